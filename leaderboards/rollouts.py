@@ -1,6 +1,6 @@
-"""Rollouts of a training for display: read from `rollouts.jsonl`, chosen, and drawn.
+"""Rollouts of a training for display: read them from `rollouts.jsonl`, choose and draw them.
 
-Nothing is parsed again: the places that responses name were kept in pixels of the image.
+Responses are not parsed again: each row holds its boxes and points in pixels of the image.
 """
 
 import math
@@ -21,35 +21,37 @@ from harness.trainer import Curve
 from harness.types import Answer, Box, Point, Sample
 
 ROLLOUTS = "rollouts.jsonl"
-MAX_ROLLOUTS = 16  # rollouts of a group that are shown
-MARKS = 120  # boxes or points of a response that are drawn
+MAX_ROLLOUTS = 16
+"""Largest number of a group's rollouts that are shown."""
+MARKS = 120
+"""Largest number of a response's boxes, and of its points, that are drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """One response, its reward and the places that it names."""
+    """One response, its reward, and the boxes, points or masks that it names."""
 
     text: str
     second: str | None
     components: Mapping[str, float]
     advantage: float | None
-    """Advantage; None in files of versions that did not record it."""
+    """None in files of versions that did not record advantages."""
     tokens: int
     cut: bool
     unread: str
-    """Reason why the grammar of the method cannot read it; empty if it can."""
+    """Reason why the response cannot be parsed; empty if it can."""
     answer: Answer
-    """Boxes and points in pixels of the original image."""
+    """Boxes and points, or a mask, in pixels of the original image."""
     frame: int = 0
-    """Frame of the first medium that the boxes lie on."""
+    """Index of the answer's frame in the sample's first medium."""
     blocks: tuple[Block, ...] = ()
-    """Blocks of a response of several turns; empty: it has one turn."""
+    """Blocks of a response with several turns; empty for one turn."""
     image: str = ""
-    """The image with the ground truth and these places on it, as a data URI."""
+    """The frame with the ground truth and the answer drawn on it, as a data URI."""
 
     @property
     def terms(self) -> list[tuple[str, float]]:
-        """Terms of the reward, the total last."""
+        """The reward's components with their names, the total last."""
         return sorted(self.components.items(), key=lambda term: term[0] == "total")
 
 
@@ -66,14 +68,14 @@ class Group:
     ground_truth: str = ""
     """The target in words."""
     note: str = ""
-    """Reason why there is no image, or a list of what is left out."""
+    """Reason why there is no image, or the number of rollouts that are not shown."""
 
 
 def groups_of(path: Path) -> list[Group]:
-    """All groups of a file of rollouts, in the order of their steps.
+    """Return all groups of a `rollouts.jsonl`, in the order of their steps.
 
     Raises:
-        StoreError: it is no such file.
+        StoreError: the file does not hold rollouts.
     """
     groups: list[list[dict[str, object]]] = []
     for row in Curve(path).read():
@@ -106,7 +108,7 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
     points = [Point(*map(_number, point)) for point in row.get("points", ())[:MARKS]]
     facts = row.get("facts") or {}
     answer = Answer(boxes=tuple(boxes), points=tuple(points))
-    frame, resolved = _resolved(facts.get("answer"))
+    frame, answer = _resolved(facts.get("answer")) or (int(row.get("frame", 0)), answer)
     return Rollout(
         text=str(row["text"]),
         second=None if second is None else str(second),
@@ -115,27 +117,28 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
         tokens=int(row["tokens"]),
         cut=bool(row["cut"]),
         unread=str(row.get("unread") or facts.get("fault") or facts.get("answer_error") or ""),
-        answer=answer if resolved is None else resolved,
-        frame=int(row.get("frame", 0)) if resolved is None else frame,
+        answer=answer,
+        frame=frame,
         blocks=tuple(blocks_of(str(row["text"]), facts["spans"])) if "spans" in facts else (),
     )
 
 
-def _resolved(answer: Any) -> tuple[int, Answer | None]:
-    """Return the places that an environment found for an answer, in the frame that shows most.
+def _resolved(answer: Any) -> tuple[int, Answer] | None:
+    """Return the frame and the places of an environment's answer; None if it has no places.
 
-    None where it found none; of masks by frame, and of boxes with their frames.
+    An answer with one mask per frame gives the largest mask. An answer with boxes gives those in
+    the frame of the first box.
     """
-    given = answer if isinstance(answer, dict) else {}
-    masks = [Rle.from_json(rle) for rle in given.get("masks") or ()]
+    resolved = answer if isinstance(answer, dict) else {}
+    masks = [Rle.from_json(rle) for rle in resolved.get("masks") or ()]
     if masks:
         frame = max(range(len(masks)), key=lambda index: masks[index].area)
         return frame, Answer(masks=(masks[frame],))
-    named = list(given.get("boxes") or ())[:MARKS]
-    if not named:
-        return 0, None
-    frame = int(named[0]["frame"])
-    boxes = (entry["bbox"] for entry in named if int(entry["frame"]) == frame)
+    entries = list(resolved.get("boxes") or ())[:MARKS]
+    if not entries:
+        return None
+    frame = int(entries[0]["frame"])
+    boxes = (entry["bbox"] for entry in entries if int(entry["frame"]) == frame)
     return frame, Answer(boxes=tuple(Box(*map(_number, box)) for box in boxes))
 
 
@@ -146,13 +149,13 @@ def _number(value: float) -> float:
 
 
 def choose_groups(groups: Sequence[Group], *, limit: int, sample: str | None = None) -> list[Group]:
-    """Choose at most `limit` groups, evenly spread over the steps; of one sample if it is named.
+    """Return at most `limit` groups, evenly spread over the steps; with `sample`, only its groups.
 
     Raises:
-        StoreError: there is none.
+        StoreError: there is no such group.
     """
-    kept = [group for group in groups if sample is None or group.sample == sample]
-    if not kept:
+    candidates = [group for group in groups if sample is None or group.sample == sample]
+    if not candidates:
         examples = ", ".join(dict.fromkeys(group.sample for group in groups[:5]))
         raise StoreError(
             "rollouts to show",
@@ -161,35 +164,35 @@ def choose_groups(groups: Sequence[Group], *, limit: int, sample: str | None = N
             else f"a sample whose rollouts were kept, such as {examples}",
             found="none" if sample is None else repr(sample),
         )
-    return [kept[index] for index in uniform(range(len(kept)), limit)]
+    return [candidates[index] for index in uniform(range(len(candidates)), limit)]
 
 
 def with_images(
     group: Group, sample: Sample, *, ground_truth: Callable[[int], Answer], text: str
 ) -> Group:
-    """The group with its question and its images, as far as they can be read.
+    """Return the group with its question, its target and, if the medium is readable, its images.
 
     Args:
-        group: Without images.
-        sample: The sample of the image.
-        ground_truth: The ground truth to draw on a frame: boxes, and points if there are no boxes,
-            in pixels of the original image.
+        group: A group without images.
+        sample: The sample of the group.
+        ground_truth: Returns the true boxes (or points, if there are no boxes) of a frame, in
+            pixels of the original image.
         text: The target in words.
     """
-    known = replace(group, question=sample.query.text, ground_truth=text)
+    with_question = replace(group, question=sample.query.text, ground_truth=text)
     if not sample.query.media:
-        return known
+        return with_question
     try:
         with plugin_errors(f"the image of {sample.id}"):
-            shown = tuple(
+            drawn_rollouts = tuple(
                 _with_image(rollout, sample.query.media[0], ground_truth)
-                for rollout in known.rollouts[:MAX_ROLLOUTS]
+                for rollout in with_question.rollouts[:MAX_ROLLOUTS]
             )
     except HarnessError as error:
-        return replace(known, note=f"The image cannot be read here. {error}")
-    left = len(known.rollouts) - MAX_ROLLOUTS
-    note = f"{left} more rollouts are not shown." if left > 0 else ""
-    return replace(known, rollouts=shown, note=note)
+        return replace(with_question, note=f"The image cannot be read here. {error}")
+    hidden = len(with_question.rollouts) - MAX_ROLLOUTS
+    note = f"{hidden} more rollouts are not shown." if hidden > 0 else ""
+    return replace(with_question, rollouts=drawn_rollouts, note=note)
 
 
 def _with_image(rollout: Rollout, media: Media, ground_truth: Callable[[int], Answer]) -> Rollout:
@@ -199,6 +202,6 @@ def _with_image(rollout: Rollout, media: Media, ground_truth: Callable[[int], An
         (ground_truth(index), overlay.GROUND_TRUTH),
         (rollout.answer, overlay.PREDICTION),
     ):
-        # Places of one frame: the image is drawn on as if it were all there is.
+        # Both answers hold one frame only, so its index is 0.
         image = draw(image, answer, index=0, size=media.size, colour=colour, filled=True)
     return replace(rollout, image=data_uri(image))

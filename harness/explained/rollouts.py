@@ -1,4 +1,4 @@
-"""Sampled rollouts of a training as a page, with their boxes drawn."""
+"""The page of a training's rollouts: choose groups, draw their boxes, fill the template."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,17 +20,17 @@ MANIFEST = "manifest.json"
 
 
 def is_training(folder: Path) -> bool:
-    """Return True if a folder is a training's; a run's manifest names no method."""
+    """Return True if a folder's manifest is a training's, which unlike a run's names a method."""
     path = folder / MANIFEST
     try:
-        plain = read_json(path) if path.is_file() else None
-    except StoreError:  # as a run, it is told what is wrong with it
+        manifest = read_json(path) if path.is_file() else None
+    except StoreError:  # the reader of runs reports the damage
         return False
-    return isinstance(plain, dict) and "method" in plain
+    return isinstance(manifest, dict) and "method" in manifest
 
 
 def page_of(training: Training, groups: Sequence[Group], notes: Sequence[str]) -> str:
-    """Return the page of some groups of rollouts, with remarks about their choice."""
+    """Return the page (HTML) of groups of rollouts; `notes` are shown above them."""
     from harness.leaderboards.render.pages import fill
 
     return fill(
@@ -48,7 +48,17 @@ def page_of(training: Training, groups: Sequence[Group], notes: Sequence[str]) -
 def select_groups(
     training: Training, *, limit: int, sample: str | None, data_root: Path | None
 ) -> tuple[list[Group], list[str]]:
-    """Return the groups to show, with images where the data is there, and remarks about them."""
+    """Return the groups to show and notes about them, such as that the data cannot be read.
+
+    Args:
+        training: The training of the rollouts.
+        limit: Largest number of groups.
+        sample: Show only groups of this sample's id; None: of all samples.
+        data_root: Folder of the data that the images come from; None: the training's own.
+
+    Raises:
+        StoreError: the training has no rollouts, or none of the sample.
+    """
     path = training.folder / ROLLOUTS
     if not path.is_file():
         raise StoreError(
@@ -57,28 +67,34 @@ def select_groups(
             found="none",
             fix="Methods with GRPO write it, unless keep_rollouts=0.",
         )
-    every = groups_of(path)
-    picked = choose_groups(every, limit=limit, sample=sample)
-    few = f"{len(picked)} of {len(every)} groups that were kept."
-    notes = [few] if len(picked) < len(every) else []
+    groups = groups_of(path)
+    shown_groups = choose_groups(groups, limit=limit, sample=sample)
+    count_note = f"{len(shown_groups)} of {len(groups)} groups that were kept."
+    notes = [count_note] if len(shown_groups) < len(groups) else []
     try:
-        samples = _samples(training, picked, data_root)
+        samples = _samples(training, shown_groups, data_root)
     except HarnessError as error:
-        return picked, [*notes, f"The data cannot be read here, so there are no images. {error}"]
-    return [_with_image(group, samples) for group in picked], notes
+        return shown_groups, [
+            *notes,
+            f"The data cannot be read here, so there are no images. {error}",
+        ]
+    return [_with_image(group, samples) for group in shown_groups], notes
 
 
 def _samples(
     training: Training, groups: Sequence[Group], root: Path | None
 ) -> Mapping[tuple[str, str], Sample]:
-    """The samples that groups are of, by task and id."""
-    place = root or Path(training.manifest["data_root"])
-    wanted, samples = {group.sample for group in groups}, {}
-    for recorded in training.manifest["tasks"]:
-        with plugins.plugin_errors(f"task {recorded['spec']}"):
-            task = plugins.build("tasks", parse(recorded["spec"]), place)
+    """Return the groups' samples by (task name, sample id), and by ("", sample id).
+
+    The empty task name finds the sample of a group that does not record its task.
+    """
+    data_root = root or Path(training.manifest["data_root"])
+    sample_ids, samples = {group.sample for group in groups}, {}
+    for task_entry in training.manifest["tasks"]:
+        with plugins.plugin_errors(f"task {task_entry['spec']}"):
+            task = plugins.build("tasks", parse(task_entry["spec"]), data_root)
         for sample in samples_of(task):
-            if sample.id in wanted:
+            if sample.id in sample_ids:
                 samples[task.name, sample.id] = sample
                 samples.setdefault(("", sample.id), sample)
     return samples
@@ -98,20 +114,20 @@ def _with_image(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Grou
 def ground_truth_on(frame: int, sample: Sample) -> Answer:
     """Return the true boxes of a sample on one frame, or its true points.
 
-    As a perfect response would name them: one box an instance, or a connected part of a mask where
-    instances are not known.
+    There is one box per instance. If the instances are unknown, there is one per connected part of
+    the mask.
     """
     query, target = sample.query, sample.target
     if target is None or query.form not in LOCATED or target.answer.no_target:
         return Answer()
     answer = target.answer
     if query.form is AnswerForm.COUNT and answer.boxes is None:
-        return Answer()  # a number has no places
+        return Answer()  # a number has no box or point
     if answer.boxes is not None and len(query.media[0]) == 1:
         return Answer(boxes=answer.boxes)
     try:
         items = objects_of(query.form, training_answer(answer, [frame]), frame, query.size)
-    except (ParseError, IndexError):  # a ground truth that no response can say has nothing to draw
+    except (ParseError, IndexError):  # no response can express this ground truth
         return Answer()
     if answer.points is not None and answer.boxes is None and answer.masks is None:
         return Answer(points=answer.points)

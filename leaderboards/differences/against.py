@@ -1,4 +1,4 @@
-"""The comparison of a growing run with a finished one, until it is decided."""
+"""Compare a running evaluation with a finished run until the comparison is decided."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ DECISION = "decision.json"
 
 
 class Against:
-    """The comparison of a growing run with a finished one; called with the units scored so far."""
+    """The comparison of a running evaluation with a finished run; call it with the scored units."""
 
     def __init__(
         self, baseline: Run, task: Task, *, subset: str | None, margin: float, level: float
@@ -31,12 +31,12 @@ class Against:
             StoreError, DataError: the baseline is of another task, protocol or data.
         """
         check_level(level)
-        if subset != (own := baseline.manifest["subset"]):
+        if subset != (own_subset := baseline.manifest["subset"]):
             raise UsageError(
                 f"--against {baseline.folder}",
                 expected=f"a run of {f'the subset {subset}' if subset else 'all samples'}",
-                found=f"one of {f'the subset {own}' if own else 'all samples'}",
-                fix=f"Type --subset {own}." if own else "Leave out --subset.",
+                found=f"one of {f'the subset {own_subset}' if own_subset else 'all samples'}",
+                fix=f"Type --subset {own_subset}." if own_subset else "Leave out --subset.",
             )
         baseline.check_files()
         next(iter(selected(task, baseline)))
@@ -71,7 +71,7 @@ class Against:
         self._seen = 0
 
     def __call__(self, done: Sequence[UnitScore]) -> bool:
-        """Look at each group that became complete; return True if the comparison is decided."""
+        """Test after each group that is complete now; return True if the comparison is decided."""
         for unit in done[self._seen :]:
             self._seen += 1
             self._waiting.append(unit)
@@ -112,7 +112,7 @@ class Against:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Plain data of the comparison as it stands."""
+        """Return the current state of the comparison as plain data."""
         return {
             "against": str(self.baseline),
             "decision": self.decision,
@@ -130,13 +130,13 @@ class Against:
         )
 
     def sentence(self) -> str:
-        """Describe the decision and what it is not."""
-        seen = f"{len(self._totals)} of {counted(len(self._sizes), 'group')}"
-        seen += f" ({counted(self.samples, 'sample')})"
+        """Return the decision, or that there is none yet, as a sentence."""
+        progress = f"{len(self._totals)} of {counted(len(self._sizes), 'group')}"
+        progress += f" ({counted(self.samples, 'sample')})"
         if self.decision is None:
-            return f"not decided after {seen}"
+            return f"not decided after {progress}"
         by = "" if self.decision == "worse" else f" by {self._margin:g} or more"
-        return f"decided after {seen}: {self.decision}{by}, at level {self._level:g}"
+        return f"decided after {progress}: {self.decision}{by}, at level {self._level:g}"
 
 
 def _weight(score: Mean | Ratio | Corpus | None) -> float | None:

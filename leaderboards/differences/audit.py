@@ -1,9 +1,9 @@
-"""Controls that take away what a model should need, and verdicts: how much of its score is seeing.
+"""Run controls that remove what a model should need, and judge how much of its score is seeing.
 
-Each control is a run of the same model on the same samples with one thing changed: images grey,
-of another question, with their tiles or frames in another order, or none at all; options in
-another order; fewer or more frames; an answer that goes on from another response's reasoning. It is
-compared with the model as it is by the paired test that ranks rows.
+Each control is a run of the same model on the same samples with one change. The images are grey, of
+another question, with tiles or frames in another order, or missing; or the options have another
+order; or there are fewer or more frames; or the answer continues another response's reasoning. The
+paired test that ranks rows of a board compares the control with the unchanged model.
 """
 
 import tempfile
@@ -61,17 +61,17 @@ MEANS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """One control, and what it shows."""
+    """The result of one control."""
 
     name: str
     about: str
     value: float | None = None
     comparison: Comparison | None = None
-    """The control (b) against the model as it is (a)."""
+    """The control (b) against the unchanged model (a)."""
     verdict: str
     """`sees`, `partly`, `does not see`, …, or `not applicable`."""
     passed: bool | None = None
-    """True for what a sound model does, False for what it does not; None: it says neither."""
+    """True if a sound model has this verdict, False if not, None if it decides neither."""
     reason: str = ""
 
 
@@ -90,16 +90,16 @@ class Audit:
 
     @property
     def seeing(self) -> float | None:
-        """Part of the headline that is lost without the question's own images.
+        """The loss of the headline without the question's own images.
 
-        The least loss of the controls in `BLIND`; None if none of them could be run.
+        It is the smallest loss of the controls in `BLIND`; None if none of them could run.
         """
         best = self.best_blind
         return None if best is None or best.comparison is None else best.comparison.loss
 
     @property
     def best_blind(self) -> Control | None:
-        """The control without the question's own images that keeps most of the score."""
+        """The control in `BLIND` that keeps most of the score; None if none of them could run."""
         losses = {
             control.name: (control.comparison.loss, control)
             for control in self.controls
@@ -144,13 +144,13 @@ class _Auditor:
 
     def evaluate(self, name: str, spec: Spec, task: Task, folder: Path) -> Run:
         manifest = self.run.manifest
-        chosen = manifest["subset"]
-        if chosen is not None and chosen.startswith("ids-"):
+        subset = manifest["subset"]
+        if subset is not None and subset.startswith("ids-"):
             path = self.out / "ids.txt"
             path.write_text("".join(f"{sample.id}\n" for sample in self.samples), "utf-8")
-            chosen = str(path)
+            subset = str(path)
         options = Options(
-            subset=chosen,
+            subset=subset,
             name=f"{manifest['model']['name']}, {name}",
             seed=manifest["seed"],
             workers=self.workers,
@@ -162,7 +162,7 @@ class _Auditor:
         )
 
     def judged(self, name: str, run: Run, judge: Judge, about: str = "") -> Control:
-        """Compare the run of a control with the model as it is."""
+        """Compare the run of a control with the unchanged model, and judge it."""
         headline = self.run.results["headline"]
         metrics = dependencies_of(self.task.protocol.metrics, headline)
         comparison = compare(metrics, tuple(self.run.units()), tuple(run.units()), name=headline)
@@ -185,8 +185,8 @@ class _Auditor:
         return self.judged(name, run, judge, about)
 
     def all(self, names: Sequence[str] | None) -> Iterator[Control]:
-        """Yield every control, those that cannot be run with the reason."""
-        own = {
+        """Yield the result of every control; one that cannot run has the reason."""
+        special_controls = {
             "reasoning": self._reasoning,
             "options": self._options,
             "frames": self._frames,
@@ -195,8 +195,8 @@ class _Auditor:
         for name in CONTROLS:
             if names is not None and name not in names:
                 continue
-            if name in own:
-                yield from own[name]()
+            if name in special_controls:
+                yield from special_controls[name]()
             else:
                 judge = judge_order if name == "shuffled" else judge_blind
                 yield self._ablated(name, "images", name, judge)
@@ -210,38 +210,38 @@ class _Auditor:
         return self.control(name, with_argument(self.spec, "backend", ablated), judge)
 
     def _reasoning(self) -> Iterator[Control]:
-        said = (self.run.prediction(sample.id).responses for sample in self.samples)
-        if any("<think>" in text for texts in said for text in texts):
+        responses = (self.run.prediction(sample.id).responses for sample in self.samples)
+        if any("<think>" in text for texts in responses for text in texts):
             yield self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
         else:
             yield _skipped("reasoning", "no response reasons in <think> tags")
 
     def _options(self) -> Iterator[Control]:
-        turned = {sample.id: (sample, shuffled_sample(sample)) for sample in self.samples}
-        turned = {name: both for name, both in turned.items() if both[0] is not both[1]}
+        sample_pairs = {sample.id: (sample, shuffled_sample(sample)) for sample in self.samples}
+        sample_pairs = {name: both for name, both in sample_pairs.items() if both[0] is not both[1]}
         task = shuffled_options(self.task)
-        if not turned:
+        if not sample_pairs:
             yield _skipped("options", "no question has options apart from its text")
         elif _ceiling(self.task, self.run) != _ceiling(task, self.run):
             yield _skipped("options", f"{task.protocol.name} reads the options by itself")
         else:
-            yield self._turned(task, turned)
+            yield self._turned(task, sample_pairs)
 
-    def _turned(self, task: Task, turned: Mapping[str, tuple[Sample, Sample]]) -> Control:
-        # No board may take it for a run of the task.
+    def _turned(self, task: Task, sample_pairs: Mapping[str, tuple[Sample, Sample]]) -> Control:
+        # A temporary folder: no board may mistake this run for a run of the task.
         with tempfile.TemporaryDirectory(prefix=temporary_prefix("audit")) as folder:
             run = self.evaluate("options", self.spec, task, Path(folder) / "options")
-            kept = [
+            same_option = [
                 is_same_option(*both, self.run.prediction(name), run.prediction(name))
-                for name, both in turned.items()
+                for name, both in sample_pairs.items()
             ]
-            known = [is_same for is_same in kept if is_same is not None]
-            groups = len({both[0].group for both in turned.values()})
+            comparable = [is_same for is_same in same_option if is_same is not None]
+            groups = len({both[0].group for both in sample_pairs.values()})
             about = (
-                f"{MEANS['options']}, of {counted(len(turned), 'question')}; "
-                f"the answer stays in {sum(known)} of {len(known)}"
+                f"{MEANS['options']}, of {counted(len(sample_pairs), 'question')}; "
+                f"the answer stays in {sum(comparable)} of {len(comparable)}"
             )
-            judge = partial(judge_options, kept=known, groups=groups)
+            judge = partial(judge_options, kept=comparable, groups=groups)
             return self.judged("options", run, judge, about)
 
     def _frames(self) -> Iterator[Control]:
@@ -285,12 +285,12 @@ def _skipped(name: str, reason: str, about: str = "") -> Control:
 
 
 def _ceiling(task: Task, run: Run) -> float | None:
-    """The headline of perfect answers to the samples of a run."""
-    done = [
+    """Return the headline of perfect answers to the samples of a run."""
+    unit_scores = [
         score_unit(task, unit, [perfect(sample) for sample in unit])
         for unit in samples_by_unit(task, run)
     ]
-    return values(task, done)[task.protocol.headline]
+    return values(task, unit_scores)[task.protocol.headline]
 
 
 def audit(
@@ -302,9 +302,9 @@ def audit(
     workers: int = 1,
     progress: Progress,
 ) -> Audit:
-    """Run all controls of a finished run and judge them.
+    """Run all controls of a finished run, and judge them.
 
-    What is in `out`, where the controls' run folders go, is gone on with.
+    The controls' run folders are in `out`; unfinished ones from an earlier call are resumed.
     """
     auditor = _Auditor(run, data_root, out, progress, workers)
     with writing(out):

@@ -1,4 +1,4 @@
-"""Verdicts on a model's controls: whether it loses what a model that sees would lose."""
+"""Verdicts on the controls of a model, by the loss of its score against the unchanged model."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -7,35 +7,37 @@ from harness.statistics.paired import Comparison
 from harness.statistics.shares import exact
 
 Judge: TypeAlias = Callable[[Comparison], tuple[str, bool | None]]
-"""Returns the verdict on a control, and whether it is what a sound model does."""
+"""Returns the verdict on a control, and True if a sound model does this, False if not, None if it
+decides neither."""
 SAME = 0.5
-"""Share of the score that a model that sees keeps at most without its images."""
+"""Largest share of its score that a model that sees keeps without its images."""
 
 
 def judge_blind(comparison: Comparison) -> tuple[str, bool | None]:
     """Judge a control without the right images: a model that sees loses at least half its score.
 
-    It does not see if no loss is shown and the interval leaves out a loss of half.
+    The verdict is "does not see" if no loss is significant and the interval excludes a loss of half
+    the score.
     """
     return _judge_loss(comparison, "sees", "does not see")
 
 
 def judge_order(comparison: Comparison) -> tuple[str, bool | None]:
-    """Judge images or frames in another order by the same rule; order may rightly not matter."""
+    """Judge images or frames in another order as `judge_blind`; a sound model may ignore order."""
     verdict, passed = _judge_loss(comparison, "sees the order", "does not need the order")
     return verdict, passed or None
 
 
 def _judge_loss(comparison: Comparison, seeing: str, blind: str) -> tuple[str, bool | None]:
-    whole = abs(comparison.a or 0.0)
+    score = abs(comparison.a or 0.0)
     if comparison.is_worse:
-        large = comparison.better == "lower" or (comparison.loss or 0.0) >= (1 - SAME) * whole
+        large = comparison.better == "lower" or (comparison.loss or 0.0) >= (1 - SAME) * score
         return (seeing, True) if large else ("partly", None)
     bound = None
     if comparison.interval is not None:
         bound = -comparison.interval[0] if comparison.better == "higher" else comparison.interval[1]
-    known = bound is not None and whole > 0 and bound < SAME * whole
-    return (blind, False) if known else ("cannot tell", None)
+    is_small = bound is not None and score > 0 and bound < SAME * score
+    return (blind, False) if is_small else ("cannot tell", None)
 
 
 def judge_reasoning(comparison: Comparison) -> tuple[str, bool | None]:
@@ -46,14 +48,14 @@ def judge_reasoning(comparison: Comparison) -> tuple[str, bool | None]:
 def judge_options(
     comparison: Comparison, kept: Sequence[bool], groups: int
 ) -> tuple[str, bool | None]:
-    """Judge another order of options, which a sound model does not notice.
+    """Judge another order of options, which does not change a sound model's answers.
 
-    The score alone does not tell: who always says A is as often right in any order.
+    The score alone is not enough: a model that always says A scores the same in any order.
 
     Args:
-        comparison: The control against the model as it is.
-        kept: Whether each answer is the same option as before.
-        groups: From how many groups of samples these are.
+        comparison: The control against the unchanged model.
+        kept: For each answer, True if it is the same option as before.
+        groups: Number of groups of samples that the answers come from.
     """
     if comparison.is_worse or comparison.is_better:
         return "prefers positions", False

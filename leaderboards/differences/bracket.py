@@ -1,4 +1,4 @@
-"""The same predictions by every published protocol of their benchmark."""
+"""Score the same predictions by every published protocol of their benchmark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -24,15 +24,15 @@ class Bracketed:
     about: str
     """Owner of the scorer, from the benchmark's card."""
     papers: tuple[str, ...]
-    """Papers on file that print numbers by it, `assumed` where they do not say so."""
+    """Papers on file with numbers of this protocol; `assumed` if the paper does not state it."""
     headline: str = ""
     value: float | None = None
     interval: tuple[float, float] | None = None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     n_failed: int = 0
-    """Samples without an answer that this protocol reads."""
+    """Number of samples without an answer that this protocol can read."""
     reason: str = ""
-    """Reason that there is no number."""
+    """Reason why there is no number."""
 
 
 def bracket(
@@ -46,9 +46,9 @@ def bracket(
 
     Args:
         run: A finished run with its predictions.
-        data_root: Where the benchmark lies, if not where the run read it.
+        data_root: Root of the data; None: the root that the run used.
         names: Names of the protocols; None: all on the task's card.
-        judge: Grades free answers; None: by the verdicts that the run has.
+        judge: Grades free answers; None: use the verdicts that the run has.
 
     Raises:
         HarnessError: the run's own protocol cannot be scored any more.
@@ -100,7 +100,7 @@ def _pair(plain: Sequence[float] | None) -> tuple[float, float] | None:
 
 
 def papers_of(task: str, protocol: str) -> Iterator[str]:
-    """Yield the papers on file with a number of a task by a protocol, and their tables."""
+    """Yield the papers on file that have a number of a task by a protocol, with their tables."""
     for paper, title in papers().items():
         rows = [
             result
@@ -123,7 +123,7 @@ def write(run: Run, protocols: Sequence[Bracketed]) -> None:
 
 
 def read(folder: Path) -> tuple[Bracketed, ...]:
-    """Read the bracket of a run's folder; none if there is none, or if it is of other predictions.
+    """Read the bracket of a run's folder; empty if it is missing or of other predictions.
 
     Raises:
         StoreError: the file is damaged.

@@ -1,4 +1,4 @@
-"""Causes of different responses: what two runs' requests and settings differ in, by sample."""
+"""Name the causes of different responses from the requests and settings of two runs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,20 +22,20 @@ SETTINGS: Mapping[str, str] = {
     "min_pixels max_pixels",
     "sampling": "temperature top_p top_k seed repetition_penalty generation_config.json",
 }
-"""Settings of a network's backend by the cause that they are; all others are the backend's."""
+"""Names of a backend's settings, by cause; all other settings belong to the cause `backend`."""
 OF_MODEL: Mapping[str, str] = {
     **{"max_new_tokens": "limit", "retry": "retry", "prompt_text": "prompt", "system": "prompt"},
     **{"frames": "frames", "resize": "canvas", "words_resize": "canvas"},
 }
-"""Causes by the setting of a model that they are."""
+"""Cause of each setting of a model."""
 UNKNOWN = "unknown cause"
-"""Cause of different responses where a run has no network and no requests on record."""
+"""Cause if a run has neither a network nor requests on record."""
 FOLLOWING = ("template", "processor", "backend")
-"""Causes that come with another network, and are not named beside it."""
+"""Causes that another network implies; they are not named besides `network`."""
 
 
 def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
-    """Return what differs between the settings of two runs' networks, by cause; a line each."""
+    """Return the differences between the settings of two runs' models, as lines by cause."""
     old, new = (run.manifest["model"]["description"] for run in (a, b))
     chats = [_chat(old), _chat(new)]
     if not all(chats):
@@ -53,14 +53,14 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
         pairs.append(("images", "content of the images", *images))
     for cause, name, before, after in pairs:
         if before != after:
-            shown = (setting_text(name, value)[:60] for value in (before, after))
-            line = f"{name}: {' → '.join(shown)}"
+            values = (setting_text(name, value)[:60] for value in (before, after))
+            line = f"{name}: {' → '.join(values)}"
             lines.setdefault(cause, []).append(line)
     return {cause: lines[cause] for cause in CAUSES if cause in lines}
 
 
 def by_cause(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return what differs between the descriptions of two backends, by cause; a line each."""
+    """Return the differences between the descriptions of two backends, as lines by cause."""
     lines: dict[str, list[str]] = {}
     for line in differences(old, new):
         keys = line.partition(":")[0].split(".")
@@ -78,29 +78,29 @@ def _chat(described: Mapping[str, Any]) -> Mapping[str, Any]:
 def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> str:
     """Return the causes of two different responses to one question, joined by ` + `.
 
-    Request by request what was shown and asked is compared; of the settings, those that can have
-    decided these two responses. `chance` where nothing that is recorded differs.
+    The causes are the differences of the two requests, and those differences of the settings that
+    can affect these responses. The result is `chance` if nothing on record differs.
     """
     causes = set(_request_causes(a, b))
-    known = bool(a.calls and b.calls)
+    has_requests = bool(a.calls and b.calls)
     per_request = {"frames", "canvas", "prompt"}
-    causes |= {cause for cause in settings if not known or cause not in per_request}
+    causes |= {cause for cause in settings if not has_requests or cause not in per_request}
     cut = any(response.cut for response in (*a.parsed, *b.parsed)) or _begins_the_other(a, b)
     if not cut:
         causes -= {"limit"}
     if len(a.calls) == len(b.calls):
         causes -= {"retry"}
     if "frames" in causes and "prompt" not in settings:
-        causes -= {"prompt"}  # its words are the same, but for the numbers of the frames
+        causes -= {"prompt"}  # the prompts differ only in the numbers of the frames
     if "network" in causes:
         causes -= set(FOLLOWING)
     if len(causes) > 1:
-        causes -= {"backend"}  # alone it changes last bits, beside another cause nothing more
+        causes -= {"backend"}  # it only changes rounding errors, which another cause outweighs
     return " + ".join(cause for cause in (*CAUSES, UNKNOWN) if cause in causes) or "chance"
 
 
 def _begins_the_other(a: Prediction, b: Prediction) -> bool:
-    """Return True if a response begins the other run's: it was cut off, and asked again."""
+    """Return True if a response is the beginning of the other run's, so one of them was cut off."""
     ours, theirs = ({call.key: call.response for call in prediction.calls} for prediction in (a, b))
     pairs = [(ours[key] or "", theirs[key] or "") for key in ours.keys() & theirs.keys()]
     return any(x != y and (x.startswith(y) or y.startswith(x)) for x, y in pairs if x and y)
@@ -112,16 +112,16 @@ def _request_causes(a: Prediction, b: Prediction) -> Iterator[str]:
         left, right = ours[key], theirs[key]
         if (left.text, left.system, left.prefix) != (right.text, right.system, right.prefix):
             yield "prompt"
-        shown = [
+        shown_media = [
             [(s.medium, s.frames, s.times) for s in request.shown] for request in (left, right)
         ]
-        if shown[0] != shown[1]:
+        if shown_media[0] != shown_media[1]:
             yield "frames"
         sizes = [[(s.resize, s.canvas) for s in request.shown] for request in (left, right)]
         if sizes[0] != sizes[1] and len(sizes[0]) == len(sizes[1]):
             yield "canvas"
-        given = [request.generation or GenerationSettings() for request in (left, right)]
-        if given[0].max_new_tokens != given[1].max_new_tokens:
+        generation = [request.generation or GenerationSettings() for request in (left, right)]
+        if generation[0].max_new_tokens != generation[1].max_new_tokens:
             yield "limit"
-        if (left.temperature, given[0].top_p) != (right.temperature, given[1].top_p):
+        if (left.temperature, generation[0].top_p) != (right.temperature, generation[1].top_p):
             yield "sampling"

@@ -6,22 +6,22 @@ from typing import Any
 from harness.record import Run
 
 LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
-"""Settings of where and how fast a model runs; of a training, its weights say what changed."""
+"""Settings that do not change answers, such as the device, and facts that the weights imply."""
 LONGEST = 60
-"""Characters of a value that are shown."""
+"""Largest number of characters of a value that are shown."""
 
 
 def changed(a: Run, b: Run) -> list[str]:
-    """Return what the records of two runs differ in, each as `name: before → after`.
+    """Return the differences between the records of two runs as lines `name: before → after`.
 
-    Of two models with different names, only the names: their settings have nothing in common.
+    If the models have different names, their settings are not compared.
     """
     old, new = (run.manifest["model"] for run in (a, b))
     return [*model_changes(old, new), *_code_changes(a.manifest, b.manifest)]
 
 
 def model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what two models of manifests differ in; see `changed`."""
+    """Return the differences between the models of two manifests; see `changed`."""
     sides = [_what_answered(model) for model in (old, new)]
     if sides[0] != sides[1]:
         return [_line("model", *sides)]
@@ -46,14 +46,14 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> 
 
 
 def setting_text(key: str, value: object) -> str:
-    """Return a setting's value; a prompt in quotes, with `{question}` where the question stands."""
+    """Return a setting's value as text; a prompt is quoted, with `{question}` for the question."""
     if key == "prompt_text" and isinstance(value, str):
         return repr(value.replace("QUESTION", "{question}"))
     return "none" if value is None else str(value)
 
 
 def _part(value: object) -> object:
-    """Return a part of a model by its name, and other values as they are."""
+    """Return the name of a part of a model; return other values unchanged."""
     return value.get("name", "other settings") if isinstance(value, Mapping) else value
 
 
@@ -72,6 +72,6 @@ def _code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[st
 
 
 def _line(name: str, before: object, after: object) -> str:
-    shown = ["none" if value is None else str(value) for value in (before, after)]
-    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in shown]
-    return f"{name}: {' → '.join(shown)}"
+    texts = ["none" if value is None else str(value) for value in (before, after)]
+    texts = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in texts]
+    return f"{name}: {' → '.join(texts)}"

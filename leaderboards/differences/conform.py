@@ -1,7 +1,7 @@
-"""Somebody else's scorer held against a protocol, case by case.
+"""Compare an external scorer with a protocol, case by case.
 
-For each case of the corpus the command gets the ground truth and the predictions as files, and
-prints a number (the headline), or a JSON object of numbers by metric, as its last line:
+For each case of the corpus the scorer's command gets the ground truth and the predictions as files.
+Its last line of output must be a number (the headline), or a JSON object of numbers by metric:
 
     {truth}, {pred}              JSON lines: {"id": …, "masks": […]} and so on, as `harness score`
                                  reads them; a truth may have "ignore" and "options" too. A sample
@@ -35,21 +35,21 @@ from harness.scores import Totals
 from harness.task import Protocol
 from harness.types import AnswerForm, Prediction, Sample
 
-SECONDS = 120
-NEARLY = 0.99  # score of a right answer, epsilons taken off
-ASCII = 200  # pixels of a mask that is drawn as text
+SECONDS = 120  # time limit of the command
+NEARLY = 0.99  # smallest score of a right answer; metrics may add epsilons
+ASCII = 200  # largest number of pixels of a mask that is drawn as text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """A case on which the scorer gives another number."""
+    """A case for which the scorer gives another number than the protocol."""
 
     case: str
     size: int
     metric: str
     expected: float | None
     found: float | None
-    """None: it gave no number, for the reason in `error`."""
+    """The scorer's number; None if it gave no number, for the reason in `error`."""
     error: str = ""
     example: tuple[str, ...] = ()
     """The case in a few lines of text."""
@@ -59,27 +59,29 @@ def find_protocol(name: str) -> tuple[Protocol, tuple[AnswerForm, ...]]:
     """Return a protocol by its name, and the forms of the first task that has it.
 
     Raises:
-        UsageError: no installed task has it, or its module does not list its protocols.
+        UsageError: no installed task has the protocol, or the task's module does not list it.
     """
-    known: set[str] = set()
+    protocol_names: set[str] = set()
     for task in plugins.installed_plugins("tasks"):
         card = plugins.find_card(task)
         if card is None:
             continue
-        known |= set(card.protocols)
+        protocol_names |= set(card.protocols)
         if name in card.protocols:
             module = sys.modules[plugins.load("tasks", task).__module__]
             protocol = getattr(module, "PROTOCOLS", {}).get(name)
             if isinstance(protocol, Protocol):
                 return protocol, tuple(map(AnswerForm, card.forms))
-    raise UsageError(f"--protocol {name}", expected=", ".join(sorted(known)), found="another")
+    raise UsageError(
+        f"--protocol {name}", expected=", ".join(sorted(protocol_names)), found="another"
+    )
 
 
 def cases_for(name: str) -> tuple[Protocol, list[tuple[Case, dict[str, float | None]]]]:
-    """Return a protocol and the cases of the corpus with the numbers that it gives them.
+    """Return a protocol, and the cases of the corpus with the protocol's numbers.
 
     Raises:
-        UsageError: there are no cases of what it scores.
+        UsageError: the corpus has no cases for this protocol.
     """
     protocol, forms = find_protocol(name)
     refused = UsageError(
@@ -91,7 +93,7 @@ def cases_for(name: str) -> tuple[Protocol, list[tuple[Case, dict[str, float | N
         cases = [(case, _numbers(protocol, case)) for case in corpus(forms[0])]
     except (KeyError, HarnessError, AttributeError, AssertionError, TypeError) as error:
         raise refused from error
-    for case, numbers in cases:  # does it read these answers, or others that are not there?
+    for case, numbers in cases:  # a protocol that scores other answers fails on the obvious cases
         score = numbers[protocol.headline] or 0.0
         unread = case.name.startswith("right") and score < NEARLY
         if unread or (case.name.startswith(MISSED) and len(case.samples) == 1 and score > 0.5):
@@ -101,9 +103,9 @@ def cases_for(name: str) -> tuple[Protocol, list[tuple[Case, dict[str, float | N
 
 def _numbers(protocol: Protocol, case: Case) -> dict[str, float | None]:
     totals = Totals(protocol.metrics)
-    said = dict(zip((sample.id for sample in case.samples), case.predictions, strict=True))
+    prediction_of = dict(zip((sample.id for sample in case.samples), case.predictions, strict=True))
     for unit in units(case.samples):
-        totals.add(protocol.score(unit, [said[sample.id] for sample in unit]))
+        totals.add(protocol.score(unit, [prediction_of[sample.id] for sample in unit]))
     return totals.values()
 
 
@@ -114,9 +116,9 @@ def conform(
 
     Args:
         command: The scorer's command line, with the placeholders above.
-        name: The protocol that it claims to be.
-        tolerance: Largest difference that is none.
-        scale: What a score of 1 is in its output: 100 for per cent.
+        name: Name of the protocol that the scorer should implement.
+        tolerance: Largest difference that does not count.
+        scale: The scorer's number for a score of 1, such as 100 for per cent.
 
     Returns:
         The number of cases, and the deviations, the smallest case first.
@@ -145,40 +147,40 @@ def conform(
 
 
 def _same(ours: float | None, theirs: float | None, tolerance: float) -> bool:
-    """Return True for equal numbers; a number of nothing may be none, NaN, or left out."""
+    """Return True if the numbers are equal; if ours is None, theirs may be None or NaN."""
     if ours is None or theirs is None or np.isnan(theirs):
         return ours is None and (theirs is None or bool(np.isnan(theirs)))
     return abs(ours - theirs) <= tolerance
 
 
 def _run(command: str, case: Case, headline: str) -> tuple[Mapping[str, float | None], str]:
-    """Return what a scorer prints for a case, or why it printed no number."""
+    """Return the numbers that a scorer prints for a case, and the reason if there are none."""
     try:
         with tempfile.TemporaryDirectory(prefix=temporary_prefix("conform")) as folder:
             line = shlex.split(command)
             for name, place in _write(Path(folder), case).items():
                 line = [part.replace(f"{{{name}}}", place) for part in line]
-            done = subprocess.run(
+            process = subprocess.run(
                 line, capture_output=True, text=True, timeout=SECONDS, check=False
             )
     except subprocess.TimeoutExpired:
         return {}, f"no end after {SECONDS} s"
     except OSError as error:
         raise UsageError(f"--scorer {command}", expected="a program", found=str(error)) from error
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        return {}, f"exit code {done.returncode}: {last[:200]}"
+    if process.returncode != 0:
+        last = (process.stderr.strip().splitlines() or [""])[-1]
+        return {}, f"exit code {process.returncode}: {last[:200]}"
     try:
-        plain = json.loads((done.stdout.strip().splitlines() or [""])[-1])
-        given = plain if isinstance(plain, dict) else {headline: plain}
-        return {key: None if value is None else float(value) for key, value in given.items()}, ""
+        plain = json.loads((process.stdout.strip().splitlines() or [""])[-1])
+        numbers = plain if isinstance(plain, dict) else {headline: plain}
+        return {key: None if value is None else float(value) for key, value in numbers.items()}, ""
     except (ValueError, TypeError) as error:
         return {}, f"its last line is neither a number nor a JSON object: {error}"
 
 
 def _write(folder: Path, case: Case) -> dict[str, str]:
     """Write a case's files; return their paths by placeholder."""
-    truths, said = [], []
+    truths, predictions = [], []
     for sample, prediction in zip(case.samples, case.predictions, strict=True):
         assert sample.target is not None, "every case has ground truth"
         row = {"id": sample.id, **answer_to_json(as_requested(sample.query, sample.target.answer))}
@@ -189,10 +191,10 @@ def _write(folder: Path, case: Case) -> dict[str, str]:
         truths.append(row)
         _masks(folder / "truth_masks", sample, sample.target.answer.masks)
         if prediction.answer is not None:
-            said.append({"id": sample.id, **_answer(prediction)})
+            predictions.append({"id": sample.id, **_answer(prediction)})
             _masks(folder / "pred_masks", sample, prediction.answer.masks)
     places: dict[str, str] = {}
-    for name, rows in (("truth", truths), ("pred", said)):
+    for name, rows in (("truth", truths), ("pred", predictions)):
         file, masks = folder / f"{name}.jsonl", folder / f"{name}_masks"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
         masks.mkdir(exist_ok=True)
@@ -215,12 +217,15 @@ def _masks(folder: Path, sample: Sample, masks: Sequence[Rle] | None) -> None:
 
 
 def _text(case: Case) -> Iterator[str]:
-    """Yield a case as text: small masks drawn, `#` in both, `-` missed, `+` wrong, `.` neither."""
+    """Yield the lines of a case's text.
+
+    Small masks are drawn: `#` is in both masks, `-` is missed, `+` is wrong, `.` is in neither.
+    """
     for sample, prediction in zip(case.samples, case.predictions, strict=True):
         assert sample.target is not None, "every case has ground truth"
-        truth, said = sample.target.answer, prediction.answer
+        truth, answer = sample.target.answer, prediction.answer
         answer_text = (
-            "no answer" if said is None else "" if truth.masks else str(_answer(prediction))
+            "no answer" if answer is None else "" if truth.masks else str(_answer(prediction))
         )
         if truth.masks is None:
             yield f"{sample.id}: ground truth {answer_to_json(truth)}, {answer_text}"
@@ -229,7 +234,7 @@ def _text(case: Case) -> Iterator[str]:
         size = f"{len(truth.masks)} of {last.height} × {last.width} pixels"
         yield ", ".join(filter(None, (f"{sample.id}: {size}", answer_text)))
         if last.height * last.width <= ASCII:
-            drawn = last.to_array().astype(int)
-            if said is not None and said.masks is not None:
-                drawn = drawn + 2 * said.masks[-1].to_array().astype(int)
-            yield from ("   " + "".join(".-+#"[value] for value in row) for row in drawn.tolist())
+            values = last.to_array().astype(int)
+            if answer is not None and answer.masks is not None:
+                values = values + 2 * answer.masks[-1].to_array().astype(int)
+            yield from ("   " + "".join(".-+#"[value] for value in row) for row in values.tolist())

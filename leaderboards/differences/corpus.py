@@ -1,7 +1,7 @@
 """Small adversarial cases for scorers: empty and missing answers, single pixels, odd sizes, texts.
 
-A case is a whole evaluation of one or a few samples, so that also what a scorer does with a sample
-without an answer is seen.
+A case is a whole evaluation of one or two samples, so that it also shows how a scorer treats a
+sample without an answer.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,9 @@ from harness.types import (
 SEED = 7
 BESIDE = query_id("s-beside")
 SIZES = ((1, 1), (1, 7), (9, 1), (3, 4), (17, 23), (33, 65))
-"""(height, width) of the masks."""
+"""(height, width) of the cases' masks."""
 MISSED = "something is there, nothing is said"
+"""Name of the cases with an empty prediction for an object."""
 TEXTS = (
     *("A", "a", "(A)", "A.", " A", "The answer is A.", "Answer: A", "**A**", "<answer>A</answer>"),
     *("B", "A or B", "B, not A", "Because it is red, A.", "I do not know.", ""),
@@ -42,11 +43,11 @@ class Case:
     name: str
     samples: tuple[Sample, ...]
     predictions: tuple[Prediction, ...]
-    """A failure where there is no line for the sample."""
+    """The predictions in the order of the samples; a failure has no line in a predictions file."""
 
     @property
     def size(self) -> int:
-        """Number of pixels of all ground truths, and of samples."""
+        """Number of pixels of all true masks, plus the number of samples; sorts the cases."""
         masks = (
             sample.target.answer.masks or () for sample in self.samples if sample.target is not None
         )
@@ -55,7 +56,7 @@ class Case:
         )
 
     def beside(self, case: "Case") -> "Case":
-        """Return both cases as one evaluation."""
+        """Return one evaluation with the samples of both cases."""
         return Case(
             name=f"{self.name}, beside {case.name}",
             samples=(*self.samples, *case.samples),
@@ -67,7 +68,7 @@ def corpus(form: AnswerForm) -> list[Case]:
     """Return the cases for questions of one form, the smallest first.
 
     Raises:
-        KeyError: there are none for this form.
+        KeyError: there are no cases for this form.
     """
     makers = {
         AnswerForm.MASK: lambda: _masks(1),
@@ -94,7 +95,7 @@ def _renamed(sample: Sample) -> Sample:
 
 
 def _case(
-    name: str, form: AnswerForm, truth: Answer, said: Answer | str | None, **target: object
+    name: str, form: AnswerForm, truth: Answer, answer: Answer | str | None, **target: object
 ) -> Case:
     height, width = (truth.masks[0].height, truth.masks[0].width) if truth.masks else (4, 4)
     frames = [np.zeros((height, width, 3), np.uint8)] * len(truth.masks or (None,))
@@ -108,10 +109,10 @@ def _case(
     missing = Failure(FailureKind.INFRASTRUCTURE, "no line for this sample")
     prediction = (
         Prediction(query_id=query.id, failure=missing)
-        if said is None
-        else Prediction(query_id=query.id, answer=Answer(text=said), responses=(said,))
-        if isinstance(said, str)
-        else Prediction(query_id=query.id, answer=said)
+        if answer is None
+        else Prediction(query_id=query.id, answer=Answer(text=answer), responses=(answer,))
+        if isinstance(answer, str)
+        else Prediction(query_id=query.id, answer=answer)
     )
     return Case(name=name, samples=(sample,), predictions=(prediction,))
 
@@ -141,9 +142,9 @@ def _masks(frames: int) -> Iterator[Case]:
             "noise": (noise, part),
         }
         for name, (truth, said) in pairs.items():
-            whole = Answer(masks=_track(truth, frames), no_target=False)
+            true_answer = Answer(masks=_track(truth, frames), no_target=False)
             answer = None if said is None else Answer(masks=_track(said, frames))
-            yield _case(f"{name}, {where}", form, whole, answer)
+            yield _case(f"{name}, {where}", form, true_answer, answer)
         if frames == 1:
             ignored = (Rle.from_array(full & ~part),)
             yield _case(

@@ -31,9 +31,9 @@ from harness.statistics.paired import Comparison, compare
 from harness.task import Task
 
 SUBSET = "subset"
-"""The step to the samples that both runs have."""
+"""Name of the step to the samples that both runs have."""
 TODAY = "today's scorer"
-"""The step to what this version scores the first run's own predictions as."""
+"""Name of the step to the current version's scores of the first run's predictions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,12 @@ class Difference:
     steps: tuple[Step, ...]
     level: float = 0.95
     comparison: Comparison | None = None
-    """Paired comparison of the two runs' own scores on the samples that both have; None where
-    their data, protocol or judge differ, so that the two numbers are not of one kind."""
+    """Paired comparison of the two runs' own scores on the samples that both have; None if their
+    data, protocol or judge differ, because then the scores are not comparable."""
 
     @property
     def verdict(self) -> str:
-        """The comparison as one sentence; empty where there is none."""
+        """The comparison as one sentence; empty without a comparison."""
         return "" if self.comparison is None else self.comparison.verdict(self.b)
 
     def to_json(self) -> dict[str, object]:
@@ -82,16 +82,16 @@ def diff_runs(
 
     Args:
         a: A finished run with its predictions.
-        b: Another one of the same task.
-        data_root: Where the benchmark lies, if not where each run read it.
-        level: Of the paired intervals.
-        logged: Scores of single samples, by their ids, as another evaluation's log of `b` has
-            them: a last step to what that evaluation reports.
+        b: Another finished run of the same task.
+        data_root: Root of the data; None: the root that each run used.
+        level: Confidence level of the paired intervals.
+        logged: Scores of `b`'s samples by id, from another evaluation's log. They add a last step
+            to the number that this evaluation reports.
 
     Raises:
-        UsageError: the runs are of two tasks.
-        DataError: they have no sample in common, neither run answered one, something cannot be
-            scored, or there is no number to explain.
+        UsageError: the runs are of different tasks.
+        DataError: the runs have no sample in common, neither run answered a sample, something
+            cannot be scored, or a stage has no headline.
     """
     if a.manifest["task"]["name"] != b.manifest["task"]["name"]:
         raise UsageError(
@@ -102,17 +102,19 @@ def diff_runs(
     judge, common = _with_verdicts_of_both(a, b), _common_units(a, b)
     task = task_for(a, data_root, judge=judge)
     task_of_b = task_for(b, data_root, protocol=task.protocol.name, judge=judge)
-    own, scored = ([unit for unit in run.units() if unit.unit in common] for run in (a, b))
-    if all(unit.failed == len(unit.samples) for unit in (*own, *scored)):
+    scores_of_a, scores_of_b = (
+        [unit for unit in run.units() if unit.unit in common] for run in (a, b)
+    )
+    if all(unit.failed == len(unit.samples) for unit in (*scores_of_a, *scores_of_b)):
         raise DataError(
             f"the answers of {a.folder} and {b.folder}",
             expected="an answer to one sample or more in one of them",
-            found=f"{counted(sum(len(unit.samples) for unit in own), 'sample')} without one in "
-            "either, so that nothing is compared",
+            found=f"{counted(sum(len(unit.samples) for unit in scores_of_a), 'sample')} without "
+            "one in either, so that nothing is compared",
             fix=f"See why: harness runs samples {quote(str(a.folder))}",
         )
-    walk = Walk(task, level, own)
-    begin = walk.value
+    walk = Walk(task, level, scores_of_a)
+    start_value = walk.value
     first, second = (run.results["metrics"][run.results["headline"]] for run in (a, b))
     same_data = _same_data(a, b, task_of_b)
     if not same_data:
@@ -135,36 +137,41 @@ def diff_runs(
         walk.step("data", rescored, ["other annotations or samples"])
     _walk_stages(walk, reading)
     _walk_causes(walk, reading)
-    _walk_scoring(walk, reading, task_for(b, data_root), scored, _code(a, b))
-    steps, end = walk.steps, walk.value
-    numbers = [first, second, begin, *(step.after for step in steps)]
+    _walk_scoring(walk, reading, task_for(b, data_root), scores_of_b, _code(a, b))
+    steps, final_value = walk.steps, walk.value
+    numbers = [first, second, start_value, *(step.after for step in steps)]
     if None in numbers:
-        at = ["the first run", "the second run", "the samples in both", *(s.name for s in steps)]
+        stages = [
+            "the first run",
+            "the second run",
+            "the samples in both",
+            *(s.name for s in steps),
+        ]
         raise DataError(
             f"the numbers of {a.folder} and {b.folder}",
             expected=f"{a.results['headline']} at every stage",
-            found=f"none at {at[numbers.index(None)]}",
+            found=f"none at {stages[numbers.index(None)]}",
         )
-    assert begin is not None and second is not None and end is not None, "checked"
+    assert start_value is not None and second is not None and final_value is not None, "checked"
     shared = reading.pairs
     counts = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)]
     if counts != [len(shared)] * 2:
         left_out = Step(
             name=SUBSET,
             before=first,
-            after=begin + second - end,
+            after=start_value + second - final_value,
             details=(f"{counts[0]} and {counts[1]} samples, {len(shared)} in both",),
         )
         steps.insert(0, left_out)
     if logged is not None:
         steps.append(_logged_step(logged, second, walk.units))
         second = steps[-1].after
-    called = [str(run.manifest["model"]["name"]) for run in (a, b)]
-    if called[0] == called[1]:
-        called = [str(run.manifest["model"]["spec"]) for run in (a, b)]
+    model_names = [str(run.manifest["model"]["name"]) for run in (a, b)]
+    if model_names[0] == model_names[1]:
+        model_names = [str(run.manifest["model"]["spec"]) for run in (a, b)]
     return Difference(
-        a=called[0],
-        b=called[1],
+        a=model_names[0],
+        b=model_names[1],
         task=f"{a.manifest['task']['name']} {a.manifest['task']['split']}",
         headline=a.results["headline"],
         first=first,
@@ -172,14 +179,16 @@ def diff_runs(
         n_samples=len(shared),
         steps=tuple(steps),
         level=level,
-        comparison=compare(walk.metrics, own, scored, name=walk.metrics[-1].name, level=level)
+        comparison=compare(
+            walk.metrics, scores_of_a, scores_of_b, name=walk.metrics[-1].name, level=level
+        )
         if same_data and logged is None and _are_scored_alike(a, b)
         else None,
     )
 
 
 def _walk_stages(walk: Walk, reading: MixedReading) -> None:
-    """Take the second run's stages of reading one after another, but for those of its responses."""
+    """Replace the stages of reading one by one; stages joined to the responses follow later."""
     for stage in reading.differing:
         if stage not in reading.joined:
             reading.taken.add(stage)
@@ -188,15 +197,15 @@ def _walk_stages(walk: Walk, reading: MixedReading) -> None:
 
 
 def _walk_causes(walk: Walk, reading: MixedReading) -> None:
-    """Take the second run's responses, those of one cause after another."""
+    """Replace the responses by the second run's, one cause after another."""
     differing = Counter(reading.causes.values())
     for cause in sorted(differing, key=_in_order):
         reading.responses.add(cause)
-        with_it = [name for name in READING if name in reading.joined]
-        what, named = (
+        joined_stages = [name for name in READING if name in reading.joined]
+        what, step_name = (
             ("answer", ANSWERS) if cause == ANSWERS else ("response", f"responses: {cause}")
         )
-        name = " + ".join([named, *with_it])
+        name = " + ".join([step_name, *joined_stages])
         lines = [line for part in cause.split(" + ") for line in reading.settings.get(part, ())]
         samples = counted(len(reading.pairs), "sample")
         changed = f"{differing[cause]} of {samples} have another {what}"
@@ -210,14 +219,14 @@ def _walk_scoring(
     scored: Sequence[UnitScore],
     code: Sequence[str],
 ) -> None:
-    """Go on to the scores of the second run's record, by its protocol where that is another.
+    """Add the steps to the second run's recorded scores, and to its protocol if it is another.
 
     Args:
-        walk: Stands at the second run's predictions, by the first run's protocol.
+        walk: The walk at the second run's predictions, scored by the first run's protocol.
         reading: The predictions of both runs.
-        judged: The task as the second run was scored.
-        scored: The scores in its record.
-        code: What differs between the runs' code.
+        judged: The task with the second run's protocol.
+        scored: The second run's recorded scores.
+        code: Differences between the runs' code.
     """
     if judged.protocol.name == walk.task.protocol.name:
         walk.step("not explained", scored, code, always=False)
@@ -245,7 +254,7 @@ def _logged_step(logged: Mapping[str, float], before: float, units: Sequence[Uni
 
 
 def _are_scored_alike(a: Run, b: Run) -> bool:
-    """Return True if two runs were scored by one protocol, and by one judge where it has one."""
+    """Return True if two runs were scored by the same protocol and the same judge, if any."""
     tasks = [run.manifest["task"] for run in (a, b)]
     protocols = {task["protocol"] for task in tasks}
     judges = {str(task["arguments"].get("judge")) for task in tasks}
@@ -253,7 +262,7 @@ def _are_scored_alike(a: Run, b: Run) -> bool:
 
 
 def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
-    """Return the first run's judge with what it said of the second run's answers as well."""
+    """Return the first run's judge; add the second run's verdicts if its judge is the same."""
     judge, second_judge = verdicts_of(a), verdicts_of(b)
     if judge is not None and second_judge is not None and judge.name == second_judge.name:
         judge.ledger.records = {**second_judge.ledger.records, **judge.ledger.records}
@@ -261,8 +270,8 @@ def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
 
 
 def _in_order(cause: str) -> list[int]:
-    known = (*CAUSES, UNKNOWN, "chance", ANSWERS)
-    return [known.index(part) for part in cause.split(" + ")]
+    order = (*CAUSES, UNKNOWN, "chance", ANSWERS)
+    return [order.index(part) for part in cause.split(" + ")]
 
 
 def _common_units(a: Run, b: Run) -> frozenset[str]:
@@ -276,9 +285,9 @@ def _common_units(a: Run, b: Run) -> frozenset[str]:
 
 
 def _same_data(a: Run, b: Run, task: Task) -> bool:
-    """Return True if the data of `b`, which `task` reads, is that of `a`, whatever subset each has.
+    """Return True if both runs have the same data, even if they have different subsets of it.
 
-    The recorded fingerprints are of the subsets.
+    `task` reads the data of `b`. The recorded fingerprints depend on the subsets.
     """
     if a.manifest["data"]["fingerprint"] == b.manifest["data"]["fingerprint"]:
         return True

@@ -1,9 +1,9 @@
-"""Losses of masks by stage: one stage after another is replaced by the truth.
+"""Attribute the loss of masks to stages: replace one stage after another by the ground truth.
 
-A response names a frame and objects in it; a segmenter makes their masks there, a propagator
-carries them on. The ladder goes from a run's score to that of perfect answers, and at each rung one
-kind of fault is made good: what the number moves by is what that fault costs. Prompts are matched
-with the true objects of their frame by the overlap of boxes.
+A response names a frame and objects in it. A segmenter makes their masks in this frame, and a
+propagator carries them to the other frames. The ladder leads from a run's score to that of perfect
+answers. Each rung corrects one kind of fault, and the change of the score is the cost of this
+fault. Prompts are matched with the true objects of their frame by the overlap of boxes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,9 +51,9 @@ RUNGS: Mapping[str, str] = {
     "wrong mask": "the segmenter's masks of right prompts",
     "drift": "what the propagator loses from true masks in the key frame",
 }
-"""Faults in the order in which they are made good, and what each is."""
+"""Descriptions of the faults, in the order in which they are corrected."""
 PARTS = {"wrong mask": "segmenter", "drift": "propagator"}
-"""Part of the model that a fault is of; all others are the network's."""
+"""Part of the model that causes a fault; all other faults are the network's."""
 ALONE: Mapping[str, tuple[str, ...]] = {
     "frame": ("wrong time",),
     "count": ("extra", "missed"),
@@ -61,22 +61,23 @@ ALONE: Mapping[str, tuple[str, ...]] = {
     "point": ("wrong point",),
     "mask at the key frame": ("wrong mask",),
 }
-"""Stages that are replaced one by one, with all others as they are."""
+"""Faults that are corrected together if one stage alone is replaced by the ground truth."""
 OVERLAP = 0.1
-"""IoU of boxes from which a prompt names an object; TIDE's bound of background (Bolya 2020)."""
+"""Smallest IoU of boxes at which a prompt names an object: TIDE's threshold of background (Bolya
+2020)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """The way from a run's number to that of perfect answers."""
+    """The steps from a run's number to that of perfect answers."""
 
     way: Difference
     alone: Mapping[str, float | None]
-    """The number with one stage alone replaced by the truth."""
+    """The number with only one stage replaced by the ground truth, by stage."""
 
     @property
     def by_part(self) -> dict[str, float]:
-        """Loss of each part of the model; they add up to the loss of the run."""
+        """The loss due to each part of the model; the losses add up to the run's loss."""
         losses = dict.fromkeys(("network", "segmenter", "propagator"), 0.0)
         for step in self.way.steps:
             if step.name in RUNGS:
@@ -92,7 +93,7 @@ class _Truth:
     mask: BoolArray
 
     def prompt(self, like: ParsedObject) -> ParsedObject:
-        """Return the prompt that names the object, with a box and points where `like` has some."""
+        """Return a prompt for the object that has a box, points and a phrase as `like` does."""
         return ParsedObject(
             box=None if like.box is None and like.positive else self.box,
             positive=(self.middle,) if like.positive else (),
@@ -101,21 +102,21 @@ class _Truth:
 
     @property
     def middle(self) -> Point:
-        """The point that is farthest from the object's border."""
+        """The pixel of the object that is farthest from its border."""
         padded = np.pad(self.mask.astype(np.uint8), 1)
-        far = cv2.distanceTransform(padded, cv2.DIST_L2, 5)
-        row, column = np.unravel_index(int(np.argmax(far)), far.shape)
+        distances = cv2.distanceTransform(padded, cv2.DIST_L2, 5)
+        row, column = np.unravel_index(int(np.argmax(distances)), distances.shape)
         return Point(float(column - 1), float(row - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """One object of a response, and the true one that it names."""
+    """One object of a response, and the true object that it is matched with."""
 
     given: ParsedObject
     truth: _Truth | None = None
     fed: bool = False
-    """True: the segmenter is replaced by the truth."""
+    """Use the true mask instead of the segmenter's."""
 
 
 @dataclass
@@ -126,7 +127,7 @@ class _Climber:
     cached: dict[str, tuple[object, Prediction]] = field(default_factory=dict)
 
     def predict(self, sample: Sample, made_good: frozenset[str]) -> Prediction:
-        """Return the prediction with some faults made good."""
+        """Return the prediction with the faults `made_good` corrected."""
         if "drift" in made_good:
             return perfect(sample)
         recorded = self.run.prediction(sample.id)
@@ -135,19 +136,19 @@ class _Climber:
             cut = any(response.cut for response in recorded.parsed)
             fault = "truncated" if cut else "unreadable"
             return perfect(sample) if fault in made_good else recorded
-        now = self._prompts(sample, parsed, made_good)
-        if _key(*now) == _key(*self._prompts(sample, parsed, frozenset())):
+        located = self._prompts(sample, parsed, made_good)
+        if _key(*located) == _key(*self._prompts(sample, parsed, frozenset())):
             return recorded
-        known = self.cached.get(sample.id)
-        if known is None or known[0] != _key(*now):
-            known = (_key(*now), self._located(sample, recorded, parsed, *now))
-            self.cached[sample.id] = known
-        return known[1]
+        cached = self.cached.get(sample.id)
+        if cached is None or cached[0] != _key(*located):
+            cached = (_key(*located), self._located(sample, recorded, parsed, *located))
+            self.cached[sample.id] = cached
+        return cached[1]
 
     def _prompts(
         self, sample: Sample, parsed: Parsed, made_good: frozenset[str]
     ) -> tuple[int, list[_Prompt]]:
-        """Return the frame and its prompts with some faults made good."""
+        """Return the key frame and its prompts with the faults `made_good` corrected."""
         assert sample.target is not None, "a scored run has ground truth"
         answer, start = sample.target.answer, parsed.frame or 0
         areas = [mask.area for mask in answer.masks or ()]
@@ -158,26 +159,26 @@ class _Climber:
                 return start, [_Prompt(thing) for thing in given]
             start = int(np.argmax(areas))
             if not words:
-                seen = _truths(answer, start, len(given))
-                prompts = [_Prompt(truth.prompt(self.like), truth) for truth in seen]
+                truths = _truths(answer, start, len(given))
+                prompts = [_Prompt(truth.prompt(self.like), truth) for truth in truths]
                 return start, [_mended(prompt, made_good) for prompt in prompts]
-        if words:  # there is nothing to match: the words name all that is meant
-            whole = _truths(replace(answer, instances=None), start, 1)
+        if words:  # the phrase names all targets, so there is nothing to match
+            truths_as_one = _truths(replace(answer, instances=None), start, 1)
             if "wrong mask" in made_good:
-                return start, [_Prompt(ParsedObject(), truth, fed=True) for truth in whole]
+                return start, [_Prompt(ParsedObject(), truth, fed=True) for truth in truths_as_one]
             return start, [_Prompt(ParsedObject())]
-        seen = _truths(answer, start, len(given))
-        matched, left, missed = _match(given, seen)
+        truths = _truths(answer, start, len(given))
+        matched, left, missed = _match(given, truths)
         prompts = [_Prompt(thing, matched.get(place)) for place, thing in enumerate(given)]
         wrong = min(len(left), len(missed))
         for place, truth in zip(left[:wrong], missed[:wrong], strict=True):
             if "wrong thing" in made_good:
                 prompts[place] = _Prompt(truth.prompt(given[place]), truth)
         if "extra" in made_good:
-            gone = set(left[wrong:])
-            prompts = [prompt for place, prompt in enumerate(prompts) if place not in gone]
+            dropped = set(left[wrong:])
+            prompts = [prompt for place, prompt in enumerate(prompts) if place not in dropped]
         if "missed" in made_good:
-            if any(areas) and not seen:  # it said that nothing is meant, in another frame
+            if any(areas) and not truths:  # no object is named, in a frame without targets
                 start = int(np.argmax(areas))
                 missed = _truths(answer, start, 0)
             prompts += [_Prompt(truth.prompt(self.like), truth) for truth in missed[wrong:]]
@@ -191,9 +192,9 @@ class _Climber:
         start: int,
         prompts: Sequence[_Prompt],
     ) -> Prediction:
-        """Segment and propagate the prompts, true masks in the place of those that are fed."""
+        """Segment and propagate the prompts; prompts with `fed` have their true masks."""
         media = sample.query.media[0]
-        asked = [
+        segmenter_prompts = [
             ObjectPrompt(
                 box=prompt.given.box,
                 positive=prompt.given.positive,
@@ -203,7 +204,11 @@ class _Climber:
             for prompt in prompts
             if not prompt.fed
         ]
-        segmented = iter(self.reader.segmenter.segment(media.frame(start), asked) if asked else ())
+        segmented = iter(
+            self.reader.segmenter.segment(media.frame(start), segmenter_prompts)
+            if segmenter_prompts
+            else ()
+        )
         masks = [
             prompt.truth.mask if prompt.fed and prompt.truth else next(segmented)
             for prompt in prompts
@@ -215,8 +220,10 @@ class _Climber:
         for index, frame in enumerate(zip(*tracks, strict=True)):
             joint[index] = np.logical_or.reduce(frame)
         boxes = tuple(prompt.given.box for prompt in prompts if prompt.given.box is not None)
-        still = len(media) == 1 and len(boxes) == len(prompts)
-        answer = Answer(masks=joint.rles, boxes=boxes if still else None, no_target=not prompts)
+        is_single_image = len(media) == 1 and len(boxes) == len(prompts)
+        answer = Answer(
+            masks=joint.rles, boxes=boxes if is_single_image else None, no_target=not prompts
+        )
         return replace(recorded, answer=answer)
 
 
@@ -238,8 +245,8 @@ def _mended(prompt: _Prompt, made_good: frozenset[str]) -> _Prompt:
 def _truths(answer: Answer, start: int, named: int) -> list[_Truth]:
     """Return the true objects in a frame.
 
-    Where a benchmark does not tell objects apart, the mask is one object for a response that names
-    at most one, and its connected parts for others.
+    Without instances, the mask is one object if the response names at most one (`named`), and
+    otherwise each connected part of the mask is an object.
     """
     if answer.masks is None or not answer.masks[start].area:
         return []
@@ -260,8 +267,8 @@ def _match(
     """Match prompts with true objects, one to one, by the largest overlap.
 
     Returns:
-        The object of each prompt by its place, the places of prompts without one, and the objects
-        without a prompt.
+        The object of each matched prompt by the prompt's index, the indices of unmatched prompts,
+        and the unmatched objects.
     """
     overlap = np.array([[_overlap(thing, truth) for truth in truths] for thing in given])
     matches: dict[int, int] = {}
@@ -275,24 +282,24 @@ def _match(
 
 
 def _overlap(given: ParsedObject, truth: _Truth) -> float:
-    """IoU of the boxes; of a prompt without one, the share of its points that lie on the object."""
+    """Return the IoU of the boxes or, without a box, the share of points on the object."""
     if given.box is not None:
         return float(box_iou([truth.box], [given.box])[0, 0])
-    on = [bool(truth.mask[int(point.y), int(point.x)]) for point in given.positive]
-    return sum(on) / len(on) if on else 0.0
+    points_on_object = [bool(truth.mask[int(point.y), int(point.x)]) for point in given.positive]
+    return sum(points_on_object) / len(points_on_object) if points_on_object else 0.0
 
 
 def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> Ladder:
-    """Replace one stage of a run after another by the truth.
+    """Replace one stage of a run after another by the ground truth.
 
     Raises:
-        UsageError: the task asks for no masks, or the model has no such stages.
+        UsageError: the task has answers other than masks, or the model has no such stages.
     """
     task, reader = task_for(run, data_root), reader_of(run)
     units = list(samples_by_unit(task, run))
-    masked = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
+    mask_forms = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
     forms = {form for unit in units for sample in unit for form in sample.query.forms}
-    if not forms <= set(masked):
+    if not forms <= set(mask_forms):
         raise UsageError(
             f"a ladder of {task.name}", expected="a task of masks", found=", ".join(sorted(forms))
         )
@@ -332,7 +339,7 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
 
 
 def _usual_prompt(run: Run, units: Sequence[Sequence[Sample]]) -> ParsedObject:
-    """Return a prompt with the parts that the run's responses give their objects."""
+    """Return a prompt that has a box and points if the run's responses have them."""
     parsed = [
         response
         for unit in units

@@ -1,4 +1,4 @@
-"""Predictions of two runs whose responses are read by stages of the one and of the other."""
+"""Predictions that mix two runs: responses of either run, read by stages of either run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from harness.task import Task
 from harness.types import Prediction, Sample
 
 ANSWERS = "answers"
-"""Cause of answers that differ where neither run has responses."""
+"""Cause of different answers if neither run has responses."""
 READING = ("grammar", "coordinates", "segmenter", "propagator")
-"""Stages that read a response, in their order."""
+"""Stages that turn a response into a prediction, in their order."""
 
 
 def reader_of(run: Run) -> PartedReader | None:
-    """Return the model that reads a run's responses, without its network; None if there is none."""
+    """Return the model that parses a run's responses, without its network; None if impossible."""
     described = run.manifest["model"]["description"]
     try:
         spec = _reader_spec(run)
@@ -39,7 +39,10 @@ def reader_of(run: Run) -> PartedReader | None:
 
 
 def _reader_spec(run: Run) -> Spec:
-    """Return the model that reads responses: of a file's scoring, of a replay, or the run's own."""
+    """Return the SPEC of the model that parses a run's responses.
+
+    It is the run's model or, if the run scored a file or replayed responses, the reader's model.
+    """
     model = run.manifest["model"]
     reader = model["description"].get("reader")
     spec = parse(reader if isinstance(reader, str) else model["spec"])
@@ -48,7 +51,7 @@ def _reader_spec(run: Run) -> Spec:
 
 
 def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
-    """Return the settings that decide each stage of reading, as recorded or as the reader says."""
+    """Return the settings of each stage, from the run's record or else from the reader."""
     described = run.manifest["model"]["description"]
     if "segmenter" not in described:
         described = reader.describe()  # type: ignore[attr-defined]
@@ -67,17 +70,19 @@ def _without_device(settings: object) -> object:
 
 @dataclass
 class MixedReading:
-    """The stages of the second run that have been taken so far."""
+    """The state of the mix: which stages and responses are the second run's."""
 
     a: Run
     b: Run
     units: Sequence[Sequence[Sample]]
     taken: set[str] = field(default_factory=set)
+    """Stages of the second run that are in use."""
     responses: set[str] = field(default_factory=set)
-    """Causes whose responses are the second run's."""
+    """Causes; the samples whose responses differ for one of them have the second run's."""
     stages: tuple[dict[str, object], dict[str, object]] = field(init=False)
+    """Settings of the stages of both runs."""
     differing: list[str] = field(init=False)
-    """Stages of reading in which the runs differ; none where no model reads responses."""
+    """Stages in which the runs differ; empty if a run has no model that parses responses."""
 
     def __post_init__(self) -> None:
         self.settings = setting_causes(self.a, self.b)
@@ -112,14 +117,14 @@ class MixedReading:
         self.joined = {name for name in self.differing if with_response.get(name) in causes}
 
     def predict(self, sample: Sample) -> Prediction:
-        """Return the prediction with the stages that were taken."""
-        moved = self.causes.get(sample.id) in self.responses
-        source = self.pairs[sample.id][moved]
+        """Return the prediction by the current mix of responses and stages."""
+        is_second = self.causes.get(sample.id) in self.responses
+        source = self.pairs[sample.id][is_second]
         owners = {
-            stage: moved if stage in self.joined else stage in self.taken
+            stage: is_second if stage in self.joined else stage in self.taken
             for stage in self.differing
         }
-        if not source.responses or all(owner == moved for owner in owners.values()):
+        if not source.responses or all(owner == is_second for owner in owners.values()):
             return source
         return self._mixed_reader(owners).read(sample.query, source.responses, source.calls)
 
@@ -133,5 +138,5 @@ class MixedReading:
         return reader
 
     def score(self, task: Task) -> list[UnitScore]:
-        """Score all samples as they are now predicted."""
+        """Score the predictions of all samples by the current mix."""
         return [score_unit(task, unit, list(map(self.predict, unit))) for unit in self.units]

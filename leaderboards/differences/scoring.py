@@ -1,4 +1,4 @@
-"""Score the predictions of a run again, maybe by another protocol."""
+"""Score the predictions of a run again, also by another protocol."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,10 +26,12 @@ def task_for(
     protocol: str | None = None,
     judge: Judge | None = None,
 ) -> Task:
-    """Build a run's task, maybe with another protocol, and with the judge of its free answers.
+    """Build a run's task, with another protocol if it is given, and with a judge if it needs one.
+
+    The judge is `judge` or else the run's own verdicts. `data_root` is by default the run's own.
 
     Raises:
-        HarnessError: the task cannot be built so.
+        HarnessError: the task cannot be built.
     """
     spec = parse(run.manifest["task"]["spec"])
     if protocol is not None and protocol != run.manifest["task"]["protocol"]:
@@ -43,7 +45,7 @@ def task_for(
 
 
 def results_by(task: Task, run: Run) -> dict[str, Any]:
-    """Return the content of a results.json of a run's predictions, by a task of any protocol.
+    """Score a run's predictions by a task of any protocol; return the content of a results.json.
 
     Raises:
         DataError, StoreError: the task does not have the run's samples, or a scorer raises.
@@ -58,19 +60,19 @@ def samples_by_unit(task: Task, run: Run) -> Iterator[Sequence[Sample]]:
     """Yield the units of a task that hold the samples of a run.
 
     Raises:
-        DataError, StoreError: the data is other data, or the protocol has other samples.
+        DataError, StoreError: the data has changed, or the protocol has other samples.
     """
     if task.protocol.name == run.manifest["task"]["protocol"]:
         yield from selected(task, run)
         return
-    known = {name for unit in run.units() for name in unit.samples}
+    sample_ids = {name for unit in run.units() for name in unit.samples}
     n_found = 0
-    for unit in units(sample for sample in samples_of(task) if sample.id in known):
+    for unit in units(sample for sample in samples_of(task) if sample.id in sample_ids):
         n_found += len(unit)
         yield unit
-    if n_found != len(known):
+    if n_found != len(sample_ids):
         raise DataError(
             f"{task.name} by {task.protocol.name}",
-            expected=f"the run's {len(known)} samples",
+            expected=f"the run's {len(sample_ids)} samples",
             found=f"{n_found} of them",
         )

@@ -1,4 +1,4 @@
-"""Steps from one run's number to another's, each with the scores where it stands."""
+"""Record the steps from one run's number to another's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from harness.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One stage of the way from the first number to the second."""
+    """The change of the number by one stage."""
 
     name: str
     before: float | None
     after: float | None
     interval: tuple[float, float] | None = None
-    """Paired interval of the difference; None where no samples can be paired."""
+    """Paired interval of the difference; None if the scores cannot be paired."""
     samples: int = 0
     """Number of samples whose scores change."""
     details: tuple[str, ...] = ()
@@ -24,18 +24,18 @@ class Step:
 
     @property
     def points(self) -> float:
-        """Difference that the stage explains, in the headline's unit; 0 without numbers."""
+        """Difference of the number, in the headline's unit; 0 without numbers."""
         return 0.0 if self.before is None or self.after is None else self.after - self.before
 
 
 @dataclass
 class Walk:
-    """The steps so far, and the scores where they stand."""
+    """The steps so far, and the scores after the last step."""
 
     task: Task
     level: float
     units: Sequence[UnitScore]
-    """Scores of a run to begin with."""
+    """The current scores; at first those of the first run."""
     steps: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -43,22 +43,28 @@ class Walk:
 
     @property
     def value(self) -> float | None:
-        """The headline of the scores where the walk stands."""
+        """The headline of the current scores."""
         return value_of(self.metrics, self.units, self.metrics[-1].name)
 
     def step(
         self, name: str, units: Sequence[UnitScore], details: Sequence[str], *, always: bool = True
     ) -> None:
-        """Go to other scores of the same units.
+        """Replace the scores by others of the same units, and record the step.
 
-        A step that changes nothing is left out unless `always`.
+        Args:
+            name: Name of the step.
+            units: The new scores.
+            details: The settings or facts that differ.
+            always: Record the step even if it changes no score.
         """
         before = {unit.unit: unit.scores for unit in self.units}
         changed = [unit for unit in units if unit.scores != before[unit.unit]]
-        old, value, interval = self.metrics[-1].name, self.value, None
+        old_headline, value, interval = self.metrics[-1].name, self.value, None
         self.metrics, headline = _metrics(self.task), self.task.protocol.headline
-        if headline == old:
-            comparison = compare(self.metrics, self.units, units, name=old, level=self.level)
+        if headline == old_headline:
+            comparison = compare(
+                self.metrics, self.units, units, name=old_headline, level=self.level
+            )
             if comparison.a is not None and value is not None and abs(comparison.a - value) < 1e-9:
                 interval = comparison.interval
         self.units = units

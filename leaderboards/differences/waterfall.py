@@ -1,4 +1,4 @@
-"""The way from one number to another, as text and as an SVG: a bar for each stage."""
+"""Draw a `Difference` as a waterfall chart, in text, SVG and HTML: one bar per step."""
 
 from collections.abc import Iterator
 from html import escape
@@ -9,9 +9,9 @@ from harness.leaderboards.differences.steps import Step
 from harness.leaderboards.formatting import signed_span
 
 LABEL = 36
-"""Characters of the longest name beside a bar."""
+"""Largest number of characters of a name beside a bar."""
 BAR = 24
-"""Columns of a bar in a terminal."""
+"""Width of a bar in a terminal, in columns."""
 UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
 WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 280, 260, 40
@@ -48,10 +48,10 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
     yield ""
     yield f"  {_label(diff.a):{room}}  {_number(diff.first):>8}"
     for step, (before, after) in zip(diff.steps, places, strict=True):
-        drawn = _bar(before, after, low, high)
-        moved = _moved(before, after)
+        bar = _bar(before, after, low, high)
+        points = _moved(before, after)
         evidence = _evidence(step, diff.level)
-        yield f"  {_label(step.name):{room}}  {moved:>8}  {drawn}  {evidence}".rstrip()
+        yield f"  {_label(step.name):{room}}  {points:>8}  {bar}  {evidence}".rstrip()
         for line in step.details:
             yield f"      {_cut(line, width)}"
     yield f"  {_label(diff.b):{room}}  {_number(diff.second):>8}"
@@ -93,7 +93,7 @@ def _bar(before: float, after: float, low: float, high: float) -> str:
 
 
 def svg(diff: Difference) -> str:
-    """Draw the waterfall: both numbers as whole bars, each step as what it adds or takes."""
+    """Return the chart as an SVG: both numbers as full bars, each step as a bar of its change."""
     places = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
     names = [diff.a, *(step.name for step in diff.steps), diff.b]
     evidence = ["", *(_evidence(step, diff.level) for step in diff.steps), ""]
@@ -102,16 +102,16 @@ def svg(diff: Difference) -> str:
     scale = (WIDTH - LEFT - RIGHT) / (high - low)
     parts = []
     for row, ((before, after), name) in enumerate(zip(places, names, strict=True)):
-        y, whole = TOP + row * ROW, row in (0, len(places) - 1)
+        y, is_total = TOP + row * ROW, row in (0, len(places) - 1)
         left, right = (LEFT + (level - low) * scale for level in sorted((before, after)))
-        colour = WHOLE if whole else UP if after >= before else DOWN
-        text = f"{after:.4f}" if whole else _moved(before, after)
-        weight = ' font-weight="bold"' if whole else ""
-        details = "" if whole else "\n".join(diff.steps[row - 1].details)
-        shown = escape(_label(name))
+        colour = WHOLE if is_total else UP if after >= before else DOWN
+        text = f"{after:.4f}" if is_total else _moved(before, after)
+        weight = ' font-weight="bold"' if is_total else ""
+        details = "" if is_total else "\n".join(diff.steps[row - 1].details)
+        label = escape(_label(name))
         parts.append(
             f"<g><title>{escape(details)}</title>"
-            f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end"{weight}>{shown}</text>'
+            f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end"{weight}>{label}</text>'
             f'<rect x="{left:.1f}" y="{y}" width="{max(1.5, right - left):.1f}" height="20" '
             f'fill="{colour}"/><text x="{right + 6:.1f}" y="{y + 15}"{weight}>{text}'
             f'<tspan fill="#666" font-weight="normal" font-size="11">  {escape(evidence[row])}'
@@ -132,7 +132,7 @@ def svg(diff: Difference) -> str:
 
 
 def html(diff: Difference) -> str:
-    """Return a page with the drawing and what differs at each step."""
+    """Return a page with the chart and a table of the steps."""
     rows = "".join(
         f"<tr><td>{escape(step.name)}</td><td>{_moved(*place)}</td>"
         f"<td>{escape(_evidence(step, diff.level))}</td>"

@@ -1,7 +1,7 @@
-"""The node `child`: another node in a process of its own, on a GPU or within a memory of its own.
+"""The node `child`: runs another node in a separate process, with its own GPU or memory limit.
 
-The process receives pixels and the outputs of other nodes as numbers, and no path. When it ends
-or is killed, as a node that takes too long is, the next medium gets a new one.
+The process receives pixels and the outputs of other nodes as bytes; it receives no paths. A node
+that takes too long is killed. After a process has ended, the next medium starts a new one.
 """
 
 import json
@@ -23,7 +23,7 @@ from harness.spec import Spec
 
 @dataclass(kw_only=True)
 class Child(Node):
-    """A node whose work another process does. Its outputs are those of the node itself."""
+    """A node that another process runs; the outputs are those of the node itself."""
 
     node: Spec
     gpu: int | None
@@ -43,7 +43,7 @@ class Child(Node):
         return () if self.gpu is None else (f"cuda:{self.gpu}",)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the node's own description: a record does not depend on where the node ran."""
+        """Return the node's own description, so that a record does not depend on the process."""
         with self._lock:
             if not self._described:
                 self._started()
@@ -51,7 +51,7 @@ class Child(Node):
 
     @property
     def by_question(self) -> bool:  # type: ignore[override]
-        """True if the node looks for what a question names."""
+        """True if the node uses the phrases of a question."""
         return bool(self.describe().get("by_question"))
 
     def prepare(self) -> None:
@@ -70,8 +70,8 @@ class Child(Node):
         inputs: Sequence[Output],
         phrases: Sequence[str],
     ) -> Output:
-        """Run the node; the process asks for the frames that it decodes."""
-        given = [write_output(output) for output in inputs]
+        """Run the node; send the process the frames that it requests."""
+        encoded_inputs = [write_output(output) for output in inputs]
         head = {
             "do": "run",
             "id": media.id,
@@ -79,38 +79,39 @@ class Child(Node):
             "times": list(media.times()),
             "is_video": media.is_video,
             "indices": list(indices),
-            "inputs": [len(written) for written in given],
+            "inputs": [len(encoded) for encoded in encoded_inputs],
             "phrases": list(phrases),
         }
         with self._lock:
             process = self._started()
-            answer, data = process.ask(head, b"".join(given))
+            answer, data = process.ask(head, b"".join(encoded_inputs))
             while "frame" in answer:
                 try:
                     frame = np.ascontiguousarray(media.frame(int(answer["frame"])))
-                except BaseException:  # it waits for the frame, and would take the next message
+                except BaseException:  # the process would take the next message for the frame
                     self.close()
                     raise
                 answer, data = process.ask({"shape": list(frame.shape)}, frame.tobytes())
             return read_output(data)
 
     def close(self) -> None:
-        """Kill the process, from any thread; one that waits for it gets an error."""
+        """Kill the process, from any thread; a thread that waits for its answer gets an error."""
         process, self._process = self._process, None
         if process is not None:
             process.process.kill()
 
     def _started(self) -> ChildProcess:
-        known = self._process
-        if known is not None and known.process.poll() is None:
-            return known
-        gpu = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.gpu)}
+        """Return the running process; start one and build the node if there is none."""
+        running = self._process
+        if running is not None and running.process.poll() is None:
+            return running
+        variables = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.gpu)}
         main, what = "harness.models.nodes.child_main", f"node {self.node.name}"
-        self._process = process = ChildProcess(main, what, variables=gpu)
+        self._process = process = ChildProcess(main, what, variables=variables)
         try:
             head = {"do": "build", "node": str(self.node), "memory": self.memory}
             self._described = json.loads(process.ask(head)[1])
-        except BaseException:  # it has no node, and would be taken for one that has
+        except BaseException:  # else a process without a node would be reused
             self.close()
             raise
         return process
@@ -120,9 +121,9 @@ def child(*, node: Spec, gpu: int | None = None, memory: float | None = None) ->
     """Run another node in a process of its own.
 
     Args:
-        node: Which one, such as sam2(checkpoint=…).
-        gpu: Number of the only GPU that it sees; None: as this process.
-        memory: GiB of addresses that it may use, for nodes on the CPU; None: as many as there are.
+        node: The node to run, such as sam2(checkpoint=…).
+        gpu: Index of the only GPU that the process sees; None: the same GPUs as this process.
+        memory: Limit of the process's address space in GiB, for nodes on the CPU; None: no limit.
 
     Raises:
         UsageError: the node is a process itself, or the memory is not a number above 0.

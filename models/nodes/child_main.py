@@ -31,8 +31,8 @@ class _ParentFrame:
         return self._request(self._index)
 
 
-class _Known:
-    """The id that the parent gave."""
+class _MediaId:
+    """Returns the medium's id that the parent sent."""
 
     def __init__(self, id: str) -> None:
         self._id = id
@@ -88,7 +88,7 @@ class Server:
             [_ParentFrame(self._frame, head["id"], index) for index in range(len(head["times"]))],
             size=(head["size"][0], head["size"][1]),
             times=head["times"],
-            digest=_Known(head["id"]),
+            digest=_MediaId(head["id"]),
             is_video=head["is_video"],
         )
         return write_output(self._node.run_for(media, head["indices"], inputs, head["phrases"]))
@@ -101,7 +101,7 @@ class Server:
 
 
 def _limit(gibibytes: float | None) -> None:
-    """Bound the addresses of this process."""
+    """Limit the address space of this process; None sets no limit."""
     if gibibytes is not None:
         import resource
 

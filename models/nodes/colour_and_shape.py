@@ -1,8 +1,8 @@
 """Names of instances from their pixels: colour, shape, size and place, by OpenCV alone.
 
-The colour is the nearest of a short list in CIELAB; the shape is the upright outline that fits
-best. On drawings that says what there is. On photographs a shape is only named where it is clear
-and of one colour, and `object` otherwise.
+The colour is the nearest of a short list in CIELAB. The shape is the upright outline with the
+highest overlap. An instance of several colours, or without a fitting outline, as in most
+photographs, is called `object`.
 """
 
 import math
@@ -49,16 +49,24 @@ COLOURS: Mapping[str, tuple[int, int, int]] = {
 }
 """Red, green and blue of each colour's name."""
 
-PURE = 12.0  # CIELAB: an instance whose colour varies less is of one colour
-"""Threshold of the spread of colour up to which a shape is looked for."""
+PURE = 12.0
+"""CIELAB distance: an instance gets a shape only if its colour spreads less around the median."""
 FIT = 0.78
-"""Least intersection over union of a mask, stretched to a square, with an outline."""
+"""Smallest IoU with an outline at which a mask, stretched to a square, has its shape."""
 SIDE = 64
+"""Side of that square in pixels."""
 MIN_PIXELS = 12
+"""Smallest area of a piece that has a shape."""
 
 
 def _round(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Corner, ...]:
-    """Corners around the centre, from the top on, every second one nearer to it, in a unit box."""
+    """Return the corners of a regular polygon or star, scaled to the unit box.
+
+    Args:
+        corners: Number of corners; they go clockwise from the top.
+        turn: Rotation as a share of the angle between two corners.
+        inside: Radius of every second corner, relative to the others.
+    """
     angles = [2 * math.pi * (place + turn) / corners for place in range(corners)]
     radii = [inside if place % 2 else 1.0 for place in range(corners)]
     points = [
@@ -103,16 +111,18 @@ class ColourAndShape(Node):
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Semantics:
         """Name every instance in the frame in which most of it is seen."""
-        named: dict[str, dict[str, Plain]] = {}
+        attributes: dict[str, dict[str, Plain]] = {}
         instances = instances_of(inputs)
         for instance in instances:
             index = _clearest(instance, indices)
             if index is not None:
-                named[instance.key] = look(media.frame(index), instance.track[index])
-        counts = Counter(str(entry["name"]) for entry in named.values())
+                attributes[instance.key] = look(media.frame(index), instance.track[index])
+        counts = Counter(str(entry["name"]) for entry in attributes.values())
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
-        frames = {index: _frame(instances, named, index) if named else "" for index in indices}
-        return Semantics(summary, frames if len(indices) > 1 else {}, named)
+        frames = {
+            index: _frame(instances, attributes, index) if attributes else "" for index in indices
+        }
+        return Semantics(summary, frames if len(indices) > 1 else {}, attributes)
 
 
 def colour_and_shape() -> ColourAndShape:
@@ -121,7 +131,7 @@ def colour_and_shape() -> ColourAndShape:
 
 
 def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
-    """Attributes of one object (a mask of height × width with at least one pixel)."""
+    """Return the attributes of one object; its mask (height × width) has at least one pixel."""
     middle, spread = colour_of(image, mask)
     colour = colour_name(middle)
     shape = shape_name(mask) if spread < PURE else None
@@ -133,12 +143,14 @@ def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
 
 def colour_name(lab: NDArray[Any]) -> str:
     """Return the name of the colour nearest to a CIELAB colour."""
-    known = lab_of(np.array([list(COLOURS.values())], np.uint8))[0]
-    return list(COLOURS)[int(np.linalg.norm(known - lab, axis=1).argmin())]
+    palette = lab_of(np.array([list(COLOURS.values())], np.uint8))[0]
+    return list(COLOURS)[int(np.linalg.norm(palette - lab, axis=1).argmin())]
 
 
 def shape_name(mask: BoolArray) -> str | None:
-    """The outline that a mask's largest piece fits best, stretched to its box; None: no good fit.
+    """Return the outline with the highest IoU; None if no outline fits well.
+
+    The mask's largest piece is compared, stretched to the square of the outlines.
 
     >>> shape_name(np.ones((10, 20), dtype=np.bool_))
     'rectangle'
@@ -149,34 +161,34 @@ def shape_name(mask: BoolArray) -> str | None:
     if largest == 0 or area < MIN_PIXELS:
         return None
     piece = (pieces[top : top + height, left : left + width] == largest).astype(np.float32)
-    shown = cv2.resize(piece, (SIDE, SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
+    square = cv2.resize(piece, (SIDE, SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
     fits = {
-        name: max(mask_overlap(shown, outline) for outline in outlines)
-        for name, outlines in _drawn().items()
+        name: max(mask_overlap(square, outline) for outline in outlines)
+        for name, outlines in _outline_masks().items()
     }
     best = max(fits, key=lambda name: fits[name])
     if fits[best] < FIT:
         return None
-    long = max(width, height) > 1.2 * min(width, height)
-    return "rectangle" if best == "square" and long else best
+    elongated = max(width, height) > 1.2 * min(width, height)
+    return "rectangle" if best == "square" and elongated else best
 
 
 @cache
-def _drawn() -> Mapping[str, tuple[BoolArray, ...]]:
-    """The outlines as masks of SIDE × SIDE."""
-    drawn = {}
+def _outline_masks() -> Mapping[str, tuple[BoolArray, ...]]:
+    """Return the outlines as masks of SIDE × SIDE, by shape."""
+    masks_by_name = {}
     for name, polygons in OUTLINES.items():
         masks = []
         for polygon in polygons:
             mask = np.zeros((SIDE, SIDE), np.uint8)
             corners = np.rint(np.array(polygon) * (SIDE - 1)).astype(np.int32)
             masks.append(cv2.fillPoly(mask, [corners], 1) != 0)
-        drawn[name] = tuple(masks)
-    return drawn
+        masks_by_name[name] = tuple(masks)
+    return masks_by_name
 
 
 def place_name(mask: BoolArray) -> str:
-    """The ninth of the image in which a mask's centroid lies, such as `top left`."""
+    """Return the ninth of the image that holds a mask's centroid, such as `top left`."""
     rows, columns = np.nonzero(mask)
     down = ("top", "middle", "bottom")[min(2, int(3 * rows.mean() / mask.shape[0]))]
     across = ("left", "centre", "right")[min(2, int(3 * columns.mean() / mask.shape[1]))]
@@ -184,7 +196,10 @@ def place_name(mask: BoolArray) -> str:
 
 
 def _clearest(instance: Instance, indices: Sequence[int]) -> int | None:
-    """The described frame in which most of an instance is seen, inside the image if possible."""
+    """Return the described frame with the instance's largest mask; None if all are empty.
+
+    Frames in which the mask does not touch the image's edge come first.
+    """
     best: tuple[bool, int, int] | None = None
     for index in indices:
         mask = instance.track[index]
@@ -192,18 +207,18 @@ def _clearest(instance: Instance, indices: Sequence[int]) -> int | None:
         if box is None:
             continue
         height, width = mask.shape
-        whole = box.left > 0 and box.top > 0 and box.right < width and box.bottom < height
-        here = (whole, int(mask.sum()), -index)
-        best = here if best is None else max(best, here)
+        inside = box.left > 0 and box.top > 0 and box.right < width and box.bottom < height
+        candidate = (inside, int(mask.sum()), -index)
+        best = candidate if best is None else max(best, candidate)
     return None if best is None else -best[2]
 
 
 def _frame(
-    instances: Sequence[Instance], named: Mapping[str, Mapping[str, Plain]], index: int
+    instances: Sequence[Instance], attributes: Mapping[str, Mapping[str, Plain]], index: int
 ) -> str:
-    seen = [
-        f"{named[instance.key]['name']} {place_name(instance.track[index])}"
+    descriptions = [
+        f"{attributes[instance.key]['name']} {place_name(instance.track[index])}"
         for instance in instances
-        if instance.key in named and instance.track.rle(index).area
+        if instance.key in attributes and instance.track.rle(index).area
     ]
-    return ", ".join(seen)
+    return ", ".join(descriptions)

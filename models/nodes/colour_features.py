@@ -13,7 +13,7 @@ from harness.models.nodes.instances import features_of
 from harness.node import Features, Floats, Kind, Node, NodeKind, Output
 
 LEVELS = (4, 4, 4)
-"""Steps of lightness, and of CIELAB's two axes of colour."""
+"""Bins of the histogram along CIELAB's lightness and its two colour axes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,10 @@ def colour_features() -> ColourFeatures:
 
 
 def vector(image: Frame, mask: BoolArray) -> Floats:
-    """The feature of a mask's pixels (at least one), of length 1."""
+    """Return the unit vector (71 numbers) of a mask's pixels; there must be at least one pixel."""
     lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)[mask]
     colours, _ = np.histogramdd(lab, LEVELS, range=((0, 100), (-100, 100), (-100, 100)))
     moments = cv2.HuMoments(cv2.moments(mask.astype(np.uint8), binaryImage=True)).ravel()
     form = -np.sign(moments) * np.log10(np.maximum(np.abs(moments), 1e-12)) / 12
-    both = np.concatenate((np.sqrt(colours.ravel() / len(lab)), form / np.sqrt(7)))
-    return np.asarray(both / np.linalg.norm(both), dtype=np.float32)
+    features = np.concatenate((np.sqrt(colours.ravel() / len(lab)), form / np.sqrt(7)))
+    return np.asarray(features / np.linalg.norm(features), dtype=np.float32)

@@ -61,9 +61,9 @@ def depth_stats() -> DepthStats:
 
 
 def moments(depth: Floats, mask: BoolArray) -> Moments | None:
-    """Mean and population standard deviation of a map (height × width) over a mask's pixels.
+    """Return a map's mean and population standard deviation over a mask (height × width).
 
-    None where the mask is empty. Sums are of 64 bits.
+    Return None if the mask is empty. The sums use 64-bit floats.
 
     >>> moments(np.array([[1.0, 3.0]], np.float32), np.array([[True, True]]))
     Moments(mean=2.0, std=1.0)

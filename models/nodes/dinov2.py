@@ -36,7 +36,7 @@ class DINOv2(CheckpointPart, Node):
         return features_of(media, indices, inputs, lambda index, mask: _mean(fields[index], mask))
 
     def _field(self, image: Frame) -> Floats:
-        """The features of patches, rows × columns × channels, over the whole image."""
+        """Return the features of the image's patches (rows × columns × channels)."""
         import torch
 
         network, processor = self.network, self.processor
@@ -71,18 +71,20 @@ def dinov2(computing: Computing, *, checkpoint: str | None = None) -> DINOv2:
     return DINOv2(**checkpoint_files, dtype=computing.dtype, device=computing.device)
 
 
-LONGEST = 518  # pixels; the side of the images that DINOv2 was trained on last
+LONGEST = 518
+"""Longest side of the network's input in pixels: the last stage of DINOv2's training used it."""
 
 
 def _size(image: Frame) -> tuple[float, float]:
-    """(height, width) shrunk to a longest side of at most LONGEST."""
+    """Return the image's (height, width), shrunk to a longest side of at most LONGEST."""
     scale = min(1.0, LONGEST / max(image.shape[:2]))
     return image.shape[0] * scale, image.shape[1] * scale
 
 
 def _mean(field: Floats, mask: BoolArray) -> Floats:
-    """The mean of features (rows × columns × channels), each weighed by its patch's share of a
-    mask (height × width); of length 1.
+    """Return the mean of patch features (rows × columns × channels) over a mask, as a unit vector.
+
+    The weight of a patch is the share of its area that the mask (height × width) covers.
     """
     rows, columns = field.shape[:2]
     share = cv2.resize(mask.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)

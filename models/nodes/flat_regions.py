@@ -1,8 +1,8 @@
-"""Regions of drawings: places of one colour, flooded until the floods meet at edges.
+"""Segment a drawing into regions of one colour by the watershed transform.
 
-The method is Beucher and Lantuéjoul's watershed as OpenCV computes it, from markers where colours
-hardly change. A region along much of the image's border is background. On photographs it gives
-pieces of things, and `is_drawing` says so.
+The method is Beucher and Lantuéjoul's watershed as OpenCV computes it. The markers are areas where
+the colour hardly changes. A region along much of the image's border is background. The regions of
+a photograph are only pieces of its objects; `is_drawing` tells drawings from photographs.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ MAX_SIDE = 480  # pixels of the shrunk image
 
 
 def flat_regions(image: Frame) -> list[BoolArray]:
-    """Masks (height × width) of the regions that are not background, the largest first."""
+    """Return the masks (height × width) of the regions without the background, largest first."""
     height, width = image.shape[:2]
     scale = min(1.0, MAX_SIDE / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
@@ -40,36 +40,39 @@ def flat_regions(image: Frame) -> list[BoolArray]:
     labels = _flooded(smooth)
     areas = np.bincount(labels.ravel())
     border = np.concatenate((labels[0], labels[-1], labels[:, 0], labels[:, -1]))
-    along = np.bincount(border, minlength=areas.size)
-    ground = along > BORDER_SHARE * border.size
-    ground[int(along.argmax())] = True
-    kept = (areas >= MIN_SHARE * labels.size) & ~ground
-    labels = _with_rims(labels, kept, int(along.argmax()), lab_of(small))
+    border_counts = np.bincount(border, minlength=areas.size)
+    is_background = border_counts > BORDER_SHARE * border.size
+    is_background[int(border_counts.argmax())] = True
+    kept = (areas >= MIN_SHARE * labels.size) & ~is_background
+    labels = _with_rims(labels, kept, int(border_counts.argmax()), lab_of(small))
     order = sorted(np.flatnonzero(kept).tolist(), key=lambda label: -int(areas[label]))
     return [_grown(labels == label, (width, height)) for label in order]
 
 
 def is_drawing(image: Frame, regions: Sequence[BoolArray]) -> bool:
-    """Return True if the regions of an image are mostly of one colour each; True without any."""
+    """Return True if most regions have one colour each, or if there are no regions."""
     spreads = [colour_of(image, region)[1] for region in regions]
     return not spreads or float(np.median(spreads)) < ONE_COLOUR
 
 
 def colour_of(image: Frame, mask: BoolArray) -> tuple[NDArray[np.float64], float]:
-    """Median colour (CIELAB) of a mask's inner pixels and the median distance from it."""
+    """Return the inner pixels' median colour (CIELAB) and their median distance from it."""
     pixels = lab_of(image[inner(mask)][None])[0].astype(np.float64)
-    middle = np.median(pixels, axis=0)
-    return middle, float(np.median(np.linalg.norm(pixels - middle, axis=1)))
+    median = np.median(pixels, axis=0)
+    return median, float(np.median(np.linalg.norm(pixels - median, axis=1)))
 
 
 def inner(mask: BoolArray) -> BoolArray:
-    """A mask without its outermost two pixels, which mix with what is around, if any are left."""
+    """Return a mask without its outermost two pixels, whose colours mix with the surroundings.
+
+    If no pixel would be left, return the mask itself.
+    """
     core = cv2.erode(np.pad(mask.astype(np.uint8), 2), np.ones((5, 5), np.uint8))[2:-2, 2:-2] != 0
     return core if core.any() else mask
 
 
 def lab_of(image: NDArray[np.uint8]) -> Floats:
-    """An RGB image in CIELAB, L from 0 to 100."""
+    """Convert an RGB image to CIELAB, with L from 0 to 100."""
     return np.asarray(cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB), np.float32)
 
 
@@ -79,9 +82,9 @@ def _smooth(image: Frame) -> Floats:
 
 
 def _flooded(smooth: Floats) -> Labels:
-    """The number of each pixel's region."""
-    steps = [cv2.Sobel(smooth, cv2.CV_32F, *way, ksize=3) / 8 for way in ((1, 0), (0, 1))]
-    slope = np.sqrt(sum(np.square(step).sum(axis=2) for step in steps))
+    """Return the number of each pixel's region (height × width)."""
+    gradients = [cv2.Sobel(smooth, cv2.CV_32F, *way, ksize=3) / 8 for way in ((1, 0), (0, 1))]
+    slope = np.sqrt(sum(np.square(step).sum(axis=2) for step in gradients))
     flat = (slope < FLAT).astype(np.uint8)
     count, markers = cv2.connectedComponents(flat, connectivity=4, ltype=cv2.CV_32S)
     sizes = np.bincount(markers.ravel(), minlength=count)
@@ -89,8 +92,8 @@ def _flooded(smooth: Floats) -> Labels:
     if not markers.any():
         return np.zeros(flat.shape, dtype=np.int32)
     lightness, a, b = cv2.split(smooth)
-    shown = np.clip(np.dstack([lightness * 2.55, a + 128, b + 128]), 0, 255).astype(np.uint8)
-    flooded = cv2.watershed(shown, markers.astype(np.int32))
+    bytes_image = np.clip(np.dstack([lightness * 2.55, a + 128, b + 128]), 0, 255).astype(np.uint8)
+    flooded = cv2.watershed(bytes_image, markers.astype(np.int32))
     # Pixels of the lines between floods belong to the nearest flood.
     places = ndimage.distance_transform_edt(
         flooded <= 0, return_distances=False, return_indices=True
@@ -99,19 +102,27 @@ def _flooded(smooth: Floats) -> Labels:
 
 
 def _with_rims(labels: Labels, kept: NDArray[np.bool_], ground: int, lab: Floats) -> Labels:
-    """Give the background's pixels beside a region to it where they do not look like background.
+    """Move the rims of kept regions from the background to the regions.
 
-    The line around a drawn shape is as dark as an edge is steep, so that the flood of the
-    background takes half of it.
+    A shape's outline is often flooded half from the background. A background pixel next to a
+    region belongs to its rim if its colour differs from the background around it.
+
+    Args:
+        labels: Region number of each pixel.
+        kept: True for the numbers of regions that are not background.
+        ground: Number of the background.
+        lab: The image in CIELAB.
     """
-    behind = labels == ground
-    if not behind.any() or not kept.any():
+    background = labels == ground
+    if not background.any() or not kept.any():
         return labels
-    around = cv2.blur(np.dstack([behind.astype(np.float32)[..., None] * lab, behind]), (25, 25))
-    local = around[..., :3] / np.maximum(around[..., 3:], 1e-3)
-    unlike = behind & (np.linalg.norm(lab - local, axis=2) > RIM_CONTRAST)
+    blurred = cv2.blur(
+        np.dstack([background.astype(np.float32)[..., None] * lab, background]), (25, 25)
+    )
+    background_colour = blurred[..., :3] / np.maximum(blurred[..., 3:], 1e-3)
+    differs = background & (np.linalg.norm(lab - background_colour, axis=2) > RIM_CONTRAST)
     distance, places = ndimage.distance_transform_edt(~kept[labels], return_indices=True)
-    rim = unlike & (distance <= RIM)
+    rim = differs & (distance <= RIM)
     return np.where(rim, labels[tuple(places)], labels).astype(np.int32)
 
 

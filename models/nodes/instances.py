@@ -1,4 +1,4 @@
-"""From masks in single frames to instances in every frame."""
+"""Turn masks of single frames into instances with a mask in every frame."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ from harness.node import (
 from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 
 AGAIN = 0.3
-"""Least IoU of an object's mask with the one that was carried on from where it was seen last."""
+"""Smallest IoU of a new mask with a known object's propagated mask, to be the same object."""
 SAME = 0.5
-"""Share of a mask's pixels, covered by a known object, above which it is not a new object."""
+"""If a known object covers a larger share of a mask's pixels, the mask is not a new object."""
 
 
 class Seen(NamedTuple):
-    """An object as it was seen in one frame."""
+    """The observation of an object in one frame."""
 
     mask: BoolArray
     label: str = ""
@@ -35,14 +35,14 @@ class Seen(NamedTuple):
 
 
 Look: TypeAlias = Callable[[int], Sequence[Seen]]
-"""Returns the objects of one frame."""
+"""Function that returns the objects of the frame with an index."""
 
 
 def carried(look: Look, propagator: Propagator, media: Media, indices: Sequence[int]) -> Instances:
-    """The objects of the described frames, each followed through all frames.
+    """Return the objects of the described frames, each propagated to all frames.
 
-    An object is new where less than half of it is covered by those that are known; it has no mask
-    in frames up to the last described one before, where it was not seen.
+    A mask is a new object unless a known object covers more than half of it. A new object has
+    empty masks up to the previous described frame, because it was not observed there.
     """
     instances: list[Instance] = []
     before = -1
@@ -58,11 +58,11 @@ def carried(look: Look, propagator: Propagator, media: Media, indices: Sequence[
 
 
 def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[int]) -> Instances:
-    """The objects of the described frames, found anew in each of them and followed in between.
+    """Return the objects of the described frames, detected in each one and propagated in between.
 
-    For propagators that drift. An object is the known one whose mask, carried on from the described
-    frame before, overlaps it most; else it is new. One that is not found again has no mask until it
-    is.
+    This suits propagators that drift. Known objects are propagated to the next described frame and
+    matched with the masks found there; an unmatched mask is a new object. An unmatched known
+    object has empty masks until it is matched again.
     """
     from scipy.optimize import linear_sum_assignment  # half of the start of a node's process
 
@@ -75,20 +75,22 @@ def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[
         for old, place in np.ndindex(overlaps.shape):
             overlaps[old, place] = mask_overlap(known[old].mask, seen[place].mask)
         pairs = zip(*linear_sum_assignment(-overlaps), strict=True)
-        again = {place: known[old] for old, place in pairs if overlaps[old, place] >= AGAIN}
-        shown = [again.get(place) or _Row(candidate) for place, candidate in enumerate(seen)]
-        new = [row for row in shown if row not in known]
-        hidden = [row for row in known if row not in shown]
+        matched = {place: known[old] for old, place in pairs if overlaps[old, place] >= AGAIN}
+        visible = [matched.get(place) or _Row(candidate) for place, candidate in enumerate(seen)]
+        new = [row for row in visible if row not in known]
+        hidden = [row for row in known if row not in visible]
         masks = [*(candidate.mask for candidate in seen), *(row.mask for row in hidden)]
         last = min(end, len(media) - 1)
-        ahead = propagated(propagator, media.part(index, last + 1), 0, masks)
-        for row, track in zip([*shown, *hidden], ahead, strict=True):
+        forward_tracks = propagated(propagator, media.part(index, last + 1), 0, masks)
+        for row, track in zip([*visible, *hidden], forward_tracks, strict=True):
             row.mask = track[last - index]
-            if row in shown:
+            if row in visible:
                 row.rles |= dict(enumerate(track.rles[: end - index], start=index))
         part = media.part(before + 1, index + 1)
-        back = propagated(propagator, part, index - before - 1, [row.seen.mask for row in new])
-        for row, track in zip(new, back, strict=True):
+        backward_tracks = propagated(
+            propagator, part, index - before - 1, [row.seen.mask for row in new]
+        )
+        for row, track in zip(new, backward_tracks, strict=True):
             row.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
         rows += new
         before = index
@@ -104,13 +106,14 @@ def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[
 
 @dataclass(eq=False, slots=True)
 class _Row:
-    """One object, so far."""
+    """One object with the masks that are known so far."""
 
     seen: Seen
-    """First observation of it."""
+    """Its first observation."""
     rles: dict[int, Rle] = field(default_factory=dict)
+    """Masks by frame."""
     mask: BoolArray = field(init=False)
-    """Place in the next described frame."""
+    """Its propagated mask in the next described frame."""
 
 
 def prompted(
@@ -120,25 +123,25 @@ def prompted(
     indices: Sequence[int],
     inputs: Sequence[Output],
 ) -> Instances:
-    """The objects that a detector's boxes hold, each followed through all frames."""
+    """Return the objects in a detector's boxes, each propagated to all frames."""
     boxes = detections_of(inputs)
 
     def look(index: int) -> list[Seen]:
-        here = [detection for detection in boxes if detection.frame == index]
-        if not here:
+        frame_boxes = [detection for detection in boxes if detection.frame == index]
+        if not frame_boxes:
             return []
-        prompts = [ObjectPrompt(box=detection.box) for detection in here]
+        prompts = [ObjectPrompt(box=detection.box) for detection in frame_boxes]
         masks = segmenter.segment(media.frame(index), prompts)
         return [
             Seen(mask.astype(np.bool_), detection.label, detection.score)
-            for mask, detection in zip(masks, here, strict=True)
+            for mask, detection in zip(masks, frame_boxes, strict=True)
         ]
 
     return carried(look, propagator, media, indices)
 
 
 def clearest_frame(instance: Instance, indices: Sequence[int]) -> int:
-    """The described frame in which most of an instance is seen, the first of equals."""
+    """Return the described frame with an instance's largest mask, the first at ties."""
     return max(indices, key=lambda index: (instance.track.rle(index).area, -index))
 
 
@@ -148,16 +151,16 @@ def features_of(
     inputs: Sequence[Output],
     vector: Callable[[int, BoolArray], Floats],
 ) -> Features:
-    """Features of each instance where it is largest, and of each described frame.
+    """Return the features of each instance in its clearest frame, and of each described frame.
 
-    `vector` describes a mask (height × width, not empty) in a frame.
+    `vector` returns the features of a frame's pixels in a mask (height × width, not empty).
     """
-    places = [(instance, clearest_frame(instance, indices)) for instance in instances_of(inputs)]
+    clearest = [(instance, clearest_frame(instance, indices)) for instance in instances_of(inputs)]
     whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
     return Features(
         {
             instance.key: vector(index, instance.track[index])
-            for instance, index in places
+            for instance, index in clearest
             if instance.track.rle(index).area
         },
         {index: vector(index, whole) for index in indices},
@@ -165,7 +168,7 @@ def features_of(
 
 
 def mask_overlap(first: BoolArray, second: BoolArray) -> float:
-    """Intersection over union; 0 where both are empty."""
+    """Return the IoU of two masks; 0 if both are empty."""
     union = int((first | second).sum())
     return int((first & second).sum()) / union if union else 0.0
 
@@ -180,10 +183,10 @@ def _covered(mask: BoolArray, known: Sequence[BoolArray]) -> bool:
 def propagated(
     propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
 ) -> list[Track]:
-    """Masks of frame `start` in every frame of the medium.
+    """Propagate the masks of frame `start` to every frame; return one track per mask.
 
     Raises:
-        ModelError: the propagator gives another number of tracks.
+        ModelError: the propagator returns another number of tracks.
     """
     if not masks or len(media) == 1:
         return [Track.of_one_mask(mask, 1) for mask in masks]
@@ -194,7 +197,7 @@ def propagated(
 
 
 def _from(track: Track, first: int) -> Track:
-    """The track with empty masks before frame `first`."""
+    """Return the track with empty masks before frame `first`."""
     if first == 0 or len(track) == 1:
         return track
     nothing = Rle.empty(track.height, track.width)

@@ -1,7 +1,7 @@
-"""Instances of a video from the masks of every frame: the most similar masks of two frames are one.
+"""Link the masks of a video's frames into tracks by colour, place and size.
 
-Masks are similar in colour, place and size. An object that was not seen for some frames is looked
-for where its last motion would have brought it.
+Each frame's masks are assigned to the known objects with the lowest total cost. An object's place
+is expected where its last motion would have brought it, or where it was seen last.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,22 @@ from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
 from harness.models.nodes.flat_regions import colour_of
 
-COLOUR = 20.0  # CIELAB: farther colours are of different objects
-REACH = 0.12  # of the image's diagonal: farther from where it is expected, it is another object
+COLOUR = 20.0
+"""CIELAB distance above which two colours belong to different objects."""
+REACH = 0.12
+"""Share of the image's diagonal: a mask farther from the expected place is another object."""
 IMPOSSIBLE = 1e6
+"""Cost of a pair that must not be linked."""
 
 
 @dataclass(slots=True)
 class _Row:
-    """One object, so far."""
+    """One object with its masks so far."""
 
     rles: dict[int, Rle] = field(default_factory=dict)
+    """Masks by frame."""
     places: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
+    """Frame and centroid (x, y) of each mask."""
     colour: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     area: float = 0.0
 
@@ -34,7 +39,7 @@ class _Row:
         self.colour, self.area = mask.colour, mask.area
 
     def expected(self, index: int) -> NDArray[np.float64]:
-        """The place in a frame, from the motion between the last two."""
+        """Return the expected centroid in a frame, extrapolated from the last two."""
         last, place = self.places[-1]
         if len(self.places) < 2:
             return place
@@ -51,7 +56,7 @@ class _Mask:
 
 
 def linked(media: Media, masks: Sequence[Sequence[BoolArray]]) -> list[Track]:
-    """One track an object, in the order of their first frames.
+    """Return one track per object, in the order of their first frames.
 
     Args:
         media: The video.
@@ -63,16 +68,18 @@ def linked(media: Media, masks: Sequence[Sequence[BoolArray]]) -> list[Track]:
     diagonal = float(np.hypot(width, height))
     rows: list[_Row] = []
     for index, frame_masks in enumerate(masks):
-        now = [_measured(media.frame(index), mask) for mask in frame_masks]
-        taken: set[int] = set()
-        if rows and now:
-            cost = np.array([[_cost(row, mask, index, diagonal) for mask in now] for row in rows])
+        measured = [_measured(media.frame(index), mask) for mask in frame_masks]
+        linked_columns: set[int] = set()
+        if rows and measured:
+            cost = np.array(
+                [[_cost(row, mask, index, diagonal) for mask in measured] for row in rows]
+            )
             for row, column in zip(*linear_sum_assignment(cost), strict=True):
                 if cost[row, column] < IMPOSSIBLE:
-                    rows[row].add(index, now[column])
-                    taken.add(int(column))
-        for place, mask in enumerate(now):
-            if place not in taken:
+                    rows[row].add(index, measured[column])
+                    linked_columns.add(int(column))
+        for place, mask in enumerate(measured):
+            if place not in linked_columns:
                 rows.append(_Row())
                 rows[-1].add(index, mask)
     nothing = Rle.empty(height, width)
@@ -89,10 +96,11 @@ def _measured(image: Frame, mask: BoolArray) -> _Mask:
 
 
 def _cost(row: _Row, mask: _Mask, index: int, diagonal: float) -> float:
+    """Return the cost to link an object with a mask of frame `index`, or IMPOSSIBLE."""
     colour = float(np.linalg.norm(row.colour - mask.colour)) / COLOUR
-    away = float(np.linalg.norm(row.expected(index) - mask.place)) / (REACH * diagonal)
-    last = float(np.linalg.norm(row.places[-1][1] - mask.place)) / (REACH * diagonal)
-    away = min(away, last)
-    if colour > 1 or away > 1:
+    distance = float(np.linalg.norm(row.expected(index) - mask.place)) / (REACH * diagonal)
+    distance_from_last = float(np.linalg.norm(row.places[-1][1] - mask.place)) / (REACH * diagonal)
+    distance = min(distance, distance_from_last)
+    if colour > 1 or distance > 1:
         return IMPOSSIBLE
-    return colour + away + 0.5 * abs(float(np.log(mask.area / row.area)))
+    return colour + distance + 0.5 * abs(float(np.log(mask.area / row.area)))

@@ -7,18 +7,18 @@ from harness.models.backends.checkpoint_part import CheckpointFiles, find_checkp
 def find_weights(
     node: str, checkpoint: str | None, *, kind: str, example: str, instead: str
 ) -> CheckpointFiles:
-    """The checkpoint that a node's SPEC names.
+    """Return the checkpoint that a node's SPEC names.
 
     Args:
         node: The node's name.
         checkpoint: A folder, or a name that the Hugging Face cache holds.
         kind: The `model_type` in its configuration that the node can run.
         example: A name on the hub.
-        instead: A node that does something alike without weights.
+        instead: A similar node that needs no weights.
 
     Raises:
-        UsageError: none is named.
-        ModelError: it is not there, not whole, not safe to load, or another network.
+        UsageError: no checkpoint is named.
+        ModelError: the checkpoint is missing, incomplete, unsafe to load, or another network.
     """
     if checkpoint is None:
         raise UsageError(

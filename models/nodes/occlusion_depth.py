@@ -1,10 +1,10 @@
-"""Order in depth from images alone: what covers, what is large and what is low is near.
+"""Order the regions of an image in depth by occlusion, size and height.
 
-For drawings of flat shapes there is no depth but order. Regions are those of
-`flat_regions`. One that bites into another's convex hull more than that one into its own is in
-front; where nothing covers anything, a larger and lower region counts as nearer (Gibson's relative
-size and height in the field). The background is farthest. Of a photograph only the height in the
-field is used, row by row: its regions are pieces of things.
+A drawing of flat shapes has an order in depth, but no distances. Its regions are those of
+`flat_regions`. Region A covers region B if A takes more of B's convex hull than B of A's. Regions
+that do not cover each other are ordered by size and height: a larger and lower region is nearer
+(Gibson's relative size and height in the field). The background is farthest. In a photograph, whose
+regions are only pieces of objects, each row is nearer than the row above it.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ from harness.node import DepthMaps, Floats, Kind, Node, NodeKind, Output
 
 MEANING = "relative order from occlusion, size and height, 0 to 1, larger is nearer"
 BITE = 0.06
-"""Smallest share, of a region or of another's hull, at which the region covers the other one."""
+"""Region A covers B only if A takes more pixels of B's hull than this share of A's area and of the
+hull's area, whichever is smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,28 +46,28 @@ def occlusion_depth() -> OcclusionDepth:
 
 
 def order_map(image: Frame) -> Floats:
-    """The depth of each pixel (height × width) from 0, the background, to 1, the nearest."""
+    """Return the order in depth of each pixel (height × width), 0: background, 1: nearest."""
     height, width = image.shape[:2]
-    parts = flat_regions(image)
-    if not is_drawing(image, parts):
+    regions = flat_regions(image)
+    if not is_drawing(image, regions):
         rows = np.linspace(0, 1, height, dtype=np.float32)
         return np.repeat(rows[:, None], width, axis=1)
     depth = np.zeros((height, width), dtype=np.float32)
-    ordered = from_far(parts)
-    for place, part in enumerate(ordered, start=1):
-        depth[parts[part]] = place / len(ordered)
+    order = from_far(regions)
+    for place, part in enumerate(order, start=1):
+        depth[regions[part]] = place / len(order)
     return depth
 
 
 def from_far(parts: Sequence[BoolArray]) -> list[int]:
-    """Indices of masks (height × width) from the farthest to the nearest."""
+    """Return the indices of masks (height × width) from the farthest to the nearest."""
     if not parts:
         return []
     height = parts[0].shape[0]
     hulls = [_hull(part) for part in parts]
     sizes = [int(part.sum()) for part in parts]
     lows = [float(np.flatnonzero(part.any(axis=1))[-1]) / height for part in parts]
-    cue = [size / max(sizes) + low for size, low in zip(sizes, lows, strict=True)]
+    nearness = [size / max(sizes) + low for size, low in zip(sizes, lows, strict=True)]
     behind: dict[int, set[int]] = {index: set() for index in range(len(parts))}
     for front, part in enumerate(parts):
         for back in range(len(parts)):
@@ -76,18 +77,18 @@ def from_far(parts: Sequence[BoolArray]) -> list[int]:
             bitten = int((parts[back] & hulls[front]).sum())
             if bite > bitten and bite > BITE * min(sizes[front], int(hulls[back].sum())):
                 behind[front].add(back)
-    left, ordered = set(behind), []
-    while left:
-        # Free of what must be farther; where cues contradict each other, any may be taken.
-        free = [index for index in left if not behind[index] & left] or list(left)
-        farthest = min(free, key=lambda index: (cue[index], index))
+    remaining, ordered = set(behind), []
+    while remaining:
+        # Regions that cover no remaining region; all of them if they cover each other in a circle.
+        free = [index for index in remaining if not behind[index] & remaining] or list(remaining)
+        farthest = min(free, key=lambda index: (nearness[index], index))
         ordered.append(farthest)
-        left.remove(farthest)
+        remaining.remove(farthest)
     return ordered
 
 
 def _hull(part: BoolArray) -> BoolArray:
     points = cv2.findNonZero(part.astype(np.uint8))
-    drawn = np.zeros(part.shape, np.uint8)
-    cv2.fillConvexPoly(drawn, cv2.convexHull(points), 1)
-    return np.asarray(drawn != 0, dtype=np.bool_)
+    hull = np.zeros(part.shape, np.uint8)
+    cv2.fillConvexPoly(hull, cv2.convexHull(points), 1)
+    return np.asarray(hull != 0, dtype=np.bool_)

@@ -33,9 +33,12 @@ class OCR(Node):
         """Read the described frames."""
         words: list[Word] = []
         for index in indices:
-            read = self.engine(np.ascontiguousarray(media.frame(index)[..., ::-1]))
+            result = self.engine(np.ascontiguousarray(media.frame(index)[..., ::-1]))
             for corners, text, score in zip(
-                *([] if part is None else part for part in (read.boxes, read.txts, read.scores)),
+                *(
+                    [] if part is None else part
+                    for part in (result.boxes, result.txts, result.scores)
+                ),
                 strict=True,
             ):
                 if score >= self.threshold:

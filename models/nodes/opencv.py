@@ -14,7 +14,7 @@ from harness.models.saliency.salience import camera_motion, shrink_frame
 from harness.node import FrameFacts, Kind, Node, NodeKind, Output, Plain
 
 CUT = 0.5
-"""Least distance of two frames' colours (Bhattacharyya, 0 to 1) that is a cut."""
+"""Bhattacharyya distance (0 to 1) of two frames' colours above which there is a cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def _facts(frame: Frame) -> dict[str, Plain]:
 
 
 def _distance(first: Frame, second: Frame) -> float:
-    """Bhattacharyya distance of two images' colours, 8 levels a channel."""
+    """Return the Bhattacharyya distance of two images' colour histograms (8 bins per channel)."""
     histograms = [
         cv2.calcHist([image], [0, 1, 2], None, [8, 8, 8], [0, 256] * 3) for image in (first, second)
     ]
@@ -71,7 +71,10 @@ def _distance(first: Frame, second: Frame) -> float:
 
 
 def _camera(before: Frame, frame: Frame, scale: float) -> tuple[int, int]:
-    """Median motion (right, down) of what follows the camera, in pixels of the medium."""
+    """Return the median camera motion (right, down) in pixels of the medium.
+
+    `scale` is the size of the medium divided by that of the frames.
+    """
     flow = camera_motion(dense_flow(before, frame, max_side=max(frame.shape[:2])))
     right, down = np.median(flow.reshape(-1, 2), axis=0) * scale
     return round(float(right)), round(float(down))

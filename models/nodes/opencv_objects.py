@@ -19,11 +19,11 @@ ImageKind: TypeAlias = Literal["auto", "drawing", "photograph"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCVObjects(Node):
-    """Objects that stand out, or what a detector's boxes hold.
+    """Instances of the objects in a detector's boxes, or else of objects that stand out.
 
-    A drawing's regions of one colour are segmented in every frame of a video and linked. A
-    photograph's salient objects are cut out in each described frame and followed in between; what
-    boxes hold is carried through the whole video.
+    Objects in boxes are segmented and propagated through the whole video. Without boxes, the flat
+    regions of a drawing are segmented in every frame and linked; the salient objects of a
+    photograph are segmented in each described frame and propagated in between.
     """
 
     kind: ClassVar[NodeKind] = NodeKind(
@@ -74,10 +74,10 @@ def opencv_objects(
     """Flat regions of drawings, salient objects of photographs, by OpenCV; no weights.
 
     Args:
-        segmenter: What cuts out salient objects and what a detector's boxes hold.
-        propagator: What carries their masks through a video.
-        image: `auto` looks at the first frame: a drawing's regions are of one colour each.
-        max_objects: Largest number of objects, and of those of one frame.
+        segmenter: Segments salient objects and the objects in a detector's boxes.
+        propagator: Propagates their masks through a video.
+        image: `auto` decides by the first frame: a drawing's regions have one colour each.
+        max_objects: Largest number of objects, in total and in one frame.
     """
     return OpenCVObjects(
         segmenter=build_segmenter(segmenter),

@@ -1,6 +1,6 @@
-"""Outputs of nodes as bytes: arrays of numbers and JSON, never code.
+"""Write and read the outputs of nodes as bytes: arrays and JSON, never code.
 
-A file is a NumPy archive whose member `json` holds everything but arrays. It is read with
+A file is a NumPy archive. Its member `json` holds everything except the arrays. It is read with
 `allow_pickle=False`.
 """
 
@@ -40,10 +40,10 @@ def write_output(output: Output) -> bytes:
 
 
 def read_output(data: bytes) -> Output:
-    """Decode what `write_output` gave.
+    """Decode the bytes of `write_output`.
 
     Raises:
-        DataError: it is something else, or damaged.
+        DataError: the bytes are damaged or not an output.
     """
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
@@ -57,7 +57,7 @@ def read_output(data: bytes) -> Output:
 
 
 def held_bytes(output: Output) -> int:
-    """About how much memory an output takes."""
+    """Return the approximate size of an output in memory, in bytes."""
     if isinstance(output, DepthMaps):
         return sum(depth.nbytes for depth in output.maps.values())
     if isinstance(output, Features):
@@ -70,7 +70,7 @@ def held_bytes(output: Output) -> int:
 
 
 def _plain(value: Any, arrays: dict[str, Array]) -> object:
-    """Return a value as JSON; its arrays are put aside, each under a number."""
+    """Return a value as JSON data; put its arrays into `arrays` and their keys into the data."""
     if isinstance(value, np.ndarray):
         name = str(len(arrays))
         arrays[name] = value
@@ -87,7 +87,7 @@ def _plain(value: Any, arrays: dict[str, Array]) -> object:
 
 
 def _value(kind: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
-    """Return the value of a type that `_plain` wrote."""
+    """Return the value of type `kind` from the JSON data of `_plain`."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is np.ndarray:
         return arrays[plain]
@@ -97,8 +97,8 @@ def _value(kind: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
         return Track.from_rles(list(chain.from_iterable(rles)))
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        both = zip(fields(kind), plain, strict=True)
-        return kind(*(_value(hints[field.name], part, arrays) for field, part in both))
+        pairs = zip(fields(kind), plain, strict=True)
+        return kind(*(_value(hints[field.name], part, arrays) for field, part in pairs))
     if origin is collections.abc.Mapping:
         return {key: _value(inner[1], item, arrays) for key, item in plain}
     if origin is tuple:

@@ -1,7 +1,7 @@
 """The node `owlv2`: open-vocabulary detection by OWLv2 through transformers.
 
-A plan names no words. The words to look for are a setting, a list or everyday things; with
-`by_question` those that the question names come first.
+The words to detect are the setting `words`, by default a list of everyday objects. With
+`by_question` the phrases of the question come first.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from harness.options import with_options
 from harness.types import Box
 
 DOUBLE = 0.5
-"""IoU above which the lower-scored of two boxes in a frame is left out."""
+"""IoU of two boxes in a frame above which the box with the lower score is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OWLv2(CheckpointPart, Node):
-    """Boxes of named things in each described frame."""
+    """Boxes of the named objects in each described frame."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DETECTIONS, summary="object detection")
     words: str
@@ -67,7 +67,7 @@ class OWLv2(CheckpointPart, Node):
             text=[[f"a photo of a {word}" for word in words]],
             images=np.array(image),
             return_tensors="pt",
-            # A name may have more tokens than the network reads, such as one in another script.
+            # Long names, such as those in other scripts, exceed the network's text length.
             padding="max_length",
             truncation=True,
             max_length=network.config.text_config.max_position_embeddings,
@@ -103,25 +103,25 @@ def owlv2(
     threshold: float = 0.2,
     max_boxes: int = 32,
 ) -> OWLv2:
-    """OWLv2: boxes of things that words name.
+    """OWLv2: boxes of the objects that words name.
 
     Args:
         checkpoint: A folder, or a name such as google/owlv2-base-patch16-ensemble. It must be
             given.
-        words: What to look for, with | between; None: the everyday things of vocabulary.txt.
-        by_question: Look for what the question names, too (docs/twins.md).
-        threshold: Least score of a box.
-        max_boxes: Largest number of boxes of a frame.
+        words: Objects to detect, separated by |; None: the everyday objects of vocabulary.txt.
+        by_question: Detect the objects that the question names, too (docs/twins.md).
+        threshold: Smallest score of a box.
+        max_boxes: Largest number of boxes per frame.
 
     Raises:
-        UsageError: no checkpoint is named, or no word.
-        ModelError: the checkpoint is not there, not whole, not safe to load, or not OWLv2.
+        UsageError: no checkpoint or no word is named.
+        ModelError: the checkpoint is missing, incomplete, unsafe to load, or not OWLv2.
     """
     if words is None:
-        listed = files(__package__).joinpath("vocabulary.txt").read_text(encoding="utf-8")
-        words = "|".join(listed.split("\n"))
-    kept = [word.strip() for word in words.split("|") if word.strip()]
-    if not kept:
+        vocabulary = files(__package__).joinpath("vocabulary.txt").read_text(encoding="utf-8")
+        words = "|".join(vocabulary.split("\n"))
+    word_list = [word.strip() for word in words.split("|") if word.strip()]
+    if not word_list:
         raise UsageError("owlv2(words=…)", expected="words with | between", found=repr(words))
     checkpoint_files = find_weights(
         "owlv2",
@@ -132,7 +132,7 @@ def owlv2(
     )
     return OWLv2(
         **checkpoint_files,
-        words="|".join(kept),
+        words="|".join(word_list),
         by_question=by_question,
         threshold=threshold,
         max_boxes=max_boxes,

@@ -17,14 +17,14 @@ def pocket_sam(
     Args:
         checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        grid: Points a side of the grid that prompts it, where no detector's boxes do.
-        max_masks: Largest number of masks of a frame.
+        grid: Points per side of the grid of prompts, used without a detector's boxes.
+        max_masks: Largest number of masks per frame.
     """
-    given = {"device": device, **({} if checkpoint is None else {"checkpoint": checkpoint})}
+    arguments = {"device": device, **({} if checkpoint is None else {"checkpoint": checkpoint})}
     return PointGrid(
         label="pocket_sam",
-        segmenter=build_segmenter(Spec("pocket_sam", given)),
-        propagator=build_propagator(Spec("pocket_sam_video", given)),
+        segmenter=build_segmenter(Spec("pocket_sam", arguments)),
+        propagator=build_propagator(Spec("pocket_sam_video", arguments)),
         grid=grid,
         joins=True,
         min_votes=1,

@@ -1,10 +1,10 @@
-"""Automatic masks from a promptable segmenter: a grid of points, and what most of them agree on.
+"""Automatic masks from a promptable segmenter that is prompted with a grid of points.
 
-As in the automatic mask generator of SAM, every point of a grid is a prompt, masks that are nearly
-whole images or specks are dropped, and doubles are left out. A mask that most of the points in it
-give is stable, which takes the place of the predicted quality that not every segmenter tells. For
-a network that answers a point with a part of the object (`joins`), overlapping masks are joined
-and their box is the prompt of a second, last request.
+As in SAM's automatic mask generator, every point of the grid is a prompt; very large and very small
+masks and duplicates are dropped. A mask is kept if enough of the points inside it give the same
+mask, because not every segmenter predicts the quality of its masks. Some networks answer a point
+with only a part of the object (`joins`): then overlapping masks are grouped, and the box around
+each group is the prompt of a second request.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,22 @@ from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.types import Point
 
 SAME = 0.7
-"""IoU from which on the masks of two points are the same mask."""
+"""Smallest IoU at which the masks of two points count as the same mask."""
 SAME_PART = 0.5
-"""Share of the smaller of two masks inside the other at which they are parts of one object."""
+"""Smallest share of the smaller mask inside the other, at which both are parts of one object."""
 AGREED = 0.3
-"""Smallest share of the points inside a mask whose own masks agree with it."""
+"""Smallest share of the points inside a mask that must give the same mask."""
 MIN_SHARE = 0.001
+"""Smallest area of a mask, as a share of the image."""
 MAX_SHARE = 0.6
-BATCH = 64  # prompts at once
+"""Largest area of a mask, as a share of the image."""
+BATCH = 64
+"""Number of prompts in one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointGrid(Node):
-    """Everything that a segmenter finds by itself, or what a detector's boxes hold."""
+    """Instances of the objects in a detector's boxes, or else of the masks of a point grid."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.INSTANCES,
@@ -55,7 +58,7 @@ class PointGrid(Node):
         return self.label
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
-        """Segment the described frames, and carry what is found to all frames."""
+        """Segment the described frames and propagate the masks to all frames."""
         if detections_of(inputs):
             return prompted(self.segmenter, self.propagator, media, indices, inputs)
         return carried(
@@ -63,7 +66,7 @@ class PointGrid(Node):
         )
 
     def _everything(self, image: Frame) -> list[Seen]:
-        """The masks that most points agree on, the one with most votes first."""
+        """Return the masks that enough points agree on, the mask with the most votes first."""
         height, width = image.shape[:2]
         steps = [(place + 0.5) / self.grid for place in range(self.grid)]
         points = [Point(x * width, y * height) for y in steps for x in steps]
@@ -76,7 +79,7 @@ class PointGrid(Node):
                 if not (holds and MIN_SHARE <= mask.mean() <= MAX_SHARE):
                     continue
                 for group in votes:
-                    if self._one(group[0], mask):
+                    if self._is_same_object(group[0], mask):
                         group.append(mask)
                         break
                 else:
@@ -93,15 +96,15 @@ class PointGrid(Node):
                 seen.append(Seen(mask, score=round(min(share, 1.0), 3)))
         return seen[: self.max_masks]
 
-    def _one(self, known: BoolArray, mask: BoolArray) -> bool:
-        """Return True if two masks are of one object."""
+    def _is_same_object(self, known: BoolArray, mask: BoolArray) -> bool:
+        """Return True if two masks belong to one object."""
         if self.joins:
             smaller = min(int(known.sum()), int(mask.sum()))
             return int((known & mask).sum()) >= SAME_PART * smaller
         return mask_overlap(known, mask) >= SAME
 
     def _joined(self, image: Frame, votes: Sequence[Sequence[BoolArray]]) -> list[Seen]:
-        """The mask of the box around each group of parts, without doubles."""
+        """Return the mask of the box around each group of parts, without duplicates."""
         prompts: list[ObjectPrompt] = []
         for group in votes:
             box = extent(np.logical_or.reduce(group))
@@ -116,6 +119,8 @@ class PointGrid(Node):
 
 
 def _agreed(masks: Sequence[BoolArray]) -> BoolArray:
-    """The mask that overlaps the others most."""
-    tried = masks[:8]
-    return max(tried, key=lambda first: sum(mask_overlap(first, second) for second in tried))
+    """Return the mask with the largest sum of IoUs with the others, among the first eight."""
+    candidates = masks[:8]
+    return max(
+        candidates, key=lambda first: sum(mask_overlap(first, second) for second in candidates)
+    )

@@ -1,4 +1,4 @@
-"""Detection without classes: boxes around what stands out (models/saliency)."""
+"""Detection without classes: boxes around salient objects (models/saliency)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

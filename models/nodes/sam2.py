@@ -23,13 +23,13 @@ def sam2(
             memory. It must be given.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        grid: Points a side of the grid that prompts it, where no detector's boxes do.
-        min_votes: Points that must give a mask.
-        max_masks: Largest number of masks of a frame.
+        grid: Points per side of the grid of prompts, used without a detector's boxes.
+        min_votes: Smallest number of points whose masks must agree.
+        max_masks: Largest number of masks per frame.
 
     Raises:
-        ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
-        UsageError: none is named, or one that harness trained.
+        ModelError: the checkpoint is missing, incomplete, unsafe to load, or not SAM 2.
+        UsageError: no checkpoint is named, or one that harness trained.
     """
     if checkpoint is None:
         raise UsageError(
@@ -39,11 +39,11 @@ def sam2(
             fix=f"For example SAM2=sam2(checkpoint={PAPERS}), or a node that needs no weights: "
             "SAM2=opencv_objects, or SAM2=pocket_sam for drawn shapes.",
         )
-    given = {"checkpoint": checkpoint, "dtype": dtype, "device": device}
+    arguments = {"checkpoint": checkpoint, "dtype": dtype, "device": device}
     return PointGrid(
         label="sam2",
-        segmenter=build_segmenter(Spec("sam2", given)),
-        propagator=build_propagator(Spec("sam2_video", given)),
+        segmenter=build_segmenter(Spec("sam2", arguments)),
+        propagator=build_propagator(Spec("sam2_video", arguments)),
         grid=grid,
         joins=False,
         min_votes=min_votes,

@@ -1,7 +1,7 @@
-"""The node `semantic_analysis`: a vision-language model describes crops, frames and the whole.
+"""The node `semantic_analysis`: a vision-language model describes instances, frames and the video.
 
-Each instance is shown as a crop around it, in the described frame in which most of it is seen. With
-`by_question` the requests name what the question names; they never hold the question.
+Each instance is shown as a crop from the described frame with its largest mask. With `by_question`
+the prompts contain the phrases of the question, but never the question itself.
 """
 
 from collections.abc import Sequence
@@ -31,13 +31,15 @@ from harness.node import (
 from harness.spec import Spec
 from harness.thoughts import after_thought
 
-MARGIN = 0.15  # of the box's sides: surroundings that help to name a thing
-MIN_SIDE = 56  # pixels; a smaller crop takes more of its surroundings
+MARGIN = 0.15
+"""Margin of a crop on each side of the box, as a share of the box's side."""
+MIN_SIDE = 56
+"""Smallest side of a crop in pixels; the margin of a smaller box is larger."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticAnalysis(Node):
-    """A name and a description for each instance, a sentence a frame, and one for a video."""
+    """A name and a description per instance, a sentence per frame, and one for a video."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.SEMANTICS,
@@ -61,7 +63,7 @@ class SemanticAnalysis(Node):
         self.chat.prepare()
 
     def describe(self) -> dict[str, Any]:
-        """Settings, and those of the backend."""
+        """Return the settings of the node and of its backend."""
         return {
             "name": self.name,
             "chat": dict(self.chat.describe()),
@@ -71,7 +73,7 @@ class SemanticAnalysis(Node):
         }
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Semantics:
-        """Ask for every instance, every described frame, and the whole."""
+        """Describe every instance, every described frame, and the video."""
         return self.run_for(media, indices, inputs, ())
 
     def run_for(
@@ -81,18 +83,18 @@ class SemanticAnalysis(Node):
         inputs: Sequence[Output],
         phrases: Sequence[str],
     ) -> Semantics:
-        """Ask as `run` does, and for what the phrases name."""
+        """Describe as `run` does; the prompts also ask for the objects of the phrases."""
         requests = [
             self._request("frame", pixels_of(media.frame(index), f"{media.id}/{index}"), phrases)
             for index in indices
         ]
-        shown: list[str] = []
+        shown_keys: list[str] = []
         for instance in instances_of(inputs)[: self.max_instances]:
             crop = crop_of(media, indices, instance)
             if crop is not None:
                 image = pixels_of(crop, f"{media.id}/{instance.key}")
                 requests.append(self._request("instance", image, phrases))
-                shown.append(instance.key)
+                shown_keys.append(instance.key)
         if media.is_video:
             request = ChatRequest(
                 key=f"{media.id}/video",
@@ -104,10 +106,10 @@ class SemanticAnalysis(Node):
             requests.append(request)
         lines = [_line(after_thought(response.text)) for response in self.chat.generate(requests)]
         frames = dict(zip(indices, lines, strict=False))
-        named = dict(zip(shown, map(_named, lines[len(indices) :]), strict=False))
+        attributes = dict(zip(shown_keys, map(_named, lines[len(indices) :]), strict=False))
         if media.is_video:
-            return Semantics(lines[-1], frames, named)
-        return Semantics(lines[0], {}, named)
+            return Semantics(lines[-1], frames, attributes)
+        return Semantics(lines[0], {}, attributes)
 
     def _request(self, what: str, image: Media, phrases: Sequence[str]) -> ChatRequest:
         return ChatRequest(
@@ -130,7 +132,7 @@ def semantic_analysis(
     Args:
         backend: The model, such as transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct) or
             openai(…). It must be given.
-        by_question: Ask for what the question names, too (docs/twins.md).
+        by_question: Ask for the objects that the question names, too (docs/twins.md).
         max_instances: Largest number of instances that are described.
         max_new_tokens: Where a description is cut off.
 
@@ -156,7 +158,7 @@ def semantic_analysis(
 
 
 def crop_of(media: Media, indices: Sequence[int], instance: Instance) -> Frame | None:
-    """The surroundings of an instance where most of it is seen; None where it never is."""
+    """Return a crop around an instance in its clearest frame; None if all its masks are empty."""
     index = clearest_frame(instance, indices)
     box = extent(instance.track[index])
     if box is None:
@@ -168,23 +170,24 @@ def crop_of(media: Media, indices: Sequence[int], instance: Instance) -> Frame |
 
 
 def pixels_of(image: Frame, id: str) -> Media:
-    """An image that is decoded already, as a medium."""
+    """Return a decoded image as a medium with one frame."""
     return pixels([image], times=(0.0,), is_video=False, id=id)
 
 
 def _widened(low: float, high: float, limit: int) -> tuple[int, int]:
+    """Return the interval with its margin on both sides, clipped to 0 … `limit`."""
     grown = max((high - low) * MARGIN, (MIN_SIDE - (high - low)) / 2)
     return max(0, int(low - grown)), min(limit, int(np.ceil(high + grown)))
 
 
 def _prompt(what: str, phrases: Sequence[str]) -> str:
-    """Return the request for an `instance`, a `frame` or the `video`, and for the phrases."""
+    """Return the prompt for an `instance`, a `frame` or the `video`, with the phrases if any."""
     text = text_of("harness.models.nodes", f"semantic_{what}.txt").strip()
     if not phrases:
         return text
     kind = "name" if what == "instance" else "scene"
-    asked = text_of("harness.models.nodes", f"semantic_asked_{kind}.txt").strip()
-    return f"{text} {asked.replace('{Phrases}', '; '.join(phrases))}"
+    request = text_of("harness.models.nodes", f"semantic_asked_{kind}.txt").strip()
+    return f"{text} {request.replace('{Phrases}', '; '.join(phrases))}"
 
 
 def _line(text: str) -> str:
@@ -192,7 +195,7 @@ def _line(text: str) -> str:
 
 
 def _named(text: str) -> dict[str, Plain]:
-    """Name and description from `name: description`; a text without a colon is both."""
+    """Return the parts of `name: description`; a text without a colon is the name alone."""
     name, colon, description = text.partition(":")
     entry: dict[str, Plain] = {"name": name.strip()[:60] or "object"}
     return entry | {"description": description.strip()} if colon else entry

@@ -1,4 +1,4 @@
-"""Tracking: instances of one frame, followed to every frame by a propagator."""
+"""The node `tracking`: propagates instances from one frame to all frames."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from harness.spec import Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking(Node):
-    """Follows every instance from the described frame in which most of it is seen."""
+    """Propagates every instance from the described frame with its largest mask."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.INSTANCES,
@@ -26,11 +26,11 @@ class Tracking(Node):
     name = "tracking"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
-        """Replace the masks of the instances, which stay what they are."""
+        """Return the same instances with new masks."""
         instances = instances_of(inputs)
         if len(media) == 1:
             return Instances(instances)
-        followed: dict[str, Instance] = {}
+        tracked: dict[str, Instance] = {}
         starts: dict[int, list[Instance]] = {}
         for instance in instances:
             starts.setdefault(clearest_frame(instance, indices), []).append(instance)
@@ -39,8 +39,8 @@ class Tracking(Node):
                 self.propagator, media, start, [instance.track[start] for instance in group]
             )
             for instance, track in zip(group, tracks, strict=True):
-                followed[instance.key] = replace(instance, track=track)
-        return Instances(tuple(followed[instance.key] for instance in instances))
+                tracked[instance.key] = replace(instance, track=track)
+        return Instances(tuple(tracked[instance.key] for instance in instances))
 
 
 def tracking(*, propagator: Spec = FLOW) -> Tracking:

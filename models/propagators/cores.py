@@ -1,9 +1,9 @@
-"""XMem and Cutie behind one small interface: masks of the first frame in, labels of others out.
+"""XMem and Cutie behind one interface: it takes the first frame's masks and returns labels.
 
-Each class holds a loaded network and the official code's own `InferenceCore`, and feeds it as the
-official evaluation does: every propagation starts with an empty memory, the first frame has the
-masks, later frames none, and the last one is not memorised. Networks and cores are arguments, so
-that nothing here imports official code; `checkout_child` does.
+Each class holds a loaded network and the official `InferenceCore`, and calls it as the official
+evaluation does. Every propagation starts with an empty memory. The first frame comes with the
+masks, later frames without. The last frame is not added to the memory. Networks and cores are
+arguments, so that only `checkout_child` imports official code.
 
 Frames are height × width × 3, uint8, RGB. Masks are objects × height × width. Labels are height ×
 width, uint8: 0 is the background, k the k-th object.
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Labels = NDArray[np.uint8]
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Mean and standard deviation of ImageNet's images, from 0 to 1, by which XMem's are normalised."""
-STRIDE = 16  # pixels of a side that the networks remember as one place
+"""ImageNet's mean and standard deviation per channel (0 to 1), used to normalise XMem's frames."""
+STRIDE = 16  # pixels per side of a cell of the networks' memory
 XMEM: Mapping[str, int] = {
     "mem_every": 5,
     "deep_update_every": -1,
@@ -36,13 +36,13 @@ XMEM: Mapping[str, int] = {
 
 
 class Core(Protocol):
-    """Follows objects through the frames of one walk after another."""
+    """Propagates masks through the frames of a video; `begin` starts each propagation."""
 
     def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
-        """Start a propagation over this number of frames, with disjoint masks for its first one."""
+        """Start a propagation over `frames` frames; the disjoint `masks` belong to the first."""
 
     def step(self, frame: NDArray[np.uint8], *, last: bool) -> Labels:
-        """Take the next frame: where each object is in it."""
+        """Return the labels of the next frame."""
 
 
 class XMemCore:
@@ -58,7 +58,7 @@ class XMemCore:
         sizes: Mapping[str, int],
     ) -> None:
         self.network, self.core, self.size, self.device = network, core, size, device
-        self.sizes = sizes  # of the network, which the core's memory asks its settings for
+        self.sizes = sizes  # of the network; the core's memory reads them from its settings
 
     def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
         """Start a propagation."""
@@ -67,7 +67,7 @@ class XMemCore:
         self.walk.set_all_labels(list(range(1, len(masks) + 1)))
 
     def step(self, frame: NDArray[np.uint8], *, last: bool) -> Labels:
-        """Take the next frame, resized so that its shorter side has `size` pixels."""
+        """Return the labels of the next frame; it is resized to a shorter side of `size`."""
         import torch
         from torch.nn.functional import interpolate
 
@@ -82,9 +82,9 @@ class XMemCore:
             image = interpolate(image, small, mode="bilinear", align_corners=False)[0]
             masks = labels = None
             if self.masks is not None:
-                given = torch.from_numpy(self.masks.astype(np.float32)).to(self.device)[None]
-                masks = interpolate(given, small, mode="nearest")[0]
-                labels, self.masks = list(range(1, len(given[0]) + 1)), None
+                mask_tensor = torch.from_numpy(self.masks.astype(np.float32)).to(self.device)[None]
+                masks = interpolate(mask_tensor, small, mode="nearest")[0]
+                labels, self.masks = list(range(1, len(mask_tensor[0]) + 1)), None
             probabilities = self.walk.step(image, masks, labels, end=last)
             probabilities = interpolate(
                 probabilities[None].float(), shape, mode="bilinear", align_corners=False
@@ -112,7 +112,7 @@ class CutieCore:
         self.walk = self.core(self.network, cfg=self.config)
 
     def step(self, frame: NDArray[np.uint8], *, last: bool) -> Labels:
-        """Take the next frame; Cutie itself shrinks it to its `max_internal_size`."""
+        """Return the labels of the next frame; Cutie shrinks it to its `max_internal_size`."""
         import torch
 
         with torch.inference_mode():
@@ -125,12 +125,12 @@ class CutieCore:
                 labels = torch.from_numpy(self.labels).long().to(self.device)
                 self.labels = None
                 probabilities = self.walk.step(image, labels, objects=objects, end=last)
-            named = self.walk.output_prob_to_mask(probabilities)
-            return np.asarray(named.to(torch.uint8).cpu().numpy())
+            labels_tensor = self.walk.output_prob_to_mask(probabilities)
+            return np.asarray(labels_tensor.to(torch.uint8).cpu().numpy())
 
 
 def shrunk_size(shape: tuple[int, ...], size: int) -> tuple[int, int]:
-    """(height, width) with the shorter side of `size` pixels, the longer one rounded down.
+    """Return (height, width) with a shorter side of `size` pixels, the longer side rounded down.
 
     >>> shrunk_size((480, 854), 240)
     (240, 427)
@@ -140,8 +140,11 @@ def shrunk_size(shape: tuple[int, ...], size: int) -> tuple[int, int]:
 
 
 def config_for(frames: int) -> dict[str, int]:
-    """Return XMem's settings for a propagation: only very long ones count the uses of memory."""
+    """Return XMem's settings for a propagation over `frames` frames.
+
+    As in the official evaluation, the uses of memory are counted only in very long videos.
+    """
     turnover = XMEM["max_mid_term_frames"] - XMEM["min_mid_term_frames"]
-    remembered = frames / turnover * XMEM["num_prototypes"]
-    counted = remembered >= XMEM["max_long_term_elements"]
-    return {**XMEM, "enable_long_term_count_usage": counted}
+    elements = frames / turnover * XMEM["num_prototypes"]
+    counts_usage = elements >= XMEM["max_long_term_elements"]
+    return {**XMEM, "enable_long_term_count_usage": counts_usage}

@@ -10,20 +10,21 @@ def cutie(
 ) -> Checkout:
     """Cutie (Cheng et al., CVPR 2024), XMem's successor, from a checkout of its official code.
 
-    Its settings are those of the official evaluation on DAVIS: a memory frame in five, at most
-    five of them, the 30 most similar places. Base and small networks are told apart by their
-    weights.
+    The settings are those of the official evaluation on DAVIS: every fifth frame is a memory
+    frame, there are at most five of them, and each place reads the 30 most similar places. The
+    weights tell the base network from the small one.
 
     Args:
-        repo: A folder with https://github.com/hkchengrex/Cutie, whose code is run in a separate
+        repo: A checkout of https://github.com/hkchengrex/Cutie; its code runs in a separate
             process.
-        weights: Such as cutie-base-mega.pth of its releases; read without unpickling.
-        size: Frames whose shorter side has more pixels are shrunk to it inside the network.
+        weights: A weights file such as cutie-base-mega.pth of its releases; it is read without
+            unpickling.
+        size: Frames with a longer shorter side are shrunk to this many pixels.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        timeout: Seconds that the process may take for one frame, or to load.
+        timeout: Longest time in seconds for one frame, or to load.
 
     Raises:
-        MissingDependency: there is no such folder or file.
-        UsageError: the folder is a checkout of something else, or a number is out of range.
+        MissingDependency: the folder or the file does not exist.
+        UsageError: the folder is another project's checkout, or a number is out of range.
     """
     return find_checkout("cutie", repo, weights, size=size, device=device, timeout=timeout)

@@ -1,4 +1,4 @@
-"""Masks carried along dense optical flow: a propagator without weights.
+"""The propagator `flow`: warps masks along dense optical flow; it needs no weights.
 
 The flow is DIS (Kroeger, Timofte, Dai, Van Gool: "Fast Optical Flow using Dense Inverse Search",
 ECCV 2016) as OpenCV computes it.
@@ -18,23 +18,22 @@ from harness.models.factory import at_least
 from harness.models.propagators.walks import Walker
 
 Field = NDArray[np.float32]
-"""height × width × 2: an (x, y) a pixel, in pixels."""
+"""height × width × 2: (x, y) of each pixel, in pixels."""
 
-SMALLEST_SIDE = 16  # pixels; DIS needs room for its patches of 8 at half scale
-OUTSIDE = -1e6  # a coordinate that no pixel has
+SMALLEST_SIDE = 16  # pixels; DIS uses patches of 8 pixels at half scale
+OUTSIDE = -1e6  # a coordinate outside every image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow(Walker):
-    """Carries masks from frame to frame, forward and backward, by optical flow.
+    """Propagates masks from frame to frame, forward and backward, by optical flow.
 
-    Each direction keeps one map that says, for every pixel of the present frame, where it was in
-    the start frame, and extends it by the flow to the frame before. Masks are read through the
-    map, once, from the start frame: rounding does not add up, motions below half a pixel a frame
-    are not lost, and further objects cost nearly nothing. What comes into the image gets no
-    object; ground that an object uncovers has no true flow, and masks may smear over it. Memory:
-    two frames, one map and one mask, whatever the video's length, besides the run-lengths that
-    are returned.
+    Each direction keeps a map from every pixel of the current frame to its position in the start
+    frame, and extends it by the flow to the previous frame. Each mask is read once through this
+    map, so that rounding errors do not accumulate, motions below half a pixel per frame are kept,
+    and further objects cost almost nothing. Pixels that enter the image belong to no object.
+    Background that an object uncovers has no correct flow, so masks may smear over it. Memory: two
+    frames, one map and one mask, and the run-lengths of the result.
     """
 
     max_side: int = 480
@@ -48,9 +47,9 @@ class Flow(Walker):
         grid = pixel_grid(video.size)
         origin, before = grid, video.frame(order[0])
         for index in order[1:]:
-            now = video.frame(index)
-            back = grid + dense_flow(now, before, max_side=self.max_side)
-            origin, before = _sample(origin, back), now
+            frame = video.frame(index)
+            source = grid + dense_flow(frame, before, max_side=self.max_side)
+            origin, before = _sample(origin, source), frame
             yield index, map(partial(_warp_mask, origin=origin), masks)
 
 
@@ -61,14 +60,14 @@ def flow(*, max_side: int = 480) -> Flow:
 
 
 def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
-    """Return each pixel of `source`'s displacement to `target`, in pixels of `source`.
+    """Return the displacement of each pixel from `source` to `target`, in pixels of `source`.
 
-    Zero where the shorter side, shrunk, has less than SMALLEST_SIDE pixels.
+    It is zero if the shorter side of the shrunk images has less than SMALLEST_SIDE pixels.
 
     Args:
         source: RGB image.
         target: RGB image of the same size.
-        max_side: both are shrunk until the longest side is at most this; the flow is grown back.
+        max_side: Longest side of the shrunk images; the flow is resized back to full size.
     """
     height, width = source.shape[:2]
     scale = min(1.0, max_side / max(height, width))
@@ -87,13 +86,13 @@ def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
 
 
 def pixel_grid(size: tuple[int, int]) -> Field:
-    """The (x, y) of every pixel of an image of (width, height)."""
+    """Return the (x, y) of every pixel of an image of (width, height)."""
     x, y = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
     return np.stack([x, y], axis=2).astype(np.float32)
 
 
 def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
-    """Read an array of numbers at `places`, bilinear; OUTSIDE where they leave the image."""
+    """Sample an array at `places` by bilinear interpolation; OUTSIDE beyond the image."""
     x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
     beyond = (OUTSIDE, OUTSIDE)
     sampled = cv2.remap(
@@ -103,5 +102,5 @@ def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
 
 
 def _warp_mask(mask: BoolArray, origin: Field) -> BoolArray:
-    """Read the mask through a map of origins: set where at least half the pixel is set."""
+    """Warp a mask by a map of origins; a pixel is set if its sample is at least 0.5."""
     return _sample(mask.astype(np.float32), origin) >= np.float32(0.5)

@@ -13,10 +13,10 @@ def pocket_sam_video(computing: Computing, *, checkpoint: str | None = None) -> 
     """The same small SAM 2 as `pocket_sam`, for videos: a toy, for the generated world alone.
 
     Args:
-        checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
+        checkpoint: The folder of a `harness train --method pocket_sam`; None: the shipped weights.
 
     Raises:
-        ModelError: the checkpoint is not there, not whole, or has no memory.
+        ModelError: the checkpoint is missing, incomplete, or has no memory.
     """
     checkpoint_files = shipped.find_checkpoint(checkpoint, memory=True)
     return Sam2Video(name="pocket_sam_video", **checkpoint_files, **asdict(computing))

@@ -1,4 +1,4 @@
-"""SAM 2's memory through its authors' package instead of transformers."""
+"""SAM 2's video model through its authors' package instead of transformers."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -27,21 +27,21 @@ TABLES = (
     "temp_output_dict_per_obj",
     "frames_tracked_per_obj",
 )
-"""State that the package's predictor keeps of a video, empty at its start."""
+"""Dictionaries of the predictor's state of a video; all are empty at the start."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Mean and standard deviation of red, green and blue, by which the package's reader normalises."""
+"""Mean and standard deviation of red, green and blue, used by the package's reader."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sam2VideoPackage(Sam2Video):
-    """The same propagator on SAM2VideoPredictor.
+    """The propagator `Sam2Video` on the package's SAM2VideoPredictor.
 
-    The package's reader takes files only. So its state of a video is built here, with frames that
-    are decoded at their access and preprocessed as by that reader.
+    The package's reader takes only files. So this class builds the predictor's state of a video,
+    with frames that are decoded on access and preprocessed as by that reader.
     """
 
     config: str
-    """The name of a configuration of the package."""
+    """Name of one of the package's configurations."""
 
     @cached_property
     def network(self) -> Any:
@@ -49,7 +49,7 @@ class Sam2VideoPackage(Sam2Video):
         network = package.build_network(
             package.VIDEOS, self.folder, config=self.config, device=self.device
         )
-        # Its bar would break ours.
+        # The package's progress bar would break ours.
         vars(import_module("sam2.sam2_video_predictor"))["tqdm"] = lambda steps, **_: steps
         return network
 
@@ -96,7 +96,7 @@ class Sam2VideoPackage(Sam2Video):
         }
 
     def _drop(self, state: dict[str, Any], frame: int) -> None:
-        """Drop all state that no later frame of this propagation can use."""
+        """Remove the state that no later frame of this propagation can use."""
         reach = max(self.network.num_maskmem, self.network.max_obj_ptrs_in_encoder)
         for outputs in state["output_dict_per_obj"].values():
             others = outputs["non_cond_frame_outputs"]
@@ -106,11 +106,11 @@ class Sam2VideoPackage(Sam2Video):
 
 @dataclass(frozen=True, slots=True)
 class ResizedFrames:
-    """Frames of a video as the package's own reader makes them, made at their access.
+    """Frames of a video, preprocessed on access as the package's own reader does it.
 
-    It lets Pillow resize the bytes by its usual filter, which is bicubic (`_load_img_as_tensor` in
-    `sam2.utils.misc`). The package's SAM2Transforms, which resizes floating-point numbers by a
-    bilinear filter, is for images only.
+    That reader resizes the bytes with Pillow's default filter, which is bicubic
+    (`_load_img_as_tensor` in `sam2.utils.misc`). The package's SAM2Transforms, which resizes floats
+    with a bilinear filter, is for images only.
     """
 
     video: Media
@@ -120,7 +120,7 @@ class ResizedFrames:
         return len(self.video)
 
     def __getitem__(self, index: int) -> "Tensor":
-        """3 × side × side, normalised."""
+        """Return a frame as normalised floats (3 × side × side)."""
         import torch
 
         image = Image.fromarray(self.video.frame(index)).resize((self.side, self.side))

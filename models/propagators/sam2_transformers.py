@@ -1,4 +1,4 @@
-"""SAM 2's memory carries masks from one frame to the others, through transformers.
+"""SAM 2's video model through transformers: it propagates masks by its memory.
 
 The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024).
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Sam2Video(CheckpointPart, Walker):
-    """SAM 2's video model, loaded when first used.
+    """SAM 2's video model, loaded at the first use.
 
-    All objects are followed in one pass over the frames in each direction, a session of its own; an
-    empty mask stays empty. Frames are decoded and resized one by one, and of what is remembered
-    only what can still be used is kept. Memory: each object's mask in one frame, whatever the
-    video's length, besides the network and the run-lengths that are returned.
+    Each direction is one session, which propagates all objects in one pass over the frames. An
+    empty mask stays empty. Frames are decoded one by one, and memory that later frames cannot use
+    is removed. Memory: the network, each object's mask in one frame, and the run-lengths of the
+    result.
     """
 
     family: ClassVar[str] = "Sam2Video"
     compiled: bool = False
     name: str = "sam2_video"
-    """Name of the plugin that made it, for records."""
+    """Name of the plugin, for records."""
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """Propagate each mask of frame `start`, as `Walker` does."""
+        """Propagate each mask of frame `start`; see `Walker.propagate`."""
         with memory():
             return super().propagate(video, start, masks)
 
@@ -80,7 +80,7 @@ class Sam2Video(CheckpointPart, Walker):
         return session
 
     def _forget(self, session: "Sam2VideoInferenceSession", frame: int) -> None:
-        """Drop all state that no later frame of this propagation can use."""
+        """Remove the state that no later frame of this propagation can use."""
         config = self.network.config
         reach = max(config.num_maskmem, config.max_object_pointers_in_encoder)
         for outputs in session.output_dict_per_obj.values():
@@ -93,7 +93,7 @@ class Sam2Video(CheckpointPart, Walker):
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Frames of a video as the network takes them, each made at its access."""
+    """Frames of a video, preprocessed for the network on access."""
 
     video: Media
     processor: "Sam2VideoProcessor"
@@ -103,6 +103,6 @@ class Frames:
         return len(self.video)
 
     def __getitem__(self, index: int) -> "torch.Tensor":
-        """3 × side × side, normalised."""
+        """Return a frame as normalised floats (3 × side × side)."""
         pixels = checkpoints.pixels(self.processor.image_processor, self.video.frame(index))
         return pixels[0].to(self.dtype)

@@ -1,4 +1,4 @@
-"""The propagator `sam2_video`: through transformers, or through its authors' package."""
+"""The propagator `sam2_video`: SAM 2 through transformers or through its authors' package."""
 
 from dataclasses import asdict
 
@@ -18,12 +18,12 @@ def sam2_video(
     Args:
         checkpoint: A folder, or a name such as facebook/sam2-hiera-large. Safetensors only. With
             `config`, a .pt file. It must be given.
-        config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then
-            runs the network; None: transformers does.
+        config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l; the package
+            then runs the network. None: transformers runs it.
 
     Raises:
-        MissingDependency: the package is asked for and not installed.
-        ModelError: the checkpoint is not there, not whole, not safe to load, or has no memory.
+        MissingDependency: `config` is given, and the package is not installed.
+        ModelError: the checkpoint is missing, incomplete, unsafe to load, or has no memory.
         UsageError: no checkpoint is named, or one that harness trained (`pocket_sam_video`), or the
             package has no such configuration.
     """

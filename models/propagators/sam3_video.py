@@ -1,7 +1,7 @@
-"""SAM 3's tracker carries masks from one frame to the others, through transformers.
+"""The propagator `sam3_video`: SAM 3's tracker through transformers.
 
-The method is SAM 3 (Carion et al.: "SAM 3: Segment Anything with Concepts", 2025), whose tracker is
-SAM 2's with other features. SAM 3.1's, which follows objects jointly, is not in transformers yet.
+The method is SAM 3 (Carion et al.: "SAM 3: Segment Anything with Concepts", 2025). Its tracker is
+SAM 2's with other features. SAM 3.1's joint tracker is not in transformers yet.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from harness.models.segmenters.sam3 import PUBLISHED, find_sam3
 from harness.options import with_options
 
 KINDS = ("sam3_video", "sam3_tracker_video")
-"""Architectures whose weights hold the tracker; the published checkpoint is of the first."""
+"""Architectures whose weights contain the tracker; the published checkpoint is a `sam3_video`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sam3Video(Sam2Video):
-    """SAM 3's tracker, loaded when first used; it follows objects as `Sam2Video` does."""
+    """SAM 3's tracker, loaded at the first use; it propagates as `Sam2Video` does."""
 
     name: str = "sam3_video"
     family: ClassVar[str] = "Sam3TrackerVideo"

@@ -13,7 +13,7 @@ from harness.segmentation import Propagator
 
 @dataclass(frozen=True, slots=True)
 class Still(Propagator):
-    """Repeats each mask. It decodes no frame. Memory: the run-lengths of a mask an object."""
+    """Repeats each mask without decoding frames. Memory: the run-lengths of one mask per object."""
 
     name = "still"
     reads_pixels = False
@@ -22,7 +22,7 @@ class Still(Propagator):
         """Repeat each mask of frame `start` in every frame of `video`.
 
         Raises:
-            ModelError: a mask has not the video's size, or `start` is not a frame of it.
+            ModelError: a mask does not have the video's size, or `start` is not a frame of it.
         """
         check_masks(video, start, masks)
         return [Track.of_one_mask(mask.astype(np.bool_), len(video)) for mask in masks]

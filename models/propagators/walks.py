@@ -1,4 +1,4 @@
-"""Propagators that follow masks from frame to frame, forward and backward from a start."""
+"""Base class of propagators that go from frame to frame, forward and backward from a start."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,46 +12,54 @@ from harness.segmentation import Propagator
 
 
 class Walker(Propagator):
-    """Walks through the frames of a video, once in each direction.
+    """Propagates masks by one walk through the frames in each direction.
 
-    Each direction is a walk of its own, without memory of the other, so that a video played
-    backwards gives the same tracks. The masks of the start frame come back as they were given.
+    The two walks share no memory, so that a video played backwards gives the same tracks. The
+    masks of the start frame are returned unchanged.
     """
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
         """Propagate each mask of frame `start` to every frame of `video`.
 
         Raises:
-            ModelError: a mask has not the video's size, `start` is not a frame of it, or a network
-                or process fails.
+            ModelError: a mask does not have the video's size, `start` is not a frame of it, or a
+                network or process fails.
             OutOfMemory: a device is full.
         """
         check_masks(video, start, masks)
-        given = [mask.astype(np.bool_, copy=False) for mask in masks]
-        tracks = [Track(len(video), *mask.shape) for mask in given]
-        for track, mask in zip(tracks, given, strict=True):
+        start_masks = [mask.astype(np.bool_, copy=False) for mask in masks]
+        tracks = [Track(len(video), *mask.shape) for mask in start_masks]
+        for track, mask in zip(tracks, start_masks, strict=True):
             track[start] = mask
-        for group in self._groups(given):
-            together = [given[place] for place in group]
+        for group in self._groups(start_masks):
+            group_masks = [start_masks[place] for place in group]
             for order in (range(start, len(video)), range(start, -1, -1)):
                 if len(order) > 1:
-                    for frame, frame_masks in self._walk(video, order, together):
+                    for frame, frame_masks in self._walk(video, order, group_masks):
                         for place, mask in zip(group, frame_masks, strict=True):
                             tracks[place][frame] = mask
         return tracks
 
     def _groups(self, masks: Sequence[BoolArray]) -> list[list[int]]:
-        """Return the places of the masks that are followed, by the walks that follow them."""
-        followed = [place for place, mask in enumerate(masks) if mask.any()]
-        return [followed] if followed else []
+        """Return groups of indices of masks; each group is propagated in one walk.
+
+        Masks in no group are empty and stay empty.
+        """
+        places = [place for place, mask in enumerate(masks) if mask.any()]
+        return [places] if places else []
 
     @abstractmethod
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, Iterable[BoolArray]]]:
-        """Yield each frame after the first of `order`, whose masks are given, with its masks.
+        """Yield the index and the masks of each frame of `order` after the first.
 
-        They are read before the next frame is asked for, so that one need be held at a time.
+        The caller reads the masks of a frame before it requests the next frame.
+
+        Args:
+            video: The video.
+            order: Indices of the frames, in the direction of the walk.
+            masks: The masks of the first frame of `order`.
         """
 
 

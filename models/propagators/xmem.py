@@ -10,19 +10,19 @@ def xmem(
 ) -> Checkout:
     """XMem (Cheng, Schwing, ECCV 2022), VideoSeg-R1's propagator, from a checkout of its code.
 
-    Its settings are those of the official evaluation: a memory frame in five, long-term memory,
-    the 30 most similar places.
+    The settings are those of the official evaluation: every fifth frame is a memory frame, there
+    is long-term memory, and each place reads the 30 most similar places.
 
     Args:
-        repo: A folder with https://github.com/hkchengrex/XMem, whose code is run in a separate
+        repo: A checkout of https://github.com/hkchengrex/XMem; its code runs in a separate
             process.
-        weights: Such as XMem.pth of its releases; read without unpickling.
-        size: Pixels of the shorter side that frames are brought to.
+        weights: A weights file such as XMem.pth of its releases; it is read without unpickling.
+        size: Shorter side in pixels that all frames are resized to.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        timeout: Seconds that the process may take for one frame, or to load.
+        timeout: Longest time in seconds for one frame, or to load.
 
     Raises:
-        MissingDependency: there is no such folder or file.
-        UsageError: the folder is a checkout of something else, or a number is out of range.
+        MissingDependency: the folder or the file does not exist.
+        UsageError: the folder is another project's checkout, or a number is out of range.
     """
     return find_checkout("xmem", repo, weights, size=size, device=device, timeout=timeout)

@@ -1,9 +1,9 @@
 """Seg-Zero: `<think>…</think><answer>{"bbox": […], "points_1": […], "points_2": […]}</answer>`.
 
-Liu et al., "Seg-Zero" (2025); the wording and the rules of reading are those of the official code
-(`dvlab-research/Seg-Zero`): one object, and the first `{…}` is the answer; here of what follows the
-thought, which the official code searches too, and so does its reward. Which keys and values are
-taken is a matter of `Semantics`, as in its two rewards.
+Liu et al., "Seg-Zero" (2025). The prompts and the parser are those of the official code
+(`dvlab-research/Seg-Zero`): a response names one object, and the first `{…}` is its answer. Here
+the search starts after the thought; the official inference and reward search the thought too.
+`Semantics` decides which keys and values are accepted, as the two official rewards do.
 """
 
 import json
@@ -30,13 +30,12 @@ from harness.types import Point
 KEYS = ("bbox", "points_1", "points_2")
 
 Semantics: TypeAlias = Literal["soft", "strict"]
-"""`soft`: keys that contain `bbox` and `points`, and repairs of the JSON. `strict`: `KEYS` and
-nothing else for them, and no repairs, as the reward of the official runs reads
-(`seg_restrict.py`)."""
+"""`soft` accepts any keys that contain `bbox` and `points`, and repairs the JSON. `strict` accepts
+only `KEYS` and repairs nothing, as the reward of the official runs does (`seg_restrict.py`)."""
 
 
 def method_name(semantics: Semantics) -> str:
-    """Return the method's name in records: strict semantics are another method than soft ones.
+    """Return the method's name in records; the two semantics count as two methods.
 
     >>> method_name("soft"), method_name("strict")
     ('seg_zero', 'seg_zero/strict')
@@ -45,12 +44,12 @@ def method_name(semantics: Semantics) -> str:
 
 
 def template(name: str = "prompt.txt") -> str:
-    """A text of this folder, word for word."""
+    """Return the content of a text file of this folder."""
     return text_of("harness.models.seg_zero", name)
 
 
 def question(text: str) -> str:
-    """A question as the official code puts it into the prompt, in training and evaluation.
+    """Return a question in lower case, without full stops at its ends, as in the official code.
 
     >>> question("Where is the dog?.")
     'where is the dog?'
@@ -59,14 +58,16 @@ def question(text: str) -> str:
 
 
 def build_prompt(text: str, *, wording: Wording = "paper") -> str:
-    """The prompt for a question, the official one or one in few words."""
+    """Return the prompt for a question in the official (`paper`) or a `short` wording."""
     if wording == "short":
         return asked_briefly(question(text))
     return fill(template(), Question=question(text), Answer=template("example_answer.txt"))
 
 
 def first_braces(response: str) -> str | None:
-    """The first `{…}` with something and no `}` in it, or None; in linear time.
+    """Return the text from a `{` to the next `}`, the first that is not `{}`; None without one.
+
+    The search takes linear time.
 
     >>> first_braces('{} so {"bbox": [1]} or {2}')
     '{"bbox": [1]}'
@@ -84,22 +85,22 @@ def first_braces(response: str) -> str | None:
 
 
 def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
-    """Read a response; never raises.
+    """Parse a response; errors are part of the result, and none is raised.
 
-    Softly with the repairs that inference may make: the prompt's example answer has single quotes,
-    which JSON has not; they are read, and reported. Strictly, what the strict reward gives no
-    `answer_format` for is an error. Both need a box that has an area.
+    Soft semantics repair the JSON and report it: the prompt's example answer has single quotes,
+    which JSON does not allow. Strict semantics report an error if the strict reward gives no
+    `answer_format` credit. Both require a box with an area.
     """
 
     def read_json(rest: str) -> Read:
-        braced = first_braces(rest)
-        if braced is None:
+        json_text = first_braces(rest)
+        if json_text is None:
             raise ParseError(
                 "response", expected="{…}", found=repr(rest[:60]) if rest else "nothing"
             )
-        value, repairs = loads(braced, strict=semantics == "strict")
-        more = first_braces(rest[rest.find(braced) + len(braced) :]) is not None
-        return (_item(value, semantics),), (*repairs, *several_answers(1 + more, "first"))
+        value, repairs = loads(json_text, strict=semantics == "strict")
+        has_second = first_braces(rest[rest.find(json_text) + len(json_text) :]) is not None
+        return (_item(value, semantics),), (*repairs, *several_answers(1 + has_second, "first"))
 
     return read_response(response, read_json)
 
@@ -107,18 +108,18 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
 def _item(value: object, semantics: Semantics) -> Item:
     if not isinstance(value, Mapping):
         raise ParseError("answer", expected="an object", found=type(value).__name__)
-    key, places = _keys(value, semantics)
-    if key is None or len(places) < 2:
-        shown = ", ".join(map(str, value))[:60]
-        wanted = "a box and two points" if semantics == "soft" else ", ".join(KEYS)
-        raise ParseError("answer", expected=wanted, found=shown or "nothing")
+    key, point_keys = _keys(value, semantics)
+    if key is None or len(point_keys) < 2:
+        given_keys = ", ".join(map(str, value))[:60]
+        expected_keys = "a box and two points" if semantics == "soft" else ", ".join(KEYS)
+        raise ParseError("answer", expected=expected_keys, found=given_keys or "nothing")
     box = read_box(value[key], key)
-    first, second = (Point(*finite_numbers(value[place], 2, place)) for place in places)
+    first, second = (Point(*finite_numbers(value[place], 2, place)) for place in point_keys)
     return Item(box, first, second=second)
 
 
 def _keys(value: Mapping[str, object], semantics: Semantics) -> tuple[str | None, list[str]]:
-    """Return the key of the box, and those of two points, where there are some."""
+    """Return the box's key (None if missing) and the keys of at most two points."""
     if semantics == "strict":
         box, *places = (key if key in value else None for key in KEYS)
         return box, [key for key in places if key is not None]
@@ -127,29 +128,29 @@ def _keys(value: Mapping[str, object], semantics: Semantics) -> tuple[str | None
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
-    """Return the response for `items` as one object: a box around all, points on the first two.
+    """Return the response for `items` as one object: their common box, points on the first two.
 
     Raises:
-        ParseError: there is nothing to say, which this grammar has no words for.
+        ParseError: `items` is empty; the grammar cannot express that there is no object.
     """
-    started = begin_response(think, frame=frame)
+    beginning = begin_response(think, frame=frame)
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
     boxes = [item.bounds for item in items]
-    lows, highs = (
+    top_left, bottom_right = (
         [min(box[side] for box in boxes) for side in (0, 1)],
         [max(box[side] for box in boxes) for side in (2, 3)],
     )
     first = items[0].place
     second = items[1].place if len(items) > 1 else items[0].second or first
-    values = ([*lows, *highs], first, second)
-    plain = {key: numerals(value) for key, value in zip(KEYS, values, strict=True)}
-    return f"{started}<answer>{json.dumps(plain)}</answer>"
+    values = ([*top_left, *bottom_right], first, second)
+    answer = {key: numerals(value) for key, value in zip(KEYS, values, strict=True)}
+    return f"{beginning}<answer>{json.dumps(answer)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)
 class SegZero:
-    """The prompt and the grammar together, as a model composition takes them."""
+    """The prompt and the parser of Seg-Zero, for a `PromptedModel`."""
 
     resize: tuple[int, int] | None = CANVAS
     semantics: Semantics = "soft"
@@ -161,11 +162,11 @@ class SegZero:
         return method_name(self.semantics)
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the prompt, after a request for a frame where one must be named."""
+        """Return the prompt; before it, the request to name a frame of `numbered`, if any."""
         return ask_for_frame(numbered) + build_prompt(text, wording=self.wording)
 
     def parse(self, response: str) -> ParseResult:
-        """Read a response."""
+        """Parse a response."""
         return parse(response, semantics=self.semantics)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:

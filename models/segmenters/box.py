@@ -13,17 +13,17 @@ from harness.segmentation import ObjectPrompt, Segmenter
 
 @dataclass(frozen=True, slots=True)
 class BoxSegmenter(Segmenter):
-    """Fills the prompt's box, or without a box the rectangle that its positive points span.
+    """Fills the prompt's box or, if it has none, the rectangle around its positive points.
 
-    A prompt that names no place in the image gets an empty mask: nothing, a phrase alone, or a
-    box that lies outside. Negative points are not used.
+    The mask is empty if the prompt has neither box nor positive point, or if its box lies outside
+    the image. Negative points are not used.
     """
 
     name = "box"
     reads_pixels = False
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `image`) a prompt."""
+        """Return one boolean mask (height × width of `image`) per prompt."""
         return [self._fill(image, prompt) for prompt in prompts]
 
     def _fill(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:

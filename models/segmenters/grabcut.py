@@ -22,26 +22,35 @@ from harness.types import Point
 Trimap = NDArray[np.uint8]
 """height × width of a view: cv2.GC_BGD, GC_FGD, GC_PR_BGD or GC_PR_FGD."""
 
-SEED = 0  # GrabCut starts its colour models by k-means, which draws random centres
-MARGIN = 0.5  # of the box's sides, at each side: the background that is modelled
-MIN_MARGIN = 8  # pixels
-POINT_RADIUS = 0.02  # of the view's diagonal: one pixel would not move a colour model
-REACH = 0.06  # of the view's diagonal: the disc around a point to start from, without a box
-MIN_SIDE = 32  # pixels: a smaller view has nothing to model
-MIN_PIXELS = 16  # pixels of foreground and of background, below which colours cannot be modelled
-COLLAPSED = 0.01  # of the start: keeping less is a failure of the method
+SEED = 0
+"""Seed of the random centres of the k-means that initialises GrabCut's colour models."""
+MARGIN = 0.5
+"""Margin of background around the box on each side, as a share of the box's side."""
+MIN_MARGIN = 8
+"""Smallest margin in pixels."""
+POINT_RADIUS = 0.02
+"""Radius of the disc around a point that is fixed, as a share of the view's diagonal."""
+REACH = 0.06
+"""Radius of the initial foreground around a point without a box, in the same unit."""
+MIN_SIDE = 32
+"""Smallest `max_side` in pixels."""
+MIN_PIXELS = 16
+"""Smallest number of pixels of foreground, and of background, that colours are modelled with."""
+COLLAPSED = 0.01
+"""GrabCut has failed if it keeps a smaller share of the initial foreground."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrabCut(Segmenter):
-    """Cuts an object out of its box, or out of the surroundings of its points.
+    """Segments the object in a box, or around points, by GrabCut.
 
-    With a box, it starts from all of it as foreground, and what surrounds it stays background.
-    Without one, it starts from discs around the positive points, and any pixel may become
-    foreground. Smaller discs around positive and negative points are fixed. Phrases are not read.
+    With a box, its pixels are the initial foreground, and pixels outside stay background. Without
+    a box, discs around the positive points are the initial foreground, and any pixel may become
+    foreground. Smaller discs around positive and negative points are fixed. Phrases are not used.
 
-    Where GrabCut collapses or has too few pixels to model colours with, the answer is the start
-    itself: the box, or the discs. A prompt that names no place in the image gets an empty mask.
+    If GrabCut fails, or there are too few pixels to model colours, the mask is the initial
+    foreground. The mask is empty if the prompt has neither box nor positive point, or lies outside
+    the image.
     """
 
     iterations: int = 3
@@ -51,7 +60,7 @@ class GrabCut(Segmenter):
     name = "grabcut"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `image`) a prompt."""
+        """Return one boolean mask (height × width of `image`) per prompt."""
         return [self._cut(image, prompt) for prompt in prompts]
 
     def _cut(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
@@ -68,16 +77,16 @@ class GrabCut(Segmenter):
             view.places(positive),
             view.places(points_inside(prompt.negative, size)),
         )
-        kept = self._foreground(view.shrink(image), trimap)
-        if kept is None and prompt.box is not None:
+        cut = self._foreground(view.shrink(image), trimap)
+        if cut is None and prompt.box is not None:
             mask[region.slices] = True
         else:
-            grown = view.enlarge(foreground(trimap) if kept is None else kept)
+            grown = view.enlarge(foreground(trimap) if cut is None else cut)
             mask[region.slices] = grown[view.region_slices(region)]
         return mask
 
     def _foreground(self, image: Frame, trimap: Trimap) -> BoolArray | None:
-        """Return GrabCut's mask for a trimap; None where it fails."""
+        """Return GrabCut's mask for a trimap; None if it fails."""
         start = foreground(trimap)
         if min(np.count_nonzero(start), np.count_nonzero(~start)) < MIN_PIXELS:
             return None
@@ -86,9 +95,9 @@ class GrabCut(Segmenter):
         cv2.setRNGSeed(SEED)
         bgr = np.ascontiguousarray(image[..., ::-1])
         cv2.grabCut(bgr, cut, None, *models, self.iterations, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
-        kept = foreground(cut)
-        collapsed = np.count_nonzero(kept) < COLLAPSED * np.count_nonzero(start)
-        return None if collapsed else kept
+        result = foreground(cut)
+        collapsed = np.count_nonzero(result) < COLLAPSED * np.count_nonzero(start)
+        return None if collapsed else result
 
 
 def grabcut(*, iterations: int = 3, max_side: int = 320) -> GrabCut:
@@ -107,7 +116,7 @@ class View:
 
     @classmethod
     def of_region(cls, region: Rectangle, size: tuple[int, int], *, max_side: int) -> "View":
-        """Return the region with a margin, clipped to an image of (width, height)."""
+        """Return the view of a region and its margin, clipped to an image of (width, height)."""
         across = max(MIN_MARGIN, round(region.width * MARGIN))
         down = max(MIN_MARGIN, round(region.height * MARGIN))
         crop = Rectangle(
@@ -125,18 +134,18 @@ class View:
         return math.hypot(*self.size)
 
     def shrink(self, image: Frame) -> Frame:
-        """The crop's pixels at the view's size."""
+        """Return the crop of an image, resized to the view's size."""
         part = image[self.crop.slices]
         return cv2.resize(part, self.size, interpolation=cv2.INTER_AREA).astype(np.uint8)
 
     def enlarge(self, mask: BoolArray) -> BoolArray:
-        """A mask of the view at the crop's size."""
+        """Return a mask of the view, resized to the crop's size."""
         size = (self.crop.width, self.crop.height)
         soft = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
         return np.asarray(soft >= 0.5, dtype=np.bool_)
 
     def region_slices(self, region: Rectangle) -> tuple[slice, slice]:
-        """A region of the image as an index of the crop."""
+        """Return the slices of the crop that hold a region of the image."""
         return Rectangle(
             region.left - self.crop.left,
             region.top - self.crop.top,
@@ -145,7 +154,7 @@ class View:
         ).slices
 
     def places(self, points: Sequence[Point]) -> list[tuple[int, int]]:
-        """The view's pixels (x, y) under points of the image; may lie outside the view."""
+        """Return the pixels (x, y) of the view at points of the image; some may lie outside."""
         across, down = self.size[0] / self.crop.width, self.size[1] / self.crop.height
         return [
             (
@@ -161,7 +170,13 @@ class View:
         positive: Sequence[tuple[int, int]],
         negative: Sequence[tuple[int, int]],
     ) -> Trimap:
-        """Return the trimap for GrabCut: the fixed and the open pixels."""
+        """Return GrabCut's initial trimap of the view.
+
+        Args:
+            region: The box in pixels of the image; None without a box.
+            positive: Pixels of the view at positive points.
+            negative: Pixels of the view at negative points.
+        """
         near, far = self._distance(positive), self._distance(negative)
         radius = max(1.0, POINT_RADIUS * self.diagonal)
         if region is None:
@@ -177,7 +192,7 @@ class View:
         return trimap
 
     def _distance(self, places: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
-        """Distance of each pixel of the view to the nearest place; infinite without places."""
+        """Return each pixel's distance to the nearest of `places`; infinite if there are none."""
         x, y = np.meshgrid(np.arange(self.size[0]), np.arange(self.size[1]))
         nearest = np.full(x.shape, np.inf, dtype=np.float32)
         for place in places:

@@ -1,4 +1,4 @@
-"""Places of prompts in the image: points outside are dropped, boxes end at its edges."""
+"""Clip the boxes and points of prompts to the image."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from harness.types import Box, Point
 
 
 class Rectangle(NamedTuple):
-    """Whole pixels of an image, at least one; `right` and `bottom` are exclusive."""
+    """A rectangle of at least one whole pixel; `right` and `bottom` are exclusive."""
 
     left: int
     top: int
@@ -32,12 +32,12 @@ class Rectangle(NamedTuple):
 
 
 def points_inside(points: Sequence[Point], size: tuple[int, int]) -> list[Point]:
-    """The points that lie in an image of (width, height)."""
+    """Return the points that lie in an image of (width, height)."""
     return [point for point in points if 0 <= point.x < size[0] and 0 <= point.y < size[1]]
 
 
 def clip_box(box: Box, size: tuple[int, int]) -> Box | None:
-    """A box within an image of (width, height), its edges in order; None if nothing is left.
+    """Clip a box to an image of (width, height) and sort its edges; None if nothing is left.
 
     >>> clip_box(Box(30, -5, 10, 20), (24, 24))
     Box(left=10.0, top=0.0, right=24.0, bottom=20.0)
@@ -50,10 +50,10 @@ def clip_box(box: Box, size: tuple[int, int]) -> Box | None:
 
 
 def rectangle(box: Box, size: tuple[int, int]) -> Rectangle | None:
-    """The pixels whose centres lie in `box`, clipped to an image of (width, height).
+    """Return the pixels of an image of (width, height) whose centres lie in `box`.
 
-    Swapped edges are put in order. None where no pixel is left: the box lies outside, is thinner
-    than the distance of two centres and between them, or has a coordinate that is not a number.
+    Swapped edges are sorted. Return None if there is no such pixel: the box lies outside the
+    image, falls between the centres of two pixels, or has a NaN coordinate.
 
     >>> rectangle(Box(-5, 2, 3.6, 99), (8, 8))
     Rectangle(left=0, top=2, right=4, bottom=8)
@@ -68,16 +68,16 @@ def rectangle(box: Box, size: tuple[int, int]) -> Rectangle | None:
 
 
 def box_around_points(points: Sequence[Point]) -> Box | None:
-    """The smallest box that holds the pixels under all points; None without points."""
-    known = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
-    if not known:
+    """Return the smallest box of whole pixels that holds all points; None without finite points."""
+    finite = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
+    if not finite:
         return None
-    x, y = [point.x for point in known], [point.y for point in known]
+    x, y = [point.x for point in finite], [point.y for point in finite]
     return Box(
         math.floor(min(x)), math.floor(min(y)), math.floor(max(x)) + 1, math.floor(max(y)) + 1
     )
 
 
 def _edge(coordinate: float, length: int) -> int:
-    """The first pixel whose centre is not before the edge, from 0 to `length`."""
+    """Return the first pixel whose centre is not before the edge, from 0 to `length`."""
     return math.ceil(min(max(coordinate, 0.0), float(length)) - 0.5)

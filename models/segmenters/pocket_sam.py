@@ -15,11 +15,11 @@ def pocket_sam(
     """A SAM 2 of 2.1 million parameters that ships: a toy, for the generated world alone.
 
     Args:
-        checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
-        multimask: Take the best of three masks, or ask for one.
+        checkpoint: The folder of a `harness train --method pocket_sam`; None: the shipped weights.
+        multimask: Decode three masks and take the best one, instead of decoding one.
 
     Raises:
-        ModelError: the checkpoint is not there, not whole, or not SAM 2.
+        ModelError: the checkpoint is missing, incomplete, or not SAM 2.
     """
     checkpoint_files = shipped.find_checkpoint(checkpoint, memory=False)
     return Sam2(name="pocket_sam", **checkpoint_files, **asdict(computing), multimask=multimask)

@@ -1,4 +1,4 @@
-"""The segmenter `sam2`: through transformers, or through its authors' package."""
+"""The segmenter `sam2`: SAM 2 through transformers or through its authors' package."""
 
 from dataclasses import asdict
 
@@ -23,13 +23,14 @@ def sam2(
         checkpoint: A folder, or a name such as facebook/sam2-hiera-large. Safetensors only. With
             `config`, a .pt file, or facebook/sam2-hiera-large/sam2_hiera_large.pt of the cache.
             It must be given.
-        config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l, which then
-            runs the network; None: transformers does.
-        multimask: Take the best of three masks, as the official evaluations do, or ask for one.
+        config: A configuration of the authors' package `sam2`, such as sam2.1_hiera_l; the package
+            then runs the network. None: transformers runs it.
+        multimask: Decode three masks and take the best one, as the official evaluations do,
+            instead of decoding one.
 
     Raises:
-        MissingDependency: the package is asked for and not installed.
-        ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
+        MissingDependency: `config` is given, and the package is not installed.
+        ModelError: the checkpoint is missing, incomplete, unsafe to load, or not SAM 2.
         UsageError: no checkpoint is named, or one that harness trained (`pocket_sam`), or the
             package has no such configuration.
     """

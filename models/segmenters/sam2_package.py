@@ -12,15 +12,15 @@ from harness.media import Frame
 from harness.models.backends import sam2_package as package
 from harness.models.segmenters.sam2_transformers import BESIDE, INSIDE, LocatedPrompt, Sam2
 
-STRIDES = (4, 8, 16)  # of the three maps of features
+STRIDES = (4, 8, 16)  # pixels per cell of the three feature maps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sam2Package(Sam2):
-    """The same segmenter on SAM2ImagePredictor; prompts are decoded one by one."""
+    """The segmenter `Sam2` on the package's SAM2ImagePredictor; it decodes prompts one by one."""
 
     config: str
-    """The name of a configuration of the package."""
+    """Name of one of the package's configurations."""
 
     @cached_property
     def network(self) -> Any:
@@ -29,7 +29,7 @@ class Sam2Package(Sam2):
             package.IMAGES, self.folder, config=self.config, device=self.device
         )
         predictor = import_module("sam2.sam2_image_predictor").SAM2ImagePredictor(network)
-        # It takes every network for one that sees 1024 × 1024 pixels.
+        # The predictor assumes that every network has an input of 1024 × 1024 pixels.
         predictor._bb_feat_sizes = [(network.image_size // step,) * 2 for step in STRIDES]
         return predictor
 
@@ -42,7 +42,7 @@ class Sam2Package(Sam2):
         assert self.network is not None, "it raises otherwise"
 
     def _looked_at(self, image: Frame) -> Any:
-        """The predictor, which holds the image's embeddings."""
+        """Compute the image's embeddings; return the predictor, which holds them."""
         with package.precision(self.network, self.dtype):
             self.network.set_image(np.array(image, order="C"))
         return self.network

@@ -1,8 +1,8 @@
 """SAM 2 on boxes and points, through transformers.
 
-The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024). Prompts are
-given as VisionReasoner's evaluation gives them to SAM2ImagePredictor: box and points in one
-prompt, three masks, of which the one with the highest expected IoU is taken.
+The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024). It is
+called as VisionReasoner's evaluation calls SAM2ImagePredictor: box and points form one prompt, and
+the mask with the highest predicted IoU of three is taken.
 """
 
 from collections.abc import Sequence
@@ -30,39 +30,42 @@ INSIDE, BESIDE = 1, 0  # the labels of points
 
 
 class LocatedPrompt(NamedTuple):
-    """A prompt that names a place in the image, and which prompt of the call it is."""
+    """A prompt whose box and points are clipped to the image."""
 
     row: int
+    """Index of the prompt among those of the call."""
     box: Box | None
     positive: tuple[Point, ...]
     negative: tuple[Point, ...]
 
     @property
     def parts(self) -> tuple[bool, int, int]:
-        """Presence of a box, numbers of points. Prompts of equal parts can be decoded together."""
+        """Presence of a box, numbers of positive and negative points.
+
+        Prompts with equal parts can be decoded together.
+        """
         return self.box is not None, len(self.positive), len(self.negative)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sam2(CheckpointPart, Segmenter):
-    """SAM 2, loaded when first used. It remembers its view of the last image.
+    """SAM 2, loaded at the first use. It caches the embeddings of the last image.
 
-    Prompts that have equally many points (and all a box, or none) run in one pass of the mask
-    decoder; others would have to be padded, which changes what SAM 2 says.
+    Prompts with equal numbers of boxes and points share one pass of the mask decoder. Different
+    prompts are not batched, because padding changes SAM 2's masks.
 
-    Boxes are clipped to the image, swapped edges put in order, and points outside it left out.
-    A prompt that names no place in the image gets an empty mask: nothing, a phrase alone,
-    negative points alone, a box that lies outside.
+    Boxes are clipped to the image and their edges sorted; points outside the image are ignored.
+    The mask is empty if the prompt has neither box nor positive point in the image.
     """
 
     family: ClassVar[str] = "Sam2"
     multimask: bool = True
     compiled: bool = False
     name: str = "sam2"
-    """Name of the plugin that made it, for records."""
+    """Name of the plugin, for records."""
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `image`) a prompt.
+        """Return one boolean mask (height × width of `image`) per prompt.
 
         Raises:
             ModelError: the checkpoint cannot be loaded.
@@ -70,24 +73,26 @@ class Sam2(CheckpointPart, Segmenter):
         """
         height, width = image.shape[:2]
         masks = [np.zeros((height, width), dtype=np.bool_) for _ in prompts]
-        placed = [
+        located_prompts = [
             located
             for row, prompt in enumerate(prompts)
             if (located := placed_in((width, height), row, prompt)) is not None
         ]
-        if placed:
+        if located_prompts:
             with memory():
                 view = self._view(image)
-                for _, alike in groupby(sorted(placed, key=lambda prompt: prompt.parts), _parts):
+                for _, alike in groupby(
+                    sorted(located_prompts, key=lambda prompt: prompt.parts), _parts
+                ):
                     self._decode(view, list(alike), masks)
         return masks
 
     def _view(self, image: Frame) -> "list[Tensor]":
-        """Return the embeddings of an image; those of the last one are cached."""
+        """Return the embeddings of an image, from the cache if it is the last image."""
         return self._last_view.get(image, self._looked_at)
 
     def _looked_at(self, image: Frame) -> "list[Tensor]":
-        """The embeddings of an image, resized as it was for the checkpoint's training."""
+        """Compute the embeddings of an image, resized as in the checkpoint's training."""
         import torch
 
         here = checkpoints.trained_here(self.folder)
@@ -104,15 +109,15 @@ class Sam2(CheckpointPart, Segmenter):
     def _decode(
         self, view: "list[Tensor]", prompts: list[LocatedPrompt], masks: list[BoolArray]
     ) -> None:
-        """Write the masks of prompts of equal parts."""
+        """Decode prompts with equal parts, and write their masks into `masks`."""
         import torch
 
         shape = masks[0].shape
-        network, given = self.network, inputs(prompts)
-        encoded = self.processor(original_sizes=[list(shape)], return_tensors="pt", **given)
-        named = {name: encoded[name].to(network.device) for name in given}
+        network, prompt_inputs = self.network, inputs(prompts)
+        encoded = self.processor(original_sizes=[list(shape)], return_tensors="pt", **prompt_inputs)
+        tensors = {name: encoded[name].to(network.device) for name in prompt_inputs}
         with torch.inference_mode():
-            output = network(image_embeddings=view, multimask_output=self.multimask, **named)
+            output = network(image_embeddings=view, multimask_output=self.multimask, **tensors)
             best = output.iou_scores[0].float().argmax(dim=-1)
             for place, prompt in enumerate(prompts):
                 logits = output.pred_masks[:, place, best[place]][:, None].float()
@@ -121,7 +126,7 @@ class Sam2(CheckpointPart, Segmenter):
 
 
 def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> LocatedPrompt | None:
-    """Return a prompt clipped to an image of (width, height); None if it lies outside."""
+    """Clip a prompt to an image of (width, height); None if its mask is empty (see `Sam2`)."""
     positive = tuple(points_inside(prompt.positive, size))
     negative = tuple(points_inside(prompt.negative, size))
     box = None if prompt.box is None else clip_box(prompt.box, size)
@@ -131,20 +136,22 @@ def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> LocatedP
 
 
 def inputs(prompts: Sequence[LocatedPrompt]) -> dict[str, object]:
-    """Return the inputs of Sam2Processor for prompts of equal parts, in pixels of the image."""
-    given: dict[str, object] = {}
+    """Return Sam2Processor's inputs for prompts with equal parts, in pixels of the image."""
+    prompt_inputs: dict[str, object] = {}
     boxed, inside, beside = prompts[0].parts
     if inside + beside:
         points = [
             [[float(x), float(y)] for x, y in prompt.positive + prompt.negative]
             for prompt in prompts
         ]
-        given["input_points"] = [points]
-        given["input_labels"] = [[[INSIDE] * inside + [BESIDE] * beside] * len(prompts)]
+        prompt_inputs["input_points"] = [points]
+        prompt_inputs["input_labels"] = [[[INSIDE] * inside + [BESIDE] * beside] * len(prompts)]
     if boxed:
-        given["input_boxes"] = [[list(prompt.box) for prompt in prompts if prompt.box is not None]]
-    return given
+        prompt_inputs["input_boxes"] = [
+            [list(prompt.box) for prompt in prompts if prompt.box is not None]
+        ]
+    return prompt_inputs
 
 
-def _parts(placed: LocatedPrompt) -> tuple[bool, int, int]:
-    return placed.parts
+def _parts(prompt: LocatedPrompt) -> tuple[bool, int, int]:
+    return prompt.parts

@@ -1,7 +1,7 @@
 """SAM 3 on a box and a phrase, or on a phrase alone, through transformers.
 
-The method is SAM 3 (Carion et al.: "SAM 3: Segment Anything with Concepts", 2025), prompted as
-DR2Seg's appendix C.3 does: each box by itself, together with the phrase; where there is no box, the
+The method is SAM 3 (Carion et al.: "SAM 3: Segment Anything with Concepts", 2025). It is prompted
+as in DR2Seg's appendix C.3: each box separately, together with the phrase; without a box, the
 phrase alone.
 """
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from transformers.utils import ModelOutput
 
 KINDS = ("sam3", "sam3_video")
-"""Architectures whose weights hold the detector; the published checkpoint is of the second."""
+"""Architectures whose weights contain the detector; the published checkpoint is a `sam3_video`."""
 PUBLISHED = "facebook/sam3"
 UNNAMED = "visual"
-"""Text for SAM 3 with a box whose object has no name."""
+"""Phrase for a box without a phrase."""
 POSITIVE = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sam3(CheckpointPart, Segmenter):
-    """SAM 3, loaded when first used. It remembers its view of the last image.
+    """SAM 3, loaded at the first use. It caches the features of the last image.
 
-    A phrase alone finds everything that it fits: the answer is the union of all instances whose
-    confidence is above `threshold`; with a box, `instances` chooses among them. Every prompt is a
-    pass of its own. Boxes are clipped to the image and swapped edges put in order; points are not
-    read. A prompt that names nothing gets an empty mask: no box and no phrase, or a box outside.
+    The mask of a phrase alone is the union of all instances with a confidence above `threshold`.
+    With a box, `instances` chooses among them. Every prompt is a separate pass. Boxes are clipped
+    to the image and their edges sorted; points are not used. The mask is empty if the prompt has
+    neither box nor phrase, or if its box lies outside the image.
     """
 
     family: ClassVar[str] = "Sam3"
@@ -63,7 +63,7 @@ class Sam3(CheckpointPart, Segmenter):
     name = "sam3"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `image`) a prompt.
+        """Return one boolean mask (height × width of `image`) per prompt.
 
         Raises:
             ModelError: the checkpoint cannot be loaded.
@@ -72,7 +72,9 @@ class Sam3(CheckpointPart, Segmenter):
         return [self._mask(image, prompt) for prompt in prompts]
 
     def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
-        """Return every instance above the threshold, by falling confidence; none of a blank phrase.
+        """Return the instances of a phrase above the threshold, the most confident first.
+
+        A blank phrase has no instances.
 
         Raises:
             ModelError: the checkpoint cannot be loaded.
@@ -103,28 +105,27 @@ class Sam3(CheckpointPart, Segmenter):
         return union
 
     def _run_network(self, image: Frame, phrase: str, box: Box | None) -> Mapping[str, "Tensor"]:
-        """Run the network; return scores, boxes and masks (in pixels of the image) of the objects
-        found.
-        """
+        """Run the network; return the instances' scores, boxes and masks in pixels of the image."""
         import torch
 
         network, size = self.network, (image.shape[0], image.shape[1])
-        given = {**self._phrase(phrase), **({} if box is None else network_box(box, size))}
-        named = {
+        prompt_inputs = {**self._phrase(phrase), **({} if box is None else network_box(box, size))}
+        tensors = {
             name: value.to(network.device, network.dtype if value.is_floating_point() else None)
-            for name, value in given.items()
+            for name, value in prompt_inputs.items()
         }
         with torch.inference_mode(), _uncompiled():
-            output = network(vision_embeds=self._view(image), **named)
+            output = network(vision_embeds=self._view(image), **tensors)
             (result,) = self.processor.post_process_instance_segmentation(
                 output, threshold=self.threshold, mask_threshold=0.5, target_sizes=[size]
             )
-        output_of: Mapping[str, Tensor] = result
-        return output_of
+        outputs: Mapping[str, Tensor] = result
+        return outputs
 
     def _phrase(self, phrase: str) -> dict[str, "Tensor"]:
-        """Return the tokens of a phrase, cut to the text encoder's length: the processor would
-        fail.
+        """Return the tokens of a phrase, truncated to the length of the text encoder.
+
+        The processor does not truncate, and long phrases would fail.
         """
         longest = int(self.network.config.text_config.max_position_embeddings)
         encoded = self.processor.tokenizer(
@@ -133,11 +134,11 @@ class Sam3(CheckpointPart, Segmenter):
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
     def _view(self, image: Frame) -> "ModelOutput":
-        """Return the features of an image; those of the last one are cached."""
+        """Return the features of an image, from the cache if it is the last image."""
         return self._last_view.get(image, self._looked_at)
 
     def _looked_at(self, image: Frame) -> "ModelOutput":
-        """The features of an image."""
+        """Compute the features of an image."""
         import torch
 
         pixels = checkpoints.pixels(self.processor.image_processor, image)
@@ -163,13 +164,13 @@ def sam3(
     Args:
         checkpoint: A folder, or a name in the Hugging Face cache. Its weights are given out by
             Meta on request: accept the licence on the page of facebook/sam3 and fetch them there.
-        threshold: Instances of at most this confidence (0 to 1) are left out.
-        instances: What is kept of those that a box finds: the `one` whose box overlaps it most, or
-            `all` of them.
+        threshold: Confidence (0 to 1) that an instance must exceed.
+        instances: Instances that are kept if the prompt has a box: the `one` whose own box has
+            the highest IoU with it, or `all` of them.
 
     Raises:
-        ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 3.
-        UsageError: the threshold is not a confidence.
+        ModelError: the checkpoint is missing, incomplete, unsafe to load, or not SAM 3.
+        UsageError: the threshold is not from 0 to 1.
     """
     if not 0 <= threshold <= 1:
         raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))
@@ -183,9 +184,9 @@ def sam3(
 
 
 def _uncompiled() -> AbstractContextManager[object]:
-    """Keep torchvision from compiling its own `roi_align` where it was built without operators.
+    """Keep torchvision from compiling `roi_align` if it was built without its operators.
 
-    It would take a minute and need a compiler, for one box at a time.
+    Compiling takes a minute and needs a compiler, and only one box is aligned at a time.
     """
     import torch
 
@@ -196,14 +197,12 @@ def _uncompiled() -> AbstractContextManager[object]:
 
 
 def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
-    """Return the index of the box (left, top, right, bottom) with the highest IoU; the first of
-    equals.
-    """
+    """Return the index of the box (left, top, right, bottom) with the highest IoU."""
     return max(range(len(boxes)), key=lambda place: box_overlap(box, Box(*boxes[place])))
 
 
 def network_box(box: Box, size: tuple[int, int]) -> dict[str, "Tensor"]:
-    """A box as the network takes it: its middle and its extent, over (height, width)."""
+    """Return the network's inputs for a box: its centre and size as shares of (height, width)."""
     import torch
 
     height, width = size
@@ -216,18 +215,19 @@ def network_box(box: Box, size: tuple[int, int]) -> dict[str, "Tensor"]:
 
 
 def find_sam3(part: str, checkpoint: str, kinds: Sequence[str]) -> CheckpointFiles:
-    """Find a SAM 3 checkpoint and look at its files.
+    """Find a SAM 3 checkpoint and check its files.
 
     Args:
-        part: What errors call the caller.
+        part: Name of the caller in errors.
         checkpoint: A folder, or a name in the Hugging Face cache.
-        kinds: Architectures that hold what the caller needs.
+        kinds: Architectures that the caller accepts.
 
     Raises:
-        ModelError: it is not there, not whole, not safe to load, of another kind, or SAM 3.1.
+        ModelError: the checkpoint is missing, incomplete, unsafe to load, of another architecture,
+            or SAM 3.1.
     """
     if "sam3.1" in checkpoint or any(Path(checkpoint).glob("sam3.1*")):
-        # Its configuration calls itself sam3_video, whose tensors have other shapes.
+        # SAM 3.1's configuration says sam3_video, but its tensors have other shapes.
         raise ModelError(
             f"checkpoint {checkpoint}",
             expected=f"SAM 3, such as {PUBLISHED}",

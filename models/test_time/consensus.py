@@ -1,8 +1,8 @@
 """Agreement of responses with each other: pair scores, the pseudo-label, rewards of a group.
 
-VR-TTRL (2025), Section 3: each rollout is scored against each other one as if that were the ground
-truth, by VisionReasoner's accuracy (`harness.models.visionreasoner.scoring`); the one that the
-others agree with most is the pseudo-label. Everything here is pure and sees responses alone.
+VR-TTRL (2025), Section 3: VisionReasoner's accuracy scores each rollout with every other rollout as
+the ground truth (`harness.models.visionreasoner.scoring`). The pseudo-label is the rollout against
+which the others score most. All functions here are pure and see only responses.
 """
 
 import math
@@ -28,22 +28,22 @@ from harness.models.visionreasoner.scoring import (
 )
 
 Label: TypeAlias = Literal["consensus", "anti_consensus", "random", "none"]
-"""Choice of the pseudo-label: the rollout that others agree with most, or least, any, or none."""
+"""Choice of the pseudo-label: the rollout that the others agree with most (`consensus`) or least
+(`anti_consensus`), a random rollout, or no label."""
 
 DIGITS = 9
-"""Decimals by which sums of agreement are compared, so that the order of adding breaks
-no tie."""
+"""Decimals of the sums of agreement: rounding keeps ties, whatever the order of addition."""
 
 
 class Candidate(NamedTuple):
-    """The objects of a response, in the 840 × 840 frame of a video's frame."""
+    """The objects of a response, in coordinates of an 840 × 840 image."""
 
     objects: Objects
     frame: int | None
-    """The frame that it names; None: it names none."""
+    """The frame that the response names; None if it names no frame."""
 
     def score(self, label: "Candidate", thresholds: Thresholds, semantics: Semantics) -> float:
-        """Return its accuracy against a pseudo-label, from 0 to 3; 0 in another frame."""
+        """Return the accuracy against a pseudo-label, from 0 to 3; 0 if the frames differ."""
         if self.frame != label.frame:
             return 0.0
         return object_accuracy(
@@ -52,7 +52,7 @@ class Candidate(NamedTuple):
 
     @property
     def content(self) -> str:
-        """Its frame and numbers as one text: equal for responses that say the same."""
+        """The frame and the numbers as one text; responses with equal objects have equal texts."""
         return f"{self.frame} {[part.tolist() for part in self.objects]}"
 
 
@@ -62,17 +62,18 @@ class Group:
 
     texts: tuple[str, ...]
     canvas: tuple[int, int]
-    """(width, height) of the frame that their numbers are in."""
+    """(width, height) of the frame that the responses' coordinates are in."""
     named: bool = False
     """True if a response has to name a frame."""
     thresholds: Thresholds = BASE
     semantics: Semantics = "official"
-    """Accuracy of a pair: as VisionReasoner's code has it, or by the paper's words (Section 3.2.2):
-    sum of a box's four differences, points anywhere, each term matched on its own."""
+    """Accuracy of a pair, as in VisionReasoner's code (`official`) or as Section 3.2.2 says
+    (`paper`): a box's four differences are summed, points may lie outside boxes, and each term has
+    its own matching."""
 
     @cached_property
     def candidates(self) -> list[Candidate | None]:
-        """The objects of each response; None of one that cannot be a label."""
+        """The objects of each response; None for a response that cannot be a label."""
         return [self._candidate(text) for text in self.texts]
 
     @property
@@ -82,9 +83,9 @@ class Group:
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
-        """Accuracy of each response (row) against each other one (column), from 0 to 3.
+        """Accuracy of each response (row) against each response as the label (column), 0 to 3.
 
-        A response that cannot be read scores 0 as either.
+        The row and the column of an unreadable response are 0.
         """
         scores = np.zeros((len(self.texts), len(self.texts)))
         for row in self.parsed:
@@ -95,15 +96,15 @@ class Group:
     @cached_property
     def consensus(self) -> NDArray[np.float64]:
         """Sum of the others' accuracies against each response."""
-        whole: NDArray[np.float64] = self.scores.sum(axis=0) - np.diagonal(self.scores)
-        return whole.round(DIGITS)
+        others: NDArray[np.float64] = self.scores.sum(axis=0) - np.diagonal(self.scores)
+        return others.round(DIGITS)
 
     def label(self, choice: Label, *, number: float = 0.0) -> int | None:
-        """Return the index of the pseudo-label; the lowest of equal ones. None: there is none.
+        """Return the index of the pseudo-label, the lowest index at ties; None without a label.
 
         Args:
-            choice: Of the label.
-            number: From 0 to 1, by which a random one is chosen.
+            choice: How the label is chosen.
+            number: Random number from 0 to 1 that chooses the label if `choice` is `random`.
         """
         parsed = self.parsed
         if choice == "none" or not parsed:
@@ -118,9 +119,9 @@ class Group:
         return float(self.consensus[label]) / max(1, len(self.texts) - 1)
 
     def rewards(self, label: int | None) -> list[float]:
-        """Return VisionReasoner's reward of each response, the label in the target's place.
+        """Return VisionReasoner's reward of each response, with the label as the ground truth.
 
-        From 0 to 7: format (3), accuracy (3, and 0 without a label) and no repetition (1).
+        A reward is from 0 to 7: format (3), accuracy (3; 0 without a label), no repetition (1).
         """
         return [
             form + (0.0 if label is None else float(self.scores[place, label]))
@@ -128,7 +129,7 @@ class Group:
         ]
 
     def forms(self) -> list[float]:
-        """Return the format (3) and no repetition (1) of each response, together from 0 to 4."""
+        """Return each response's reward for format (3) and no repetition (1), from 0 to 4."""
         responses = [split_frame(text)[1] for text in self.texts]
         return [
             thinking_format(response) + answer_format(response) + non_repeat(response)
@@ -136,11 +137,10 @@ class Group:
         ]
 
     def frequency_rewards(self, alpha: float) -> list[float]:
-        """Return TTRV's reward: how often a response's content occurs, less entropy times alpha.
+        """Return TTRV's rewards: a content's share of the group, less alpha times the entropy.
 
-        The entropy is that of the contents, in nats over the logarithm of the group's size, so
-        that it is the same for all responses of a group. One that cannot be read is worth 0 by
-        frequency.
+        The entropy is that of the shares, divided by the logarithm of the group's size, so it is
+        from 0 to 1 and equal for all responses. The share of unreadable responses counts as 0.
         """
         contents = [
             None if candidate is None else candidate.content for candidate in self.candidates

@@ -1,8 +1,9 @@
-"""MEMO: the answer's tokens become equally likely in all views of the image.
+"""MEMO: update the weights until the answer is equally likely in all views of the image.
 
-In other colours the answer is the same, and distributions are compared token by token. In a part of
-the image its coordinates are other numbers, and token by token nothing compares: of each number
-what counts is how likely the one that is right in the view is, against every other.
+A view in other colours has the same answer, so the distributions of its tokens are compared one by
+one. A cropped or mirrored view has other coordinates, so their tokens cannot be compared. Each
+coordinate is compared as a yes-or-no event instead: the network writes the number that is correct
+in the view, or it writes another one.
 """
 
 from collections.abc import Sequence
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 MIN_PROBABILITY = 1e-30
 """Lower bound of a token's probability, before its logarithm is taken."""
 MAX_PROBABILITY = 1 - 1e-6
-"""Upper bound of a number's probability: all other numbers keep some."""
+"""Upper bound of a number's probability, so that the logarithm of the complement is finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The image in a view, and the answer in it."""
+    """One view of the image: the request that shows it and the response that is correct in it."""
 
     request: ChatRequest
     response: ChatResponse
     numbers: tuple[tuple[int, int], ...] = ()
-    """(first, end) of the tokens of each number that differs between views."""
+    """Token span (first, end) of each coordinate; empty if all views share the response."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,70 +47,75 @@ class Likelihood:
     """Log-probabilities of an answer in one view."""
 
     tokens: "Tensor"
-    """Log-probabilities of the vocabulary at the tokens that are in every view (tokens × all)."""
+    """Log-probabilities at the tokens that all views share (tokens × vocabulary)."""
     numbers: "Tensor"
-    """Log-probability of each number."""
+    """Log-probability of each coordinate, summed over its tokens (numbers)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memo(Method):
-    """Make the answer as likely in every view of the image as it is on average."""
+    """Minimise the divergence of each view's answer distribution from the mean over views."""
 
     views: int = 4
-    """Views of the image, itself among them."""
+    """Number of views, the unchanged image among them."""
     strength: float = 0.3
-    """Most that brightness, contrast and saturation of a view change, as a share."""
+    """Largest relative change of a view's brightness, contrast and saturation."""
     geometric: bool = False
-    """Views are parts of the image too, some of them mirrored."""
+    """Crop the views too, and mirror some of them."""
     seed: int = 0
 
     @property
     def grammar(self) -> bool:  # type: ignore[override]  # coordinates are found by the grammar
-        """True if it moves places that responses name in VisionReasoner's grammar."""
+        """True if responses must be in VisionReasoner's grammar: crops move their coordinates."""
         return self.geometric
 
     def __call__(self, trial: Trial) -> None:
-        """Learn from the divergence of each view from their mean.
+        """Update the weights by the mean divergence of the views from their mean.
 
-        The mean is held fixed: of the gradient of the mean divergence, what goes through the mean
-        is a constant, which no softmax sees.
+        The mean is computed without a gradient. This changes nothing: the gradient through the
+        mean is the same constant for all tokens of the vocabulary, and a softmax ignores it.
         """
         import torch
 
         for step in range(self.steps):
             (response,) = trial.draw(1, temperature=0.0, name=f"step{step}")
-            seen = self.seen(trial, response, step)
-            requests, responses = [view.request for view in seen], [view.response for view in seen]
+            step_views = self.step_views(trial, response, step)
+            requests, responses = (
+                [view.request for view in step_views],
+                [view.response for view in step_views],
+            )
             with torch.no_grad():
                 scored = trial.context.scored(responses, requests=requests)
                 mean = mean_of(
-                    [likelihood for rows in scored for likelihood in likelihoods(rows, seen)]
+                    [likelihood for rows in scored for likelihood in likelihoods(rows, step_views)]
                 )
 
             def loss(
-                rows: "ScoredRows", mean: Likelihood = mean, seen: Sequence[View] = seen
+                rows: "ScoredRows", mean: Likelihood = mean, step_views: Sequence[View] = step_views
             ) -> "Tensor":
-                apart = [divergence(likelihood, mean) for likelihood in likelihoods(rows, seen)]
-                return torch.stack(apart).sum() / self.views
+                divergences = [
+                    divergence(likelihood, mean) for likelihood in likelihoods(rows, step_views)
+                ]
+                return torch.stack(divergences).sum() / self.views
 
             update = trial.context.step(loss, responses, requests=requests)
             trial.note(update, [response])
 
-    def seen(self, trial: Trial, response: ChatResponse, step: int) -> list[View]:
-        """Return the views of a step; parts are drawn around the objects that `response` names."""
-        chosen = self._parts(trial, response, step) if self.geometric else []
+    def step_views(self, trial: Trial, response: ChatResponse, step: int) -> list[View]:
+        """Return the views of a step; crops contain all objects that `response` names."""
+        crops = self._parts(trial, response, step) if self.geometric else []
         requests = views(
-            trial.request, self.views, seed=self.seed, strength=self.strength, parts=chosen
+            trial.request, self.views, seed=self.seed, strength=self.strength, parts=crops
         )
-        if not chosen:
+        if not crops:
             return [View(request, response) for request in requests]
         return [
-            moved(trial.context, request, response, part, trial.canvas)
-            for request, part in zip(requests, [Part(), *chosen], strict=True)
+            view_of_part(trial.context, request, response, part, trial.canvas)
+            for request, part in zip(requests, [Part(), *crops], strict=True)
         ]
 
     def _parts(self, trial: Trial, response: ChatResponse, step: int) -> list[Part]:
-        """Return parts that hold every object of a response; none if it cannot be read."""
+        """Return random crops that contain all objects of a response; none if it is unreadable."""
         (candidate,) = Group((response.text,), trial.canvas, trial.named).candidates
         if candidate is None:
             return []
@@ -118,46 +124,59 @@ class Memo(Method):
         (left, top), (right, bottom) = places.min(axis=0), places.max(axis=0)
         if not np.isfinite(places).all():
             return []
-        sided = SIDES.search(trial.request.text) or SIDES.search(response.text)
+        names_sides = SIDES.search(trial.request.text) or SIDES.search(response.text)
         rng = generator(f"parts{step}", seed=self.seed, key=trial.request.key)
-        around = (float(left), float(top), float(right), float(bottom))
-        return parts(self.views - 1, rng, around=around, mirror=not sided)
+        bounds = (float(left), float(top), float(right), float(bottom))
+        return parts(self.views - 1, rng, around=bounds, mirror=not names_sides)
 
 
-def moved(
+def view_of_part(
     context: AdaptationContext,
     request: ChatRequest,
     response: ChatResponse,
     part: Part,
     canvas: tuple[int, int],
 ) -> View:
-    """Return a view with the response as it is correct for a part, number by number as tokens."""
+    """Return the view of a part; its response has the coordinates of the part.
+
+    Text and coordinates are encoded separately, so that each coordinate has tokens of its own.
+
+    Args:
+        context: Encodes text as tokens.
+        request: Shows the part.
+        response: Correct for the whole image.
+        part: The part of the image.
+        canvas: (width, height) of the frame that coordinates are in.
+    """
     texts = pieces(response.text, part, canvas)
     tokens = [context.encode(text) for text in texts]
     ends = np.cumsum([0, *map(len, tokens)]).tolist()
-    written = ChatResponse(text="".join(texts), tokens=tuple(chain.from_iterable(tokens)))
-    return View(request, written, tuple(pairwise(ends))[1::2])
+    response_in_view = ChatResponse(text="".join(texts), tokens=tuple(chain.from_iterable(tokens)))
+    return View(request, response_in_view, tuple(pairwise(ends))[1::2])
 
 
-def likelihoods(rows: "ScoredRows", seen: Sequence[View]) -> list[Likelihood]:
-    """Return what the network says of the answer in each view of some rows."""
+def likelihoods(rows: "ScoredRows", step_views: Sequence[View]) -> list[Likelihood]:
+    """Return the answer's log-probabilities in the view of each row of `rows`.
+
+    `step_views` are all views of the step; `rows.places` are indices into them.
+    """
     import torch
 
     counts = [int(count) for count in rows.answer.sum(dim=1).tolist()]
     per_view = []
-    for row, own in enumerate(torch.split(rows.log_probs(), counts)):
-        inside = rows.answer[row].bool()
-        alike, numbers = inside.clone(), [own.new_zeros(0)]
-        for first, end in seen[rows.places[row]].numbers:
-            if bool(inside[first:end].all()):
-                alike[first:end] = False
+    for row, log_probs in enumerate(torch.split(rows.log_probs(), counts)):
+        is_answer = rows.answer[row].bool()
+        is_shared, numbers = is_answer.clone(), [log_probs.new_zeros(0)]
+        for first, end in step_views[rows.places[row]].numbers:
+            if bool(is_answer[first:end].all()):
+                is_shared[first:end] = False
                 numbers.append(rows.logp[row, first:end].sum(dim=0, keepdim=True))
-        per_view.append(Likelihood(own[alike[inside]], torch.cat(numbers)))
+        per_view.append(Likelihood(log_probs[is_shared[is_answer]], torch.cat(numbers)))
     return per_view
 
 
 def mean_of(per_view: Sequence[Likelihood]) -> Likelihood:
-    """Return the mean of probabilities over views."""
+    """Return the logarithms of the probabilities' means over views."""
     import torch
 
     def mean(logs: "list[Tensor]") -> "Tensor":
@@ -169,13 +188,18 @@ def mean_of(per_view: Sequence[Likelihood]) -> Likelihood:
 
 
 def divergence(view: Likelihood, mean: Likelihood) -> "Tensor":
-    """Return the Kullback-Leibler divergence of a view from the mean, summed over the answer."""
+    """Return the Kullback-Leibler divergence of a view from the mean, summed over the answer.
+
+    Shared tokens have a distribution over the vocabulary, coordinates one over two events.
+    """
     import torch
 
     tokens = (view.tokens.exp() * (view.tokens - mean.tokens)).sum()
-    chance, expected = (
+    probability, mean_probability = (
         likelihood.numbers.exp().clamp(max=MAX_PROBABILITY) for likelihood in (view, mean)
     )
-    right = chance * (view.numbers - mean.numbers)
-    rest = (1 - chance) * (torch.log1p(-chance) - torch.log1p(-expected))
-    return tokens + (right + rest).sum()
+    number_terms = probability * (view.numbers - mean.numbers)
+    complement_terms = (1 - probability) * (
+        torch.log1p(-probability) - torch.log1p(-mean_probability)
+    )
+    return tokens + (number_terms + complement_terms).sum()

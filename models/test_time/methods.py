@@ -1,8 +1,8 @@
-"""Methods of adaptation: what is drawn, what is learned from it, and who answers.
+"""Methods of test-time adaptation: each draws rollouts, updates the weights, or chooses a rollout.
 
-A method is called once a sample, with a `Trial`: the request, the network that learns, and the
-notes that are kept. It returns the response, or None where the adapted network is to answer.
-Nothing here sees a target.
+A method is called once per sample with a `Trial`, which holds the request, the network and the
+record of the steps. It returns the response, or None if the adapted network is to answer. Nothing
+here sees a target.
 """
 
 import math
@@ -29,35 +29,37 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, kw_only=True)
 class Trial:
-    """One sample in adaptation."""
+    """The adaptation to one sample: its request, the network, and the record of its steps."""
 
     request: ChatRequest
     context: AdaptationContext
     canvas: tuple[int, int]
-    """(width, height) of the frame that the numbers of responses are in."""
+    """(width, height) of the frame that the responses' coordinates are in."""
     named: bool
-    """True if a response has to name a frame."""
+    """True if a response must name a frame."""
     uniform: Callable[[str], float]
-    """A number from 0 to 1 by seed, sample and name."""
+    """Returns a random number from 0 to 1 that depends only on seed, sample and name."""
     trace: bool
-    """Let the network answer after every step too, for the record."""
+    """Record the network's response after every step too."""
     steps: list[AdaptationStep] = field(default_factory=list)
     responses: list[tuple[str, ChatResponse]] = field(default_factory=list)
-    """Every response that was drawn, with its key behind the request's."""
+    """All responses so far, each with the suffix that its key adds to the request's key."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Seconds of each step so far, by its name; of several samples together if they share it."""
+    """Seconds by name of the step; trials that share this dictionary add up their seconds."""
     _since: float = field(default_factory=perf_counter)
 
     def draw(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
-        """Return rollouts of the network as it is, and note them."""
-        drawn = self.context.rollouts(number, temperature=temperature, name=name)
-        self.responses += [(f"@{name}#{place}", response) for place, response in enumerate(drawn)]
-        return drawn
+        """Sample `number` rollouts from the current weights, record and return them."""
+        rollouts = self.context.rollouts(number, temperature=temperature, name=name)
+        self.responses += [
+            (f"@{name}#{place}", response) for place, response in enumerate(rollouts)
+        ]
+        return rollouts
 
     def group(
         self, responses: Sequence[ChatResponse], thresholds: Thresholds, semantics: Semantics
     ) -> Group:
-        """Return responses to be compared with each other."""
+        """Return the responses as a group, which compares them with each other."""
         texts = tuple(response.text for response in responses)
         return Group(texts, self.canvas, self.named, thresholds, semantics)
 
@@ -70,7 +72,7 @@ class Trial:
         label: int | None = None,
         rewards: Sequence[float] = (),
     ) -> None:
-        """Keep the numbers of a step, and what the network answers after it if that is traced."""
+        """Record a step; with `trace`, also the network's response after it."""
         name = f"step {len(self.steps) + 1}"
         self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - self._since
         self.steps.append(
@@ -94,13 +96,13 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method of adaptation: its work on a trial, and the budget that boards show."""
+    """A method of adaptation: called with a trial; it also states its budget for leaderboards."""
 
     name: str
     steps: int = 5
-    """Updates of the weights, each with rollouts of its own unless `single_gen`."""
+    """Number of weight updates; each one draws new rollouts unless `single_gen`."""
     grammar: ClassVar[bool] = False
-    """True if it compares places that responses name in VisionReasoner's grammar."""
+    """True if responses must be in VisionReasoner's grammar, because their objects are compared."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "rollouts", "views"):
@@ -116,18 +118,18 @@ class Method:
 
     @property
     def budget(self) -> str:
-        """Return the cost of a sample beside its answer, in words."""
+        """The cost of a sample in words, without the cost of its answer."""
         return counted(self.steps, "update")
 
     def describe(self) -> Mapping[str, Any]:
-        """Return every setting, and the budget."""
-        own = {name: value for name, value in asdict(self).items() if name != "name"}
-        if "thresholds" in own:
-            own["thresholds"] = own["thresholds"]._asdict()
-        return {"method": self.name, "budget": self.budget, **own}
+        """Return all settings and the budget."""
+        settings = {name: value for name, value in asdict(self).items() if name != "name"}
+        if "thresholds" in settings:
+            settings["thresholds"] = settings["thresholds"]._asdict()
+        return {"method": self.name, "budget": self.budget, **settings}
 
     def __call__(self, trial: Trial) -> ChatResponse | None:
-        """Adapt the network; returns the response, or None: the network answers."""
+        """Adapt the network; return the response, or None if the adapted network is to answer."""
         raise NotImplementedError
 
 
@@ -143,7 +145,7 @@ class Drawing(Method):
     """Temperature of rollouts."""
     thresholds: Thresholds = BASE
     semantics: Semantics = "official"
-    """Accuracy of one rollout against another, as `Group` has it."""
+    """Accuracy of one rollout against another, as in `Group.semantics`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,29 +166,29 @@ class Drawing(Method):
 
 @dataclass(frozen=True, eq=False)
 class GroupLoss:
-    """The loss of GRPO over all tokens of a group, of some rows at a time."""
+    """The loss of GRPO over all tokens of a group, computed a few rows at a time."""
 
     advantage: "Tensor"
     """Advantage of each rollout."""
     tokens: float
-    """Number of tokens of all rollouts."""
+    """Number of tokens of all rollouts together."""
     old: "Tensor | None"
-    """Log-probabilities under the network that wrote them; None: it is the one that learns."""
+    """Log-probabilities under the weights that sampled the rollouts; None if these are current."""
     reference: "Tensor | None"
-    """The same under the first weights; None: they have not changed yet."""
+    """Log-probabilities under the original weights; None if these are current."""
     beta: float
     epsilon: float
 
     def __call__(self, rows: "ScoredRows") -> "Tensor":
-        """Return the share of the loss that these rows have."""
+        """Return these rows' part of the loss; the parts of all rows add up to the loss."""
         from harness.models.learning.loss import grpo_loss
 
-        places, own = list(rows.places), rows.logp.detach()
+        places, log_probs = list(rows.places), rows.logp.detach()
         return grpo_loss(
             rows.logp,
             None if self.old is None else self.old[places],
-            own if self.reference is None else self.reference[places],
-            self.advantage.to(own)[places],
+            log_probs if self.reference is None else self.reference[places],
+            self.advantage.to(log_probs)[places],
             rows.mask,
             loss_type="dapo",
             epsilon=self.epsilon,
@@ -197,17 +199,17 @@ class GroupLoss:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRelative(Drawing):
-    """GRPO on rewards that responses of a group give each other: VR-TTRL and its controls."""
+    """GRPO with rewards from the agreement of a group's responses: VR-TTRL, its controls, TTRV."""
 
     label: Label = "consensus"
     single_gen: bool = False
-    """Draw rollouts before the first update alone, and learn from them in every one."""
+    """Draw rollouts only before the first update, and use them for all updates."""
     beta: float = 1e-2
-    """Weight of the divergence from the network as it was."""
+    """Weight of the divergence from the original network."""
     epsilon: float = 0.2
     """Range around 1 in which the ratio of new to old probability counts."""
     frequency: float | None = None
-    """Weight of the entropy in TTRV's reward, in the place of a label's; None: it is not used."""
+    """Weight of the entropy in TTRV's reward; None: the reward is that of the pseudo-label."""
 
     @property
     def budget(self) -> str:
@@ -217,29 +219,33 @@ class GroupRelative(Drawing):
         return f"{counted(self.steps, 'update')}, {counted(self.rollouts, 'rollout')}"
 
     def __call__(self, trial: Trial) -> None:
-        """Learn from rewards of rollouts."""
+        """Update the weights by the rewards of rollouts."""
         import torch
 
         from harness.models.learning.loss import advantages
 
-        drawn: list[ChatResponse] = []
+        rollouts: list[ChatResponse] = []
         old = reference = None
         for step in range(self.steps):
             if step == 0 or not self.single_gen:
-                drawn = trial.draw(self.rollouts, temperature=self.temperature, name=f"step{step}")
-                group = trial.group(drawn, self.thresholds, self.semantics)
+                rollouts = trial.draw(
+                    self.rollouts, temperature=self.temperature, name=f"step{step}"
+                )
+                group = trial.group(rollouts, self.thresholds, self.semantics)
                 label = self._label(group, trial.uniform(f"step{step}"))
                 rewards = self._rewards(group, label)
-                gains = advantages(torch.tensor(rewards), self.rollouts)
-                tokens = float(sum(len(response.tokens) for response in drawn))
+                group_advantages = advantages(torch.tensor(rewards), self.rollouts)
+                tokens = float(sum(len(response.tokens) for response in rollouts))
                 if step and self.beta:
-                    reference = trial.context.log_probs(drawn, temperature=self.temperature)
+                    reference = trial.context.log_probs(rollouts, temperature=self.temperature)
 
-            loss = GroupLoss(gains, tokens, old, reference, beta=self.beta, epsilon=self.epsilon)
-            update = trial.context.step(loss, drawn, temperature=self.temperature)
+            loss = GroupLoss(
+                group_advantages, tokens, old, reference, beta=self.beta, epsilon=self.epsilon
+            )
+            update = trial.context.step(loss, rollouts, temperature=self.temperature)
             if step == 0 and self.single_gen:
                 old = reference = update.logp
-            trial.note(update, drawn, group=group, label=label, rewards=rewards)
+            trial.note(update, rollouts, group=group, label=label, rewards=rewards)
 
     def _label(self, group: Group, number: float) -> int | None:
         return group.label(self.label, number=number)
@@ -252,7 +258,7 @@ class GroupRelative(Drawing):
 
 @dataclass(frozen=True, kw_only=True)
 class Vote(Drawing):
-    """The response that the others agree with most; nothing is learned."""
+    """Answer by the rollout that the others agree with most, without an update."""
 
     steps: int = 0
 
@@ -267,59 +273,62 @@ class Vote(Drawing):
         return f"no update, {counted(self.rollouts, 'rollout')}"
 
     def __call__(self, trial: Trial) -> ChatResponse:
-        """Return the medoid; the first rollout where none can be read."""
-        drawn = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
-        group = trial.group(drawn, self.thresholds, self.semantics)
+        """Return the medoid of the rollouts, or the first one if none is readable."""
+        rollouts = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
+        group = trial.group(rollouts, self.thresholds, self.semantics)
         label = group.label("consensus")
-        trial.note(None, drawn, group=group, label=label, rewards=group.rewards(label))
-        return drawn[label or 0]
+        trial.note(None, rollouts, group=group, label=label, rewards=group.rewards(label))
+        return rollouts[label or 0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tent(Method):
-    """Lower the entropy of the answer's tokens, of the greedy response at each step."""
+    """Lower the entropy of the answer's tokens in the greedy response of each step."""
 
     def __call__(self, trial: Trial) -> None:
-        """Learn from the entropy."""
+        """Update the weights by the entropy."""
         for step in range(self.steps):
-            drawn = trial.draw(1, temperature=0.0, name=f"step{step}")
-            update = trial.context.step(lambda rows: (rows.entropy * rows.answer).sum(), drawn)
-            trial.note(update, drawn)
+            responses = trial.draw(1, temperature=0.0, name=f"step{step}")
+            update = trial.context.step(lambda rows: (rows.entropy * rows.answer).sum(), responses)
+            trial.note(update, responses)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PseudoLabel(Drawing):
-    """Supervised steps on one response of the network itself: its greedy one, or the medoid."""
+    """Supervised updates on one response of the network itself: the greedy one, or the medoid."""
 
     majority: bool = False
+    """Learn from the medoid of the rollouts instead of the greedy response."""
 
     @property
-    def grammar(self) -> bool:  # type: ignore[override]  # of the greedy one nothing is compared
-        """True if it compares places that responses name in VisionReasoner's grammar."""
+    def grammar(self) -> bool:  # type: ignore[override]  # the greedy response is not compared
+        """True if responses must be in VisionReasoner's grammar: the medoid compares objects."""
         return self.majority
 
     @property
     def budget(self) -> str:
         """Return the cost of a sample beside its answer, in words."""
-        drawn = f", {counted(self.rollouts, 'rollout')}" if self.majority else ""
-        return counted(self.steps, "update") + drawn
+        rollouts = f", {counted(self.rollouts, 'rollout')}" if self.majority else ""
+        return counted(self.steps, "update") + rollouts
 
     def __call__(self, trial: Trial) -> None:
-        """Learn a response by heart; where no rollout can be read, nothing is learned."""
+        """Update the weights to repeat the response; make no update if no rollout is readable."""
         group = label = None
         if self.majority:
-            drawn = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
-            group = trial.group(drawn, self.thresholds, self.semantics)
+            rollouts = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
+            group = trial.group(rollouts, self.thresholds, self.semantics)
             label = group.label("consensus")
             if label is None:
-                trial.note(None, drawn, group=group)
+                trial.note(None, rollouts, group=group)
                 return
-            taught = drawn[label]
+            demonstration = rollouts[label]
         else:
-            (taught,) = trial.draw(1, temperature=0.0, name="step0")
+            (demonstration,) = trial.draw(1, temperature=0.0, name="step0")
         for _ in range(self.steps):
-            update = trial.context.step(lambda rows: -(rows.logp * rows.mask).sum(), [taught])
-            trial.note(update, [taught], group=group, label=label)
+            update = trial.context.step(
+                lambda rows: -(rows.logp * rows.mask).sum(), [demonstration]
+            )
+            trial.note(update, [demonstration], group=group, label=label)
 
 
 def _finite(number: float) -> float | None:

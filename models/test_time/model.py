@@ -1,11 +1,11 @@
-"""A model that adapts its network to each sample before it answers, and then puts it back.
+"""A model that adapts its network to each sample, answers it, and restores the weights.
 
     query ─▶ base's request ─▶ [ rollouts ─▶ pseudo-label ─▶ rewards ─▶ update ] × steps
           ─▶ base answers by the adapted weights ─▶ weights restored, and proved ─▶ base reads
 
-The answer, its grammar, coordinates and masks are those of the model that it wraps. A sample's
-prediction depends on the sample, the settings and the seed alone: neither on its target, which
-nothing here can see, nor on other samples, their order, or the worker.
+The base model defines the prompt, the grammar, coordinates and masks. A prediction depends only on
+the sample's query, the settings and the seed. It does not depend on the target, which nothing here
+sees, on other samples, on their order, or on the worker.
 """
 
 import hashlib
@@ -30,44 +30,44 @@ from harness.types import Adaptation, Answer, AnswerForm, Call, Prediction, Quer
 
 @dataclass(frozen=True, slots=True)
 class AdaptedResult:
-    """The response to a query, and what the network learned before it."""
+    """The response to a query, and the record of the adaptation before it."""
 
     result: ChatResult
     adaptation: Adaptation
     prompt_tokens: int
-    """Tokens of prompts that were read for rollouts."""
+    """Number of prompt tokens of all rollouts."""
     completion_tokens: int
-    """Tokens of rollouts."""
+    """Number of completion tokens of all rollouts."""
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every rollout, and then the calls that the answer is from."""
+        """The calls of all rollouts, followed by the calls of the answer."""
         return self.result.calls
 
     def complete(self, prediction: Prediction) -> Prediction:
-        """Add what was learned, and the cost of rollouts, to a prediction."""
-        used = prediction.usage
+        """Return a prediction with the adaptation's record and the cost of its rollouts added."""
+        usage_of_answer = prediction.usage
         usage = replace(
-            used,
-            prompt_tokens=used.prompt_tokens + self.prompt_tokens,
-            completion_tokens=used.completion_tokens + self.completion_tokens,
+            usage_of_answer,
+            prompt_tokens=usage_of_answer.prompt_tokens + self.prompt_tokens,
+            completion_tokens=usage_of_answer.completion_tokens + self.completion_tokens,
         )
         return replace(prediction, adaptation=self.adaptation, usage=usage)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedModel(StagedModel[AdaptedResult]):
-    """Another model, whose network learns from each sample by a method before it answers."""
+    """A model that adapts the base model's network to each sample by a method."""
 
     base: PromptedModel
-    """The model that answers; its backend's network is that of `network`."""
+    """The model that answers; its backend calls the network that `network` adapts."""
     network: Adaptable
     method: Method
     seed: int = 0
     trace: bool = False
-    """Keep what the network would answer after each step too."""
+    """Record the network's response after each step too."""
     step_seconds: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
-    """Seconds of the first step of all samples so far, of the second one, and so on."""
+    """Seconds by name of the step (`step 1`, `step 2`, …), summed over all samples so far."""
 
     def __post_init__(self) -> None:
         if self.method.grammar and not isinstance(self.base.prompt, VisionReasoner):
@@ -85,12 +85,12 @@ class AdaptedModel(StagedModel[AdaptedResult]):
 
     @property
     def batch_size(self) -> int:
-        """One: each sample has the network for itself."""
+        """1, because the weights are adapted to one sample at a time."""
         return 1
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that name places; answers in words have no pair scores."""
+        """The base's answer forms that name places; answers in words have no pair scores."""
         return self.base.forms & LOCATED
 
     @property
@@ -104,13 +104,13 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         return self.base.devices
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the base's plain data, and every setting of the adaptation."""
+        """Return the base's description and all settings of the adaptation."""
         learning = self.network.describe() if self.method.updates else {"seed": self.seed}
-        own = {**self.method.describe(), **learning, "transductive": self.method.updates}
-        return {**self.base.describe(), "name": self.name, "adaptation": own}
+        settings = {**self.method.describe(), **learning, "transductive": self.method.updates}
+        return {**self.base.describe(), "name": self.name, "adaptation": settings}
 
     def prepare(self) -> None:
-        """Load all parts, the network with weights that can learn."""
+        """Load all parts; the network's weights are loaded as trainable."""
         self.network.prepare()
         self.base.prepare()
 
@@ -120,7 +120,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
 
     @property
     def part_seconds(self) -> Mapping[str, float]:
-        """Seconds of rollouts, updates, references and of putting weights back, and by step."""
+        """Seconds of rollouts, updates, references and restoring weights, and of each step."""
         return {**self.network.seconds, **self.step_seconds}
 
     def halt(self) -> None:
@@ -142,23 +142,23 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         (request,) = requests
         with self.network.adapting(request) as context:
             trial = self._trial(query, request, context)
-            chosen = self.method(trial)
-            if chosen is None:
+            response = self.method(trial)
+            if response is None:
                 (result,) = self.base.generate([query])
             else:
-                result = ChatResult.from_calls(query, requests, [chosen])
-        drawn = [
+                result = ChatResult.from_calls(query, requests, [response])
+        rollouts = [
             (replace(request, key=f"{request.key}{key}"), response)
             for key, response in trial.responses
         ]
         calls = calls_of(
-            query, [request for request, _ in drawn], [response for _, response in drawn]
+            query, [request for request, _ in rollouts], [response for _, response in rollouts]
         )
         return AdaptedResult(
             replace(result, calls=(*calls, *result.calls)),
             Adaptation(method=self.method.name, steps=tuple(trial.steps)),
-            prompt_tokens=sum(response.prompt_tokens for _, response in drawn),
-            completion_tokens=sum(response.completion_tokens for _, response in drawn),
+            prompt_tokens=sum(response.prompt_tokens for _, response in rollouts),
+            completion_tokens=sum(response.completion_tokens for _, response in rollouts),
         )
 
     def _trial(self, query: Query, request: ChatRequest, context: AdaptationContext) -> Trial:
@@ -173,18 +173,18 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         )
 
     def objects(self, query: Query, result: AdaptedResult) -> int:
-        """Return the most objects that have masks at once."""
+        """Return the largest number of objects whose masks are held at once."""
         return self.base.objects(query, result.result)
 
     def begin(self, query: Query, result: AdaptedResult) -> Pending[Prediction]:
-        """Read the response and segment; return a function that does the rest."""
+        """Parse the response and start to segment; return a function that finishes."""
         pending = self.base.begin(query, result.result)
         return lambda: result.complete(pending())
 
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
-        """Read responses as the base does."""
+        """Return the base's prediction for given responses."""
         return self.base.read(query, responses, calls)
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Parts of an image that a view shows, and a response's coordinates in such a view.
+"""Crops and mirror images of an image, and the coordinates of a response in them.
 
-A crop or a mirror image moves what the coordinates name: the same answer has other numbers there.
-They are replaced as texts, so that everything around them stays token by token as it was.
+The same answer has other coordinates in a crop or a mirror image. Only the numbers are replaced in
+the text of the response, so that the tokens around them stay the same.
 """
 
 import re
@@ -14,7 +14,7 @@ from PIL import Image
 from harness.media import Frame
 
 LISTS = re.compile(r'"(?:bbox_2d|point_2d)"\s*:\s*\[([^\[\]]*)\]')
-"""Coordinates of an object in VisionReasoner's grammar."""
+"""Matches the list of a box's or a point's coordinates in VisionReasoner's grammar."""
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
 SIDES = re.compile(r"left|right|clockwise", re.IGNORECASE)
 """Words whose meaning changes in a mirror image."""
@@ -22,7 +22,7 @@ SIDES = re.compile(r"left|right|clockwise", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of an image, in shares of its width and height, and whether it is mirrored."""
+    """A rectangle of an image, in shares of its width and height; it may be mirrored."""
 
     left: float = 0.0
     top: float = 0.0
@@ -36,21 +36,24 @@ class Part:
             return frame
         height, width = frame.shape[:2]
         box = (self.left * width, self.top * height, self.right * width, self.bottom * height)
-        shown = Image.fromarray(frame).resize((width, height), Image.Resampling.BILINEAR, box=box)
-        seen: Frame = np.asarray(shown)
-        return np.ascontiguousarray(seen[:, ::-1]) if self.mirrored else seen
+        crop = Image.fromarray(frame).resize((width, height), Image.Resampling.BILINEAR, box=box)
+        pixels: Frame = np.asarray(crop)
+        return np.ascontiguousarray(pixels[:, ::-1]) if self.mirrored else pixels
 
     def across(self, x: float, width: float) -> float:
-        """Return where a place is in the view, from its left edge; `width`: of both frames."""
-        moved = (x / width - self.left) / (self.right - self.left)
-        return width * (1 - moved if self.mirrored else moved)
+        """Return the view's x of an image's x; the image and the view are both `width` wide."""
+        share = (x / width - self.left) / (self.right - self.left)
+        return width * (1 - share if self.mirrored else share)
 
     def down(self, y: float, height: float) -> float:
-        """Return where a place is in the view, from its top edge; `height`: of both frames."""
+        """Return the view's y of an image's y; the image and the view are both `height` high."""
         return height * (y / height - self.top) / (self.bottom - self.top)
 
     def moved(self, values: list[float], canvas: tuple[int, int]) -> list[float]:
-        """Return a box's edges, or a point, in the view; both frames are `canvas`."""
+        """Return the view's coordinates of a box (x, y, x, y) or a point (x, y).
+
+        The image and the view both have the size `canvas` (width, height).
+        """
         xs = [self.across(x, canvas[0]) for x in values[::2]]
         ys = [self.down(y, canvas[1]) for y in values[1::2]]
         pairs = zip(sorted(xs), ys, strict=True)  # a mirror image swaps left and right edges
@@ -64,13 +67,15 @@ def parts(
     around: tuple[float, float, float, float],
     mirror: bool,
 ) -> list[Part]:
-    """Draw parts that hold a box: each side is cut by up to half of what lies beyond it.
+    """Draw random parts that contain a box.
+
+    Each side of a part cuts off at most half of the margin between the box and the image's edge.
 
     Args:
-        number: Of parts.
+        number: Number of parts.
         rng: Source of random numbers.
         around: Left, top, right and bottom edge of the box, in shares of the image.
-        mirror: Mirror half of them.
+        mirror: Mirror each part with probability 1/2.
     """
     left, top, right, bottom = (min(1.0, max(0.0, edge)) for edge in around)
     draws = rng.uniform(0, 0.5, (number, 4))
@@ -82,12 +87,12 @@ def parts(
 
 
 def pieces(response: str, part: Part, canvas: tuple[int, int]) -> list[str]:
-    """Return a response as it is correct for a part: text, number, text, …, number, text.
+    """Return the response that is correct for a part, split into text, number, text, …, text.
 
     Args:
-        response: Of the whole image, in VisionReasoner's grammar.
-        part: What the view shows.
-        canvas: (width, height) of the frame that the numbers are in, of the image and of the view.
+        response: Correct for the whole image, in VisionReasoner's grammar.
+        part: The part that the view shows.
+        canvas: (width, height) of the frame that coordinates are in, both before and after.
     """
     texts, end = list[str](), 0
     for start, stop, written in _moved_numbers(response, part, canvas):
@@ -99,7 +104,10 @@ def pieces(response: str, part: Part, canvas: tuple[int, int]) -> list[str]:
 def _moved_numbers(
     response: str, part: Part, canvas: tuple[int, int]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield where each coordinate stands, and what it is in a part, as precise as it was."""
+    """Yield the text span (start, end) of each coordinate, and its number in the part.
+
+    The number has as many decimals as it had in the response.
+    """
     for match in LISTS.finditer(response):
         numbers = list(NUMBER.finditer(response, match.start(1), match.end(1)))
         if len(numbers) % 2:

@@ -1,4 +1,4 @@
-"""VR-TTRL and its baselines around any model whose network transformers calls."""
+"""VR-TTRL and its baselines, for any base model whose network runs in transformers."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -23,31 +23,31 @@ class Updates(LearningSettings):
     """Settings of learning from a sample, and the number of steps."""
 
     steps: int = 5
-    """Updates of the weights a sample."""
+    """Weight updates per sample."""
     trace: bool = False
-    """Let the network answer after every step too, for the record; predictions are the same."""
+    """Record the network's response after every step too; predictions stay the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUpdates(Updates):
-    """Updates by rewards of a group of rollouts."""
+    """Settings of updates by the rewards of a group of rollouts."""
 
     rollouts: int = 8
     """Rollouts of a generation step."""
     temperature: float = 0.6
     """Temperature of rollouts."""
     thresholds: Preset = "base"
-    """Limits from which objects of two responses match."""
+    """Thresholds at which objects of two responses match."""
     semantics: Semantics = "official"
-    """Accuracy of one rollout against another: `official`, as VisionReasoner's code has it, or the
-    `paper`'s words: sum of a box's differences, points anywhere, each term matched on its own."""
+    """Accuracy of one rollout against another, as in VisionReasoner's code (`official`) or in its
+    text (`paper`): the sum of a box's differences, points anywhere, one matching per term."""
     beta: float = 1e-2
-    """Weight of the divergence from the network as it was."""
+    """Weight of the divergence from the original network."""
     epsilon: float = 0.2
     """Range around 1 in which the ratio of new to old probability counts."""
 
     def method(self, name: str, **own: Any) -> GroupRelative:
-        """Return the method of these settings."""
+        """Return the method `name` with these settings; `own` are further fields of it."""
         return GroupRelative(
             name=name,
             steps=self.steps,
@@ -111,8 +111,8 @@ def ttrv(updates: GroupUpdates, *, base: Spec | PromptedModel, alpha: float = 0.
 
     Args:
         base: The model to adapt.
-        alpha: Weight of the entropy, which is equal for all rollouts of a sample: of one sample
-            its advantage is 0.
+        alpha: Weight of the entropy. It is equal for all rollouts of a sample, so it does not
+            change their advantages.
     """
     return _adapted(base, updates, updates.method("ttrv", frequency=alpha))
 
@@ -130,10 +130,10 @@ def vote(
 
     Args:
         base: The model that answers.
-        rollouts: Rollouts a sample.
+        rollouts: Rollouts per sample.
         temperature: Temperature of rollouts.
-        thresholds: Limits from which objects of two responses match.
-        semantics: Accuracy of one rollout against another, as of `vr_ttrl`.
+        thresholds: Thresholds at which objects of two responses match.
+        semantics: Accuracy of one rollout against another, as in `vr_ttrl`.
         seed: Seed of rollouts.
     """
     method = Vote(
@@ -169,10 +169,10 @@ def memo(
 
     Args:
         base: The model to adapt.
-        views: Views of the image in other colours, itself among them.
-        strength: Most that brightness, contrast and saturation change, as a share.
-        geometric: Crop the image around the objects that are named, too, and mirror it where no
-            word tells left from right; coordinates are those of the view.
+        views: Number of views in other colours, the unchanged image among them.
+        strength: Largest relative change of brightness, contrast and saturation.
+        geometric: Crop the views too, around the objects that the response names, and mirror them
+            if neither question nor response says left or right.
     """
     if views < 2 or not 0 < strength < 1:
         raise UsageError(
@@ -221,10 +221,10 @@ def sft_majority(updates: GroupUpdates, *, base: Spec | PromptedModel) -> Adapte
 
 
 def _adapted(base: Spec | PromptedModel, updates: Updates, method: Method) -> AdaptedModel:
-    """Return a model that adapts the network of another one.
+    """Return the model that adapts the base's network by a method.
 
     Raises:
-        UsageError: the model sends no prompts to a network, or one whose weights cannot learn.
+        UsageError: the base sends no prompts to a network, or the network cannot be trained.
     """
     model = plugins.build("models", base) if isinstance(base, Spec) else base
     if not isinstance(model, PromptedModel):

@@ -1,7 +1,7 @@
-"""Views of a request for MEMO: its images in other colours, and, if wanted, parts of them.
+"""Views of a request for MEMO: its images in other colours and, on demand, cropped or mirrored.
 
-Other colours leave every box of a response where it is. In a part of an image the same object has
-other coordinates, so each view then has its own response (`harness.models.test_time.places`).
+A change of colours keeps the coordinates of a response. A crop changes them, so each cropped view
+has its own response (`harness.models.test_time.places`).
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from harness.models.test_time.places import Part
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """Factors of colours: 1 leaves them as they are."""
+    """Factors of brightness, contrast and saturation; 1 changes nothing."""
 
     brightness: float
     contrast: float
     saturation: float
 
     def apply(self, frame: Frame) -> Frame:
-        """Return a frame (height × width × 3 bytes) with these colours."""
+        """Return a frame (height × width × 3 bytes) with its colours multiplied by the factors."""
         colours = frame.astype(np.float64) * self.brightness
         colours = colours.mean() + (colours - colours.mean()) * self.contrast
         grey = colours.mean(axis=2, keepdims=True)
@@ -36,14 +36,17 @@ class Jitter:
 
 
 def generator(name: str, *, seed: int, key: str) -> np.random.Generator:
-    """Return random numbers by seed, sample and name alone."""
+    """Return a random generator that depends only on `seed`, `key` and `name`."""
     digest = hashlib.blake2b(f"{seed}\0{key}\0{name}".encode(), digest_size=16).digest()
     philox = np.random.Philox(key=np.frombuffer(digest, dtype="<u8").astype(np.uint64))
     return np.random.Generator(philox)
 
 
 def jitters(number: int, *, seed: int, key: str, strength: float) -> list[Jitter]:
-    """Return factors drawn from 1 - strength to 1 + strength, by seed, key and place alone."""
+    """Draw `number` jitters with factors between 1 - strength and 1 + strength.
+
+    They depend only on the seed, the key and their index.
+    """
     rng = generator("views", seed=seed, key=key)
     draws = rng.uniform(1 - strength, 1 + strength, (number, 3))
     return [Jitter(*row) for row in draws.tolist()]
@@ -52,29 +55,29 @@ def jitters(number: int, *, seed: int, key: str, strength: float) -> list[Jitter
 def views(
     request: ChatRequest, number: int, *, seed: int, strength: float, parts: Sequence[Part] = ()
 ) -> list[ChatRequest]:
-    """Return the request with its media in other colours, once a view; the first is itself.
+    """Return one request per view: first the request itself, then copies in other colours.
 
     Args:
-        request: Of the sample.
-        number: Of views, the first one among them.
-        seed: Of the colours.
-        strength: Most that colours change, as a share.
-        parts: What of the first medium each further view shows; none: all of it.
+        request: The sample's request.
+        number: Number of views, the unchanged request among them.
+        seed: Seed of the colours.
+        strength: Largest relative change of the colours.
+        parts: The part of the first medium that each copy shows; if empty, all of it.
     """
-    drawn = jitters(number - 1, seed=seed, key=request.key, strength=strength)
+    colour_jitters = jitters(number - 1, seed=seed, key=request.key, strength=strength)
     whole = Part()  # its defaults show all of an image
-    shown = parts or [whole] * len(drawn)
+    view_parts = parts or [whole] * len(colour_jitters)
     return [
         request,
         *(
             _view(request, f"{request.key}~{place}", jitter, part)
-            for place, (jitter, part) in enumerate(zip(drawn, shown, strict=True))
+            for place, (jitter, part) in enumerate(zip(colour_jitters, view_parts, strict=True))
         ),
     ]
 
 
 def _view(request: ChatRequest, key: str, jitter: Jitter, part: Part) -> ChatRequest:
-    def cut_and_coloured(frame: Frame) -> Frame:
+    def cropped_and_recoloured(frame: Frame) -> Frame:
         return jitter.apply(part.apply(frame))
 
     media = tuple(
@@ -82,7 +85,7 @@ def _view(request: ChatRequest, key: str, jitter: Jitter, part: Part) -> ChatReq
             medium,
             frames_shown(request, place),
             f"{jitter}/{part}",
-            cut_and_coloured if place == 0 else jitter.apply,
+            cropped_and_recoloured if place == 0 else jitter.apply,
         )
         for place, medium in enumerate(request.media)
     )
@@ -92,11 +95,11 @@ def _view(request: ChatRequest, key: str, jitter: Jitter, part: Part) -> ChatReq
 def _with_frames(
     media: Media, shown: Sequence[int], name: str, change: Callable[[Frame], Frame]
 ) -> Media:
-    """Return a medium with its shown frames changed, and the others, which nobody sees, black."""
-    seen = set(shown)
+    """Return a medium with `change` applied to its shown frames; the other frames are black."""
+    shown_frames = set(shown)
     blank = np.zeros_like(media.frame(shown[0]))
     frames = [
-        change(np.asarray(media.frame(place))) if place in seen else blank
+        change(np.asarray(media.frame(place))) if place in shown_frames else blank
         for place in range(len(media))
     ]
     return pixels(frames, times=media.times(), is_video=media.is_video, id=f"{media.id}/{name}")

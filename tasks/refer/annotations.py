@@ -1,7 +1,7 @@
 """COCO's `instances.json`: images and objects, their boxes and their masks.
 
-Only accessed entries are checked: the file of RefCOCO holds ten times as many objects as are
-referred to.
+Only the entries that are read are checked, because RefCOCO's file has ten times as many objects as
+the expressions refer to.
 """
 
 import math
@@ -25,7 +25,7 @@ ALL_BUT_ONE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """An image's entry."""
+    """The entry of an image."""
 
     id: int
     file_name: str
@@ -35,7 +35,7 @@ class ImageInfo:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """An object's entry, its box and mask not yet looked at."""
+    """The entry of an object; its box and mask are checked on access."""
 
     id: int
     image_id: int
@@ -46,10 +46,10 @@ class Thing:
 
     @property
     def box(self) -> Box:
-        """Box of the object: COCO's [x, y, width, height] as edges.
+        """The object's box with edges in pixels; the file has [x, y, width, height].
 
         Raises:
-            DataError: it is not four finite numbers, or has no area.
+            DataError: the file's box is not four finite numbers, or it has no area.
         """
         box = self.edges
         if box.right <= box.left or box.bottom <= box.top:
@@ -60,36 +60,38 @@ class Thing:
 
     @property
     def edges(self) -> Box:
-        """Box as in `box`, but possibly without area, as a few in COCO are."""
-        sides = self.plain.get("bbox")
-        if not isinstance(sides, list) or len(sides) != 4 or not all(map(_finite, sides)):
+        """The same as `box`, but the area may be 0, as it is for a few objects of COCO."""
+        values = self.plain.get("bbox")
+        if not isinstance(values, list) or len(values) != 4 or not all(map(_finite, values)):
             raise DataError(
-                f"{self.where}: 'bbox'", expected="[x, y, width, height]", found=repr(sides)[:60]
+                f"{self.where}: 'bbox'", expected="[x, y, width, height]", found=repr(values)[:60]
             )
-        x, y, width, height = map(float, sides)
+        x, y, width, height = map(float, values)
         refuse_other_order(self.plain, self.where)
         if width < 0 or height < 0:
-            raise DataError(f"{self.where}: 'bbox'", expected="no negative side", found=repr(sides))
+            raise DataError(
+                f"{self.where}: 'bbox'", expected="no negative side", found=repr(values)
+            )
         return Box(x, y, x + width, y + height)
 
     @property
     def area(self) -> float:
-        """Area in square pixels as annotated; COCO sorts objects into small and large by it."""
+        """The annotated area in square pixels; COCO groups objects into small and large by it."""
         area = self.plain.get("area")
         if not _finite(area) or area < 0:
             raise DataError(f"{self.where}: 'area'", expected="a number ≥ 0", found=repr(area)[:40])
         return float(area)
 
     def parts(self, image: ImageInfo) -> list[Rle]:
-        """Return its polygons or run-lengths as masks of the image, in the order of the file.
+        """Return one mask of the image per polygon or run-length, in the order of the file.
 
-        Rasterised by COCO's own code, which clips them to the image. None at all is one empty
-        mask.
+        COCO's own code rasterises polygons and clips them to the image. An object without polygons
+        has one empty mask.
 
         Raises:
-            DataError: it is not a segmentation, a polygon has fewer than three corners, a number
-                that is not finite, or lies further out than the image is large; or a run-length is
-                not of the image's size.
+            DataError: the entry has no segmentation, a polygon has fewer than three corners or a
+                coordinate out of range (see `check_polygon`), or a run-length is not of the image's
+                size.
         """
         check_size(image.height, image.width, f"{self.where}: size of image {image.id}")
         plain = self.plain.get("segmentation")
@@ -150,10 +152,10 @@ def is_polygon(part: object) -> TypeGuard[list[float]]:
 
 
 def check_polygon(piece: object, image: ImageInfo, where: str) -> None:
-    """Raise DataError unless `piece` is [x, y, x, y, x, y, …] within reach of the image.
+    """Raise DataError unless `piece` is [x, y, x, y, x, y, …] with coordinates near the image.
 
-    COCO's code walks along every edge in whole pixels, in the image or not, and reads a list of
-    four numbers as a box.
+    A coordinate may lie outside the image by its width or height at most: COCO's code walks along
+    every edge pixel by pixel, also outside the image. It reads a list of four numbers as a box.
     """
     if not isinstance(piece, list) or len(piece) < 6 or len(piece) % 2:
         raise DataError(
@@ -177,45 +179,45 @@ def _finite(value: object) -> TypeGuard[float]:
 
 @dataclass(frozen=True)
 class Instances:
-    """An annotation file by its numbers, of which one entry is held at a time.
+    """An `instances.json`, read entry by entry; only one entry is in memory at a time.
 
-    Opening looks at nothing; the first use of each part walks through the file once.
+    The file is not read when the object is created. The first use of each part reads it once.
     """
 
     path: Path
 
     @cached_property
     def images(self) -> JsonIndex:
-        """The images' entries, by their numbers as text."""
+        """The entries of images, by id as text."""
         return JsonIndex(JsonFile(self.path, ("images",)), by="id")
 
     @cached_property
     def object_entries(self) -> JsonIndex:
-        """The objects' entries, by their numbers as text."""
+        """The entries of objects, by id as text."""
         return JsonIndex(JsonFile(self.path, ("annotations",)), by="id")
 
     @cached_property
     def categories(self) -> Mapping[int, str]:
-        """The categories' names by their numbers."""
-        known = JsonIndex(JsonFile(self.path, ("categories",)), by="id")
-        known.walk()
+        """The names of categories, by id."""
+        category_index = JsonIndex(JsonFile(self.path, ("categories",)), by="id")
+        category_index.walk()
         return {
             int(number): field(category, "name", str, f"{self.path}, category {number}")
-            for number, category in known.items()
+            for number, category in category_index.items()
         }
 
     def walk(self) -> None:
-        """Walk through all parts now.
+        """Read all parts of the file now.
 
         Raises:
-            DataError: the file is missing, cut or not in COCO's layout, or a number occurs twice.
+            DataError: the file is missing, truncated or not COCO's, or an id occurs twice.
         """
         self.images.walk()
         self.object_entries.walk()
         _ = self.categories
 
     def image(self, number: int, where: str) -> ImageInfo:
-        """Return the image with this number, or raise a DataError that names `where`."""
+        """Return the image with the id `number`, or raise a DataError that names `where`."""
         plain = _find_entry(self.images, number, f"{where}: 'image_id'", f"images of {self.path}")
         place = f"{self.path}, image {number}"
         image = ImageInfo(
@@ -228,7 +230,7 @@ class Instances:
         return image
 
     def object_entry(self, number: int, where: str) -> Thing:
-        """Return the object with this number, or raise a DataError that names `where`."""
+        """Return the object with the id `number`, or raise a DataError that names `where`."""
         plain = _find_entry(
             self.object_entries, number, f"{where}: 'ann_id'", f"annotations of {self.path}"
         )
@@ -251,5 +253,5 @@ def _find_entry(index: JsonIndex, number: int, what: str, where: str) -> Any:
 
 
 def union(masks: Sequence[Rle]) -> Rle:
-    """The pixels of any of the masks, of which there is at least one."""
+    """Return the union of at least one mask."""
     return masks[0].union(*masks[1:])

@@ -1,4 +1,4 @@
-"""Masks to polygons that COCO's code turns back into the same masks."""
+"""Convert masks to polygons that COCO's code rasterises to the same masks."""
 
 import numpy as np
 from scipy import ndimage
@@ -6,32 +6,32 @@ from scipy import ndimage
 from harness.masks import BoolArray
 
 Corner = tuple[int, int]
-"""(x, y) between pixels: (0, 0) is the top left corner of the first one."""
+"""(x, y) of a corner of pixels; (0, 0) is the top left corner of the first pixel."""
 
 
 def borders(mask: BoolArray) -> list[list[float]]:
-    """One polygon [x, y, x, y, …] for each piece, along the edges of its pixels, clockwise.
+    """Return one clockwise polygon [x, y, x, y, …] per 4-connected piece of a mask.
 
-    Pieces join by edges. Only outer borders are followed: a hole would be filled. COCO takes a
-    pixel whose centre is inside, so that a border between pixels names exactly those within.
+    A polygon follows the edges of pixels. COCO's code sets the pixels whose centres are inside, so
+    that it restores the piece exactly. Holes are filled, because only outer borders are followed.
     """
     pieces, number = ndimage.label(mask)
     return [_flatten(_loop(np.pad(pieces == piece, 1))) for piece in range(1, number + 1)]
 
 
 def _flatten(corners: list[Corner]) -> list[float]:
-    kept = [
+    corners_of_turns = [
         here
         for before, here, after in zip(
             [corners[-1], *corners[:-1]], corners, [*corners[1:], corners[0]], strict=True
         )
         if not (before[0] == here[0] == after[0] or before[1] == here[1] == after[1])
     ]
-    return [float(value - 1) for corner in kept for value in corner]
+    return [float(value - 1) for corner in corners_of_turns for value in corner]
 
 
 def _loop(padded: BoolArray) -> list[Corner]:
-    """The corners that the outer border of one piece passes, one pixel apart."""
+    """Return the corners of the outer border of one piece, one pixel apart, clockwise."""
     row = int(padded.any(1).argmax())
     start = (int(padded[row].argmax()), row)
     corners, here, step = [start], (start[0] + 1, start[1]), (1, 0)
@@ -43,7 +43,7 @@ def _loop(padded: BoolArray) -> list[Corner]:
 
 
 def _turn(padded: BoolArray, corner: Corner, step: Corner) -> Corner:
-    """The next step with the piece on its right, as far to the left as there is one."""
+    """Return the next step along the border: the leftmost turn that has the piece on its right."""
     dx, dy = step
     for turned in ((dy, -dx), (dx, dy), (-dy, dx)):
         left, right = _sides(padded, corner, turned)
@@ -53,7 +53,7 @@ def _turn(padded: BoolArray, corner: Corner, step: Corner) -> Corner:
 
 
 def _sides(padded: BoolArray, corner: Corner, step: Corner) -> tuple[bool, bool]:
-    """Return, for the pixels left and right of the next edge, True if they belong to the piece."""
+    """Return whether the pixel left of the next edge, and the one right of it, are in the piece."""
     (x, y), (dx, dy) = corner, step
     if dx:
         column = x if dx > 0 else x - 1

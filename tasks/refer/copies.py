@@ -1,11 +1,11 @@
-"""VisionReasoner's copies of benchmarks on the hub: a Parquet row for each question, with its mask.
+"""VisionReasoner's copies of benchmarks on the hub: Parquet files with one row per question.
 
     {"image": {"bytes": …}, "text": "lady in black", "mask": [[false, …], …], "bbox": [x1, y1, x2,
      y2], "image_id": "581857", "ann_id": "1719310", "img_height": 428, "img_width": 640}
 
-`bbox` is edges in pixels; ReasonSeg's copies have none. All copies name their only split `test`.
-Masks are read from Arrow's own memory, a row at a time: as Python lists, a large image would take
-gigabytes.
+`bbox` holds the edges in pixels; ReasonSeg's copies do not have it. The only split of a copy is
+called `test`. Masks are read from Arrow's memory row by row, because the mask of a large image
+takes gigabytes as Python lists.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,13 +38,13 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One row, checked but for its image."""
+    """One checked row; its image is read by `media`."""
 
     image_id: str
     ann_id: str
     text: str
     size: tuple[int, int]
-    """(width, height) in the row."""
+    """(width, height) as the row states it."""
     encoded: bytes
     where: str
     mask: Rle | None = None
@@ -52,10 +52,10 @@ class Copy:
     category: int | None = None
 
     def media(self) -> Media:
-        """Return the image, or a stand-in if it cannot be read.
+        """Return the image, or a placeholder if it cannot be read.
 
         Raises:
-            DataError: its size is not the one that the row says.
+            DataError: the image does not have the row's size.
         """
         media = image_or_placeholder(self.encoded, f"of {self.where}", size=self.size)
         if media.size != self.size:
@@ -68,7 +68,7 @@ class Copy:
 
 
 def parquet_files(folder: Path, split: str, *, fix: str) -> list[Path]:
-    """The parts of a split, in order; a DataError if there are none."""
+    """Return the files of a split in order; raise DataError if there are none."""
     files = listed(folder / "data", f"{split}-*.parquet")
     if not files:
         raise DataError(
@@ -83,10 +83,10 @@ def parquet_files(folder: Path, split: str, *, fix: str) -> list[Path]:
 def read_copies(
     files: Sequence[Path], *, mask: bool = False, boxes: bool = False, category: bool = False
 ) -> Iterator[Copy]:
-    """Yield rows in order, with the selected columns.
+    """Yield the rows of all files in order, with the selected optional columns.
 
     Raises:
-        DataError: a file is damaged or lacks a column, or a value is not what it should be.
+        DataError: a file is damaged or lacks a column, or a value is invalid.
     """
     extra = {"bbox": "boxes"} if boxes else {}
     extra |= {"cat_id": "category"} if category else {}
@@ -127,7 +127,7 @@ def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
 
 
 def _id(row: Mapping[str, object], column: str, where: str) -> str:
-    """An id, which some copies keep as text and some as a number."""
+    """Return an id as text; some copies store it as a number."""
     value = row[column]
     number = column != "cat_id" or (str(value).isdigit() and len(str(value)) < 10)
     if type(value) not in (str, int) or value == "" or not number:
@@ -138,11 +138,11 @@ def _id(row: Mapping[str, object], column: str, where: str) -> str:
 
 
 def read_boxes(value: object, where: str) -> Iterator[Box]:
-    """One box [x1, y1, x2, y2], or a list of them."""
-    listed = [value] if isinstance(value, list) and value and _is_number(value[0]) else value
-    if not isinstance(listed, list):
+    """Yield the boxes of a cell: one box [x1, y1, x2, y2], or a list of boxes."""
+    boxes = [value] if isinstance(value, list) and value and _is_number(value[0]) else value
+    if not isinstance(boxes, list):
         raise DataError(f"{where}: 'bbox'", expected="boxes", found=repr(value)[:60])
-    for sides in listed:
+    for sides in boxes:
         if not (
             isinstance(sides, list)
             and len(sides) == 4
@@ -163,11 +163,11 @@ def _is_number(value: object) -> bool:
 
 
 def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
-    """The masks of a file, boolean of height × width, a row at a time.
+    """Yield the mask of each row of a file (height × width, boolean).
 
     Raises:
-        DataError: it is no Parquet file, has no such column of rows of pixels, or the rows of a
-            mask are not of one length.
+        DataError: the file is not a Parquet file, it has no such column of masks, or the lines of
+            a mask differ in length.
     """
     from pyarrow import ArrowException, parquet
 
@@ -198,7 +198,7 @@ MASK_TYPES = tuple(
     for inner in ("list", "large_list")
     for name in ("element", "item")
 )
-"""Arrow's names for the type of a mask's column."""
+"""Arrow's names of the types that a column of masks may have."""
 
 
 def _mask(lines: "ListArray | None", where: str) -> BoolArray:

@@ -13,7 +13,7 @@ from harness.types import Answer, AnswerForm, Sample
 
 
 def refer_source(folder: Path, split: str, *, split_by: str, protocol: str, fix: str) -> Source:
-    """Return the samples below `folder`, which lies beside the images.
+    """Return the source of a benchmark in refer's layout; its `folder` lies beside the images.
 
     Raises:
         DataError: there is no file of referents.
@@ -39,7 +39,7 @@ def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterato
 
 
 def _resolve(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
-    """The one object and the image that a referent points to."""
+    """Return the entry of a referent's only object, and of its image."""
     if len(referent.things) != 1:
         raise DataError(
             f"{referent.where}: 'ann_id'", expected="one object", found=str(len(referent.things))
@@ -55,11 +55,11 @@ def _resolve(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
 
 
 def ground_truth(thing: Thing, image: ImageInfo, protocol: str) -> Answer:
-    """The ground truth as a protocol has it.
+    """Return the ground truth of an object for a protocol.
 
-    `res/expression` follows LISA, to whose histogram a pixel in two polygons is neither foreground
-    nor background; the others take the union. Whatever its polygons, it is one instance, unless it
-    is a crowd.
+    The mask of `res/expression` follows LISA, whose histogram counts a pixel in two polygons as
+    neither foreground nor background. The other protocols take the union of the polygons. An
+    object is one instance, however many polygons it has; a crowd has no instances.
     """
     if protocol.startswith("rec/"):
         return Answer(boxes=(thing.box,))

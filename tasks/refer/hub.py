@@ -1,4 +1,4 @@
-"""Samples of the referring benchmarks in the hub's copies: two kinds of Parquet files."""
+"""Read the two hub copies of the referring benchmarks: VisionReasoner's and lmms-lab's."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ LMMS = {"question_id": "id", "image": "image", "answer": "expressions", "bbox": 
 
 
 def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
-    """VisionReasoner's copy in `folder`; sample ids are `ann_id/number of the expression`.
+    """Return the source of VisionReasoner's copy in `folder`; ids are `ann_id/expression number`.
 
     Raises:
         DataError: there is no such copy.
@@ -32,18 +32,18 @@ def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
 def _copied_samples(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
     boxes_only = protocol.startswith("rec/")
     needs_box = boxes_only or protocol == "res/instance"
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for copy in read_copies(files, mask=not boxes_only, boxes=needs_box):
         media = copy.media()
         yield query_sample(
-            f"{copy.ann_id}/{seen[copy.ann_id]}",
+            f"{copy.ann_id}/{counts[copy.ann_id]}",
             copy.text,
             media,
             form=AnswerForm.BOXES if boxes_only else AnswerForm.MASK,
             answer=_ground_truth(copy, needs_box=needs_box),
             group=media.id,
         )
-        seen[copy.ann_id] += 1
+        counts[copy.ann_id] += 1
 
 
 def _ground_truth(copy: Copy, *, needs_box: bool) -> Answer:
@@ -58,7 +58,9 @@ def _ground_truth(copy: Copy, *, needs_box: bool) -> Answer:
 
 
 def lmms_source(folder: Path, split: str, *, fix: str) -> Source:
-    """lmms-lab's copy in `folder`: boxes only; ids are `question_id/number of the expression`.
+    """Return the source of lmms-lab's copy in `folder`; ids are `question_id/expression number`.
+
+    The copy has boxes, but no masks.
 
     Raises:
         DataError: there is no such copy.
@@ -87,22 +89,22 @@ def _exploded_samples(files: Sequence[Path]) -> Iterator[Sample]:
 
 
 def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
-    """Id, box and expressions; `bbox` is [x, y, width, height]."""
-    id, sides, sentences = row["question_id"], row["bbox"], row["answer"]
+    """Return the id, the box and the expressions of a row; its `bbox` is [x, y, width, height]."""
+    id, bbox, sentences = row["question_id"], row["bbox"], row["answer"]
     if not isinstance(id, str) or not id:
         raise DataError(f"{where}: 'question_id'", expected="text", found=repr(id)[:40])
     if not isinstance(sentences, list) or not all(isinstance(text, str) for text in sentences):
         raise DataError(f"{where}: 'answer'", expected="texts", found=repr(sentences)[:60])
-    fine = (
-        isinstance(sides, list)
-        and len(sides) == 4
-        and all(isinstance(side, float) and abs(side) < 2**31 for side in sides)
+    is_valid = (
+        isinstance(bbox, list)
+        and len(bbox) == 4
+        and all(isinstance(side, float) and abs(side) < 2**31 for side in bbox)
     )
-    if not fine or sides[2] <= 0 or sides[3] <= 0:
+    if not is_valid or bbox[2] <= 0 or bbox[3] <= 0:
         raise DataError(
-            f"{where}: 'bbox'", expected="[x, y, width, height] with area", found=repr(sides)[:60]
+            f"{where}: 'bbox'", expected="[x, y, width, height] with area", found=repr(bbox)[:60]
         )
-    x, y, width, height = sides
+    x, y, width, height = bbox
     return id, Box(x, y, x + width, y + height), sentences
 
 

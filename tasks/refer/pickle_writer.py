@@ -1,4 +1,4 @@
-"""Writing plain data as a pickle, for generated worlds in the layouts that have them."""
+"""Write plain data as a pickle, for generated data in layouts that have pickles."""
 
 import struct
 
@@ -6,9 +6,9 @@ from harness.errors import DataError
 
 
 def dumps(value: object) -> bytes:
-    """A pickle of protocol 2 that Python 2 might have written, of plain data.
+    """Return plain data as a pickle of protocol 2, as Python 2 writes it.
 
-    Texts in ASCII become Python 2's byte strings, as they are in the official files; others its
+    ASCII texts become byte strings of Python 2, as in the official files; other texts become its
     Unicode strings. Nothing is memoised.
 
     >>> from harness.tasks.refer.plain_pickle import loads

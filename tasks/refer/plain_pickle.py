@@ -1,12 +1,12 @@
-"""Reader of benchmarks' pickles that never executes their code.
+"""Read the pickles of benchmarks without executing code.
 
-A pickle is a program for a small stack machine. Python's own machine runs here, the one that
-`pickle` has in Python, with the instructions that build plain data and no others: those that
-import, call, build objects or reach outside are refused by name.
+A pickle is a program for a small stack machine. This module runs the machine of Python's `pickle`
+(its pure Python version), but only with the instructions that build plain data. Instructions that
+import, call, build objects or refer to outside data are refused by name.
 
-Limits: a memo entry costs a byte of the file, not the index that it names; whole numbers have 64
-bits; containers are nested at most `MAX_DEPTH` deep, which also rules out a list within itself; and
-shared values count each time, so that a short file cannot expand to a huge tree.
+Limits: integers have at most 64 bits. Containers are nested at most `MAX_DEPTH` deep, which also
+excludes a list that contains itself. A shared value counts each time it is used, so that a short
+file cannot expand to a huge tree. The memo is a dictionary, so a large index costs no memory.
 """
 
 import io
@@ -23,10 +23,10 @@ from harness.files import read_bytes
 from harness.foreign import refuse_foreign
 from harness.layout import readable
 
-MAX_BYTES = 2**28  # of a file
-MAX_SHARING = 4  # times as many values as the file has bytes
-MAX_DEPTH = 16  # of containers in containers
-MAX_MARKS = 4 * MAX_DEPTH  # that wait at once
+MAX_BYTES = 2**28  # size of a file
+MAX_SHARING = 4  # values per byte of the file
+MAX_DEPTH = 16  # levels of nested containers
+MAX_MARKS = 4 * MAX_DEPTH  # open marks
 AS_IN_PYTHON = """
 NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 STRING BINSTRING SHORT_BINSTRING
 BINBYTES SHORT_BINBYTES BINBYTES8 EMPTY_LIST APPEND APPENDS LIST EMPTY_DICT
@@ -34,20 +34,21 @@ EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 PUT BINPUT LONG_BINPUT MEMOIZE
 GET BINGET LONG_BINGET POP POP_MARK DUP PROTO
 """
 CHECKED = "BINFLOAT UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8"
-"""Instructions whose value is looked at when it lies on the stack."""
+"""Instructions whose value is checked after they have run."""
 WHOLE, REAL = rb"-?(0|[1-9]\d{0,19})", rb"[-+.e\d]{1,64}"
-"""Numbers as Python writes them in a line; its own machines do not read all others alike."""
+"""Integers and floats in text lines, as Python writes them; Python's unpicklers disagree on other
+spellings."""
 TRUTHS = {b"00": False, b"01": True}  # in protocol 0
 
 
 def read_plain_pickle(path: Path) -> object:
-    """The plain data in a pickle: lists, tuples, dictionaries, texts, bytes, numbers and None.
+    """Return the plain data in a pickle: lists, tuples, dictionaries, texts, bytes, numbers, None.
 
     Texts of Python 2 are read as Latin-1.
 
     Raises:
-        DataError: it is missing, too large or cut off, does not end with its one value, or holds
-            anything else than plain data within the limits. The message names the byte.
+        DataError: the file is missing, too large or truncated, does not end after one value, or
+            does not hold plain data within the limits. The message names the byte.
     """
     with readable(path):
         size = path.stat().st_size
@@ -62,7 +63,7 @@ def read_plain_pickle(path: Path) -> object:
 
 
 def loads(raw: bytes) -> object:
-    r"""The plain data in the bytes of a pickle; see `read_plain_pickle`.
+    r"""Return the plain data in the bytes of a pickle; see `read_plain_pickle`.
 
     >>> loads(b"(lp0\nS'left'\np1\naI3\na.")
     ['left', 3]
@@ -76,7 +77,7 @@ def loads(raw: bytes) -> object:
         value = machine.load()
     except (EOFError, IndexError) as error:
         raise machine.refusal("a complete pickle", "one that was cut") from error
-    except AttributeError as error:  # it has no `append`, or no `update`
+    except AttributeError as error:  # the value below has no `append` or `update`
         actual = f"something put into a {type(error.obj).__name__}"
         raise machine.refusal("plain data", actual) from error
     except (ValueError, pickle.UnpicklingError, DeprecationWarning) as error:
@@ -86,9 +87,9 @@ def loads(raw: bytes) -> object:
 
 
 class _Machine(pickle._Unpickler):
-    """Python's stack machine with the instructions in `STEPS` alone.
+    """Python's stack machine, limited to the instructions in `STEPS`.
 
-    A mark begins a new stack; those below wait in `metastack`.
+    A mark starts a new stack; the stacks below it are in `metastack`.
     """
 
     pop_mark: Callable[[], list[Any]]
@@ -102,7 +103,7 @@ class _Machine(pickle._Unpickler):
         self.append = self.stack.append
 
     def load(self) -> object:
-        """Carry out the program; the one value that it leaves."""
+        """Run the program and return its only value."""
         file, steps = self.file, STEPS
         while True:
             self.start = file.tell()
@@ -124,22 +125,22 @@ class _Machine(pickle._Unpickler):
         return self.refusal("an instruction of a pickle", repr(code)) if code else EOFError()
 
     def refusal(self, expected: str, actual: str, fix: str = "") -> DataError:
-        """The error for the instruction that is being carried out."""
+        """Return the error for the current instruction."""
         return DataError(f"pickle, byte {self.start}", expected=expected, found=actual, fix=fix)
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse; no instruction of `STEPS` asks."""
+        """Refuse to import; no instruction of `STEPS` calls this."""
         raise self.refusal("plain data", f"{module}.{name}")
 
     def read(self, number: int) -> bytes:
-        """The next bytes."""
+        """Return the next `number` bytes."""
         part = self.file.read(number)
         if len(part) < number:
             raise EOFError
         return part
 
     def readline(self) -> bytes:
-        """The next line; a carriage return before its end is dropped."""
+        """Return the next line; a carriage return before its end is removed."""
         line = self.file.readline()
         if line[-1:] != b"\n":
             raise EOFError
@@ -186,10 +187,10 @@ def _set_item(machine: _Machine) -> None:
 
 
 def _set_items(machine: _Machine, items: list[Any]) -> None:
-    """Put keys and values into the dictionary on top.
+    """Put keys and values into the dictionary on top of the stack.
 
-    Keys are looked at before they are hashed: the hash of a tuple of tuples takes as long as their
-    tree is large, however often one of them stands for many.
+    Keys must be text or integers. This is checked before they are hashed, because the hash of a
+    tuple of shared tuples can take exponential time.
     """
     for key in items[::2]:
         if type(key) not in (str, int):
@@ -207,11 +208,11 @@ def _dict(machine: _Machine) -> None:
 
 
 def _line_step(form: bytes, read: Callable[[bytes], object]) -> Step:
-    whole = re.compile(form)
+    pattern = re.compile(form)
 
     def step(machine: _Machine) -> None:
         line = machine.readline()[:-1]
-        if not whole.fullmatch(line):
+        if not pattern.fullmatch(line):
             raise ValueError(f"{line[:20]!r} as a number of {len(line)} digits")
         machine.append(read(line))
 
@@ -248,20 +249,20 @@ REFUSED = {code: name for name, code in CODES.items() if code not in STEPS and n
 
 
 def _check_tree(value: object, limit: int) -> None:
-    """Raise DataError for a value nested too deeply, within itself, or too large for its file."""
+    """Raise DataError if a value is nested too deeply, contains itself, or has too many values."""
     levels = 0
-    seen = 1
+    count = 1
     level = [value] if isinstance(value, (list, tuple, dict)) else []
     while level:
         levels += 1
         inner = []
         for container in level:
             items = container.values() if isinstance(container, dict) else container
-            seen += len(container)
+            count += len(container)
             inner += [item for item in items if isinstance(item, (list, tuple, dict))]
-            if seen > limit:
+            if count > limit:
                 break
-        if levels > MAX_DEPTH or seen > limit:
+        if levels > MAX_DEPTH or count > limit:
             raise DataError(
                 "pickle",
                 expected=f"at most {MAX_DEPTH} levels and {limit} values",

@@ -1,12 +1,12 @@
-"""Files of referents: `refs(unc).p` and its like, and gRefCOCO's `grefs`.
+"""Files of referents: `refs(….).p` of RefCOCO's family, and `grefs(….).json` of gRefCOCO.
 
     {"ref_id": 1, "ann_id": 1719310, "category_id": 1, "image_id": 581857, "split": "val",
      "file_name": "COCO_train2014_000000581857_1.jpg", "sent_ids": [3, 4],
      "sentences": [{"sent_id": 3, "sent": "lady in black", "raw": "lady in black", "tokens": […]}]}
 
-The official files of RefCOCO are pickles of Python 2; a JSON file of the same name and content is
-read as well, as gRefCOCO has it. In gRefCOCO `ann_id` is a list, and [-1] means that there is no
-target. `file_name` carries the object's number and names no file.
+The official files of RefCOCO are pickles of Python 2. A JSON file with the same stem and content
+is read as well. In gRefCOCO `ann_id` is a list, and [-1] means that there is no target. `file_name`
+contains the object's id and is not the name of a file.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from harness.tasks.refer.annotations import Instances
 from harness.tasks.refer.plain_pickle import read_plain_pickle
 
 NOTHING = -1
-"""Number of an object in place of "no object"."""
-BLOCK = 1024  # numbers
+"""The `ann_id` that stands for "no object"."""
+BLOCK = 1024  # ids per block of `_SeenNumbers`
 IMAGES = ("images/mscoco/images/train2014", "images/train2014")
-"""Folders of images below the data root: as in LISA and refer, and as in gRefCOCO."""
+"""Folders of images below the data root: that of LISA and refer, and that of gRefCOCO."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class Sentence:
     id: int
     text: str
     raw: str | None = None
-    """Text as the annotator typed it, where the file has that."""
+    """Text as the annotator typed it; None if the file does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Referent:
-    """Objects of an image that one or several expressions refer to."""
+    """The objects of an image that the same expressions refer to."""
 
     id: int
     image_id: int
     things: tuple[int, ...]
-    """Numbers of the objects; none for expressions without a referent."""
+    """Ids of the objects; empty if the expressions refer to no object."""
     split: str
     sentences: tuple[Sentence, ...]
     where: str
@@ -51,10 +51,13 @@ class Referent:
 
 @dataclass(frozen=True)
 class Listing:
-    """Files of one benchmark. JSON is read again in each pass; a pickle is loaded once and kept."""
+    """The files of one benchmark in refer's layout.
+
+    A JSON file is read again in each pass. A pickle is loaded once and kept in memory.
+    """
 
     root: Path
-    """The folder that holds `images` and one folder a benchmark."""
+    """The folder that holds `images` and one folder per benchmark."""
     path: Path
     """The file of referents."""
     fix: str = ""
@@ -62,35 +65,35 @@ class Listing:
 
     @cached_property
     def instances(self) -> Instances:
-        """Objects and images beside it."""
+        """The `instances.json` beside the file of referents."""
         return Instances(self.path.parent / "instances.json")
 
     @cached_property
     def images(self) -> Path:
-        """Folder of the images; the first of the known ones if none exists yet."""
+        """The first of the folders IMAGES that exists, or the first of all if none exists."""
         places = [self.root / place for place in IMAGES]
         return next((place for place in places if place.is_dir()), places[0])
 
     def referents_of(self, split: str, *, exact: bool = False) -> Iterator[Referent]:
-        """The referents of a split in the order of the file; all are checked on the way.
+        """Yield the referents of a split in the order of the file; check those of all splits.
 
         Args:
-            split: Which.
-            exact: Only those whose field says just that.
+            split: Name of the split.
+            exact: Yield only referents whose field equals `split`; otherwise see `in_split`.
 
         Raises:
-            DataError: the file is damaged, a field is missing or of another type, or a number
-                occurs twice; or, at the end, there was none.
+            DataError: the file is damaged, a field is missing or of another type, an id occurs
+                twice, or the split has no referents.
         """
-        there: set[str] = set()
-        is_there = False
+        splits: set[str] = set()
+        has_match = False
         for referent in self._iter_checked():
-            there.add(referent.split)
+            splits.add(referent.split)
             if referent.split == split if exact else in_split(referent.split, split):
-                is_there = True
+                has_match = True
                 yield referent
-        if not is_there:
-            names = ", ".join(sorted(there))[:80]
+        if not has_match:
+            names = ", ".join(sorted(splits))[:80]
             raise DataError(
                 f"file {self.path}",
                 expected=f"something of split {split}",
@@ -121,25 +124,25 @@ class Listing:
 
 
 class _SeenNumbers:
-    """Set of numbers that may each occur once; one bit each where they are close together."""
+    """Set of ids that must be unique; consecutive ids take one bit each."""
 
     def __init__(self, key: str) -> None:
         self.key = key
         self._blocks: dict[int, int] = {}
 
     def add(self, number: int, where: str) -> None:
-        """Take note of a number; a DataError if it has occurred before."""
+        """Add an id; raise DataError if it was added before."""
         block, bit = number // BLOCK, 1 << (number % BLOCK)
-        held = self._blocks.get(block, 0)
-        if held & bit:
+        bits = self._blocks.get(block, 0)
+        if bits & bit:
             raise DataError(
                 f"{where}: {self.key!r} {number}", expected="each once", found="it a second time"
             )
-        self._blocks[block] = held | bit
+        self._blocks[block] = bits | bit
 
 
 def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
-    """The file of referents: `stem.p`, or else `stem.json`, as gRefCOCO's own reader looks."""
+    """Return the file of referents, `stem.p` or else `stem.json`, as gRefCOCO's reader does."""
     for path in (folder / f"{stem}.p", folder / f"{stem}.json"):
         if path.is_file():
             return path
@@ -152,9 +155,9 @@ def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
 
 
 def in_split(own: str, split: str) -> bool:
-    """Return True if a referent with the field `own` belongs to `split`, by refer.py's rule.
+    """Return True if a referent whose field is `own` belongs to `split`, by refer.py's rule.
 
-    A letter may stand among others (`testAB`), and `test` is any test split.
+    The field may contain several letters (`testAB`), and `test` matches every test split.
 
     >>> [in_split(own, "testA") for own in ("testA", "testAB", "testB", "val")]
     [True, True, False, False]
@@ -167,10 +170,10 @@ def in_split(own: str, split: str) -> bool:
 
 
 def read_referent(plain: object, where: str) -> Referent:
-    """Check one entry.
+    """Check one entry of the file, and return its referent.
 
     Raises:
-        DataError: a field is missing or of another type.
+        DataError: a field is missing, of another type, or invalid.
     """
     numbers = field(plain, "ann_id", (int, list), where)
     things = tuple(numbers) if isinstance(numbers, list) else (numbers,)
@@ -184,7 +187,7 @@ def read_referent(plain: object, where: str) -> Referent:
             expected="each object once, or only [-1]",
             found=repr(numbers)[:60],
         )
-    sentence = [
+    sentences = [
         Sentence(
             id=field(entry, "sent_id", int, place),
             text=field(entry, "sent", str, place),
@@ -195,13 +198,13 @@ def read_referent(plain: object, where: str) -> Referent:
             for n, entry in enumerate(field(plain, "sentences", list, where))
         )
     ]
-    if not sentence:
+    if not sentences:
         raise DataError(f"{where}: 'sentences'", expected="at least one", found="none")
     return Referent(
         id=field(plain, "ref_id", int, where),
         image_id=field(plain, "image_id", int, where),
         things=() if things == (NOTHING,) else things,
         split=field(plain, "split", str, where),
-        sentences=tuple(sentence),
+        sentences=tuple(sentences),
         where=where,
     )

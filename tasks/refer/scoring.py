@@ -13,13 +13,13 @@ THRESHOLDS = (0.5, 0.7, 0.9)
 
 
 def true_box(sample: Sample) -> Box:
-    """The one box of a sample."""
+    """Return the only true box of a sample."""
     assert sample.target is not None and sample.target.answer.boxes
     return sample.target.answer.boxes[0]
 
 
 def predicted_box(prediction: Prediction) -> Box | None:
-    """The box with the highest score, the first of equals; None if there is none."""
+    """Return the box with the highest score, the first at ties; None without boxes."""
     answer = prediction.answer
     if answer is None or not answer.boxes:
         return None
@@ -28,7 +28,7 @@ def predicted_box(prediction: Prediction) -> Box | None:
 
 
 def score_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Acc@0.5 of referring comprehension: IoU of the best box above 0.5; and the mean IoU."""
+    """Return Acc@0.5, 0.7 and 0.9 of referring comprehension, and the IoU, of the best box."""
     (sample,), (prediction,) = unit, predictions
     predicted = predicted_box(prediction)
     iou = 0.0 if predicted is None else float(box_iou([true_box(sample)], [predicted])[0, 0])
@@ -36,16 +36,16 @@ def score_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scor
 
 
 def score_any_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return VisionReasoner's `bbox_AP`, an accuracy: 1 if any box has an IoU above 0.5."""
+    """Return VisionReasoner's `bbox_AP`, in fact an accuracy: 1 if any box has an IoU above 0.5."""
     (sample,), (prediction,) = unit, predictions
     boxes = prediction.answer.boxes if prediction.answer else None
     return {"bbox_AP": Mean(float(any_box_hits(true_box(sample), boxes or ())))}
 
 
 def score_instance(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return VisionReasoner's scores of a mask, and of its boxes where the prediction has some.
+    """Return VisionReasoner's scores of a mask and, if it applies, of the boxes.
 
-    An answer that is a mask without boxes does not count in `bbox_AP`.
+    `bbox_AP` leaves out predictions that have a mask but no boxes.
     """
     scores = dict(REASON_SEG["seg/visionreasoner"].score(unit, predictions))
     answer = predictions[0].answer
@@ -105,4 +105,4 @@ BOXED = {
     "res/expression-strict": "rec/expression",
     "res/instance": "rec/instance",
 }
-"""Protocols for boxes in place of protocols for masks, with `answer=box`."""
+"""With `answer=box`, the protocol for boxes that replaces each protocol for masks."""

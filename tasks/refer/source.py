@@ -15,7 +15,7 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A layout that was found: its files, and the functions that read and check them."""
+    """One layout of a benchmark on disk: its files, and the functions that read and check them."""
 
     files: tuple[Path, ...]
     samples: Callable[[], Iterable[Sample]]
@@ -24,10 +24,10 @@ class Source:
 
 
 def media_of(image: ImageInfo, folder: Path) -> Media:
-    """Return an image of an annotation file, or a stand-in if it cannot be read.
+    """Return the image of an annotation file's entry, or a placeholder if it cannot be read.
 
     Raises:
-        DataError: its name leaves the folder, or it is not of the annotated size.
+        DataError: the name leaves the folder, or the image does not have the annotated size.
     """
     path, size = path_inside(folder, image.file_name), (image.width, image.height)
     media = image_or_placeholder(path, size=size)
@@ -51,7 +51,7 @@ def query_sample(
     categories: Mapping[str, str] | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> Sample:
-    """One question about one image."""
+    """Return the sample of one question about one image."""
     return Sample(
         id=id,
         query=Query(id=query_id(id), text=text, media=(media,), forms=(form,)),
@@ -68,7 +68,10 @@ def listing_source(
     *,
     exact: bool = False,
 ) -> Source:
-    """The samples that `read` makes of the referents of a split; see `Listing.referents_of`."""
+    """Return the source whose samples `read` builds from a split's referents.
+
+    `exact` is that of `Listing.referents_of`.
+    """
 
     def samples() -> Iterator[Sample]:
         for referent in listing.referents_of(split, exact=exact):

@@ -1,4 +1,4 @@
-"""Parquet files as Hugging Face datasets writes them, for generated worlds."""
+"""Write Parquet files as Hugging Face datasets does, for generated data."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def image(scene: Scene, name: str) -> dict[str, bytes | str]:
-    """An image as a cell of a table: its file's bytes and its name."""
+    """Return the first frame of a scene as a table cell: PNG bytes and a file name."""
     return {"bytes": scene_png(scene, 0), "path": name}
 
 
@@ -23,9 +23,9 @@ def write_table(
     """Write `folder/data/SPLIT-00000-of-00001.parquet`.
 
     Args:
-        folder: The copy's folder.
-        split: The name that its file begins with.
-        rows: The cells of each row by column.
+        folder: The folder of the data set.
+        split: First part of the file's name.
+        rows: The cells of each row, by column.
         columns: The type of each column: `image`, `string`, `int64`, `int32`, `int8`, `masks`
             (rows of booleans), `strings`, `floats`, `points` (a list x and a list y of numbers),
             `box` (whole numbers) or `boxes`.
@@ -45,7 +45,7 @@ def write_table(
 
 
 def _types() -> "dict[str, tuple[pa.DataType, object]]":
-    """Each kind of column in Arrow, and as the metadata name it."""
+    """Return, by kind of column, the Arrow type and the feature in Hugging Face's metadata."""
     import pyarrow as pa
 
     def value(dtype: str) -> dict[str, str]:
@@ -54,7 +54,7 @@ def _types() -> "dict[str, tuple[pa.DataType, object]]":
     def list_type(inner: object) -> dict[str, object]:
         return {"feature": inner, "_type": "List"}
 
-    side = (pa.list_(pa.float32()), list_type(value("float32")))
+    floats = (pa.list_(pa.float32()), list_type(value("float32")))
     return {
         "image": (pa.struct([("bytes", pa.binary()), ("path", pa.string())]), {"_type": "Image"}),
         "string": (pa.string(), value("string")),
@@ -62,8 +62,11 @@ def _types() -> "dict[str, tuple[pa.DataType, object]]":
         "int32": (pa.int32(), value("int32")),
         "int8": (pa.int8(), value("int8")),
         "strings": (pa.list_(pa.string()), list_type(value("string"))),
-        "floats": side,
-        "points": (pa.struct([("x", side[0]), ("y", side[0])]), {"x": side[1], "y": side[1]}),
+        "floats": floats,
+        "points": (
+            pa.struct([("x", floats[0]), ("y", floats[0])]),
+            {"x": floats[1], "y": floats[1]},
+        ),
         "box": (pa.list_(pa.int32()), list_type(value("int32"))),
         "boxes": (pa.list_(pa.list_(pa.float64())), list_type(list_type(value("float64")))),
         "masks": (pa.list_(pa.list_(pa.bool_())), list_type(list_type(value("bool")))),

@@ -1,4 +1,4 @@
-"""RefCOCO, RefCOCO+ and RefCOCOg: one function that builds the task of each."""
+"""Build the tasks RefCOCO, RefCOCO+ and RefCOCOg."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,15 +30,14 @@ SERVED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "lmms": ("rec/expression",),
     }
 )
-"""The protocols that each layout has the ground truth for, in the order in which layouts are looked
-for.
+"""Protocols whose ground truth each layout has. `layout=auto` tries the layouts in this order.
 
-The copies on the hub hold masks that are already joined, so that LISA's reading is lost."""
+The hub's copies hold the union of an object's polygons, so they do not serve `res/expression`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Particulars of one benchmark of the family."""
+    """Name and folders of one benchmark of the family."""
 
     name: str
     """The task's name."""
@@ -47,7 +46,7 @@ class Benchmark:
     copies: str
     """First part of the folder names of VisionReasoner's copies, before `_val`."""
     boxes: str
-    """Folder of the benchmark among those of lmms-lab."""
+    """Folder of the benchmark below `lmms-lab`."""
 
 
 def refer(
@@ -60,30 +59,32 @@ def refer(
     split_by: str,
     layout: Layout,
 ) -> Task:
-    """One sample an expression, or an object where the protocol ends with `instance`.
+    """Build the task: one sample per expression, or per object if the protocol is `…/instance`.
 
     Raises:
         UsageError: there is no such protocol, or the layout does not have its ground truth.
-        DataError: the layout's files are not there.
+        DataError: the layout's files are missing.
     """
     name = BOXED.get(protocol, protocol) if answer == "box" else protocol
     scoring: Protocol = choose("protocol", PROTOCOLS, name)
     root = folder(data / "refer_seg", fix=_fix(benchmark))
     places = _places(root, benchmark, split, name)
-    chosen = _find_layout(places, name) if layout == "auto" else layout
-    if name not in SERVED[chosen]:
+    layout_name = _find_layout(places, name) if layout == "auto" else layout
+    if name not in SERVED[layout_name]:
         raise UsageError(
-            f"layout={chosen}",
+            f"layout={layout_name}",
             expected=f"a layout with the ground truth of {name}",
-            found=f"one for {', '.join(SERVED[chosen])}",
+            found=f"one for {', '.join(SERVED[layout_name])}",
         )
-    source = _open(chosen, places[chosen], split, split_by=split_by, name=name, fix=_fix(benchmark))
-    boxed = name.startswith("rec/")
+    source = _open(
+        layout_name, places[layout_name], split, split_by=split_by, name=name, fix=_fix(benchmark)
+    )
+    is_box = name.startswith("rec/")
     return Task(
         name=benchmark.name,
         version=1,
         split=split,
-        forms=(AnswerForm.BOXES if boxed else AnswerForm.MASK,),
+        forms=(AnswerForm.BOXES if is_box else AnswerForm.MASK,),
         protocol=scoring,
         samples=source.samples,
         annotations=source.files,
@@ -92,9 +93,9 @@ def refer(
         arguments={
             "split": split,
             "protocol": name,
-            "answer": "box" if boxed else "mask",
-            "layout": chosen,
-            "split_by": split_by if chosen == "refer" else None,
+            "answer": "box" if is_box else "mask",
+            "layout": layout_name,
+            "split_by": split_by if layout_name == "refer" else None,
         },
     )
 
@@ -104,7 +105,10 @@ def _fix(benchmark: Benchmark) -> str:
 
 
 def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict[str, Path]:
-    """Each layout's folder; VisionReasoner has one for objects and one for all expressions."""
+    """Return the folder of each layout.
+
+    VisionReasoner has two copies of a split: one row per object, and (`_all`) per expression.
+    """
     kind = "" if protocol.endswith("/instance") else "_all"
     return {
         "refer": root / benchmark.folder,
@@ -115,8 +119,8 @@ def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict
 
 def _find_layout(places: Mapping[str, Path], protocol: str) -> str:
     """Return the first layout on disk that has the protocol's ground truth; else `refer`."""
-    there = (name for name in SERVED if protocol in SERVED[name] and places[name].is_dir())
-    return next(there, "refer")
+    available = (name for name in SERVED if protocol in SERVED[name] and places[name].is_dir())
+    return next(available, "refer")
 
 
 def _open(layout: str, place: Path, split: str, *, split_by: str, name: str, fix: str) -> Source:

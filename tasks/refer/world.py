@@ -1,4 +1,4 @@
-"""Still scenes of the generated world as images of COCO: numbers, objects, expressions."""
+"""Still scenes of the generated world as COCO images: ids, annotations, expressions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,30 +24,30 @@ FIRST: Mapping[tuple[str, Split], int] = MappingProxyType(
         ("count", "test"): 400_000,
     }
 )
-"""The number of the first image of each family and split that is used."""
-PER_IMAGE = 100  # numbers of objects an image
+"""Id of the first image of each family and split."""
+PER_IMAGE = 100  # ids of objects per image
 
 Part = tuple[str, Split]
 """A family of scenes and its split."""
 
 
 def number_of(scene: Scene) -> int:
-    """The image's number."""
+    """Return the id of a scene's image."""
     return FIRST[scene.family, scene.split] + scene.index
 
 
 def file_name(scene: Scene, *, year: str = "train2014") -> str:
-    """Return COCO's name of the image: before 2017 the names contain the split."""
+    """Return the file name of a scene's image; before 2017 COCO's names contain the split."""
     return f"COCO_{year}_{number_of(scene):012d}.jpg"
 
 
 def thing_number(scene: Scene, index: int) -> int:
-    """The number of one thing of a scene."""
+    """Return the id of a scene's thing with the given index."""
     return number_of(scene) * PER_IMAGE + index
 
 
 def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, object]:
-    """Return COCO's `instances.json` of the scenes: all their things, by the visible parts."""
+    """Return the content of COCO's `instances.json`: the visible parts of all scenes' things."""
     images = [
         {
             "id": number_of(scene),
@@ -64,12 +64,12 @@ def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict
 
 @lru_cache(maxsize=1024)
 def _annotations(scene: Scene) -> list[dict[str, object]]:
-    """All things of a scene; kept, for copies of several benchmarks have the same scenes."""
+    """Return the annotations of a scene; cached, because several benchmarks share the scenes."""
     return [annotation(scene, index, mask) for index, mask in enumerate(visible_masks(scene))]
 
 
 def annotation(scene: Scene, index: int, mask: BoolArray) -> dict[str, object]:
-    """One thing as COCO annotates it."""
+    """Return COCO's annotation of one thing from its visible mask."""
     x1, y1, x2, y2 = edges(mask)
     return {
         "id": thing_number(scene, index),
@@ -83,12 +83,12 @@ def annotation(scene: Scene, index: int, mask: BoolArray) -> dict[str, object]:
 
 
 def category(scene: Scene, index: int) -> int:
-    """The number of a thing's shape."""
+    """Return the category id of a thing, which is that of its shape."""
     return 1 + SHAPES.index(scene.things[index].shape)
 
 
 def write_images(scenes: Sequence[Scene], folder: Path, *, named: Callable[[Scene], str]) -> None:
-    """Draw the scenes, except those that another benchmark has drawn before."""
+    """Write the images of scenes; skip files that another benchmark has already written."""
     folder.mkdir(parents=True, exist_ok=True)
     for scene in scenes:
         if not (folder / named(scene)).exists():
@@ -97,7 +97,7 @@ def write_images(scenes: Sequence[Scene], folder: Path, *, named: Callable[[Scen
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Expressions that all mean the same things of a scene."""
+    """Expressions that refer to the same things of a scene."""
 
     scene: Scene
     things: tuple[int, ...]
@@ -107,26 +107,26 @@ class Mention:
 def mentions(
     world: World, part: Part, kinds: Sequence[Generator], *, name: str, plural: bool = False
 ) -> list[Mention]:
-    """Return the expressions of a split: as many together as the world has samples.
+    """Return mentions with `world.size` expressions in total (in `train` four times as many).
 
-    Each scene gets one question before any gets another.
+    Each scene gets one mention before any scene gets a second one.
 
     Args:
-        world: The world.
+        world: The generated world.
         part: Family and split of the scenes.
-        kinds: The kinds of expressions.
-        name: Draws the choices, so that benchmarks differ.
-        plural: One expression may mean several things.
+        kinds: Generators of the expressions.
+        name: Seeds the random choices, so that benchmarks differ.
+        plural: Also take expressions that refer to several things.
     """
-    wanted = world.size * (4 if part[1] == "train" else 1)
-    kept: list[Mention] = []
-    for mention in islice(_rounds(world.scenes(*part), kinds, name, plural), 4 * wanted):
-        texts = mention.texts[:wanted]
-        kept.append(Mention(mention.scene, mention.things, texts))
-        wanted -= len(texts)
-        if wanted <= 0:
+    remaining = world.size * (4 if part[1] == "train" else 1)
+    chosen: list[Mention] = []
+    for mention in islice(_rounds(world.scenes(*part), kinds, name, plural), 4 * remaining):
+        texts = mention.texts[:remaining]
+        chosen.append(Mention(mention.scene, mention.things, texts))
+        remaining -= len(texts)
+        if remaining <= 0:
             break
-    return kept
+    return chosen
 
 
 def _rounds(
@@ -141,7 +141,7 @@ def _rounds(
 
 @lru_cache(maxsize=4096)
 def _asked(kind: Generator, scene: Scene) -> tuple[Question, ...]:
-    """All questions of a kind; kept, for every benchmark chooses among them."""
+    """Return all questions of a kind about a scene; cached, because several benchmarks use them."""
     return tuple(kind(scene))
 
 
@@ -152,9 +152,9 @@ def _all_mentions(
     for kind in kinds:
         for question in _asked(kind, scene):
             if plural or len(question.referents) == 1:
-                known = texts.setdefault(question.referents, [])
-                known += [text for text in question.texts if text not in known]
+                known_texts = texts.setdefault(question.referents, [])
+                known_texts += [text for text in question.texts if text not in known_texts]
     draws = Draws(scene.seed, scene.id, name)
     for things in draws.shuffle(sorted(texts)):
-        chosen = draws.shuffle(texts[things])[: draws.integer_between(1, 2)]
-        yield Mention(scene, things, tuple(chosen))
+        chosen_texts = draws.shuffle(texts[things])[: draws.integer_between(1, 2)]
+        yield Mention(scene, things, tuple(chosen_texts))

@@ -1,4 +1,8 @@
-"""Still scenes in the layouts of RefCOCO, RefCOCO+ and RefCOCOg: refer's, and the hub's two."""
+"""Write still scenes in the three layouts of RefCOCO, RefCOCO+ and RefCOCOg.
+
+The layouts are that of the package `refer` (`refs(….)p` and `instances.json`), VisionReasoner's
+copy on the hub (Parquet with masks), and lmms-lab's copy on the hub (Parquet with boxes).
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,12 +33,13 @@ GAME: Mapping[str, Part] = {
     "testA": ("still", "test"),
     "testB": ("count", "test"),
 }
-"""Splits of benchmarks whose test set has two parts."""
+"""World families and splits of a benchmark whose test set has two parts."""
 PLAIN: Mapping[str, Part] = {
     "train": ("still", "train"),
     "val": ("still", "val"),
     "test": ("still", "test"),
 }
+"""World families and splits of a benchmark with one test set."""
 
 COPY = {
     "image": "image",
@@ -46,6 +51,7 @@ COPY = {
     "img_height": "int32",
     "img_width": "int32",
 }
+"""Columns of VisionReasoner's copies, with their types in `tables`."""
 LMMS = {
     "question_id": "string",
     "image": "image",
@@ -56,9 +62,11 @@ LMMS = {
     "iscrowd": "int8",
     "file_name": "string",
 }
+"""Columns of lmms-lab's copies, with their types in `tables`."""
 REQUEST = "Please carefully observe the area circled in the image and come up with a caption"
 
 Mentions = Mapping[str, Sequence[Mention]]
+"""Mentions by split of the benchmark."""
 
 
 def write_refer(
@@ -74,51 +82,60 @@ def write_refer(
     """Write one benchmark below `root/refer_seg`.
 
     Args:
-        world: The world.
+        world: The generated world.
         root: The data root.
-        benchmark: Names and folders.
-        kinds: The kinds of expressions.
-        divided: The splits of each `split_by`; the first one is copied for the hub.
-        copied: Splits that are written as on the hub as well.
-        plain: Write JSON in place of pickles.
+        benchmark: Names and folders of the benchmark.
+        kinds: Generators of the expressions.
+        divided: For each `split_by` (such as `unc`), the parts of the world by split.
+        copied: Splits of the first `split_by` that are also written in the hub's two layouts.
+        plain: Write JSON files of referents instead of pickles.
     """
-    place = root / "refer_seg"
-    by_part = {
+    refer_root = root / "refer_seg"
+    mentions_of_part = {
         part: mentions(world, part, kinds, name=benchmark.name)
         for splits in divided.values()
         for part in splits.values()
     }
     scenes = list(
-        {mention.scene.id: mention.scene for part in by_part.values() for mention in part}.values()
+        {
+            mention.scene.id: mention.scene
+            for part in mentions_of_part.values()
+            for mention in part
+        }.values()
     )
-    write_images(scenes, place / "images/mscoco/images/train2014", named=file_name)
-    folder = place / benchmark.folder
+    write_images(scenes, refer_root / "images/mscoco/images/train2014", named=file_name)
+    folder = refer_root / benchmark.folder
     folder.mkdir()
     write_json(folder / "instances.json", instances(scenes, named=file_name))
     for split_by, splits in divided.items():
-        entries = referents({split: by_part[part] for split, part in splits.items()})
+        refs = referents({split: mentions_of_part[part] for split, part in splits.items()})
         if plain:
-            write_json(folder / f"refs({split_by}).json", entries)
+            write_json(folder / f"refs({split_by}).json", refs)
         else:
-            (folder / f"refs({split_by}).p").write_bytes(dumps(entries))
-    first = next(iter(divided.values()))
+            (folder / f"refs({split_by}).p").write_bytes(dumps(refs))
+    first_splits = next(iter(divided.values()))
     for split in copied:
-        _write_copies(place / f"{benchmark.copies}_{split}", by_part[first[split]])
-        rows = [_lmms_row(mention, number) for number, mention in enumerate(by_part[first[split]])]
-        write_table(place / "lmms-lab" / benchmark.boxes, split, rows, LMMS)
+        _write_copies(
+            refer_root / f"{benchmark.copies}_{split}", mentions_of_part[first_splits[split]]
+        )
+        rows = [
+            _lmms_row(mention, number)
+            for number, mention in enumerate(mentions_of_part[first_splits[split]])
+        ]
+        write_table(refer_root / "lmms-lab" / benchmark.boxes, split, rows, LMMS)
 
 
 def write_json(path: Path, plain: object) -> None:
-    """Write plain data, equal bytes everywhere."""
+    """Write plain data as one line of JSON; the bytes are the same on every platform."""
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     path.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def referents(splits: Mentions) -> list[dict[str, object]]:
-    """The content of a file of referents."""
-    numbers = count(1)
+    """Return the entries of a `refs` file: one per mention, with ids counted from 1."""
+    sent_ids = count(1)
     return [
-        _referent(mention, split, ref_id, [next(numbers) for _ in mention.texts])
+        _referent(mention, split, ref_id, [next(sent_ids) for _ in mention.texts])
         for ref_id, (split, mention) in enumerate(
             ((split, mention) for split, several in splits.items() for mention in several), start=1
         )
@@ -141,16 +158,19 @@ def _referent(mention: Mention, split: str, ref_id: int, sent_ids: list[int]) ->
 
 
 def sentence(number: int, text: str) -> dict[str, object]:
-    """One expression's entry."""
+    """Return the entry of one expression in its referent's `sentences`."""
     return {"tokens": text.lower().split(), "raw": text, "sent_id": number, "sent": text.lower()}
 
 
-def _write_copies(folder: Path, several: Sequence[Mention]) -> None:
-    """VisionReasoner's two copies: the first expression of each object, and all of them."""
-    every = [(mention, text) for mention in several for text in mention.texts]
-    first = [(mention, mention.texts[0]) for mention in several]
-    for place, pairs in ((folder, first), (folder.with_name(f"{folder.name}_all"), every)):
-        write_table(place, "test", [_copy_row(*pair) for pair in pairs], COPY)
+def _write_copies(folder: Path, group: Sequence[Mention]) -> None:
+    """Write VisionReasoner's two copies: with each object's first expression, and with all."""
+    all_expressions = [(mention, text) for mention in group for text in mention.texts]
+    first_expressions = [(mention, mention.texts[0]) for mention in group]
+    for target, pairs in (
+        (folder, first_expressions),
+        (folder.with_name(f"{folder.name}_all"), all_expressions),
+    ):
+        write_table(target, "test", [_copy_row(*pair) for pair in pairs], COPY)
 
 
 def _copy_row(mention: Mention, text: str) -> dict[str, object]:

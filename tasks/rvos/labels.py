@@ -1,4 +1,4 @@
-"""Annotations as images of object numbers: a PNG a frame, whose value is the object's id."""
+"""Read annotations that are one PNG per frame, in which a pixel's value is its object's number."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -11,25 +11,25 @@ from harness.layout.mask_image import read_mask_image
 from harness.masks import Rle
 
 VOID = 255
-"""The value of pixels that do not count, in DAVIS."""
+"""Value of pixels that DAVIS ignores."""
 
 BACKGROUND = 0
 
 Labels = NDArray[np.uint8]
-"""Height × width: the number of the object that has the pixel."""
+"""height × width: the number of the object at each pixel, 0 for the background."""
 
 
 def read_labels(path: Path, *, what: str = "annotation") -> Labels:
-    """Return the values of a palette or grey PNG: the indices in the file, not their colours.
+    """Return the values of a palette or grey PNG: the palette's indices, not its colours.
 
-    Of an image of colours whose channels are equal, the values of one.
+    A colour image with three equal channels is read as grey.
 
     Args:
         path: The file.
-        what: What it is, for messages.
+        what: Name of the kind of file in messages.
 
     Raises:
-        DataError: it is missing, damaged, or an image of colours.
+        DataError: the file is missing, damaged, or a colour image.
     """
     values, mode = read_mask_image(path, f"{what} {path}")
     if mode not in ("P", "L", "1"):
@@ -43,7 +43,7 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
 
 
 def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation") -> Labels:
-    """The values of an annotation of (width, height); a DataError if it has another size."""
+    """Return the values of an annotation; raise DataError unless its (width, height) is `size`."""
     labels = read_labels(path, what=what)
     height, width = labels.shape
     if (width, height) != size:
@@ -58,16 +58,16 @@ def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation")
 def label_tracks(
     paths: Sequence[Path], *, size: tuple[int, int], known: Collection[int] | None = None
 ) -> dict[int, tuple[Rle, ...]]:
-    """Return the masks of each object, one for each frame, by number; empty where a frame lacks it.
+    """Return each object's masks, one per frame, by number; a mask is empty without the object.
 
     Args:
         paths: The annotation of each frame.
-        size: (width, height) that all must have.
-        known: The objects' numbers, all of which are returned. None takes every number that
-            occurs, `VOID` as well.
+        size: (width, height) of every annotation.
+        known: The numbers of the objects to return. None returns every number that occurs,
+            including `VOID`.
 
     Raises:
-        DataError: a file is missing, damaged, of another size, or holds a number that is not known.
+        DataError: a file is missing, damaged, of another size, or has a number not in `known`.
     """
     width, height = size
     tracks: dict[int, list[Rle]] = {}
@@ -75,8 +75,8 @@ def label_tracks(
         tracks[number] = [Rle.empty(height, width)] * len(paths)
     for index, path in enumerate(paths):
         labels = sized_labels(path, size)
-        there = np.flatnonzero(np.bincount(labels.ravel(), minlength=VOID + 1)).tolist()
-        for number in set(there) - {BACKGROUND}:
+        numbers = np.flatnonzero(np.bincount(labels.ravel(), minlength=VOID + 1)).tolist()
+        for number in set(numbers) - {BACKGROUND}:
             if known is not None and number not in tracks:
                 raise _unknown_label(path, number, known)
             track = tracks.setdefault(number, [Rle.empty(height, width)] * len(paths))

@@ -1,7 +1,8 @@
-"""Predictions as trees of images: `root/<video>/<expression>/<frame>.png`, nonzero is foreground.
+"""Read predictions from trees of PNG files.
 
-So VISA, Sa2VA, MeViS and ReferFormer write them, the last one also as numbers of objects:
-`root/anno_<annotator>/<video>/<frame>.png` for Ref-DAVIS17.
+VISA, Sa2VA, MeViS and ReferFormer write `root/<video>/<expression>/<frame>.png`, where nonzero is
+foreground. For Ref-DAVIS17 ReferFormer writes `root/anno_<annotator>/<video>/<frame>.png`, where a
+value is the number of an expression.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,11 +18,10 @@ from harness.tasks.rvos.labels import Labels, sized_labels
 from harness.types import Answer, Failure, FailureKind, Prediction, Sample
 
 ANNOTATORS = ("1, first frame", "1, full video", "2, first frame", "2, full video")
-"""Annotators of Ref-DAVIS17: two people, who each described by the first frame and by the video."""
+"""Annotators of Ref-DAVIS17: two people, each of whom saw the first frame or the full video."""
 
 ANNOTATIONS = "Annotations"
-"""A folder of this name between the root and the videos is passed over, as zips for servers have
-it."""
+"""Optional folder between the root and the videos, as in zips for evaluation servers."""
 
 SHOWN = 3  # names of files in a message
 
@@ -29,32 +29,33 @@ SHOWN = 3  # names of files in a message
 def png_tree(
     root: Path, samples: Iterable[Sample], *, allow_extra: bool = False
 ) -> Iterator[Prediction]:
-    """The prediction for each sample, whose id is `video/expression`, in the order of the samples.
+    """Yield the prediction for each sample in the order of the samples.
 
-    An image is a frame's by its name, as official scorers open it. Palette and grey images are
-    read, and colours whose channels are equal; whatever is not 0 is foreground. Grey with several
-    values besides 0 could be a confidence and is refused. A sample without a folder is a failure.
+    A sample's id is `video/expression`. Images are assigned to frames by name, as official scorers
+    do. They may be palette images, grey images, or colour images with equal channels; nonzero is
+    foreground. A grey image with several nonzero values could be a confidence map and is refused.
+    A sample without a folder is a failure.
 
     Args:
-        root: The folder of the videos, or one that holds it as `Annotations`.
-        samples: The samples that the files answer.
-        allow_extra: Pass over images that belong to no sample or frame, instead of refusing.
+        root: The folder of the videos, or its parent if the folder is called `Annotations`.
+        samples: The samples of the predictions.
+        allow_extra: Ignore images that belong to no sample or frame, instead of refusing them.
 
     Raises:
-        DataError: there is no folder for any sample, or one for none; images are missing,
-            called otherwise than the frames, damaged, of another size, or in colours. The folder
-            or file is named.
+        DataError: no sample has a folder, a folder belongs to no sample, or an image is missing,
+            not named like a frame, damaged, of another size, or in colour. The message names the
+            folder or file.
     """
-    place = root / ANNOTATIONS if (root / ANNOTATIONS).is_dir() else root
-    if not place.is_dir():
-        raise DataError(f"predictions {place}", expected="a folder of videos", found="none")
-    seen: set[Path] = set()
+    videos_folder = root / ANNOTATIONS if (root / ANNOTATIONS).is_dir() else root
+    if not videos_folder.is_dir():
+        raise DataError(f"predictions {videos_folder}", expected="a folder of videos", found="none")
+    sample_folders: set[Path] = set()
     folders = 0
     for sample in samples:
-        folder = path_inside(place, sample.id)
-        seen.add(folder)
+        folder = path_inside(videos_folder, sample.id)
+        sample_folders.add(folder)
         if not folder.is_dir():
-            yield _missing_failure(sample, folder, place)
+            yield _missing_failure(sample, folder, videos_folder)
             continue
         folders += 1
         masks = tuple(
@@ -63,13 +64,13 @@ def png_tree(
         )
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not folders:
-        raise _no_folder(place, "<video>/<expression>")
+        raise _no_folder(videos_folder, "<video>/<expression>")
     if not allow_extra:
-        _refuse_extra(place, seen)
+        _refuse_extra(videos_folder, sample_folders)
 
 
 def _no_folder(root: Path, pattern: str) -> DataError:
-    """Return the error that no sample has a folder, with the first that is there."""
+    """Return the error that no sample has a folder; it names the first file that exists."""
     images = (path for path in sorted(root.rglob("*")) if not path.is_dir())
     first = next((str(path.relative_to(root)) for path in images), "no file")
     return DataError(
@@ -85,59 +86,61 @@ def _no_folder(root: Path, pattern: str) -> DataError:
 def label_tree(
     root: Path, samples: Iterable[Sample], *, allow_extra: bool = False
 ) -> Iterator[Prediction]:
-    """Predictions for Ref-DAVIS17 from images of object numbers, as ReferFormer writes them.
+    """Yield the predictions for Ref-DAVIS17 from images of numbers, as ReferFormer writes them.
 
-    `root/anno_<a>/<video>/<frame>.png` holds, for annotator a from 0, the number k in the pixels of
-    the annotator's k-th expression of the video, from 1. Samples come as the task gives them:
-    those of a video and annotator follow each other, which they do in both protocols.
+    In `root/anno_<a>/<video>/<frame>.png` the value k ≥ 1 marks the pixels of the k-th expression
+    of annotator a (from 0) for the video. The samples of a video and annotator must follow each
+    other, as they do in the task.
 
     Raises:
-        DataError: as for `png_tree`; also for a number without an expression, and for expressions
-            that are numbered from 0.
+        DataError: as for `png_tree`; also if a number has no expression, or if expressions are
+            numbered from 0 or 2.
     """
-    seen: set[Path] = set()
-    folders = several = below = above = 0
+    sample_folders: set[Path] = set()
+    folders = multiple = without_last = without_first = 0
     key = _video_and_annotator
     for (video, annotator), members in groupby(samples, key=key):
         unit = list(members)
         folder = path_inside(root / f"anno_{annotator}", video)
-        seen.add(folder)
+        sample_folders.add(folder)
         if not folder.is_dir():
             yield from (_missing_failure(sample, folder, root) for sample in unit)
             continue
         folders += 1
-        numbers = list(_read_numbered(folder, unit, allow_extra))
-        several += len(unit) > 1
-        below += len(unit) > 1 and max(int(labels.max()) for labels in numbers) == len(unit) - 1
-        above += len(unit) > 1 and not any((labels == 1).any() for labels in numbers)
+        frame_labels = list(_read_numbered(folder, unit, allow_extra))
+        multiple += len(unit) > 1
+        without_last += (
+            len(unit) > 1 and max(int(labels.max()) for labels in frame_labels) == len(unit) - 1
+        )
+        without_first += len(unit) > 1 and not any((labels == 1).any() for labels in frame_labels)
         for number, sample in enumerate(unit, start=1):
-            masks = tuple(Rle.from_array(labels == number) for labels in numbers)
+            masks = tuple(Rle.from_array(labels == number) for labels in frame_labels)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not folders:
         raise _no_folder(root, "anno_<annotator>/<video>")
-    if several > 1 and below == several:
+    if multiple > 1 and without_last == multiple:
         raise DataError(
             f"predictions {root}",
             expected="numbers from 1, one an expression",
-            found=f"no pixel of the last expression in any of {several} folders, as if from 0",
+            found=f"no pixel of the last expression in any of {multiple} folders, as if from 0",
             fix="0 is the background: add 1 to the number of each expression.",
         )
-    if several > 1 and above == several:
+    if multiple > 1 and without_first == multiple:
         raise DataError(
             f"predictions {root}",
             expected="numbers from 1, one an expression",
-            found=f"no pixel of the first expression in any of {several} folders, as if from 2",
+            found=f"no pixel of the first expression in any of {multiple} folders, as if from 2",
             fix="1 is the first expression: take 1 from the number of each.",
         )
     if not allow_extra:
-        _refuse_extra(root, seen)
+        _refuse_extra(root, sample_folders)
 
 
 def _video_and_annotator(sample: Sample) -> tuple[str, int]:
-    """A sample's video, and the number of its annotator from 0.
+    """Return a sample's video, and the index of its annotator.
 
     Raises:
-        DataError: the samples are not annotators' expressions of a video.
+        DataError: the sample has no annotator.
     """
     if sample.categories.get("annotator") not in ANNOTATORS:
         raise DataError(
@@ -165,7 +168,10 @@ def _read_numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> I
 def _images(
     folder: Path, sample: Sample, allow_extra: bool, *, several: bool = True
 ) -> Iterator[Labels]:
-    """The values of the frames' images, in the order of the frames; of grey `several` or one."""
+    """Yield the values of the frames' images, in the order of the frames.
+
+    With `several=False`, a grey image with several nonzero values is refused.
+    """
     if not sample.frames:
         raise DataError(
             f"predictions {folder}",
@@ -173,19 +179,19 @@ def _images(
             found=f"sample {sample.id!r} without",
             fix="Use --format mask-tree for masks of images, or lines of JSON.",
         )
-    named = (path_inside(folder, f"{name}.png") for name in sample.frames)
-    there = {path.name.lower(): path for path in listed(folder, "*.png")}
-    paths = [there.get(path.name.lower(), path) for path in named]
-    gone = [path for path in paths if not path.is_file()]
-    others = sorted({*there.values()} - {*paths})
-    if gone and (lossy := jpegs_in(folder)):
+    frame_files = (path_inside(folder, f"{name}.png") for name in sample.frames)
+    files = {path.name.lower(): path for path in listed(folder, "*.png")}
+    paths = [files.get(path.name.lower(), path) for path in frame_files]
+    missing = [path for path in paths if not path.is_file()]
+    extra = sorted({*files.values()} - {*paths})
+    if missing and (lossy := jpegs_in(folder)):
         raise DataError(f"prediction {lossy[0]}", expected="a PNG", found="a JPEG", fix=LOSSY)
-    if gone or (others and not allow_extra):
+    if missing or (extra and not allow_extra):
         raise DataError(
             f"predictions {folder}",
             expected=f"{len(paths)} images with the names of the frames: {_some_names(paths)}",
-            found=f"too many: {_some_names(others)}; missing: {_some_names(gone)}",
-            fix=from_one((path.stem for path in there.values()), sample.frames, "**/*.png")
+            found=f"too many: {_some_names(extra)}; missing: {_some_names(missing)}",
+            fix=from_one((path.stem for path in files.values()), sample.frames, "**/*.png")
             or "Write each mask under its frame's name; the order of files is not used.",
         )
     for path in paths:
@@ -196,10 +202,10 @@ def _images(
 
 
 def _refuse_several(path: Path, labels: Labels) -> None:
-    """Raise DataError if a grey image has more than one value besides 0, or pixels to ignore."""
+    """Raise DataError if a grey image has several nonzero values, or pixels to ignore."""
     limit = labels.max()
-    others = labels[(labels != 0) & (labels != limit)]
-    if not others.size:
+    other_values = labels[(labels != 0) & (labels != limit)]
+    if not other_values.size:
         return
     image = read_mask_image(path, f"prediction {path}")
     refuse_void(image, f"prediction {path}")
@@ -207,13 +213,13 @@ def _refuse_several(path: Path, labels: Labels) -> None:
         raise DataError(
             f"prediction {path}",
             expected="one value besides 0",
-            found=f"{others[0]} and {limit}",
+            found=f"{other_values[0]} and {limit}",
             fix="Binarise the masks.",
         )
 
 
 def _some_names(paths: Sequence[Path]) -> str:
-    """The first names, and that there are more."""
+    """Return the first SHOWN names, followed by `…` if there are more."""
     names = ", ".join(path.name for path in paths[:SHOWN]) or "none"
     return f"{names}, …" if len(paths) > SHOWN else names
 
@@ -225,18 +231,18 @@ def _missing_failure(sample: Sample, folder: Path, place: Path) -> Prediction:
     )
 
 
-def _refuse_extra(place: Path, seen: set[Path]) -> None:
-    """Raise DataError if a folder holds images of no sample."""
-    there = {path.parent for path in listed(place, "**/*.png")}
-    extra = sorted(there - seen)
+def _refuse_extra(place: Path, sample_folders: set[Path]) -> None:
+    """Raise DataError if a folder with images belongs to no sample."""
+    folders = {path.parent for path in listed(place, "**/*.png")}
+    extra = sorted(folders - sample_folders)
     if extra:
-        names_there, wanted = (
-            {str(path.relative_to(place)) for path in paths} for paths in (there, seen)
+        folder_names, sample_names = (
+            {str(path.relative_to(place)) for path in paths} for paths in (folders, sample_folders)
         )
         pattern = "/".join("*" for _ in extra[0].relative_to(place).parts)
         raise DataError(
             f"predictions {place}",
             expected="only folders of these samples",
             found=f"{len(extra)} others, such as {extra[0].relative_to(place)}",
-            fix=from_one(names_there, wanted, pattern) or "Check the split.",
+            fix=from_one(folder_names, sample_names, pattern) or "Check the split.",
         )

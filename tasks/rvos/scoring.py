@@ -1,4 +1,4 @@
-"""The score `rvos/mevis`: J and F of one expression in all frames, expressions all alike."""
+"""The protocol `rvos/mevis`: J and F of each expression over its frames, then over expressions."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from harness.types import Answer, Prediction, Sample
 
 
 def ground_truth_of(sample: Sample) -> tuple[Rle, ...]:
-    """The true masks of a sample, one a frame."""
+    """Return the true masks of a sample, one per frame."""
     assert sample.target is not None and sample.target.answer.masks is not None
     return sample.target.answer.masks
 
 
 def predicted_masks(answer: Answer | None, like: Sequence[Rle]) -> tuple[Rle, ...]:
-    """Return the masks of an answer; empty ones for "no target" and where there is no answer."""
+    """Return the masks of an answer; without masks, empty ones of the sizes of `like`."""
     if answer is not None and answer.masks is not None:
         return answer.masks
     return tuple(Rle.empty(mask.height, mask.width) for mask in like)
@@ -30,18 +30,18 @@ def score(
     *,
     frames: Sequence[int] | None = None,
 ) -> Scores:
-    """J and F of one expression, as tools/eval_mevis.py (7c0620b) computes them.
+    """Return J and F of one expression, as tools/eval_mevis.py (7c0620b) computes them.
 
-    Means over all frames, or over those with the numbers `frames`. A failure scores 0 and 0, as the
-    official script scores a missing folder; "no target" is a prediction of empty masks.
+    They are means over all frames, or over the frames with the indices `frames`. A failure scores 0
+    and 0, as the official script scores a missing folder. "No target" counts as empty masks.
     """
     (sample,), (prediction,) = unit, predictions
     if prediction.answer is None:
         return {"J": Mean(0.0), "F": Mean(0.0)}
     ground_truth = ground_truth_of(sample)
-    both = ground_truth, predicted_masks(prediction.answer, ground_truth)
-    counted = range(len(ground_truth)) if frames is None else frames
-    true, predicted = ([masks[frame] for frame in counted] for masks in both)
+    true_and_predicted = ground_truth, predicted_masks(prediction.answer, ground_truth)
+    frame_indices = range(len(ground_truth)) if frames is None else frames
+    true, predicted = ([masks[frame] for frame in frame_indices] for masks in true_and_predicted)
     return {
         "J": Mean(float(region_similarity(true, predicted).mean())),
         "F": Mean(float(boundary_f_measure(true, predicted).mean())),
@@ -49,7 +49,7 @@ def score(
 
 
 def half_sum(region: Numbers, boundary: Numbers) -> Numbers:
-    """J&F of final means."""
+    """Return J&F from the final means of J and F."""
     return (region + boundary) / 2
 
 
@@ -61,7 +61,7 @@ METRICS = (
 
 
 def by_expressions(about: str, *, name: str = "rvos/mevis") -> Protocol:
-    """The protocol of a benchmark that is scored expression by expression."""
+    """Return the protocol of a benchmark that is scored expression by expression."""
     return Protocol(
         name=name,
         score=score,

@@ -1,4 +1,4 @@
-"""The zip that servers take: `video/expression/frame.png`, 8-bit grey, 0 or 255."""
+"""Write the zip for evaluation servers: `video/expression/frame.png`, 8-bit grey, 0 or 255."""
 
 import io
 import zipfile
@@ -24,16 +24,16 @@ def write_submission(
     *,
     prefix: str = "",
 ) -> Path:
-    """Write submission.zip with every listed frame of every expression.
+    """Write submission.zip with every frame of every expression, and return its path.
 
-    A failed sample is written as empty masks: the server needs every file. It may score more than
-    0 there, in frames where the ground truth is empty as well.
+    A failed sample is written as empty masks, because the server needs every file. The server may
+    score such masks above 0, in frames whose ground truth is empty.
 
     Args:
-        videos: Entries with `frames`, by the video's name.
-        pairs: Samples, whose ids are `video/expression`, and their predictions.
-        folder: Where the file goes.
-        prefix: What comes before each name in the zip, such as `Annotations/`.
+        videos: Entries with the list `frames`, by name of the video.
+        pairs: Samples, whose ids are `video/expression`, with their predictions.
+        folder: Folder of the zip.
+        prefix: Folder in the zip before each name, such as `Annotations/`.
 
     Raises:
         StoreError: the file cannot be written.
@@ -56,7 +56,7 @@ def write_submission(
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """A file of the archive, the same on every day and machine."""
+    """Return the header of a file in the archive, with a fixed date and fixed permissions."""
     member = zipfile.ZipInfo(name, EPOCH)
     member.create_system = 3  # Unix
     member.external_attr = 0o644 << 16
@@ -71,7 +71,7 @@ def _masks(sample: Sample, prediction: Prediction) -> list[BoolArray]:
 
 
 def png(mask: BoolArray) -> bytes:
-    """An 8-bit grey PNG with 0 and 255."""
+    """Encode a mask as an 8-bit grey PNG with the values 0 and 255."""
     buffer = io.BytesIO()
     Image.fromarray(mask.astype(np.uint8) * 255, mode="L").save(buffer, "PNG")
     return buffer.getvalue()

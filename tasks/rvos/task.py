@@ -1,4 +1,4 @@
-"""Expressions about videos to samples and checks, the same for every such benchmark."""
+"""Samples and checks that all benchmarks with expressions about videos share."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,31 +15,30 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoFormat:
-    """Functions that read a benchmark's expressions about videos."""
+    """The files of a benchmark with expressions about videos, and the functions that read them."""
 
     layout: VideoList
-    """The videos, read as they are needed."""
+    """The videos of the split."""
     read: Callable[[str, object], Iterable[Sample | DataError]]
-    """Function that reads a video's samples, or the errors that they have, by its name and
-    entry."""
+    """Yields the samples of a video, or their errors, from the video's name and entry."""
     indices: tuple[JsonIndex, ...] = ()
-    """Further files, of which the first that is damaged is the only problem."""
+    """Further files. If one is damaged, the check reports only the first such file."""
     labels: Callable[[str, object], Iterable[Path]] = lambda name, video: ()
-    """Function that returns the annotations of a video, which have to be there."""
+    """Returns the annotation files that a video must have."""
     fault: Callable[[Sample], str | None] = lambda sample: None
-    """Function that says what else is wrong with a sample."""
+    """Returns a further problem of a sample, or None."""
 
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of every video.
 
         Raises:
-            DataError: the first that cannot be read.
+            DataError: a sample cannot be read.
         """
         for name, video in self.layout.videos.items():
             yield from sound(self.read(name, video))
 
     def check(self) -> Iterator[Problem]:
-        """Yield the problems of each video's files, or else those of its samples."""
+        """Yield the problems of each video's files or, if there are none, of its samples."""
         for index in self.indices:
             try:
                 index.walk()
@@ -56,8 +55,8 @@ class VideoFormat:
             yield self._problem(error)
 
     def _problems(self, name: str, video: object) -> Iterator[Problem]:
-        if gone := faults_of(self.layout.paths(name, video), self.labels(name, video)):
-            yield from gone
+        if missing := faults_of(self.layout.paths(name, video), self.labels(name, video)):
+            yield from missing
             return
         for sample in self.read(name, video):
             yield from (
@@ -65,34 +64,34 @@ class VideoFormat:
             )
 
     def _problem(self, error: DataError) -> Problem:
-        """Return an error as a problem of the further file that it names, else of the list."""
+        """Return an error as a problem of the further file that it names, or else of the list."""
         paths = (str(index.file.path) for index in self.indices)
-        named = (path for path in paths if f"{path}," in str(error))
-        return Problem(next(named, str(self.layout.meta)), str(error))
+        matches = (path for path in paths if f"{path}," in str(error))
+        return Problem(next(matches, str(self.layout.meta)), str(error))
 
     def _faults(self, sample: Sample) -> Iterator[Problem]:
         if message := self.fault(sample):
             yield Problem(f"sample {sample.id!r}", message)
 
     def check_samples(self, samples: Iterable[Sample]) -> Iterator[Problem]:
-        """Name the samples whose video is lost or has frames of several sizes, or with a fault.
+        """Yield problems of samples: missing media, frames of different sizes, and other faults.
 
-        Those of one video follow each other.
+        The samples of one video must follow each other.
         """
-        before: tuple[Path, ...] = ()
+        previous_paths: tuple[Path, ...] = ()
         for sample in samples:
             yield from lost_media((sample,))
             paths = files_of(sample.query.media[0])
-            if paths and paths != before and (problem := uneven(paths)):
+            if paths and paths != previous_paths and (problem := uneven(paths)):
                 yield problem
-            before = paths
+            previous_paths = paths
             yield from self._faults(sample)
 
 
 def each(
     items: Iterable[tuple[str, object]], make: Callable[[str, object], Sample]
 ) -> Iterator[Sample | DataError]:
-    """Yield the sample that `make` returns for each item, or the error that it has."""
+    """Yield the sample that `make` returns for each item, or the error that it raises."""
     for name, item in items:
         try:
             yield make(name, item)
@@ -101,7 +100,7 @@ def each(
 
 
 def unseen(sample: Sample) -> str | None:
-    """Say so if no frame shows what is meant by a sample with public ground truth."""
+    """Return a message if the ground truth of a sample is empty in all frames, or else None."""
     masks = () if sample.target is None else sample.target.answer.masks or ()
-    shown = sample.target is None or any(mask.area for mask in masks)
-    return None if shown else "no frame shows its object"
+    is_shown = sample.target is None or any(mask.area for mask in masks)
+    return None if is_shown else "no frame shows its object"

@@ -1,4 +1,4 @@
-"""Masks of objects by annotation id: one run-length a frame, or null where the object is not."""
+"""Read masks by annotation id: a list with one run-length per frame, null without the object."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,17 +16,17 @@ def object_track(
     frames: int,
     where: str,
 ) -> list[Rle | None]:
-    """One object's masks, checked; None for a frame that it is not in.
+    """Check one object's masks and return them; None for a frame without the object.
 
     Args:
-        masks: A list of run-lengths by annotation id.
-        annotation: The object's id, text or a whole number.
-        size: (width, height) of the video's images.
-        frames: How many there are.
-        where: The file, and whose ground truth it is, for messages.
+        masks: Lists of run-lengths by annotation id.
+        annotation: The object's id, as text or a number.
+        size: (width, height) of the video.
+        frames: Number of the video's frames.
+        where: Name of the file and the sample in messages.
 
     Raises:
-        DataError: there is none of this id, or its masks are not those of the video.
+        DataError: the id is missing, or the masks differ from the video in number or size.
     """
     track = field(masks, str(annotation), list, where)
     if len(track) != frames:
@@ -43,7 +43,7 @@ def object_track(
 
 
 def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:
-    """`mask` if it has the image's (width, height); a DataError that names it if not."""
+    """Return `mask`; raise DataError unless its (width, height) is `size`."""
     if mask.size != size:
         raise DataError(
             where,
@@ -56,29 +56,29 @@ def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:
 def union_of_tracks(
     tracks: Iterable[Sequence[Rle | None]], *, size: tuple[int, int], frames: int
 ) -> tuple[Rle, ...]:
-    """The pixels of any of the objects in each frame; empty masks of no objects."""
+    """Return the union of the objects' masks in each frame; empty masks without objects."""
     width, height = size
-    whole = [Rle.empty(height, width)] * frames
+    masks = [Rle.empty(height, width)] * frames
     for track in tracks:
         for index, mask in enumerate(track):
             if mask is not None:
-                whole[index] = mask if whole[index].area == 0 else whole[index].union(mask)
-    return tuple(whole)
+                masks[index] = mask if masks[index].area == 0 else masks[index].union(mask)
+    return tuple(masks)
 
 
 def instances(
     tracks: Iterable[Sequence[Rle | None]], size: tuple[int, int]
 ) -> tuple[tuple[Rle, ...], ...]:
-    """Each object's own masks, one a frame; an empty one where it is not."""
+    """Return each object's masks, one per frame; a mask is empty in a frame without the object."""
     empty = Rle.empty(size[1], size[0])
     return tuple(tuple(empty if mask is None else mask for mask in track) for track in tracks)
 
 
 class TrackFile(JsonIndex):
-    """The entries of a JSON file that holds one object, by their keys: masks of all videos.
+    """The masks of all videos in a JSON file that is one object, by annotation id.
 
-    ReVOS' masks are some hundred megabytes. The first use walks through the file once, and refuses
-    one that was cut.
+    ReVOS' file has several hundred megabytes. The first use reads the file once to index it, and
+    refuses a truncated file.
     """
 
     def __init__(self, path: Path) -> None:

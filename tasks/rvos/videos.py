@@ -1,4 +1,4 @@
-"""Videos stored as one image for each frame: paths from an annotation file, media from paths."""
+"""Videos that are stored as one image per frame: list their files, and open them as media."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,42 +17,42 @@ from harness.types import AnswerForm, Query, Sample, query_id
 
 @dataclass(frozen=True, slots=True)
 class VideoList:
-    """The videos of a split as a file lists them, of which one entry is held at a time."""
+    """The videos of a split as listed in a file; entries are read one at a time."""
 
     place: Path
-    """The folder of the images' folders."""
+    """The folder that contains the folder `images`."""
     meta: Path
-    """The file, whose `videos` have `frames`."""
+    """The file; its `videos` hold an entry with `frames` for each video."""
     videos: Mapping[str, Any]
-    """Its entries by the videos' names."""
+    """The entries, by name of the video."""
     _: KW_ONLY
     images: str = "JPEGImages"
-    """Folder of the videos' folders of frames, below `place`."""
+    """Folder below `place` with one folder of frames per video."""
 
     def where(self, name: str) -> str:
-        """Return the place of a video, for messages."""
+        """Return the name of a video's entry for messages."""
         return f"{self.meta}, video {name!r}"
 
     def frames(self, name: str, video: object) -> list[str]:
-        """The names of a video's frames, in order."""
+        """Return the names of a video's frames, in order."""
         where = self.where(name)
         return frame_names(field(video, "frames", list, where), where)
 
     def paths(self, name: str, video: object, kind: str = "", suffix: str = ".jpg") -> list[Path]:
-        """The files of a video's frames, below the folder `kind`, by default `images`."""
+        """Return the files of a video's frames below the folder `kind` (by default `images`)."""
         folder = path_inside(self.place / (kind or self.images), name)
         return frame_paths(folder, self.frames(name, video), suffix=suffix)
 
 
 def videos_of(meta: Path) -> JsonIndex:
-    """The `videos` of a file, by name."""
+    """Return the `videos` of a file, by name."""
     return JsonIndex(JsonFile(meta, ("videos",)))
 
 
 def expression_sample(id: str, text: str, media: Media, **others: Any) -> Sample:
-    """The sample of an expression about a video; `others` are further fields of `Sample`.
+    """Return the sample of an expression about a video; `others` are further fields of `Sample`.
 
-    Blanks are as the official readers leave them; those lower the case as well.
+    White space is normalised as by the official readers; the case is kept, which they lower.
     """
     text, forms = " ".join(text.split()), (AnswerForm.MASK_TRACK,)
     query = Query(id=query_id(id), text=text, media=(media,), forms=forms)
@@ -60,10 +60,10 @@ def expression_sample(id: str, text: str, media: Media, **others: Any) -> Sample
 
 
 def frame_names(frames: object, where: str) -> list[str]:
-    """The names of a video's frames, in order.
+    """Check and return the names of a video's frames, in order.
 
     Raises:
-        DataError: it is not a list of different names, or it is empty.
+        DataError: `frames` is not a list of distinct names, or it is empty.
     """
     if not isinstance(frames, list) or not frames:
         actual = "none" if isinstance(frames, list) else repr(frames)[:60]
@@ -78,16 +78,16 @@ def frame_names(frames: object, where: str) -> list[str]:
 
 
 def frame_paths(folder: Path, frames: Sequence[str], *, suffix: str = ".jpg") -> list[Path]:
-    """The files of a video's frames, which may not leave its folder."""
+    """Return the files of a video's frames; names that leave `folder` are refused."""
     return [path_inside(folder, f"{frame}{suffix}") for frame in frames]
 
 
 def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media:
-    """Open the frames as media, or a stand-in if one of them is missing.
+    """Open the frames as a medium; return a placeholder if one of them is missing.
 
     Args:
-        paths: One image a frame.
-        size: Gives (width, height) from elsewhere if no frame can be read.
+        paths: One image per frame.
+        size: Returns the placeholder's (width, height) if no frame can be read.
     """
     try:
         refuse_missing(paths)
@@ -97,7 +97,7 @@ def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media
 
 
 def refuse_missing(paths: Iterable[Path]) -> None:
-    """Raise MediaError for the first image that is not there."""
+    """Raise MediaError for the first missing image."""
     for path in paths:
         if not path.is_file():
             refuse_foreign(path, MediaError, f"image {path}", "a file")
@@ -105,7 +105,7 @@ def refuse_missing(paths: Iterable[Path]) -> None:
 
 
 def first_size(paths: Iterable[Path]) -> tuple[int, int] | None:
-    """(width, height) of the first image that can be read; None if none can."""
+    """Return (width, height) of the first readable image; None if there is none."""
     for path in paths:
         with suppress(DataError):
             return header_size(path)
@@ -113,25 +113,25 @@ def first_size(paths: Iterable[Path]) -> tuple[int, int] | None:
 
 
 def first_size_of(paths: Iterable[Path]) -> tuple[int, int]:
-    """(width, height) of the first image that can be read; 1 × 1 if none can."""
+    """Return (width, height) of the first readable image; (1, 1) if there is none."""
     return first_size(paths) or (1, 1)
 
 
 def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
-    """A problem for each file that is not there."""
+    """Yield a problem for each missing file."""
     yield from (Problem(str(path), absence(path)) for path in paths if not path.is_file())
 
 
 def faults_of(images: Sequence[Path], labels: Iterable[Path] = ()) -> list[Problem]:
-    """Files of a video that are not there, or else that its images differ in size."""
-    gone = [*missing_files(images), *missing_files(labels)]
-    if not gone and (problem := uneven(images)):
+    """Return a problem per missing file of a video or, if none is missing, that of `uneven`."""
+    missing = [*missing_files(images), *missing_files(labels)]
+    if not missing and (problem := uneven(images)):
         return [problem]
-    return gone
+    return missing
 
 
 def uneven(paths: Sequence[Path]) -> Problem | None:
-    """The problem of frames that differ in size, if they do."""
+    """Return a problem if the frames differ in size, or else None."""
     sizes = {header_size(path) for path in paths}
     if len(sizes) > 1:
         return Problem(str(paths[0].parent), f"its frames have {len(sizes)} different sizes")

@@ -1,4 +1,4 @@
-"""Video scenes as files: shared code of several benchmarks' writers."""
+"""Write scenes of the generated world as frames, masks and JSON; several benchmarks share this."""
 
 import hashlib
 import json
@@ -18,36 +18,39 @@ from harness.world.raster import render, visible_masks
 from harness.world.scene import Scene
 
 EVERY = 2
-"""Step between the frames that are written: neighbours are similar."""
+"""Step between the frames that `write_some` writes, because neighbouring frames are similar."""
 
-QUALITY = 75  # of their JPEGs
+QUALITY = 75  # JPEG quality of these frames
 
-SIGNATURE, HEADER_END = 8, 33  # bytes of a PNG before its header, and up to the header's end
+SIGNATURE, HEADER_END = 8, 33  # offsets in a PNG: the end of its signature and of its header
 
 
 def every_frame(scene: Scene) -> range:
-    """All frames of a scene."""
+    """Return the indices of all frames of a scene."""
     return range(scene.frames)
 
 
 def some_frames(scene: Scene) -> range:
-    """Every second frame of a scene."""
+    """Return the indices of every second frame of a scene."""
     return range(0, scene.frames, EVERY)
 
 
 def frame_name(frame: int) -> str:
-    """The stem of a frame's file."""
+    """Return the stem of a frame's file name."""
     return f"{frame:05d}"
 
 
 def video_name(scene: Scene, *, digits: int = 12, salt: int = 0) -> str:
-    """Hexadecimal digits, as videos of MeViS (12) and YouTube-VOS (10) are named."""
-    named = f"{scene.id}/{salt}" if salt else scene.id
-    return hashlib.blake2b(named.encode(), digest_size=digits // 2).hexdigest()
+    """Return hexadecimal digits that name a scene, as in MeViS (12) and YouTube-VOS (10).
+
+    Another `salt` gives another name of the same scene.
+    """
+    seed_text = f"{scene.id}/{salt}" if salt else scene.id
+    return hashlib.blake2b(seed_text.encode(), digest_size=digits // 2).hexdigest()
 
 
 def salted(scene: Scene, wanted: Callable[[str], bool], *, digits: int = 12) -> str:
-    """The first name of a scene's video for which `wanted(name)` is true."""
+    """Return the first of a scene's names (`video_name` by salt) for which `wanted` is true."""
     names = (video_name(scene, digits=digits, salt=salt) for salt in count())
     return next(name for name in names if wanted(name))
 
@@ -55,7 +58,7 @@ def salted(scene: Scene, wanted: Callable[[str], bool], *, digits: int = 12) -> 
 def mask_tracks(
     scene: Scene, frames: Sequence[int] | None = None
 ) -> list[list[dict[str, object] | None]]:
-    """Return the COCO run-length of each thing in each frame, None where it is not visible."""
+    """Return, for each thing, its COCO run-length in each frame; None where it is not visible."""
     masks = [visible_masks(scene, frame) for frame in frames or every_frame(scene)]
     return [
         [Rle.from_array(frame[thing]).to_json() if frame[thing].any() else None for frame in masks]
@@ -64,9 +67,9 @@ def mask_tracks(
 
 
 def joint_masks(scene: Scene, referents: Iterable[int], frames: Sequence[int]) -> list[BoolArray]:
-    """The visible pixels of some things together, one array a frame."""
-    chosen = list(referents)
-    return [np.asarray(visible_masks(scene, frame)[chosen].any(axis=0)) for frame in frames]
+    """Return the union of the visible masks of some things, one array per frame."""
+    things = list(referents)
+    return [np.asarray(visible_masks(scene, frame)[things].any(axis=0)) for frame in frames]
 
 
 def write_frames(scene: Scene, folder: Path) -> None:
@@ -77,9 +80,9 @@ def write_frames(scene: Scene, folder: Path) -> None:
 
 
 def write_some(scene: Scene, folder: Path) -> None:
-    """Write `<frame>.jpg` for every second frame, packed as the videos' own frames are.
+    """Write `<frame>.jpg` for every second frame, with the JPEG quality QUALITY.
 
-    A folder that is there stays: tasks of one benchmark share their videos.
+    An existing folder is left as it is, because the tasks of a benchmark share their videos.
     """
     if folder.exists():
         return
@@ -95,10 +98,10 @@ def write_labels(
     """Write `<frame>.png` with a palette: each thing's value where it is visible, 0 elsewhere.
 
     Args:
-        scene: The scene that is shown.
-        folder: Where the files go.
-        frames: Which frames.
-        values: One a thing; 0 leaves it to the background.
+        scene: The scene.
+        folder: Folder of the files.
+        frames: Indices of the frames to write.
+        values: The value of each thing; 0 makes it background.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for frame in frames:
@@ -110,7 +113,7 @@ def write_labels(
 
 
 def palette_png(labels: Labels) -> bytes:
-    """A PNG of numbers with a palette of 256 colours, the same bytes on every machine."""
+    """Encode numbers as a PNG with DAVIS' palette; the bytes are the same on every platform."""
     grey = encode_png(labels)
     header = grey[SIGNATURE + 8 : HEADER_END - 4]
     indexed = header[:9] + b"\x03" + header[10:]  # the type of colour: an index into the palette
@@ -120,9 +123,10 @@ def palette_png(labels: Labels) -> bytes:
 
 
 def palette() -> bytes:
-    """Colours of the numbers 0 to 255 as DAVIS and YouTube-VOS have them: their bits, spread.
+    """Return the colours (256 × RGB) of DAVIS' and YouTube-VOS' palette.
 
-    Bits 0, 1, 2 of a number are the highest bits of red, green and blue, 3, 4, 5 the next, …
+    Bits 0, 1 and 2 of a number are the highest bits of its red, green and blue, bits 3, 4 and 5 the
+    next ones, and so on.
     """
     colours = np.zeros((256, 3), dtype=np.uint8)
     numbers = np.arange(256)
@@ -136,13 +140,13 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def write_lines(path: Path, rows: Iterable[object]) -> None:
-    """Write plain data, a line of JSON each; the folder is made."""
+    """Write one line of JSON per row; create the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row) + "\n" for row in rows)
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_json(path: Path, plain: object) -> None:
-    """Write plain data in one line, as the official files are."""
+    """Write plain data as one line of JSON, as in the official files; create the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(plain), encoding="utf-8", newline="\n")

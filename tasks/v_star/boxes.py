@@ -1,4 +1,4 @@
-"""Boxes by second, as text: the form of official responses, and their parser."""
+"""Write and parse V-STaR's text form of boxes: JSON with one box per second."""
 
 import json
 import re
@@ -11,15 +11,14 @@ from harness.types import Box
 FENCED = re.compile(r"```json\s*\n(\[.*?\]|\{.*?\})\s*\n```", re.DOTALL)
 MAX_DEPTH = 64
 MAX_RESPONSE = 20_000
-"""Characters that are looked at: a search for fences takes time with its square."""
+"""Characters of a response that are read: the search for fences takes quadratic time."""
 
 
 def boxes_in(response: str) -> Mapping[str, object]:
-    r"""Boxes by the text of their second, of a response that holds them as JSON; none if it does
-    not.
+    r"""Return the boxes in a response's JSON, by the text of their second; empty if there are none.
 
-    Equal to `extract_bounding_boxes` in `inference_demo.py` (V-STaR, commit 1894682), whose lists
-    without seconds find no box in its scorer either; here they are none.
+    The parser equals `extract_bounding_boxes` in `inference_demo.py` (V-STaR, commit 1894682),
+    except that lists without seconds give no boxes; the official scorer finds none in them either.
 
     >>> boxes_in('In second 3: ```json\n{"3": [1, 2, 3, 4]}\n```')
     {'3': [1, 2, 3, 4]}
@@ -41,10 +40,10 @@ def boxes_in(response: str) -> Mapping[str, object]:
 
 
 def _json_in(response: str) -> str | None:
-    """The JSON in a fence, else from the first bracket to the last of its kind."""
-    fenced = FENCED.search(response) if "```json" in response else None
-    if fenced:
-        return fenced[1].strip().replace("'", '"')
+    """Return the JSON in a fence, or else the text from the first bracket to its last partner."""
+    fence = FENCED.search(response) if "```json" in response else None
+    if fence:
+        return fence[1].strip().replace("'", '"')
     starts = [(place, pair) for pair in ("[]", "{}") if (place := response.find(pair[0])) >= 0]
     for start, pair in sorted(starts):
         end = response.rfind(pair[1])
@@ -68,28 +67,28 @@ def _by_second(value: object) -> Mapping[str, object]:
 
 
 def _close_brackets(text: str) -> str:
-    """The text with the brackets that it lacks, squares before braces."""
+    """Return the text with its missing brackets added, first square ones, then braces."""
     for left, right in ("[]", "{}"):
-        missing = text.count(left) - text.count(right)
-        text = text + right * missing if missing > 0 else left * -missing + text
+        lacking = text.count(left) - text.count(right)
+        text = text + right * lacking if lacking > 0 else left * -lacking + text
     return text
 
 
 def boxes_response(boxes: Sequence[tuple[float, Box]]) -> str:
-    """The response that gives boxes by their second, in the official form."""
+    """Return the official text form of boxes with their seconds."""
     return json.dumps({str(time): list(box) for time, box in boxes})
 
 
 def from_track(track: Sequence[Box | None]) -> Mapping[str, list[float]]:
-    """Boxes by the text of their whole second, of a track with one frame a second."""
+    """Return the boxes of a track with one frame per second, by the text of their second."""
     return {str(second): list(box) for second, box in enumerate(track) if box is not None}
 
 
 def from_boxes(boxes: Sequence[Box], frames: int) -> Mapping[str, list[float]]:
-    """The same, of a list with a box for each frame.
+    """Return a list of one box per frame, by the text of their second; see `from_track`.
 
     Raises:
-        ParseError: there are not as many boxes as frames.
+        ParseError: the number of boxes is not `frames`.
     """
     if len(boxes) != frames:
         raise ParseError(

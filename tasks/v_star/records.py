@@ -1,4 +1,4 @@
-"""Items of `V_STaR_test.json`, checked."""
+"""Read and check the items of `V_STaR_test.json`."""
 
 import math
 from collections import Counter
@@ -17,16 +17,16 @@ SHORT, MEDIUM = 60, 180
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One item: a question for an event, with its time and place."""
+    """One item: a question about an event, with its interval and its boxes."""
 
     id: str
-    """The video's id; `#2`, `#3`, … after it for further items of one video."""
+    """The video's id, followed by `#2`, `#3`, … for further items of the video."""
     video: str
     domain: str
     size: tuple[int, int]
     """(width, height) in pixels."""
     length: float
-    """Seconds, to two places as the official code has it."""
+    """Length of the video in seconds, rounded to two decimals as in the official code."""
     question: str
     answer: str
     temporal_question: str
@@ -34,7 +34,7 @@ class Record:
     spatial_question: str
     spatial_question_2: str
     boxes: tuple[tuple[float, Box], ...]
-    """Second and box, as they are in the file; sides in pixels."""
+    """Time in seconds and box in pixels, in the order of the file."""
 
     @property
     def duration(self) -> str:
@@ -47,26 +47,26 @@ class Record:
         return range(math.ceil(self.interval.start), math.floor(self.interval.end) + 1)
 
     def track(self, frames: int) -> tuple[Box | None, ...]:
-        """Boxes, one a second from its first to its last; None where the file has none."""
-        known = {time: box for time, box in self.boxes if float(time).is_integer()}
-        return tuple(known.get(second) for second in range(frames))
+        """Return one box per second from 0 to frames - 1; None for a second without a box."""
+        box_of_second = {time: box for time, box in self.boxes if float(time).is_integer()}
+        return tuple(box_of_second.get(second) for second in range(frames))
 
 
 def read_records(path: Path) -> Iterator[Record | DataError]:
-    """Yield every item in order, or the error that it has."""
-    seen: Counter[str] = Counter()
+    """Yield the record of every item in order, or the error of an invalid item."""
+    counts: Counter[str] = Counter()
     for entry in JsonFile(path).items():
         try:
-            yield _record(entry.parse(), f"{path}, item {entry.key}", seen)
+            yield _record(entry.parse(), f"{path}, item {entry.key}", counts)
         except DataError as error:
             yield error
 
 
-def _record(item: object, where: str, seen: Counter[str]) -> Record:
+def _record(item: object, where: str, counts: Counter[str]) -> Record:
     video = field(item, "vid", (str, int), where)
     assert isinstance(item, Mapping), "it has a field"
-    seen[str(video)] += 1
-    again = seen[str(video)]
+    counts[str(video)] += 1
+    number_of_video = counts[str(video)]
     width, height = (field(item, side, int, where) for side in ("width", "height"))
     rate, frames = number(item, "fps", where), number(item, "frame_count", where)
     if rate <= 0 or frames <= 0 or width <= 0 or height <= 0:
@@ -77,7 +77,7 @@ def _record(item: object, where: str, seen: Counter[str]) -> Record:
         )
     domain = item.get("domain")
     return Record(
-        id=str(video) if again == 1 else f"{video}#{again}",
+        id=str(video) if number_of_video == 1 else f"{video}#{number_of_video}",
         video=str(video),
         domain=domain if isinstance(domain, str) and domain else "unknown",
         size=(width, height),

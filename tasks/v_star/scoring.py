@@ -27,14 +27,14 @@ HIGHEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Scores an item's five samples, in the order of `task.STEPS`."""
+    """Scores the five samples of an item (`task.STEPS`) together."""
 
     reading: Reading
     rubric: str
     judge: Judge | None = None
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        """The statistics of `vstar.METRICS`."""
+        """Return an item's scores for `vstar.METRICS`."""
         steps = {
             sample.id.rpartition("/")[2]: (sample, prediction)
             for sample, prediction in zip(unit, predictions, strict=True)
@@ -49,8 +49,9 @@ class Scoring:
         )
 
     def _rating(self, sample: Sample, prediction: Prediction) -> int | None:
-        """Return the judge's rating; None where it gave none, `_UNANSWERED` where there is no
-        answer.
+        """Return the judge's rating from 0 to HIGHEST.
+
+        It is None if the judge's response has no rating, and `_UNANSWERED` without an answer.
         """
         assert sample.target is not None and sample.target.answer.text is not None
         text = answer_text(prediction)
@@ -60,13 +61,13 @@ class Scoring:
         case = Case(sample.target.extra["question"], text, sample.target.answer.text)
         if self.judge is None and cases_to_judge(by, [case]):
             raise unjudged(self.rubric)
-        # Without a judge only what no judge is asked for is left.
-        graded = judgement(self.judge or _NoJudge(), by, case)
+        # Without a judge, the rubric decides this answer by rules alone.
+        grade = judgement(self.judge or _NoJudge(), by, case)
         scale = by.grade_scale()
-        rates = (scale.lowest, scale.highest) == (0, HIGHEST) and not scale.words
-        if self.reading == "official" and graded.by == "judge" and rates:
-            return vstar.read_rating(graded.text)  # "3." is none, and 4 is one
-        return round(graded.score * HIGHEST) if graded.readable else None
+        is_official_scale = (scale.lowest, scale.highest) == (0, HIGHEST) and not scale.words
+        if self.reading == "official" and grade.by == "judge" and is_official_scale:
+            return vstar.read_rating(grade.text)  # "3." is not a rating, "4" is
+        return round(grade.score * HIGHEST) if grade.readable else None
 
     def _when_score(self, sample: Sample, prediction: Prediction) -> float:
         assert sample.target is not None
@@ -74,8 +75,8 @@ class Scoring:
         parsed = None if prediction.answer is None else prediction.answer.interval
         if self.reading == "strict":
             return temporal_iou(ground_truth, parsed)
-        stated = vstar.interval_in(answer_text(prediction) or "")
-        return temporal_iou_of_hull(ground_truth, stated or parsed)
+        stated_interval = vstar.interval_in(answer_text(prediction) or "")
+        return temporal_iou_of_hull(ground_truth, stated_interval or parsed)
 
     def _where_scores(self, sample: Sample, prediction: Prediction) -> NDArray[np.float64]:
         assert sample.target is not None
@@ -88,7 +89,7 @@ class Scoring:
 
 
 def is_readable(reading: Reading, sample: Sample, prediction: Prediction) -> bool:
-    """Return True if there is a text for what, an interval for when, or boxes for where."""
+    """Return True if the answer has the step's form: a text, an interval, or boxes."""
     step, text, answer = sample.id.rpartition("/")[2], answer_text(prediction), prediction.answer
     if step == "what":
         return bool(text)
@@ -105,17 +106,17 @@ _UNANSWERED = -1
 
 
 class _NoJudge:
-    """Placeholder where no judge is needed."""
+    """Stands in for the judge if the rubric needs none."""
 
     name = "nobody"
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> NoReturn:
-        """Never called."""
+        """Raise; this is never called."""
         raise unjudged(rubric)
 
 
 def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, object]:
-    """Boxes by the text of their second."""
+    """Return the predicted boxes by the text of their second."""
     answer = prediction.answer
     if sample.query.form is AnswerForm.TEXT:
         return boxes_in(answer_text(prediction) or "")
@@ -130,20 +131,20 @@ def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, object]:
 
 
 def _reached(samples: Iterable[Sample]) -> float:
-    """Return the mAM of perfect answers: below 1 if boxes lie at times without a frame."""
+    """Return the mAM of perfect answers; it is below 1 if boxes have times without a frame."""
     shares: dict[str, list[float]] = {}
     for sample in samples:
         if sample.target is None or sample.target.extra["step"] not in ("where", "where2"):
             continue
         boxes = sample.target.extra["boxes"]
         frames = len(sample.query.media[0])
-        there = [float(time).is_integer() and 0 <= time < frames for time, _ in boxes]
+        has_frame = [float(time).is_integer() and 0 <= time < frames for time, _ in boxes]
         text = sample.query.form is AnswerForm.TEXT
-        shares.setdefault(sample.unit, []).append(1.0 if text else float(np.mean(there or [0])))
-    placed = (
+        shares.setdefault(sample.unit, []).append(1.0 if text else float(np.mean(has_frame or [0])))
+    reachable = (
         float(np.mean([np.mean(unit_shares) for unit_shares in shares.values()])) if shares else 1.0
     )
-    return (1 + 1 + placed) / 3
+    return (1 + 1 + reachable) / 3
 
 
 ABOUT: Mapping[str, str] = {
@@ -169,7 +170,7 @@ def _with_description(metric: Metric) -> Metric:
 
 
 def with_rubric(protocol: Protocol, rubric: str) -> Protocol:
-    """The protocol, its answers graded by this rubric."""
+    """Return the protocol with answers to "what" graded by another rubric."""
     reading: Reading = "strict" if protocol.name.endswith("strict") else "official"
     return replace(
         protocol,

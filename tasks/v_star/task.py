@@ -1,6 +1,7 @@
-"""V-STaR: events of a video, their time and place, in two chains that give the steps before.
+"""V-STaR: what happens in a video, when and where, asked in two chains of questions.
 
-An item of `V_STaR_test.json`, and the video `videos/<vid>.mp4` (in any folder below):
+A question of a chain contains the answers to the questions before it. An item of
+`V_STaR_test.json` belongs to the video `videos/<vid>.mp4` (or a folder of `videos`):
 
     {"vid": "abc", "domain": "Sports", "fps": 30.0, "width": 640, "height": 360,
      "frame_count": 900, "question": "What does the man throw?", "answer": "a frisbee",
@@ -9,7 +10,7 @@ An item of `V_STaR_test.json`, and the video `videos/<vid>.mp4` (in any folder b
      "bboxes": [{"timestamp": 4, "frame_index": 120, "xmin": 10, "ymin": 20, "xmax": 90,
                  "ymax": 200}]}
 
-Five questions an item: what, when and where of chain 1, where and when of chain 2.
+There are five questions per item: what, when and where (chain 1), where and when (chain 2).
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +37,7 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks v_star` prints the source of the data."
 EACH_SECOND = partial(seconds, every=1.0, max_frames=1_000_000)
-"""One frame a second, as the official demo has it: frame k of a track is second k."""
+"""One frame per second, as in the official demo: frame k of a track is second k."""
 
 Prompt = Literal["question", "official"]
 Where = Literal["track", "text"]
@@ -45,7 +46,7 @@ STEPS = ("what", "when", "where", "where2", "when2")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Paths of items and videos, and the wording of the questions."""
+    """Paths of the items and videos, and the form of questions and answers."""
 
     path: Path
     videos: Path
@@ -62,21 +63,21 @@ def v_star(
     where: Where = "track",
     rubric: str = "graded",
 ) -> Task:
-    """Five samples an item, which are scored together; statistics cluster by video.
+    """Five samples per item, which are scored together; statistics cluster by video.
 
     Args:
         protocol: `vstar/official` or `vstar/strict`.
-        prompt: `question`: what the official texts tell, without the form of the answer;
-            `official`: those texts.
-        where: `track`: a box a second; `text`: the official response, boxes by their second as
-            JSON, in pixels of the original video.
+        prompt: `official`: the official prompts; `question`: their content without instructions
+            on the form of the answer.
+        where: `track`: one box per second; `text`: the official response, JSON with boxes by
+            second, in pixels of the original video.
         rubric: Rubric for the answer to "what": its name, or a TOML file.
     """
     assert find_rubric(rubric).grade_scale(), "else it raises"
     scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), rubric)
-    place = folder(data / "v_star", fix=FIX)
-    path = place / "V_STaR_test.json"
-    source = Source(file(path, fix=FIX), place / "videos", prompt, where)
+    root = folder(data / "v_star", fix=FIX)
+    path = root / "V_STaR_test.json"
+    source = Source(file(path, fix=FIX), root / "videos", prompt, where)
     form = AnswerForm.BOX_TRACK if where == "track" else AnswerForm.TEXT
     return Task(
         name="v_star",
@@ -107,12 +108,15 @@ def _samples(source: Source) -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class Files:
-    """Videos and folders of frames, anywhere below a folder, by their names."""
+    """Index of the videos, and of the folders of frames, anywhere below a folder."""
 
     videos: Path
 
     def find(self, name: str) -> Path | None:
-        """Find a video by its name; the folder is searched where it is not at the top."""
+        """Return the path of a video by its name; None if there is none.
+
+        Folders are searched only if the video is not directly in `videos`.
+        """
         path = path_inside(self.videos, f"{name}.mp4")
         return path if path.is_file() else self._all_files.get(name)
 
@@ -184,14 +188,14 @@ def _text(record: Record, step: str, source: Source) -> str:
         "where": record.spatial_question,
         "where2": record.spatial_question_2,
     }
-    whole = list(record.seconds)
+    whole_seconds = list(record.seconds)
     return str(
         wording.format(
             question=questions.get(step, record.temporal_question),
             length=record.length,
-            seconds=whole,
-            first=whole[0] if whole else 0,
-            last=whole[-1] if whole else 0,
+            seconds=whole_seconds,
+            first=whole_seconds[0] if whole_seconds else 0,
+            last=whole_seconds[-1] if whole_seconds else 0,
             count=len(record.boxes),
             width=record.size[0],
             height=record.size[1],

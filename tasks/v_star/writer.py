@@ -1,4 +1,4 @@
-"""Videos of the generated world in V-STaR's layout, one item a scene that something leaves."""
+"""Write the generated world's `arrivals` scenes, which things enter and leave, as V-STaR."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ FAMILY = "arrivals"
 
 
 def write(world: World, root: Path) -> None:
-    """Write `size` items below `root/v_star`."""
+    """Write `world.size` items and the videos of all scenes below `root/v_star`."""
     scenes = world.scenes(FAMILY, "test")
     folder = root / "v_star"
     items = [_item(scenes[place % len(scenes)], place) for place in range(world.size)]
@@ -31,7 +31,7 @@ def _name(scene: Scene) -> str:
 def _item(scene: Scene, place: int) -> dict[str, object]:
     things = called(scene)
     index, words = things[place % len(things)]
-    thing, seen = scene.things[index], interval(scene, index)
+    thing, visible = scene.things[index], interval(scene, index)
     return {
         "vid": _name(scene),
         "domain": "Shapes",
@@ -44,7 +44,7 @@ def _item(scene: Scene, place: int) -> dict[str, object]:
         "object": words,
         "answer": f"It is {thing.size}.",
         "temporal_question": f"When is the {words} in the picture?",
-        "timestamps": [seen.start, seen.end],
+        "timestamps": [visible.start, visible.end],
         "spatial_question": f"Where is the {words} while it is in the picture?",
         "spatial_question_2": f"Where is the {words}?",
         "bboxes": [_box(scene, index, frame) for frame in visible_frames(scene, index)],

@@ -1,4 +1,4 @@
-"""Questions of the generated world in benchmarks' tables, by the fields that their readers have."""
+"""Write questions of the generated world as benchmarks' tables, by the fields of their readers."""
 
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
@@ -19,7 +19,7 @@ Row = dict[str, object]
 
 
 class Asked(NamedTuple):
-    """A question with options of the world's test split."""
+    """A multiple-choice question of the world's test split, with its scene."""
 
     number: int
     scene: Scene
@@ -27,48 +27,48 @@ class Asked(NamedTuple):
 
     @property
     def place(self) -> int:
-        """Place of the right option."""
+        """Index of the correct option."""
         return self.question.options.index(str(self.question.answer))
 
     @property
     def image(self) -> dict[str, Any]:
-        """The first frame, as a cell of a table."""
+        """The first frame as a table cell."""
         return images(self.scene, 1)[0]
 
 
 def asked(world: World) -> Iterator[Asked]:
-    """Every question with options of the world's test split, in order."""
+    """Yield the multiple-choice questions of the world's test split, in order."""
     videos = choose_questions(world, "test")
     pairs = ((scene, question) for scene, questions in videos for question in questions)
     yield from (Asked(number, *pair) for number, pair in enumerate(pairs))
 
 
 def images(scene: Scene, number: int = 2) -> list[dict[str, Any]]:
-    """The first frames of a scene, evenly apart, as cells of a table."""
+    """Return `number` evenly spaced frames of a scene as table cells."""
     frames = [scene.frames * k // number for k in range(number)]
     return [{"bytes": scene_png(scene, k), "path": f"{k}.png"} for k in frames]
 
 
 def in_text(question: QA) -> str:
-    """A question with its options behind it, in one text."""
+    """Return the text of a question followed by its options."""
     return f"{question.text} Options: {' '.join(lettered(question.options))}"
 
 
 def record(fields: Fields, example: Asked, **others: object) -> Row:
-    """The record of a question: the inverse of `Fields.read_record`.
+    """Return the record of a question: the inverse of `Fields.read_record`.
 
     Args:
         fields: The fields of the benchmark's records.
         example: The question and its scene.
-        others: Values of fields that are the benchmark's own, or of another form; functions of
-            `example` are called.
+        others: Further fields, or replacements for the fields above; a function is called with
+            `example`.
     """
     question, row = example.question, Row()
-    shown = images(example.scene) if fields.images else []
+    image_cells = images(example.scene) if fields.images else []
     if len(fields.images) == 1:
-        row[fields.images[0]] = shown
+        row[fields.images[0]] = image_cells
     elif fields.images:
-        row |= zip_longest(fields.images, shown)
+        row |= zip_longest(fields.images, image_cells)
     if isinstance(fields.options, str):
         row[fields.options] = lettered(question.options) if fields.lettered else [*question.options]
     elif fields.options:
@@ -87,17 +87,17 @@ def record(fields: Fields, example: Asked, **others: object) -> Row:
 def question_writer(
     path: str, fields: Fields, *, videos: str = "", **others: object
 ) -> Callable[[World, Path], None]:
-    """Return a writer of tables with one row a question, by the fields that its reader has.
+    """Return a function that writes a table with one row per question.
 
     Args:
-        path: The table's place below the root of all benchmarks.
-        fields: The fields of its rows.
-        videos: Folder of the videos below that root; they are written where it is given.
+        path: Path of the table below the data root.
+        fields: The fields of a row, as the benchmark's reader knows them.
+        videos: Folder of the videos below the data root; if empty, no videos are written.
         others: Further fields of a row; see `record`.
     """
 
     def write(world: World, root: Path) -> None:
-        """Write the table, and the videos that it names."""
+        """Write the table, and the videos of its questions."""
         write_table(root / path, [record(fields, example, **others) for example in asked(world)])
         if videos:
             scenes = {file_name(example.scene): example.scene for example in asked(world)}

@@ -1,4 +1,4 @@
-"""Subtitles of a video: SubRip files and LongVideoBench's lists, and the lines that are shown."""
+"""Read subtitles (SubRip files, LongVideoBench's lists) and select the lines of shown frames."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ CLOCK = re.compile(r"(\d{1,3}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\Z")
 SPOKEN = re.compile(r"""<font color="white" size=".72c">(.*?)</font>""")
 MAX_BYTES = 2**26
 FRAME = "<frame {number}>"
-"""Placeholder for a frame between lines of subtitles; numbers begin with 1."""
+"""Placeholder for a frame between lines of subtitles; numbers start at 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Text of a subtitle, and its times."""
+    """One subtitle: its text and its times in seconds."""
 
     start: float
     """Seconds from the start of the video."""
@@ -28,13 +28,14 @@ class Line:
 
 
 def srt(path: Path) -> list[Line]:
-    """The lines of a SubRip file, in its order.
+    """Return the lines of a SubRip file, in its order.
 
-    As lmms-eval's `load_subtitles` (commit 75571cf): parts between empty lines, of which the second
-    line has the times; of two parts with equal times the last counts, at the place of the first.
+    The rule is that of lmms-eval's `load_subtitles` (commit 75571cf): empty lines separate parts,
+    and the second line of a part has the times. If two parts have equal times, the text of the
+    last one takes the position of the first.
 
     Raises:
-        DataError: it is missing, no text, or a time cannot be read.
+        DataError: the file is missing or not text, or a time cannot be parsed.
     """
     text_at: dict[tuple[float, float], str] = {}
     for number, part in enumerate(_text(path).split("\n\n"), start=1):
@@ -71,7 +72,7 @@ def _clock(text: str, where: str) -> float:
 
 
 def line_text(line: Line) -> str:
-    """The words of a line; Video-MME's files have them in one `font` tag.
+    """Return the words of a line, without the `font` tag of Video-MME's files.
 
     >>> line_text(Line(0, 1, '<font color="white" size=".72c">hello</font>'))
     'hello'
@@ -83,11 +84,16 @@ def line_text(line: Line) -> str:
 
 
 def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> list[Line]:
-    """Return the lines that are visible in one of some frames, in their own order.
+    """Return the lines that are visible in at least one shown frame, in the order of `lines`.
 
-    As lmms-eval's `videomme_doc_to_text_subtitle`: times are cut to numbers of frames at the
-    video's average rate, and a line holds from its first frame up to before its last. (Its `set`
-    gives the lines in any order.)
+    The rule is that of lmms-eval's `videomme_doc_to_text_subtitle`: times are truncated to frame
+    numbers, and a line is visible from its first frame to the frame before its last. (lmms-eval
+    collects the lines in a `set`, so their order is arbitrary.)
+
+    Args:
+        lines: All lines of the video.
+        shown: Times of the shown frames in seconds.
+        rate: Average frames per second of the video.
     """
     frames = [round(time * rate) for time in shown]
     return [
@@ -98,13 +104,18 @@ def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> lis
 
 
 def read_subtitles(path: Path, *, start: float, duration: float) -> list[Line]:
-    """LongVideoBench's subtitles, timed from the start of its clip.
+    """Read LongVideoBench's subtitles; return them with times from the start of the clip.
 
-    Two forms: `{"timestamp": [s, e], "text": …}`, whose end may be null (the clip's end), and
-    `{"start": "hh:mm:ss.s", "end": …, "line": …}`.
+    A line has one of two forms: `{"timestamp": [s, e], "text": …}`, where a null end is the end of
+    the clip, or `{"start": "hh:mm:ss.s", "end": …, "line": …}`.
+
+    Args:
+        path: The JSON file.
+        start: Start of the clip in seconds of the file's times.
+        duration: End of a line whose end is null, in the same seconds.
 
     Raises:
-        DataError: it is missing, or a line is in neither form.
+        DataError: the file is missing, or a line has neither form.
     """
     plain = read_json(path)
     if not isinstance(plain, list):
@@ -125,8 +136,10 @@ def _read_line(plain: object, start: float, duration: float, where: str) -> Line
         # The official reader takes any end that is not a fraction for the end of the clip.
         end = times[1] if isinstance(times[1], float) else duration
         return Line(times[0] - start, end - start, field(plain, "text", str, where))
-    started, ended = (_seconds(field(plain, key, str, where), where) for key in ("start", "end"))
-    return Line(started - start, ended - start, field(plain, "line", str, where))
+    start_time, end_time = (
+        _seconds(field(plain, key, str, where), where) for key in ("start", "end")
+    )
+    return Line(start_time - start, end_time - start, field(plain, "line", str, where))
 
 
 def _seconds(text: str, where: str) -> float:
@@ -141,24 +154,24 @@ def _seconds(text: str, where: str) -> float:
 
 
 def interleave(times: Sequence[float], lines: Sequence[Line]) -> Iterator[str]:
-    """Frames, as `FRAME`, and the subtitles between them, as LongVideoBench shows them.
+    """Yield the placeholders of frames (`FRAME`) with the subtitles in between.
 
-    A line stands after the frames up to its middle, if a frame lies strictly within it (within half
-    a second of its middle, if it is shorter than a second). Equal to `insert_subtitles_into_frames`
-    (longvideobench/LongVideoBench, commit fc3c553).
+    A line follows the frames up to its middle. It is left out unless a frame lies strictly within
+    the line or, if the line is shorter than a second, within half a second of its middle. The
+    result equals `insert_subtitles_into_frames` (longvideobench/LongVideoBench, commit fc3c553).
 
     >>> list(interleave([0.0, 2.0, 4.0], [Line(1.5, 3.0, "hello"), Line(3.1, 3.3, "lost")]))
     ['<frame 1>', '<frame 2>', 'hello', '<frame 3>']
     """
-    shown = 0
+    frame_count = 0
     for line in lines:
         middle, start, end = (line.start + line.end) / 2, line.start, line.end
-        while shown < len(times) and times[shown] <= middle:
-            shown += 1
-            yield FRAME.format(number=shown)
+        while frame_count < len(times) and times[frame_count] <= middle:
+            frame_count += 1
+            yield FRAME.format(number=frame_count)
         if end - start < 1:
             start, end = middle - 0.5, middle + 0.5
         if any(start < time < end for time in times):
             yield line.text
-    for number in range(shown + 1, len(times) + 1):
+    for number in range(frame_count + 1, len(times) + 1):
         yield FRAME.format(number=number)

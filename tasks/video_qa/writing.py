@@ -1,4 +1,4 @@
-"""The generated world's videos and their questions with options, as the writers need them."""
+"""Writers of generated data: choose videos and multiple-choice questions, write MP4 and Parquet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,51 +9,60 @@ from harness.world.scene import Scene, Split
 from harness.world.shapes import World
 
 FAMILIES = ("qa_video", "arrivals")
+"""Families of the generated world's examples that have videos with multiple-choice questions."""
 
 
 def choose_questions(
     world: World, split: Split, *, limit: int = 3
 ) -> list[tuple[Scene, tuple[QA, ...]]]:
-    """Videos of the world, each with up to `limit` questions with options, `size` in all.
+    """Return videos with at most `limit` multiple-choice questions each, `world.size` in total.
 
-    The world's own questions come first, then others that the scene allows.
+    The questions of a video's example come first, then further questions about its scene.
     """
     videos: list[tuple[Scene, tuple[QA, ...]]] = []
-    left = world.size
+    remaining = world.size
     for family in FAMILIES:
         for example in world.examples_of(family, split):
-            if left < 1:
+            if remaining < 1:
                 return videos
-            chosen = tuple(_distinct((*example.quizzes, *every_qa(example.scene))))
-            if chosen := chosen[: min(limit, left)]:
-                videos.append((example.scene, chosen))
-                left -= len(chosen)
+            candidates = _multiple_choice((*example.quizzes, *every_qa(example.scene)))
+            questions = tuple(candidates)[: min(limit, remaining)]
+            if questions:
+                videos.append((example.scene, questions))
+                remaining -= len(questions)
     return videos
 
 
-def _distinct(questions: Sequence[QA]) -> Iterator[QA]:
-    seen = set()
+def _multiple_choice(questions: Sequence[QA]) -> Iterator[QA]:
+    """Yield the multiple-choice questions; of questions with equal texts, only the first."""
+    texts = set()
     for question in questions:
-        if not question.is_number and question.text not in seen:
-            seen.add(question.text)
+        if not question.is_number and question.text not in texts:
+            texts.add(question.text)
             yield question
 
 
 def name(scene: Scene) -> str:
-    """Return a file's name for a scene; scenes of several families share one folder."""
+    """Return the file name of a scene, without suffix; the family makes it unique in a folder."""
     return f"{scene.family}_{scene.index:05d}"
 
 
 def write_videos(
     folder: Path, scenes: Sequence[Scene], *, names: Sequence[str] | None = None
 ) -> None:
-    """Write scenes as MP4 into a folder, one frame a second; `names` are other than `name`'s."""
+    """Write each scene as an MP4 of one frame per second.
+
+    Args:
+        folder: The folder of the files.
+        scenes: The scenes.
+        names: File names without suffix, one per scene; by default those of `name`.
+    """
     for scene, stem in zip(scenes, names or map(name, scenes), strict=True):
         write_video(folder / f"{stem}.mp4", scene)
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows as one Parquet file, as the hub has it; its folder is made."""
+    """Write rows as one Parquet file, as on the Hugging Face hub; create its folder."""
     import pyarrow as pa
     from pyarrow import parquet
 

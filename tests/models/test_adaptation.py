@@ -644,7 +644,7 @@ def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries, geometric)
             request=asked, context=here, canvas=(168, 168), named=False, uniform=float, trace=False
         )
         (said,) = here.rollouts(1, temperature=0.0, name="a")
-        seen = method.seen(trial, said, 0)
+        seen = method.step_views(trial, said, 0)
         assert all(bool(one.numbers) is geometric for one in seen)
         found = []
         for place, one in enumerate(seen):

@@ -1,4 +1,4 @@
-"""R_acc of the SAM 3 form (C.3): overlap of the mask from a response with the true one."""
+"""R_acc of the SAM 3 form (C.3): the IoU of a response's mask with the true mask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """IoU of the joint mask, from 0 to 1: all boxes of a response, or its description alone.
+    """The IoU (0 to 1) of the mask of all boxes of a response, or of its description alone.
 
-    Responses are read by `model` as its evaluation reads them, but without repairs. One that cannot
-    be read is worth 0. Equal responses are segmented once.
+    `model` parses and segments responses as in its evaluation, but without repairs. An unreadable
+    response earns 0. Equal responses are segmented once.
     """
 
     model: PromptedModel
 
     def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
-        """The overlap, one mapping a response."""
+        """Return the IoU of each response as its component `accuracy`."""
         overlaps = {
             response: self._overlap(group.sample, response) for response in dict.fromkeys(responses)
         }
@@ -37,7 +37,7 @@ class Masks:
 
 
 def joint_iou(predicted: Sequence[Rle], true: Sequence[Rle]) -> float:
-    """Return the IoU over all frames together; 1 if both are empty."""
+    """Return the IoU of two masks over all frames together; 1 if both are empty."""
     shared = union = 0
     for predicted_mask, true_mask in zip(predicted, true, strict=True):
         first, second = predicted_mask.to_array(), true_mask.to_array()
@@ -47,10 +47,10 @@ def joint_iou(predicted: Sequence[Rle], true: Sequence[Rle]) -> float:
 
 
 def true_masks(sample: Sample) -> tuple[Rle, ...]:
-    """The target's masks, one a frame.
+    """Return the target's masks, one per frame.
 
     Raises:
-        ParseError: it has none.
+        ParseError: the target has no masks.
     """
     masks = None if sample.target is None else sample.target.answer.masks
     if masks is None:

@@ -2,8 +2,8 @@
 
 He et al., "DR2Seg" (arXiv:2601.09981), Eq. 2 to 8. The terms of Eq. 6 are VisionReasoner's
 (`trainers/visionreasoner`). A response is `<think>…</think><description>…</description>
-<answer>…</answer>`; its description is put to the same policy as a question, whose response is the
-second one. Every function is pure and takes whatever a network writes.
+<answer>…</answer>`. In a second pass, the same policy answers the description as its question. All
+functions are pure and accept any text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from harness.trainers.visionreasoner.objects import target_objects
 from harness.trainers.visionreasoner.rewards import location_accuracy
 
 ANCHOR = 45
-"""N0 of Eq. 5: tokens of reasoning that cost nothing."""
+"""N0 of Eq. 5: number of reasoning tokens without a penalty."""
 GAMMA = 0.05
 """γ of Eq. 5: penalty for each further token."""
 
@@ -47,7 +47,7 @@ FORMATS: Mapping[Form, tuple[str, ...]] = {
 
 
 class Accuracy(Protocol):
-    """R_acc of several responses about one sample: named parts, of which `accuracy` is the sum."""
+    """R_acc of several responses to one sample: named parts, and their sum `accuracy`."""
 
     def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]: ...  # noqa: D102
 
@@ -59,7 +59,7 @@ class LocationAccuracy:
     semantics: Semantics = "official"
 
     def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
-        """Three parts and their sum, one mapping a response."""
+        """Return, per response, the three parts of the accuracy and their sum."""
         target = target_objects(group.sample)
         parts = map(take_apart, responses)
         texts = [f"{frame_tag(part.frame)}{part.said}" for part in parts]
@@ -70,27 +70,27 @@ class LocationAccuracy:
 
 
 def format_terms(response: str, *, form: Form = "sam2") -> dict[str, float]:
-    """R_format, part by part.
+    """Return the components of R_format.
 
-    `sam2`: 1 for the three parts in their order and nothing else, and VisionReasoner's 0 to 2 for
-    boxes and points. `sam3`: 1 for the parts, 1 for a description that is not empty, and 0 to 1
-    for boxes, since that form has no points.
+    In both forms a response earns 1 if it consists of exactly its three parts in order. `sam2` adds
+    VisionReasoner's 0 to 2 for boxes and points. `sam3` adds 1 for a description that is not empty,
+    and 0 to 1 for boxes, because this form has no points.
 
     >>> format_terms("<think>a</think><description>b</description><answer>[]</answer>")
     {'thinking_format': 1.0, 'answer_format': 0.0}
     """
-    whole, said = float(well_formed(response, TAGS[form])), after_thought(response)
+    has_all_parts, answer_part = float(well_formed(response, TAGS[form])), after_thought(response)
     if form == "sam2":
-        return {"thinking_format": whole, "answer_format": answer_format(said)}
+        return {"thinking_format": has_all_parts, "answer_format": answer_format(answer_part)}
     return {
-        "thinking_format": whole,
-        "description_format": float(bool(description(said, form=form))),
-        "answer_format": box_format(said),
+        "thinking_format": has_all_parts,
+        "description_format": float(bool(description(answer_part, form=form))),
+        "answer_format": box_format(answer_part),
     }
 
 
 def box_format(response: str) -> float:
-    """Return, from 0 to 1, the share of the answer's objects that have a box of four numbers."""
+    """Return the share (0 to 1) of the answer's objects whose box is a list of four values."""
     value = answer_value(response)
     if not isinstance(value, list) or not value:
         return 0.0
@@ -101,13 +101,13 @@ def box_format(response: str) -> float:
 def length_reward(
     first: int, second: int | None, *, anchor: int = ANCHOR, gamma: float = GAMMA
 ) -> float:
-    """Return R_len (Eq. 5): 1 if the second pass reasons less, minus the excess of the first.
+    """Return R_len (Eq. 5): 1 if the second pass reasons less, minus a penalty, at least 0.
 
     Args:
-        first: N1, tokens of the first pass's reasoning.
-        second: N2, of the second's; None if there was no description to ask with.
-        anchor: N0, tokens that cost nothing.
-        gamma: What each further token costs.
+        first: N1, number of reasoning tokens of the first pass.
+        second: N2, number of reasoning tokens of the second pass; None without a second pass.
+        anchor: N0, number of tokens of the first pass without a penalty.
+        gamma: Penalty for each further token.
 
     >>> [length_reward(*pair) for pair in ((45, 44), (46, 45), (55, 1), (65, 1), (44, 44))]
     [1.0, 0.95, 0.5, 0.0, 0.0]
@@ -119,9 +119,9 @@ def length_reward(
 def gate_lengths(
     lengths: Sequence[float], accuracies: Sequence[float], *, threshold: float = 0.0
 ) -> list[float]:
-    """R̃_len (Eq. 8) of a group: R_len if some first response is right at all, else 1.
+    """Return R̃_len (Eq. 8) of a group: R_len if an accuracy exceeds `threshold`, else 1 for all.
 
-    `threshold` is what an accuracy must exceed for that. The paper's is 0.
+    The paper's threshold is 0.
 
     >>> gate_lengths([0.5, 0.0], [0.0, 1.0]), gate_lengths([0.5, 0.0], [0.0, 0.0])
     ([0.5, 0.0], [1.0, 1.0])
@@ -137,29 +137,29 @@ class DR2SegReward(ComponentReward):
     compares_rollouts = True
 
     form: Form = "sam2"
-    """`sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter makes of
+    """`sam2`: reward boxes and points. `sam3`: reward the mask that the model's segmenter makes of
     boxes and description."""
     r_desc: bool = True
     """Reward descriptions from which the same model finds the objects again."""
     r_len: bool = True
     """Multiply by the reward of short reasoning. The paper's zero-shot setting does not."""
     n0: Annotated[int, Only(r_len=True), OF_REWARD] = ANCHOR
-    """Tokens of reasoning that cost nothing."""
+    """Number of reasoning tokens without a penalty."""
     gamma: Annotated[float, Only(r_len=True), OF_REWARD] = GAMMA
-    """Cost of each further token."""
+    """Penalty for each further token."""
     gate_threshold: Annotated[float, Only(r_len=True), OF_REWARD] = 0.0
-    """The length counts only in groups where some accuracy is above this. The paper's is 0, which
-    in the `sam3` form one overlapping pixel passes; 0.5 is sensible."""
+    """The length counts only in groups with an accuracy above this. The paper's is 0, which in the
+    `sam3` form one overlapping pixel passes; 0.5 is sensible."""
     len_floor: Annotated[float, Only(r_len=True), OF_REWARD] = 0.0
-    """The least that length leaves of a reward. The paper's is 0; more than that is a deviation,
-    for models whose reasoning begins at N0 + 1 / γ tokens or more."""
+    """Smallest length factor. The paper's is 0; a larger one is a deviation, for models that start
+    with N0 + 1 / γ reasoning tokens or more."""
     longest_description: Annotated[int, Only(r_desc=True) | Only(r_len=True)] = LONGEST
-    """Tokens; a longer one earns nothing."""
+    """Largest number of tokens of a description; a longer one earns nothing."""
     second_temperature: Annotated[float | None, Only(r_desc=True) | Only(r_len=True)] = None
-    """Temperature of the second pass; 0 is greedy, which halves the noise of its reward. None: as
-    the first pass, which keeps that reward a chance."""
+    """Temperature of the second pass; None: that of the first pass. 0 (greedy) halves the noise of
+    the second pass's reward."""
     semantics: Annotated[Semantics, Only(form="sam2"), OF_REWARD] = "official"
-    """Metric of the accuracy in the `sam2` form, as of `visionreasoner`."""
+    """Accuracy in the `sam2` form, as in `visionreasoner`."""
     accuracy: Accuracy | None = None
     """R_acc; None: `LocationAccuracy`."""
 
@@ -174,19 +174,23 @@ class DR2SegReward(ComponentReward):
         """Return the components of each rollout."""
         accuracy = self.accuracy or LocationAccuracy(self.semantics)
         seconds = self._seconds(group)
-        right = accuracy(group, [rollout.text for rollout in group.rollouts])
+        first_accuracies = accuracy(group, [rollout.text for rollout in group.rollouts])
         texts = [second.text for second in seconds if second is not None]
-        again = iter(accuracy(group, texts))
+        second_accuracies = iter(accuracy(group, texts))
         # R_desc (Eq. 2) is the accuracy of the second responses.
         return [
             self._terms(
-                group, first, terms, second, 0.0 if second is None else next(again)["accuracy"]
+                group,
+                first,
+                terms,
+                second,
+                0.0 if second is None else next(second_accuracies)["accuracy"],
             )
-            for first, terms, second in zip(group.rollouts, right, seconds, strict=True)
+            for first, terms, second in zip(group.rollouts, first_accuracies, seconds, strict=True)
         ]
 
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
-        """Return the product of Eq. 7 for each rollout, and its second factor."""
+        """Return, for each rollout, the product of Eq. 7 and its length factor."""
         factors = [1.0] * len(components)
         if self.r_len:
             floored = [max(own["length"], self.len_floor) for own in components]
@@ -208,36 +212,43 @@ class DR2SegReward(ComponentReward):
         self,
         group: Group,
         first: Rollout,
-        right: RewardComponents,
+        accuracy: RewardComponents,
         second: Rollout | None,
         desc: float,
     ) -> RewardComponents:
-        """Return the components of one rollout."""
+        """Return the components of one rollout.
+
+        Args:
+            group: The rollout's group.
+            first: The rollout.
+            accuracy: The components of its accuracy.
+            second: The response of the second pass; None if the rollout has no description.
+            desc: R_desc.
+        """
         response = split_frame(first.text)[1]
         count = self._tokens(group, first)
-        # Where nothing was described there was no second pass, of no length.
-        again = None if second is None else self._tokens(group, second)
+        second_count = None if second is None else self._tokens(group, second)
         return {
             **format_terms(response, form=self.form),
-            **right,
+            **accuracy,
             "non_repeat": non_repeat(response),
             "description": desc,
             "described": float(second is not None),
-            "length": length_reward(count, again, anchor=self.n0, gamma=self.gamma),
+            "length": length_reward(count, second_count, anchor=self.n0, gamma=self.gamma),
             "tokens_first": float(count),
-            **({} if again is None else {"tokens_second": float(again)}),
+            **({} if second_count is None else {"tokens_second": float(second_count)}),
         }
 
     def _seconds(self, group: Group) -> list[Rollout | None]:
-        """The second responses that count: those to a description that is one."""
+        """Return the second response of each rollout; None if the rollout has no description."""
         if not group.seconds:
             return [None] * len(group.rollouts)
         form, longest = self.form, self.longest_description
         return [
-            after
+            second
             if description_of(first.text, group.count_tokens, form=form, longest=longest)
             else None
-            for first, after in zip(group.rollouts, group.seconds, strict=True)
+            for first, second in zip(group.rollouts, group.seconds, strict=True)
         ]
 
     def _tokens(self, group: Group, rollout: Rollout) -> int:

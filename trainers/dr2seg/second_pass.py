@@ -1,7 +1,7 @@
-"""The second pass: the description in the question's place, to the same policy.
+"""The second pass: the same policy answers a rollout's description in place of the question.
 
-Its text earns rewards for the first pass. No token of it enters the loss ("used to compute
-self-rewards", C.2).
+The responses of the second pass determine rewards of the first pass. Their tokens do not enter the
+loss ("used to compute self-rewards", C.2).
 """
 
 from collections.abc import Callable
@@ -15,27 +15,27 @@ from harness.trainers.grpo.method import Rollout, request_of
 from harness.types import Sample
 
 LONGEST = 64
-"""Tokens of a description; a longer one is none and earns nothing. This is ours: the paper has no
-limit, and a description as long as the reasoning could be the reasoning."""
+"""Largest number of tokens of a description; a longer one counts as missing and earns nothing. The
+paper has no limit, but then a description could repeat the whole reasoning."""
 
 DUMMY = "object"
-"""Question of the second pass where there is no description. Its result is not used."""
+"""Question of the second pass for a rollout without a description; its result is not used."""
 
 
 def description_of(
     response: str, count_tokens: Callable[[str], int], *, form: Form, longest: int = LONGEST
 ) -> str:
-    """The description of a first response; empty if it has none, or one of too many tokens."""
+    """Return the description of a first response; empty if it is missing or too long."""
     text = description(split_frame(response)[1], form=form)
     return text if text and count_tokens(text) <= longest else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondPassPrompt:
-    """Words the second request of each rollout, as the first but for the question.
+    """Builds the second request of each rollout; it differs from the first only in the question.
 
-    A malformed rollout leads to a request too, a dummy's: with several devices all have to
-    generate equally often.
+    A rollout without a description gets a request with the question DUMMY, because with several
+    devices all must generate equally often.
     """
 
     model: PromptedModel
@@ -44,10 +44,10 @@ class SecondPassPrompt:
     longest: int = LONGEST
 
     def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest:
-        """The request for one rollout."""
+        """Return the second request of one rollout."""
         text = description_of(
             rollout.text, self.model.chat.count_tokens, form=self.form, longest=self.longest
         )
         query = replace(sample.query, text=text or DUMMY)
-        first = request_of(self.model, replace(sample, query=query))
-        return replace(first, max_new_tokens=self.max_new_tokens)
+        request = request_of(self.model, replace(sample, query=query))
+        return replace(request, max_new_tokens=self.max_new_tokens)

@@ -20,7 +20,7 @@ from harness.trainers.visionreasoner.objects import check
 
 @dataclass(frozen=True, kw_only=True)
 class DR2SegTrainer(GrpoTrainer):
-    """GRPO with a second pass, which is worded by the model that is trained."""
+    """GRPO with a second pass; the prompt of the trained model builds its requests."""
 
     reward: DR2SegReward
 
@@ -28,19 +28,19 @@ class DR2SegTrainer(GrpoTrainer):
         """Return the method with a second pass and a reward that use the model's prompt."""
         reward = self.reward
         if reward.form == "sam3":
-            repaired = with_prompt(model, reward.form, strict=True)
-            reward = replace(reward, accuracy=Masks(repaired))
-        again = SecondPassPrompt(
+            strict_model = with_prompt(model, reward.form, strict=True)
+            reward = replace(reward, accuracy=Masks(strict_model))
+        second_prompt = SecondPassPrompt(
             model=model,
             form=reward.form,
             max_new_tokens=self.settings.max_completion_length,
             longest=reward.longest_description,
         )
-        needed = reward.r_desc or reward.r_len
+        needs_second = reward.r_desc or reward.r_len
         return replace(
             self,
             reward=reward,
-            second=again if needed else None,
+            second=second_prompt if needs_second else None,
             second_tokens=reward.longest_description,  # in the place of the question
         )
 
@@ -50,8 +50,8 @@ def dr2seg(own: DR2SegReward, settings: Settings) -> DR2SegTrainer:
     """DR2Seg (He et al. 2026) with GRPO: VisionReasoner's rewards, and two of the model's own.
 
     The defaults are the paper's few-shot setting. Settings that it does not state (divergence,
-    temperature, clipping, entropy) are as in VisionReasoner's official code. Beside these, every
-    setting of the GRPO engine can be given; `harness list trainers dr2seg` lists them.
+    temperature, clipping, entropy) are those of VisionReasoner's official code. Every setting of
+    the GRPO engine can be given, too; `harness list trainers dr2seg` lists them.
     """
     return DR2SegTrainer(
         name="dr2seg",
@@ -65,9 +65,9 @@ def dr2seg(own: DR2SegReward, settings: Settings) -> DR2SegTrainer:
 
 
 def with_prompt(model: PromptedModel, form: Form, *, strict: bool = False) -> PromptedModel:
-    """The model with DR2Seg's prompt, on its own canvas or, if it has none, the paper's.
+    """Return the model with DR2Seg's prompt and its own canvas, or else the paper's.
 
-    The paper's words follow a newline: they are trained by VisionReasoner's code, which has it.
+    A newline precedes the paper's prompt, as in VisionReasoner's training code, which DR2Seg uses.
     """
     canvas, wording = model.prompt.resize or CANVAS, wording_of(model.prompt)
     prompt = DR2Seg(form, canvas, strict, wording, newline=wording == "paper")

@@ -1,13 +1,15 @@
-"""Prompts that have no reward: they end a training, or are left out up to a limit of their share.
+"""Failed rewards: they end the training, or their groups are dropped up to a limit.
 
-`reward_errors=drop` leaves them out; `reward_error_limit` is the limit.
+`reward_errors=stop` ends the training at the first failure. With `reward_errors=drop` a group
+without a reward is left out, as long as the share of such groups among the last prompts is at most
+`reward_error_limit`.
 """
 
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.errors import DataError, HarnessError, ModelError, ParseError
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
@@ -15,8 +17,17 @@ from harness.trainers.grpo.rewards import reward_group
 from harness.trainers.grpo.settings import Settings
 
 WINDOW = 100
-"""Prompts that the share is of: those of the last rounds that have so many, or of one round."""
+"""Minimum number of prompts in the window: the fewest last rounds that have as many, at least one.
+"""
 SHARE = "frac_reward_errors"
+"""Key of the curve: the share of a round's prompts whose reward failed."""
+
+
+class RoundCount(NamedTuple):
+    """Numbers of prompts of one round."""
+
+    failed: int
+    total: int
 
 
 def reward_or_drop(
@@ -27,9 +38,17 @@ def reward_or_drop(
     seed: int,
     fault: HarnessError | None = None,
 ) -> tuple[list[RewardComponents], str]:
-    """Return `reward_group` and why it failed: with `reward_errors=drop` no rollout earns then.
+    """Return the rewards of a group and an empty text, or NaN rewards and the error's text.
 
-    `fault` is why there is nothing to reward, such as a second prompt that does not fit.
+    Args:
+        method: Rewards the group.
+        group: The rollouts of one prompt.
+        keys: The key of each rollout.
+        seed: Seed of random rewards.
+        fault: Error that happened before the reward, such as a second prompt that is too long.
+
+    Raises:
+        DataError, ModelError, ParseError: the reward failed, and `reward_errors=stop`.
     """
     try:
         if fault is not None:
@@ -43,14 +62,14 @@ def reward_or_drop(
 
 @dataclass
 class FailedRewards:
-    """How many prompts of the last rounds had no reward; equal in all processes."""
+    """Count of the failed rewards in a window of the last rounds; equal in all processes."""
 
     settings: Settings
-    rounds: deque[tuple[int, int]] = field(default_factory=deque)
-    """(failed, all) prompts of each round of the window."""
+    rounds: deque[RoundCount] = field(default_factory=deque)
+    """The rounds of the window, oldest first."""
 
     def resume(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Go on from the rows of a curve."""
+        """Restore the window from the rows of a curve."""
         for row in rows:
             if SHARE in row:
                 total = self.settings.samples_per_round() + int(row.get("extra_prompts", 0))
@@ -59,37 +78,38 @@ class FailedRewards:
     def add(
         self, faults: Sequence[str], *, number: int, note: Callable[[str], object]
     ) -> dict[str, float]:
-        """Count a round; returns the share of its prompts whose reward failed, as SHARE.
+        """Add a round; return the share of its prompts whose reward failed, under the key SHARE.
 
         Args:
-            faults: Why the reward of each group in all processes failed; empty where it did not.
-            number: Of the round, from 0.
-            note: Is told of them.
+            faults: The error text of each group in all processes; empty if it has a reward.
+            number: Index of the round, from 0.
+            note: Shows the user a text; it is called if a reward failed.
 
         Raises:
-            ModelError: more of the window's prompts failed than `reward_error_limit`.
+            ModelError: the share of failed rewards in the window exceeds `reward_error_limit`.
         """
-        reasons = list(filter(None, faults))
-        self._add(len(reasons), len(faults))
+        messages = list(filter(None, faults))
+        self._add(len(messages), len(faults))
         failed, total = map(sum, zip(*self.rounds, strict=True))
         limit, step = self.settings.reward_error_limit, number * self.settings.num_iterations + 1
-        if reasons and failed > limit * max(total, WINDOW):
+        if messages and failed > limit * max(total, WINDOW):
             raise ModelError(
                 f"training, step {step}",
                 expected=f"rewards of all but {limit:.1%} of {WINDOW} prompts (reward_error_limit)",
                 found=f"none of {failed} of the last {total} ({failed / total:.1%}); the last one: "
-                f"{reasons[-1]}",
+                f"{messages[-1]}",
                 fix="Nothing was learned from this round. Mend the reward, or raise "
                 "reward_error_limit; the same command goes on.",
             )
-        if reasons:
+        if messages:
             note(
-                f"round {number + 1}: the reward of {len(reasons)} of {len(faults)} samples "
-                f"failed; they are left out (reward_errors=drop): {reasons[0]}"
+                f"round {number + 1}: the reward of {len(messages)} of {len(faults)} samples "
+                f"failed; they are left out (reward_errors=drop): {messages[0]}"
             )
-        return {SHARE: len(reasons) / len(faults)}
+        return {SHARE: len(messages) / len(faults)}
 
     def _add(self, failed: int, total: int) -> None:
-        self.rounds.append((failed, total))
-        while sum(total for _, total in self.rounds) - self.rounds[0][1] >= WINDOW:
+        """Add a round; remove the oldest rounds that a window of WINDOW prompts does not need."""
+        self.rounds.append(RoundCount(failed, total))
+        while sum(count.total for count in self.rounds) - self.rounds[0].total >= WINDOW:
             self.rounds.popleft()

@@ -1,11 +1,11 @@
-"""GRPO by TRL's own trainer (`engine=trl`): samples, prompts, rewards and files are the method's.
+"""GRPO by TRL's own trainer (`engine=trl`) with this project's prompts, rewards and files.
 
     samples ─ours─▶ prompts ─TRL─▶ rollouts ─ours─▶ rewards ─TRL─▶ steps ─ours─▶ curve, checkpoint
 
-TRL is given prompts in our order, whole groups at a time, so that both engines learn from the same
-prompts in the same step. Only arguments that TRL documents are used, which releases 1.12 to 1.16
-have; 1.12 and 1.13 end responses at the tokenizer's end token alone. States are TRL's checkpoints,
-each taken to where ours lie once it is whole.
+TRL gets the prompts in this project's order, so that both engines train on the same prompts in the
+same step. The code uses only documented arguments that TRL 1.12 to 1.16 have. TRL 1.12 and 1.13 end
+responses only at the tokenizer's end token. The states to resume from are TRL's checkpoints; each
+is moved to the folder of this project's states once it is complete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ SAME = (
     "max_grad_norm",
     "gradient_checkpointing",
 )
-"""Settings that TRL's `GRPOConfig` names and means as ours."""
+"""Settings that have the same name and meaning in TRL's `GRPOConfig`."""
 
 
 def train_by_trl(
@@ -80,19 +80,19 @@ def train_by_trl(
         Facts for the manifest.
 
     Raises:
-        UsageError: TRL would make other prompts of the samples.
+        UsageError: TRL cannot train on the prompts, or would render them differently.
         UnstableTraining: a loss, a gradient or a weight is not finite.
-        StoreError: the disk is full, and the older state is still there; or the state to go on from
-            is damaged, or of another network.
-        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
+        StoreError: the disk is full (the previous state is kept), or the state to resume from is
+            damaged or belongs to another network.
+        KeyboardInterrupt: the user stopped the run; the state after the last round is saved.
     """
     import trl
     from datasets import Dataset
 
-    if trl.__version__.startswith("1.15."):  # whose losses are computed by its kernels alone
+    if trl.__version__.startswith("1.15."):  # this release computes losses only by triton kernels
         with plugin_errors(f"engine=trl with trl {trl.__version__}"):
             import_module("triton")
-    AcceleratorState._reset_state(reset_partial_state=True)  # of a training before
+    AcceleratorState._reset_state(reset_partial_state=True)  # left by an earlier training
     settings = method.settings
     examples, dropped = prepare_examples(method, model, chat.processor, run)
     _refuse_mixture(examples)
@@ -100,7 +100,7 @@ def train_by_trl(
     total, size = settings.steps(len(examples)), settings.samples_per_round()
     rounds = ceil(total / settings.num_iterations)
     order = list(islice(sample_order(run.seed, len(examples)), rounds * size))
-    set_seed(run.seed % 2**32)  # an adapter begins with random numbers
+    set_seed(run.seed % 2**32)  # for an adapter's random initial weights
     network = load_policy(chat, settings, lora_dropout=0.0)
 
     def export(folder: Path) -> None:
@@ -116,8 +116,8 @@ def train_by_trl(
     )
     if session.state is not None:
         check_state(session.state, network)
-    prompted = [examples[row] for row in order]
-    rewards = Rewards(method, run, model, chat, prompted, session.stopwatch)
+    ordered_examples = [examples[row] for row in order]
+    rewards = Rewards(method, run, model, chat, ordered_examples, session.stopwatch)
     rewards.lengths = [lengths[row] for row in order]
     kept = KeptCheckpoints(run, settings)
     watch = Watch(session, rewards, kept, export, total=total, epoch_size=len(examples))
@@ -174,19 +174,23 @@ def train_by_trl(
 
 
 def _refuse_mixture(examples: Sequence[Example]) -> None:
-    """Raise UsageError if some prompts have images and some none, which TRL cannot put together."""
-    first = {bool(one.request.media): one.sample.id for one in reversed(examples)}
-    if len(first) > 1:
+    """Raise UsageError if only some prompts have images, because TRL cannot batch such prompts."""
+    sample_ids = {bool(example.request.media): example.sample.id for example in reversed(examples)}
+    if len(sample_ids) > 1:
         raise UsageError(
             "engine=trl",
             expected="images in all prompts, or in none: TRL's batches do not mix them",
-            found=f"none in sample {first[False]}, and some in {first[True]}",
+            found=f"none in sample {sample_ids[False]}, and some in {sample_ids[True]}",
             fix="Leave engine out, or train on the ones and the others apart.",
         )
 
 
 def _prompt_length(processor: "ProcessorMixin", example: Example) -> int:
-    """Return how many tokens a prompt has; UsageError unless TRL makes the same of it as we do."""
+    """Return the number of a prompt's tokens.
+
+    Raises:
+        UsageError: TRL would render the prompt differently, or ignore a setting of its request.
+    """
     request, what = example.request, f"engine=trl, sample {example.sample.id} of {example.task}"
     if request.stop or request.top_p is not None or request.written:
         raise UsageError(
@@ -206,7 +210,7 @@ def _prompt_length(processor: "ProcessorMixin", example: Example) -> int:
         }
         for message in messages_of(processor, request)
     ]
-    theirs = processor.apply_chat_template(
+    trl_inputs = processor.apply_chat_template(
         [messages],
         add_generation_prompt=True,
         tokenize=True,
@@ -214,10 +218,12 @@ def _prompt_length(processor: "ProcessorMixin", example: Example) -> int:
         return_tensors="pt",
         **getattr(processor, "chat_template_kwargs", {}),
     )
-    ours = encode_prompt(processor, request)
+    own_inputs = encode_prompt(processor, request)
     for name in ("input_ids", "pixel_values"):
-        one, other = ours.get(name), theirs.get(name)
-        if (one is None) != (other is None) or (one is not None and not torch.equal(one, other)):
+        own_tensor, trl_tensor = own_inputs.get(name), trl_inputs.get(name)
+        if (own_tensor is None) != (trl_tensor is None) or (
+            own_tensor is not None and not torch.equal(own_tensor, trl_tensor)
+        ):
             raise UsageError(
                 what,
                 expected="the prompt that evaluation makes",
@@ -225,25 +231,25 @@ def _prompt_length(processor: "ProcessorMixin", example: Example) -> int:
                 "the beginning of a response",
                 fix="Remove engine=trl.",
             )
-    return int(ours["input_ids"].shape[1])
+    return int(own_inputs["input_ids"].shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """TRL's rows of prompts, made when they are asked for."""
+    """Transform of the data set for TRL: builds the messages and images of rows on access."""
 
     processor: "ProcessorMixin"
     requests: Sequence[ChatRequest]
 
     def __call__(self, columns: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
-        """Return messages and images of the requests at these places."""
-        asked = [self.requests[place] for place in columns["place"]]
+        """Return the messages and images of the requests whose indices are in `place`."""
+        requests = [self.requests[place] for place in columns["place"]]
         return {
             "place": list(columns["place"]),
-            "prompt": [messages_of(self.processor, request) for request in asked],
-            "images": [images_of(request) for request in asked],
+            "prompt": [messages_of(self.processor, request) for request in requests],
+            "images": [images_of(request) for request in requests],
         }
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Stand for all rows where `datasets` pickles them to make a fingerprint, unused here."""
+        """Pickle as the class's name: `datasets` pickles it only for a fingerprint, unused here."""
         return str, (type(self).__name__,)

@@ -1,4 +1,4 @@
-"""Video-STR: GRPO with rewards for answers and for graphs of objects in space.
+"""Video-STR: GRPO with rewards for answers and for graphs of the objects in a scene.
 
 harness train --method video_str --model "video_str(checkpoint=…,frames=video_str_train)"
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR --set graphs=shapes
@@ -39,37 +39,38 @@ RUNS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class SpokenTrainer(GrpoTrainer):
-    """A method that adds graphs or maps to its samples, whose objects the prompts list."""
+    """GRPO on samples with true graphs or maps; their prompts list the objects of the graph."""
 
     extra: Extra = no_extra
-    """Function that returns data about a sample beside its task's target."""
+    """Returns additional data for a sample's target, such as its true graph."""
     listed_objects: Callable[[Sample], tuple[str, ...]]
-    """The objects that a sample's prompt lists; none: it asks for no graph or map."""
+    """Returns the objects that a sample's prompt lists; if empty, it asks for no graph or map."""
     contrast: Callable[[PromptedModel], SecondPass] | None = None
-    """Makes the second request of each rollout from the model that is trained."""
+    """Returns the second pass for the trained model: a second request for each rollout."""
 
     def train(self, run: TrainingRun) -> Mapping[str, object]:
-        """Train as `GrpoTrainer.train`, on the extended samples."""
+        """Add the graphs to the samples of all tasks, then train as `GrpoTrainer.train`."""
         tasks = tuple(
             extend_task(task, self.extra, listed=self.listed_objects) for task in run.tasks
         )
         return GrpoTrainer.train(self, replace(run, tasks=tasks))
 
     def bound(self, model: PromptedModel) -> "SpokenTrainer":
-        """The method with its second pass, if it has one."""
+        """Return the trainer with the second pass for `model`, if it has one."""
         return self if self.contrast is None else replace(self, second=self.contrast(model))
 
 
 def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel], PromptedModel]:
-    """Puts a method's words into a model that has others; frames and perception stay.
+    """Return a function that gives a model a method's prompts and keeps its other settings.
 
-    Its rewards parse the tags of its own prompt: with another prompt a response scores next to
-    nothing, however right it is. Only samples with a true graph or map, or whose benchmark lists
-    objects, are prompted for one, as in SpaceR's official code: for others it earns no reward.
+    A method's rewards parse the tags of its own prompts, so a response to another prompt earns
+    almost nothing even if it is correct. As in SpaceR's official code, the prompt asks for a graph
+    or map only if the sample has one or its benchmark lists objects; else a graph earns no reward.
 
     Args:
-        method: Whose folder below `harness.models` has the words.
-        aid: Which objects a graph or map prompt lists, for a model of other words.
+        method: Name of the folder in `harness.models` with the prompts.
+        aid: Objects that a graph or map prompt lists. A model with the method's own prompts and
+            `aid="off"` keeps that.
     """
     package = f"harness.models.{method}"
 
@@ -78,9 +79,11 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
             if model.words.aid == "off":
                 return model
             return replace(model, words=replace(model.words, aid=aid))
-        given = {setting.name: getattr(model, setting.name) for setting in fields(PromptedModel)}
-        words = {"prompt": SpokenBoxes(package), "words": AnswerPrompts(package, aid=aid)}
-        return SpokenModel(**{**given, "name": method, **words})
+        model_settings = {
+            setting.name: getattr(model, setting.name) for setting in fields(PromptedModel)
+        }
+        own_settings = {"prompt": SpokenBoxes(package), "words": AnswerPrompts(package, aid=aid)}
+        return SpokenModel(**{**model_settings, "name": method, **own_settings})
 
     return with_prompt
 
@@ -103,17 +106,17 @@ def video_str(
     """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
 
     Args:
-        own: What is rewarded.
-        settings: Of the engine.
-        graphs: Where true graphs are that targets do not carry: `shapes` (drawn again from the
-            seed of generated data, in metres), `shapes_canvas` (in pixels of pocket's canvas,
-            which need sigma=42), or a file of lines.
+        own: Settings of the reward.
+        settings: Settings of the engine.
+        graphs: Source of true graphs that targets do not carry: `shapes` (generated again from
+            the seed of the data, in metres), `shapes_canvas` (in pixels of pocket's canvas, which
+            need sigma=42), or a JSON Lines file.
         literal: Sum R_e as Eq. 6 prints it, up to n², instead of its mean over pairs.
         angle: Compare directions as they are given (`joint`), or after the best rotation
-            (`kabsch`), which makes R_e blind to a turned camera.
-        sigma: Metres, or what else graphs are in, at which a node or a distance is worth 1/e.
-        graph_frames: Frames that a graph is compared with.
-        omega: R_l, the reward for a right answer of a length within the bounds.
+            (`kabsch`), so that a rotated camera does not change R_e.
+        sigma: Distance, in the unit of the graphs (metres), at which a node or an edge earns 1/e.
+        graph_frames: Number of true frames that a graph is compared with.
+        omega: R_l, the reward for a correct answer with a length within the bounds.
         shortest: Fewest completion tokens for R_l.
         longest: Most completion tokens for R_l.
         with_format: Count R_format.

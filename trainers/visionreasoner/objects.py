@@ -1,7 +1,7 @@
-"""Target objects in the frame that rewards are computed in: 840 × 840 pixels.
+"""Target objects of rewards, scaled to an image of 840 × 840 pixels.
 
-The published training sets store boxes and points in this frame, scaled by `int(v * 840 / W + 0.5)`
-(W the image's width; likewise its height).
+The published training sets store boxes and points at this scale: x becomes
+`int(x * 840 / W + 0.5)` for an image of width W, and y likewise by the height.
 """
 
 import math
@@ -19,24 +19,25 @@ from harness.models.visionreasoner.grammar import CANVAS
 from harness.types import Answer, AnswerForm, Box, Point, Sample
 
 MASKS = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
-"""Forms whose objects are read from masks, where there are some."""
+"""Answer forms whose target objects are computed from masks, if there are masks."""
 TargetObjects: TypeAlias = Callable[[int], list[Item]]
-"""Target objects of a sample's frame, in the 840 × 840 frame."""
+"""Returns a sample's target objects in the frame with an index, scaled to 840 × 840."""
 
 
 def objects(sample: Sample, frame: int = 0) -> list[Item]:
     """Return the target objects of a frame, in pixels of the original image.
 
-    Boxes are the answer's own where it has them, else those around its instances, else those of the
-    connected parts of its mask; both but for specks (`without_specks`), and from the first to the
-    last pixel: so VisionReasoner's code makes its training tables (`max` of the pixels' numbers),
-    VideoSeg-R1 takes "the rightmost and bottommost pixels", and the reward's IoU counts them.
-    A box's point is the answer's own where it has one a box, else the pixel of the mask in the box
-    that is farthest from the mask's edge, else the middle of the box. The mask is that of the box's
-    own instance where there is one a box.
+    Boxes: the answer's own, or else those of its instances, or else those of the connected parts of
+    its mask. Boxes of masks leave out specks (`without_specks`) and end on the last pixel, not
+    after it, as in VisionReasoner's training tables (`max` of the pixel indices) and in VideoSeg-R1
+    ("the rightmost and bottommost pixels"); the reward's IoU counts this pixel too.
+
+    Points: the answer's own if it has one per box, or else the pixel of the mask in the box that is
+    farthest from the mask's edge, or else the middle of the box. If there is one instance per box,
+    this mask is that of the box's instance.
 
     Raises:
-        ParseError: the answer holds no extent of an object: a number or points alone.
+        ParseError: the answer has neither boxes nor masks, but only a number or points.
     """
     if sample.target is None:
         raise ParseError(f"sample {sample.id}", expected="a target", found="none")
@@ -47,21 +48,21 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
         raise ParseError(f"answer of sample {sample.id}", expected="masks or boxes", found="none")
     if answer.boxes is None or len(sample.query.media[0]) > 1:
         items = objects_of(form, training_answer(answer, [frame]), frame, sample.query.size)
-        masked = form in MASKS and answer.masks is not None
-        return [_to_last_pixel(item) for item in items] if masked else items
+        from_masks = form in MASKS and answer.masks is not None
+        return [_to_last_pixel(item) for item in items] if from_masks else items
     if answer.points is not None and len(answer.points) == len(answer.boxes):
         return [Item(box, point) for box, point in zip(answer.boxes, answer.points, strict=True)]
     return [_object_item(box, mask) for box, mask in zip(answer.boxes, _masks(answer), strict=True)]
 
 
 def _to_last_pixel(item: Item) -> Item:
-    """Return an object whose box around a mask ends on the last pixel, not after it."""
+    """Return an object with its box shortened by one pixel, so that it ends on the last pixel."""
     left, top, right, bottom = item.bounds
     return item._replace(box=Box(left, top, right - 1, bottom - 1))
 
 
 def _masks(answer: Answer) -> list[Rle | None]:
-    """Return the mask for each box's point: its own instance's, or the union of all targets."""
+    """Return, per box, the mask for its point: its instance's, or the union of all targets."""
     boxes, instances = answer.boxes or (), answer.instances or ()
     if len(instances) == len(boxes):
         return [track[0] for track in instances]
@@ -81,7 +82,7 @@ def _object_item(box: Box, mask: Rle | None) -> Item:
 
 
 def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
-    """Objects of an image of `size` (width, height), in whole pixels of the 840 × 840 frame."""
+    """Scale the objects of an image of `size` (width, height) to whole pixels of 840 × 840."""
     across, down = CANVAS[0] / size[0], CANVAS[1] / size[1]
 
     def scale(x: float, y: float) -> tuple[float, float]:
@@ -94,24 +95,24 @@ def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
 
 
 def ground_truth(sample: Sample, frame: int = 0) -> list[Item]:
-    """Return the target objects of a frame, in the 840 × 840 frame."""
+    """Return the target objects of a frame, scaled to 840 × 840."""
     return in_frame(objects(sample, frame), sample.query.size)
 
 
 def target_objects(sample: Sample) -> TargetObjects:
-    """Return the target objects of each frame, computed when they are first asked for."""
+    """Return a function for the target objects of a frame; it caches its results."""
     return cache(partial(ground_truth, sample))
 
 
 def check(sample: Sample) -> None:
-    """Raise ParseError if a sample has no ground truth for a reward over places."""
-    masked = sample.target is not None and sample.target.answer.masks is not None
-    if not (masked and sample.query.form in MASKS):
+    """Raise ParseError if a sample has no target objects to reward."""
+    has_masks = sample.target is not None and sample.target.answer.masks is not None
+    if not (has_masks and sample.query.form in MASKS):
         objects(sample, key_frame(sample))  # a mask always has parts, which take time to find
 
 
 def key_frame(sample: Sample) -> int:
-    """Return the middle frame, or the one with the largest target area if that one shows none."""
+    """Return the middle frame or, if it shows no target, the frame with the largest target area."""
     if sample.target is None:
         return 0
     return key_frame_of(sample.target.answer, len(sample.query.media[0]) // 2)

@@ -1,8 +1,8 @@
-"""VisionReasoner's reward: the scores of a response against the objects that are meant.
+"""VisionReasoner's reward: the scores of a response against the target objects.
 
 The scores are those of `harness.models.visionreasoner.scoring`; README.md says how they differ from
-the paper's text. As in the official code the first `<answer>` of the whole response is scored, one
-in the thought too, which a prediction's grammar passes over.
+the paper's text. As in the official code, the first `<answer>` of the whole response is scored,
+even inside the thought, where the parser of predictions does not look.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from harness.trainers.grpo.method import TOTAL, ComponentReward, Group, RewardCo
 from harness.trainers.visionreasoner.objects import TargetObjects, target_objects
 
 TERMS = ("thinking_format", "answer_format", "accuracy", "non_repeat")
-"""Components that the total adds; the others are the parts of `accuracy`."""
+"""Components that the total sums; the other components are the parts of `accuracy`."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisionReasonerReward(ComponentReward):
-    """Scores each rollout by itself; `total`, from 0 to 7, is the sum of the four TERMS."""
+    """Rewards each rollout separately; `total`, from 0 to 7, is the sum of the four TERMS."""
 
     semantics: Semantics = "official"
 
@@ -38,12 +38,12 @@ class VisionReasonerReward(ComponentReward):
     def terms(self, group: Group, text: str, targets: TargetObjects) -> dict[str, float]:
         """Return the components of one response."""
         response = split_frame(text)[1]
-        right = location_accuracy(group, text, targets, semantics=self.semantics)
+        location = location_accuracy(group, text, targets, semantics=self.semantics)
         return {
             "thinking_format": thinking_format(response),
             "answer_format": answer_format(response),
-            **right._asdict(),
-            "accuracy": right.total,
+            **location._asdict(),
+            "accuracy": location.total,
             "non_repeat": non_repeat(response),
         }
 
@@ -55,14 +55,14 @@ class VisionReasonerReward(ComponentReward):
 def location_accuracy(
     group: Group, text: str, targets: TargetObjects, *, semantics: Semantics = "official"
 ) -> Accuracy:
-    """The accuracy of a response's objects in the frame that it names, or in the one shown.
+    """Return the accuracy of a response's objects in the frame that it names, or the only frame.
 
-    Nothing is right of a response that must name a frame and does not, or names one that the video
-    does not have.
+    The accuracy is 0 if the response must name a frame and does not, or if the video has no such
+    frame.
     """
     frame, response = split_frame(text)
-    shown = group.frames[0] if group.frames else (0,)
-    start = frame if frame is not None else (shown[0] if len(shown) == 1 else None)
+    shown_frames = group.frames[0] if group.frames else (0,)
+    start = frame if frame is not None else (shown_frames[0] if len(shown_frames) == 1 else None)
     if start is None or start >= len(group.sample.query.media[0]):
         return Accuracy()
     return accuracy(response, targets(start), canvas=group.canvas, semantics=semantics)

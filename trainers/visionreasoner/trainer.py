@@ -28,14 +28,14 @@ def visionreasoner(
 ) -> GrpoTrainer:
     """VisionReasoner (Liu et al. 2025) with GRPO: format, matched boxes and points, no repetition.
 
-    The model gets VisionReasoner's prompt instead of its own; its canvas stays. The defaults are
-    those of the official code. Beside these, every setting of the GRPO engine can be given;
+    The model gets VisionReasoner's prompt instead of its own, and keeps its canvas. The defaults
+    are those of the official code. Every setting of the GRPO engine can be given, too;
     `harness list trainers visionreasoner` lists them.
 
     Args:
-        semantics: Of the accuracy: `official`, as coded, or the `paper`'s wording.
-        newline: Between image and prompt, as in the official training, whose checkpoints are
-            evaluated without. `pocket` was taught without.
+        semantics: Accuracy as in the official code (`official`), or as the `paper` says.
+        newline: Put a newline between image and prompt, as the official training does. The
+            official evaluation and `pocket`'s training have none.
     """
     return GrpoTrainer(
         name="visionreasoner",
@@ -48,8 +48,8 @@ def visionreasoner(
 
 
 def with_prompt(model: PromptedModel, *, newline: bool) -> PromptedModel:
-    """The model with VisionReasoner's prompt, on its own canvas or, if it has none, the paper's."""
-    own = model.prompt
-    if not isinstance(own, VisionReasoner):
-        own = VisionReasoner(resize=own.resize or CANVAS)
-    return replace(model, prompt=replace(own, newline=newline))
+    """Return the model with VisionReasoner's prompt and its own canvas, or else the paper's."""
+    prompt = model.prompt
+    if not isinstance(prompt, VisionReasoner):
+        prompt = VisionReasoner(resize=prompt.resize or CANVAS)
+    return replace(model, prompt=replace(prompt, newline=newline))
