@@ -80,9 +80,9 @@ def refuse_outside(
 def fits_otherwise(sides: Numbers, extent: Numbers) -> bool:
     """Return True if [x, y, width, height] contradicts an extent that it fits as two corners.
 
-    >>> fits_otherwise((50, 60, 250, 210), (50, 60, 250, 210))
+    >>> fits_otherwise((100, 120, 150, 160), (100, 120, 150, 160))
     True
-    >>> fits_otherwise((50, 60, 200, 150), (50, 60, 250, 210))
+    >>> fits_otherwise((100, 120, 50, 40), (100, 120, 150, 160))
     False
     """
     x, y, third, fourth = sides

@@ -526,7 +526,7 @@ def test_the_language_side_and_the_merging_layers_learn_and_the_vision_tower_doe
     made = context()
     made.prepare()
     learning = {name for name, one in made.network.named_parameters() if one.requires_grad}
-    vision = {name for name, _ in made.network.named_parameters() if weights.VISION in name}
+    vision = {name for name, _ in made.network.named_parameters() if weights.is_of_tower(name)}
     assert learning & vision == {n for n in vision if weights.MERGER in n}
     assert learning - vision
 

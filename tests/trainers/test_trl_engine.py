@@ -172,7 +172,12 @@ def both(trained, monkeypatch, tiny_qwen):
     "settings",
     [
         {"beta": 0.04, "entropy_coef": 1e-3},
-        {"loss_type": "dapo", "per_device_train_batch_size": 2, "num_iterations": 2},
+        {
+            "loss_type": "dapo",
+            "per_device_train_batch_size": 2,
+            "num_iterations": 2,
+            "max_steps": 4,
+        },
         {"loss_type": "grpo", "importance_sampling_level": "sequence", "scale_rewards": None},
         {"finetune": "lora", "lora_r": 4, "beta": 0.04, "warmup_steps": 2},
         {"samples": [question("none"), question("nothing")]},
@@ -181,7 +186,7 @@ def both(trained, monkeypatch, tiny_qwen):
     ids=lambda one: "-".join(one),
 )
 def test_on_the_same_rollouts_both_engines_make_the_same_steps(both, settings, tiny_qwen):
-    """Prompts with one and with several images, or with none; to the weights after three steps."""
+    """Prompts with one and with several images, or with none; to the weights after the last step."""
     ours, theirs = both(**settings)
     assert len({one["tokens"] for one in ours.rollouts}) > 2
     assert len({one["cut"] for one in ours.rollouts}) == 2
@@ -211,7 +216,7 @@ def test_on_the_same_rollouts_both_engines_make_the_same_steps(both, settings, t
     )
     assert moved > 0.1 and apart < 0.02 * moved
     assert theirs.manifest["method"]["settings"]["engine"] == "trl"
-    assert theirs.manifest["result"]["steps"] == 3
+    assert theirs.manifest["result"]["steps"] == settings.get("max_steps", 3)
     assert ours.manifest["result"]["epochs"] == theirs.manifest["result"]["epochs"]
 
 
