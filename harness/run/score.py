@@ -2,7 +2,7 @@
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -24,13 +24,13 @@ from harness.run.manifest import manifest_of
 from harness.run.predict import begin, records
 from harness.run.preflight import read_once, survey
 from harness.run.rescore import selection_of
-from harness.run.scoring import Scorer
+from harness.run.scoring import Scorer, failure_of
 from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Writer, files
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import FailureKind, Prediction
+from harness.types import FailureKind, Prediction, Sample
 
 PREDICTIONS = "predictions"
 """Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
@@ -44,12 +44,14 @@ class Unread:
     """Message of the first failure to read a response."""
     answers: int = 0
 
-    def add(self, predictions: Iterable[Prediction]) -> None:
-        """Look at a unit's predictions."""
-        for prediction in predictions:
-            self.answers += prediction.failure is None
-            if prediction.failure and prediction.failure.kind is FailureKind.PARSE:
-                self.first = self.first or prediction.failure.message
+    def add(self, task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
+        """Look at a unit's predictions; what the task's protocol reads is an answer."""
+        for sample, prediction in zip(unit, predictions, strict=True):
+            kind, failure = failure_of(task, sample, prediction), prediction.failure
+            self.answers += kind is None
+            if kind is FailureKind.PARSE and not self.first:
+                why = f"{task.protocol.name} reads nothing from it"
+                self.first = why if failure is None else failure.message
 
     def notes(self) -> tuple[str, ...]:
         """Return why no response was read, by the first one."""
@@ -109,7 +111,7 @@ def score_file(
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
-            unread.add(predictions)
+            unread.add(task, unit, predictions)
             agreement.add(unit, predictions)
             if journal is not None:
                 queries = tuple(sample.query for sample in unit)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from harness.cli.main import main
 from harness.errors import DataError
 from harness.metrics.point_readers import attribute_points, tuple_points
 from harness.tasks.table.draft import draft
@@ -95,6 +96,20 @@ POINTS = {"form": "points", "field": "answer", "written": "xyxy"}
 def test_a_point_of_another_frame_is_no_point(response, read, tmp_path):
     task, sample = sample_of(bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS))
     assert task.protocol.reads(sample, responds(sample, response)) == read
+
+
+def test_a_response_that_only_the_protocol_reads_is_told_as_read(tmp_path, capsys):
+    path = bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS)
+    (tmp_path / "said.jsonl").write_text('{"id": "0", "response": "[(0.15, 0.5)]"}\n')
+    given = ["--model", "qwen_vl(backend=stored)", "--predictions", str(tmp_path / "said.jsonl")]
+    typed = ["--tasks", f"table(file={path})", "--data", str(tmp_path), *given]
+    assert main(["score", *typed, "--out", str(tmp_path / "runs")]) == 0
+    assert "no response is read" not in capsys.readouterr().err
+    (run,) = (tmp_path / "runs" / "said").iterdir()
+    assert main(["explain", str(run), "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "read by points/inside" in shown and "accuracy 1.0" in shown
+    assert "cannot be read" not in shown and "failure" not in shown
 
 
 def test_official_protocols_of_points_keep_their_frames():
