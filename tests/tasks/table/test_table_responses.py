@@ -112,6 +112,23 @@ def test_a_response_that_only_the_protocol_reads_is_told_as_read(tmp_path, capsy
     assert "cannot be read" not in shown and "failure" not in shown
 
 
+@pytest.mark.parametrize("form", ["boxes", "points"])
+def test_the_model_that_reads_a_networks_own_boxes_and_points_is_named(form, tmp_path, capsys):
+    path = bench(tmp_path, [row([0, 0, 40, 40])], answer={**POINTS, "form": form})
+    said = [{"bbox_2d": [0, 0, 40, 40]}] if form == "boxes" else [{"point_2d": [15, 30]}]
+    line = json.dumps({"id": "0", "response": json.dumps(said)})
+    (tmp_path / "said.jsonl").write_text(line + "\n")
+    given = ["--data", str(tmp_path), "--predictions", str(tmp_path / "said.jsonl")]
+    typed = ["score", "--tasks", f"table(file={path})", *given]
+    reader = "qwen_vl(backend=stored,prompt=locate)"
+    assert main(typed) == 2 and f'--model "{reader}"' in capsys.readouterr().err
+    assert main([*typed, "--model", "qwen_vl(backend=stored)"]) == 0
+    assert f'--model "{reader}"' in capsys.readouterr().err
+    assert main([*typed, "--model", reader]) == 0
+    printed = capsys.readouterr()
+    assert reader not in printed.err and "0 failed" in printed.out
+
+
 def test_official_protocols_of_points_keep_their_frames():
     assert attribute_points('<points x1="15" y1="50">dogs</points>', 40, 40) == [Point(6.0, 20.0)]
     assert tuple_points("[(15, 30)]", 40, 40, whole="shares") == [Point(600.0, 1200.0)]
