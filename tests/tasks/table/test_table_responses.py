@@ -129,6 +129,22 @@ def test_the_model_that_reads_a_networks_own_boxes_and_points_is_named(form, tmp
     assert reader not in printed.err and "0 failed" in printed.out
 
 
+def test_marks_of_the_draft_and_missing_ground_truth_are_told(tmp_path, capsys):
+    path = bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS)
+    description, typed = path.with_suffix(".toml"), ["--data", str(tmp_path), "--tasks"]
+    typed.append(f"table(file={path})")
+    assert main(["data", "check", *typed]) == 0 and "note:" not in capsys.readouterr().out
+    text = description.read_text(encoding="utf-8").replace("field =", "# CHECK: field =")
+    description.write_text(text, encoding="utf-8")
+    assert main(["data", "check", *typed]) == 0
+    shown = capsys.readouterr().out
+    assert "1 line marked CHECK" in shown and "1 sample without ground truth" in shown
+    (tmp_path / "said.jsonl").write_text('{"id": "0", "points": [[20, 20]]}\n')
+    assert main(["score", *typed, "--predictions", str(tmp_path / "said.jsonl")]) == 3
+    refused = capsys.readouterr().err
+    assert "in [answer]" in refused and "server" not in refused
+
+
 def test_official_protocols_of_points_keep_their_frames():
     assert attribute_points('<points x1="15" y1="50">dogs</points>', 40, 40) == [Point(6.0, 20.0)]
     assert tuple_points("[(15, 30)]", 40, 40, whole="shares") == [Point(600.0, 1200.0)]
