@@ -15,7 +15,7 @@ from harness.leaderboards.gate_formats import badge, markdown
 from harness.leaderboards.site.index import static
 from harness.leaderboards.site.pairs import pairs
 from harness.record import Run
-from harness.statistics.text import ALONE
+from harness.statistics.text import ALONE, p_value
 
 
 @pytest.fixture
@@ -114,6 +114,7 @@ def test_diff_and_the_compare_page_say_the_same_of_several_comparisons(make_run,
     show(difference, Namespace(json=False, out=None), {})
     text = " ".join(capsys.readouterr().out.split())
     assert comparison.verdict("b") in text and ALONE in text and "1 sample:" in text
+    assert text.count(p_value(comparison.p_value)) == 1
     assert ALONE in static("site.js").decode()
 
 
