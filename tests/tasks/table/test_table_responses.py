@@ -145,6 +145,19 @@ def test_marks_of_the_draft_and_missing_ground_truth_are_told(tmp_path, capsys):
     assert "in [answer]" in refused and "server" not in refused
 
 
+@pytest.mark.parametrize("second", ["red", "clip"])
+def test_questions_about_a_single_image_have_no_interval_and_say_so(second, tmp_path, capsys):
+    rows = [{**row("yes"), "image": name} for name in ("images/red.png", f"images/{second}.png")]
+    answer = {"form": "text", "field": "answer"}
+    path = bench(tmp_path, rows, answer=answer, media={"images": "image"})
+    Image.new("RGB", (WIDTH, HEIGHT), "blue").save(tmp_path / "images" / "clip.png")
+    said = "".join(f'{{"id": "{number}", "answer": "yes"}}\n' for number in (0, 1))
+    (tmp_path / "said.jsonl").write_text(said)
+    given = ["--data", str(tmp_path), "--predictions", str(tmp_path / "said.jsonl")]
+    assert main(["score", "--tasks", f"table(file={path})", *given]) == 0
+    assert ("no 95 % interval" in capsys.readouterr().out) == (second == "red")
+
+
 def test_official_protocols_of_points_keep_their_frames():
     assert attribute_points('<points x1="15" y1="50">dogs</points>', 40, 40) == [Point(6.0, 20.0)]
     assert tuple_points("[(15, 30)]", 40, 40, whole="shares") == [Point(600.0, 1200.0)]
