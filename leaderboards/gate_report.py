@@ -149,12 +149,19 @@ class GateReport:
         return all(verdict.is_passed for verdict in self.verdicts)
 
     @property
+    def fails_on_inconclusive(self) -> bool:
+        """True if a task fails that could hide a drop of the limit."""
+        return any(verdict.fail_on_inconclusive for verdict in self.verdicts)
+
+    @property
     def false_alarms(self) -> float | None:
         """Probability that a gate like this fails on losses if no model changed; None if not known.
 
         Losses of score and of answers are taken for independent; where they come together, this
-        is more than the true rate.
+        is more than the true rate. It is not known where inconclusive tasks fail too.
         """
+        if self.fails_on_inconclusive:
+            return None
         kinds = [
             [
                 (comparison, verdict.max_drop)
@@ -231,14 +238,18 @@ class GateReport:
 def sentence(report: GateReport) -> str:
     """Return how many tasks got worse, cannot be compared, are inconclusive or got better."""
     failed = [verdict for verdict in report.verdicts if verdict.failures]
+    n_inconclusive = sum(bool(verdict.inconclusive) for verdict in report.verdicts)
+    only_inconclusive = not failed and not report.is_passed
+    verb = "is" if n_inconclusive == 1 else "are"
+    inconclusive = f"{verb} inconclusive" if only_inconclusive else "inconclusive"
     counts = {
         "got worse": sum(verdict.change is not None for verdict in failed),
         "cannot be compared": sum(verdict.change is None for verdict in failed),
-        "inconclusive": sum(bool(verdict.inconclusive) for verdict in report.verdicts),
+        inconclusive: n_inconclusive,
         "got better": sum(verdict.is_better for verdict in report.verdicts),
     }
     shown = [(words, count) for words, count in counts.items() if count]
-    if not failed:
+    if not failed and not only_inconclusive:
         shown.insert(0, ("got worse", 0))
     (words, count), *others = shown
     single = len(report.verdicts) == 1
@@ -285,11 +296,11 @@ def model(row: Row, name: str = "") -> str:
 
 
 def mark(verdict: TaskVerdict) -> str:
-    """Return a cross for a task that fails, an arrow for one that got better, else a tick.
+    """Return a cross for a task that got worse, an arrow for one that got better, else a tick.
 
-    A question mark stands for a task that passed and could hide a drop of the limit.
+    A question mark stands for a task that could hide a drop of the limit, whether it passes or not.
     """
-    if not verdict.is_passed:
+    if verdict.failures:
         return "✗"
     return "↑" if verdict.is_better else "?" if verdict.inconclusive else "✓"
 
@@ -355,14 +366,15 @@ def look(verdict: TaskVerdict, place: int = 0) -> str:
 def rule(report: GateReport) -> str:
     """Describe in one line what this gate fails on, and its rate of false alarms."""
     rate = report.false_alarms
-    return (
-        f"Fails on a significant drop (--level {report.level:g}), and on one of more than "
-        f"--max-drop {_limits(report.verdicts)} that chance cannot explain."
-        + (
-            f" With an unchanged model, this gate fails in {rate * 100:.1f} % of cases."
-            if rate
-            else ""
+    drop, limit = f"a significant drop (--level {report.level:g})", _limits(report.verdicts)
+    larger = f"one of more than --max-drop {limit} that chance cannot explain"
+    if report.fails_on_inconclusive:
+        return (
+            f"Fails on {drop}, on {larger}, and on a task whose samples could hide a drop of "
+            "--max-drop (--fail-on-inconclusive)."
         )
+    return f"Fails on {drop}, and on {larger}." + (
+        f" With an unchanged model, this gate fails in {rate * 100:.1f} % of cases." if rate else ""
     )
 
 

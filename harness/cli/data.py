@@ -13,6 +13,7 @@ from harness.cli.output import note, say, show_json, tell
 from harness.cli.spec_arguments import require, specs
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError, counted
+from harness.files import read_text
 from harness.hub.fetch import card_of, fetched_sources
 from harness.hub.fetch import fetch as fetch_files
 from harness.interchange.journal_form import answer_to_json
@@ -158,10 +159,13 @@ def _complete(task: Task) -> dict[str, object]:
     """Return the counts of files that are complete."""
     surveyed = survey(task, select(task, None), every_frame=True)
     groups: set[str] = set()
+    unanswered: set[str] = set()
 
     def count_samples() -> Iterator[Sample]:
         for sample in samples_of(task):
             groups.add(sample.group)
+            if sample.target is None:
+                unanswered.add(sample.id)
             yield sample
 
     same = same_media(count_samples()) + same_samples(partial(samples_of, task))
@@ -172,9 +176,31 @@ def _complete(task: Task) -> dict[str, object]:
         # Rows that lost their image belong to the published list, but are not samples.
         "conversions": dict(surveyed.conversions),
         "odd": list(surveyed.odd),
+        "notes": [*_without_ground_truth(task, len(unanswered)), *_unchecked(task)],
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": same,
     }
+
+
+def _without_ground_truth(task: Task, n_unanswered: int) -> Iterator[str]:
+    """Yield a note on samples without ground truth, where no file for a server is made of them."""
+    if n_unanswered and task.submission is None:
+        yield (
+            f"{counted(n_unanswered, 'sample')} without ground truth cannot be scored; the "
+            "description of a table names its field: field = … in [answer]"
+        )
+
+
+def _unchecked(task: Task) -> Iterator[str]:
+    """Yield a note on each description of a table with lines that its draft marked."""
+    from harness.tasks.table.draft import CHECK
+
+    for path in task.annotations:
+        if path.suffix == ".toml" and (n_marked := read_text(path).count(f"# {CHECK}")):
+            yield (
+                f"{path.name} still has {counted(n_marked, 'line')} marked {CHECK}: correct each, "
+                "and remove the mark"
+            )
 
 
 def _show_check(line: dict[str, Any], *, strict: bool) -> None:
@@ -192,6 +218,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
             print(f"  {converted}")
         if line["odd"]:
             say(f"  {odd_text(line['odd'])}")
+        say(*(f"  note: {text}" for text in line["notes"]))
         for groups in line["duplicates"][:SHOWN]:
             say(f"  the same content: {', '.join(groups[:SHOWN])}")
         if (rest := len(line["duplicates"]) - SHOWN) > 0:

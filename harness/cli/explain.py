@@ -55,16 +55,17 @@ def explain(arguments: Namespace) -> int:
     unit = _unit(task, run, arguments.sample)
     sample = next(sample for sample in unit if sample.id == arguments.sample)
     prediction = run.prediction(sample.id)
-    fault = prediction.failure
-    if fault is None and (kind := failure_of(task, sample, prediction)) is not None:
+    fault, kind = prediction.failure, failure_of(task, sample, prediction)
+    if fault is None and kind is not None:
         fault = Failure(kind, f"{task.protocol.name} reads nothing from it")
+    reader = task.protocol.name if fault is not None and kind is None else ""
     shown: dict[str, object] = {
         **_question(task, run, sample),
         **asked_and_answered(sample, prediction),
         **adapted(prediction),
         "parse": parsed_parts(prediction),
         **({"notes": "; ".join(prediction.notes)} if prediction.notes else {}),
-        **({"failure": f"{fault.kind}: {fault.message}"} if fault is not None else {}),
+        **({"failure": f"{fault.kind}: {fault.message}"} if kind is not None and fault else {}),
         **_judged(task, run, unit, sample, prediction),
     }
     if arguments.image is not None:
@@ -75,7 +76,7 @@ def explain(arguments: Namespace) -> int:
     if arguments.json:
         show_json({**shown, "prediction": prediction_to_json(prediction)})
     else:
-        _print(shown)
+        _print(shown, reader)
     return 0
 
 
@@ -150,12 +151,15 @@ def _judged(
     return shown
 
 
-def _print(shown: Mapping[str, Any]) -> None:
-    """Print one line for each entry, and its parts below it."""
+def _print(shown: Mapping[str, Any], reader: str) -> None:
+    """Print one line for each entry, and its parts below it.
+
+    `reader` is the protocol, if it reads what the model's grammar does not; else empty.
+    """
     for name, value in shown.items():
         if name == "parse":
             for part in value:
-                _print_list("parse", part_lines(part))
+                _print_list("parse", part_lines(part, protocol=reader))
         elif name == "masks":
             _print_list("masks", mask_lines(value))
         elif name == "adaptation":

@@ -87,9 +87,13 @@ def number(value: float | None) -> str:
 
 
 def interval(result: Mapping[str, Any]) -> str:
-    """Return the headline's interval; empty where it has none."""
+    """Return the headline's interval, or what it lacks; empty where there is no number."""
+    if result["metrics"][result["headline"]] is None:
+        return ""
     pair = result["intervals"].get(result["headline"])
-    return f"95 % interval {number(pair[0])} – {number(pair[1])}" if pair else ""
+    if pair is None:  # statistics cluster by image or video, and one cluster has no spread
+        return "no 95 % interval: it needs more images or videos"
+    return f"95 % interval {number(pair[0])} – {number(pair[1])}"
 
 
 def marks(result: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from harness.cli.tables import width, wrap_lines
 from harness.errors import UsageError
 from harness.leaderboards.differences.diff import Difference
 from harness.leaderboards.differences.waterfall import PICTURES, lines
-from harness.statistics.text import ALONE
+from harness.statistics.text import ALONE, p_value
 
 
 def check_out(path: Path | None) -> None:
@@ -33,8 +33,9 @@ def show(
     say(*lines(diff, width=width()))
     if diff.verdict:
         say("", *wrap_lines(diff.verdict))
-        if diff.comparison and diff.comparison.p_value is not None:
-            say(*wrap_lines(f"({ALONE})"))
+        if diff.comparison and (p := p_value(diff.comparison.p_value)):
+            stated = "" if p in diff.verdict else f"{p}; "
+            say(*wrap_lines(f"({stated}{ALONE})"))
     below()
     if arguments.out is not None:
         say(arguments.out)

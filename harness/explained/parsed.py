@@ -84,8 +84,13 @@ def _answer_text(parsed: Parsed, answer: Answer | None) -> str | None:
     return describe_answer(Answer(**{name: getattr(answer, name) for name in fields})) or None
 
 
-def lines(part: ResponsePart) -> list[str]:
-    """Describe one parsed response in words."""
+def lines(part: ResponsePart, *, protocol: str = "") -> list[str]:
+    """Describe one parsed response in words.
+
+    Args:
+        part: What the model's grammar read.
+        protocol: Name of the protocol, if its own rule reads the responses.
+    """
     text = [part["form"]]
     if part["frame"] is not None:
         text.append(f"frame: {part['frame']}")
@@ -100,7 +105,10 @@ def lines(part: ResponsePart) -> list[str]:
     if part["answer"]:
         text.append(f"answer: {part['answer']}")
     if part["error"] is not None:
-        text.append(f"cannot be read: {part['error']}")
+        grammar = (
+            f"read by {protocol}, not by the model's grammar" if protocol else "cannot be read"
+        )
+        text.append(f"{grammar}: {part['error']}")
     return text
 
 

@@ -363,10 +363,12 @@ def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None
     if row.responses is None:
         return Prediction(query_id=query.id, answer=row_to_answer(row, query))
     if reader is None:
+        located = {AnswerForm.BOXES, AnswerForm.POINTS} & {*query.forms}
+        prompt = ",prompt=locate" if located else ""
         raise UsageError(
             f'{row.where}: a "response"',
             expected="a model that parses it",
             found="no model",
-            fix='Give one, such as --model "qwen_vl(backend=stored)".',
+            fix=f'Give one, such as --model "qwen_vl(backend=stored{prompt})".',
         )
     return reader.read(query, row.responses)

@@ -1,8 +1,9 @@
 """Score predictions from elsewhere, as a run with a record of its own if one is wanted."""
 
 import hashlib
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -24,16 +25,20 @@ from harness.run.manifest import manifest_of
 from harness.run.predict import begin, records
 from harness.run.preflight import read_once, survey
 from harness.run.rescore import selection_of
-from harness.run.scoring import Scorer
+from harness.run.scoring import Scorer, failure_of
 from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Writer, files
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import FailureKind, Prediction
+from harness.types import FailureKind, Prediction, Sample
 
 PREDICTIONS = "predictions"
 """Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
+LOCATE = "qwen_vl(backend=stored,prompt=locate)"
+"""Model that reads boxes and points as Qwen-VL writes them without a prompt of a paper."""
+PLACES = re.compile(r'"(?:bbox|point)_2d"')
+TAGS = re.compile(r"</?(?:think|answer)>")
 
 
 @dataclass
@@ -42,19 +47,28 @@ class Unread:
 
     first: str = ""
     """Message of the first failure to read a response."""
+    is_plain_json: bool = False
+    """True if that response has Qwen's keys of places, and no tags around them."""
     answers: int = 0
 
-    def add(self, predictions: Iterable[Prediction]) -> None:
-        """Look at a unit's predictions."""
-        for prediction in predictions:
-            self.answers += prediction.failure is None
-            if prediction.failure and prediction.failure.kind is FailureKind.PARSE:
-                self.first = self.first or prediction.failure.message
+    def add(self, task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
+        """Look at a unit's predictions; what the task's protocol reads is an answer."""
+        for sample, prediction in zip(unit, predictions, strict=True):
+            kind, failure = failure_of(task, sample, prediction), prediction.failure
+            self.answers += kind is None
+            if kind is FailureKind.PARSE and not self.first:
+                why = f"{task.protocol.name} reads nothing from it"
+                self.first = why if failure is None else failure.message
+                response = "".join(prediction.responses[-1:])
+                self.is_plain_json = bool(PLACES.search(response)) and not TAGS.search(response)
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, reader_spec: str = "") -> tuple[str, ...]:
         """Return why no response was read, by the first one."""
-        unread = self.first and not self.answers
-        return (f"no response is read; of the first: {self.first}",) if unread else ()
+        if not self.first or self.answers:
+            return ()
+        other = self.is_plain_json and reader_spec != LOCATE
+        fix = f'; --model "{LOCATE}" reads Qwen\'s own form of boxes and points' if other else ""
+        return (f"no response is read; of the first: {self.first}{fix}",)
 
 
 def score_file(
@@ -109,7 +123,7 @@ def score_file(
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
-            unread.add(predictions)
+            unread.add(task, unit, predictions)
             agreement.add(unit, predictions)
             if journal is not None:
                 queries = tuple(sample.query for sample in unit)
@@ -121,7 +135,7 @@ def score_file(
             sizes=submission.format == "coco",
             stated=submission.written is not None,
         )
-        for text in chain(covered.notes(), unread.notes(), doubts):
+        for text in chain(covered.notes(), unread.notes(submission.reader_spec), doubts):
             submission.note(f"{submission.path}: {text}")
         return scorer.results(manifest)
 

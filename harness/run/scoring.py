@@ -159,11 +159,14 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
             returns something else than numbers.
     """
     if any(sample.target is None for sample in unit):
+        is_kept = task.submission is not None
         raise DataError(
             f"{task.name}, split {task.split}",
             expected="ground truth to score against",
-            found="none: the organisers keep it",
-            fix="Run `harness eval` on it: that writes the file for their server.",
+            found="none: the organisers keep it" if is_kept else "none",
+            fix="Run `harness eval` on it: that writes the file for their server."
+            if is_kept
+            else "The description of a table of your own names its field: field = … in [answer].",
         )
     if len({sample.group for sample in unit}) > 1:
         raise DataError(

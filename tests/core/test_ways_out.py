@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -137,8 +138,8 @@ def test_categories_in_another_order_are_refused_and_false_ones_are_not(tmp_path
 
 def test_a_file_without_a_readable_response_says_why():
     failure = Failure(FailureKind.PARSE, "count: expected places")
-    unread = Unread()
-    unread.add([Prediction(query_id="a", failure=failure)])
+    sample, task, unread = image_sample("0", 4), Mock(), Unread()
+    unread.add(task, [sample], [Prediction(query_id="a", failure=failure)])
     assert "expected places" in " ".join(unread.notes())
-    unread.add([Prediction(query_id="b", answer=Answer(count=2))])
+    unread.add(task, [sample], [Prediction(query_id="a", answer=Answer(count=2))])
     assert not unread.notes()

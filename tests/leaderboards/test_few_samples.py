@@ -15,7 +15,7 @@ from harness.leaderboards.gate_formats import badge, markdown
 from harness.leaderboards.site.index import static
 from harness.leaderboards.site.pairs import pairs
 from harness.record import Run
-from harness.statistics.text import ALONE
+from harness.statistics.text import ALONE, p_value
 
 
 @pytest.fixture
@@ -41,7 +41,11 @@ def test_equal_runs_pass_with_a_tick_only_where_a_drop_could_fail(images, mark, 
     assert ("show any drop, 6 are needed" in report.text()) == (mark == "?")
     assert ("1 inconclusive" in report.text().splitlines()[0]) == (mark == "?")
     strict = check(run, run, fail_on_inconclusive=True)
-    assert strict.is_passed == (mark == "✓") and ("✗ disc_seg" in strict.text()) == (mark == "?")
+    assert strict.is_passed == (mark == "✓") and f"  {mark} disc_seg val" in strict.text()
+    headline = strict.text().splitlines()[0]
+    assert headline.startswith("FAILED  the task is inconclusive:") == (mark == "?")
+    assert "--fail-on-inconclusive" in strict.text() and strict.false_alarms is None
+    assert "--fail-on-inconclusive" not in report.text() and report.false_alarms == 0
     assert f"| {mark} |" in markdown(report)
     assert badge(report)[1] == ("too few samples, 1 of 1 task" if mark == "?" else "passed, 1 task")
     assert bool(report.to_json()["tasks"][0]["inconclusive"]) == (mark == "?")
@@ -110,6 +114,7 @@ def test_diff_and_the_compare_page_say_the_same_of_several_comparisons(make_run,
     show(difference, Namespace(json=False, out=None), {})
     text = " ".join(capsys.readouterr().out.split())
     assert comparison.verdict("b") in text and ALONE in text and "1 sample:" in text
+    assert text.count(p_value(comparison.p_value)) == 1
     assert ALONE in static("site.js").decode()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from harness.cli.main import main
 from harness.errors import DataError
 from harness.metrics.point_readers import attribute_points, tuple_points
 from harness.tasks.table.draft import draft
@@ -95,6 +96,66 @@ POINTS = {"form": "points", "field": "answer", "written": "xyxy"}
 def test_a_point_of_another_frame_is_no_point(response, read, tmp_path):
     task, sample = sample_of(bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS))
     assert task.protocol.reads(sample, responds(sample, response)) == read
+
+
+def test_a_response_that_only_the_protocol_reads_is_told_as_read(tmp_path, capsys):
+    path = bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS)
+    (tmp_path / "said.jsonl").write_text('{"id": "0", "response": "[(0.15, 0.5)]"}\n')
+    given = ["--model", "qwen_vl(backend=stored)", "--predictions", str(tmp_path / "said.jsonl")]
+    typed = ["--tasks", f"table(file={path})", "--data", str(tmp_path), *given]
+    assert main(["score", *typed, "--out", str(tmp_path / "runs")]) == 0
+    assert "no response is read" not in capsys.readouterr().err
+    (run,) = (tmp_path / "runs" / "said").iterdir()
+    assert main(["explain", str(run), "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "read by points/inside" in shown and "accuracy 1.0" in shown
+    assert "cannot be read" not in shown and "failure" not in shown
+
+
+@pytest.mark.parametrize("form", ["boxes", "points"])
+def test_the_model_that_reads_a_networks_own_boxes_and_points_is_named(form, tmp_path, capsys):
+    path = bench(tmp_path, [row([0, 0, 40, 40])], answer={**POINTS, "form": form})
+    said = [{"bbox_2d": [0, 0, 40, 40]}] if form == "boxes" else [{"point_2d": [15, 30]}]
+    line = json.dumps({"id": "0", "response": json.dumps(said)})
+    (tmp_path / "said.jsonl").write_text(line + "\n")
+    given = ["--data", str(tmp_path), "--predictions", str(tmp_path / "said.jsonl")]
+    typed = ["score", "--tasks", f"table(file={path})", *given]
+    reader = "qwen_vl(backend=stored,prompt=locate)"
+    assert main(typed) == 2 and f'--model "{reader}"' in capsys.readouterr().err
+    assert main([*typed, "--model", "qwen_vl(backend=stored)"]) == 0
+    assert f'--model "{reader}"' in capsys.readouterr().err
+    assert main([*typed, "--model", reader]) == 0
+    printed = capsys.readouterr()
+    assert reader not in printed.err and "0 failed" in printed.out
+
+
+def test_marks_of_the_draft_and_missing_ground_truth_are_told(tmp_path, capsys):
+    path = bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS)
+    description, typed = path.with_suffix(".toml"), ["--data", str(tmp_path), "--tasks"]
+    typed.append(f"table(file={path})")
+    assert main(["data", "check", *typed]) == 0 and "note:" not in capsys.readouterr().out
+    text = description.read_text(encoding="utf-8").replace("field =", "# CHECK: field =")
+    description.write_text(text, encoding="utf-8")
+    assert main(["data", "check", *typed]) == 0
+    shown = capsys.readouterr().out
+    assert "1 line marked CHECK" in shown and "1 sample without ground truth" in shown
+    (tmp_path / "said.jsonl").write_text('{"id": "0", "points": [[20, 20]]}\n')
+    assert main(["score", *typed, "--predictions", str(tmp_path / "said.jsonl")]) == 3
+    refused = capsys.readouterr().err
+    assert "in [answer]" in refused and "server" not in refused
+
+
+@pytest.mark.parametrize("second", ["red", "clip"])
+def test_questions_about_a_single_image_have_no_interval_and_say_so(second, tmp_path, capsys):
+    rows = [{**row("yes"), "image": name} for name in ("images/red.png", f"images/{second}.png")]
+    answer = {"form": "text", "field": "answer"}
+    path = bench(tmp_path, rows, answer=answer, media={"images": "image"})
+    Image.new("RGB", (WIDTH, HEIGHT), "blue").save(tmp_path / "images" / "clip.png")
+    said = "".join(f'{{"id": "{number}", "answer": "yes"}}\n' for number in (0, 1))
+    (tmp_path / "said.jsonl").write_text(said)
+    given = ["--data", str(tmp_path), "--predictions", str(tmp_path / "said.jsonl")]
+    assert main(["score", "--tasks", f"table(file={path})", *given]) == 0
+    assert ("no 95 % interval" in capsys.readouterr().out) == (second == "red")
 
 
 def test_official_protocols_of_points_keep_their_frames():
