@@ -186,7 +186,7 @@ def both(trained, monkeypatch, tiny_qwen):
     ids=lambda one: "-".join(one),
 )
 def test_on_the_same_rollouts_both_engines_make_the_same_steps(both, settings, tiny_qwen):
-    """Prompts with one and with several images, or with none; to the weights after the last step."""
+    """Prompts with one image, several or none: equal to the weights after the last step."""
     ours, theirs = both(**settings)
     assert len({one["tokens"] for one in ours.rollouts}) > 2
     assert len({one["cut"] for one in ours.rollouts}) == 2
