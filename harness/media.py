@@ -121,11 +121,11 @@ class Media:
         None where the frame is held in memory or in a video's file, or where `decode_image` does
         more than decode.
         """
-        data = self.encoded(index)
+        data = self._encoded(index)
         image = None if data is None else plain_image(data)
         return image if image is not None and image.size == self._size else None
 
-    def encoded(self, index: int) -> bytes | None:
+    def _encoded(self, index: int) -> bytes | None:
         """Return the encoded file of one frame; None: it is in memory or in a video's file."""
         loader = self._loader(index)
         return loader.encoded() if isinstance(loader, _FileLoader | _BytesLoader) else None
@@ -144,34 +144,6 @@ class Media:
         part.is_video = self.is_video
         return part
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain data by which `from_json` opens the same image files, none of them read.
-
-        Raises:
-            ValueError: it is not an image file, or a folder of frames.
-        """
-        if not isinstance(self._digest, _FilesDigest):
-            raise ValueError("expected image files, found another medium")
-        return {
-            "files": [str(path.absolute()) for path in self._digest.paths],
-            "size": list(self._size),
-            **({"times": list(self._times)} if self.is_video else {}),
-            **({"conversions": list(self.conversions)} if self.conversions else {}),
-        }
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "Media":
-        """The inverse of `to_json`."""
-        paths = tuple(map(Path, plain["files"]))
-        return cls(
-            list(map(_FileLoader, paths)),
-            size=tuple(plain["size"]),
-            times=plain.get("times", (0.0,)),
-            digest=_FilesDigest(paths),
-            is_video="times" in plain,
-            conversions=plain.get("conversions", ()),
-        )
-
     def __reduce__(self) -> tuple[object, ...]:
         rebuild = partial(
             Media,
@@ -182,6 +154,42 @@ class Media:
             conversions=self.conversions,
         )
         return rebuild, (self._load,)
+
+
+def encoded_frame(media: Media, index: int) -> bytes | None:
+    """Return the encoded file of one frame; None: it is in memory or in a video's file."""
+    return media._encoded(index)
+
+
+def media_to_json(media: Media) -> dict[str, object]:
+    """Return plain data by which `media_from_json` opens the same image files, none of them read.
+
+    It names the files, so it is no part of what a model is given.
+
+    Raises:
+        ValueError: the medium is not an image file, or a folder of frames.
+    """
+    if not isinstance(media._digest, _FilesDigest):
+        raise ValueError("expected image files, found another medium")
+    return {
+        "files": [str(path.absolute()) for path in media._digest.paths],
+        "size": list(media.size),
+        **({"times": list(media.times())} if media.is_video else {}),
+        **({"conversions": list(media.conversions)} if media.conversions else {}),
+    }
+
+
+def media_from_json(plain: Mapping[str, Any]) -> Media:
+    """Return the medium of which `media_to_json` made the data."""
+    paths = tuple(map(Path, plain["files"]))
+    return Media(
+        list(map(_FileLoader, paths)),
+        size=tuple(plain["size"]),
+        times=plain.get("times", (0.0,)),
+        digest=_FilesDigest(paths),
+        is_video="times" in plain,
+        conversions=plain.get("conversions", ()),
+    )
 
 
 def open_image(path: Path) -> Media:

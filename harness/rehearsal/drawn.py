@@ -61,8 +61,8 @@ def _span(draw: random.Random, side: int) -> tuple[int, int]:
 
 def seconds(draw: random.Random) -> tuple[float, float]:
     """Return a stretch of the first seconds of a video, start before end."""
-    start = round(draw.uniform(0, 2), 1)
-    return start, round(start + draw.uniform(0.5, 2), 1)
+    start = round(draw.uniform(0, 1), 1)
+    return start, round(start + draw.uniform(0.5, 1), 1)
 
 
 def one_of(draw: random.Random, several: Sequence[str], otherwise: str) -> str:

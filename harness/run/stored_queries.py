@@ -21,6 +21,7 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.files import status_marks, temporary_beside
+from harness.media import media_from_json, media_to_json
 from harness.plain import from_plain, to_plain
 from harness.record import RESULTS
 from harness.run.batching import Selection
@@ -67,7 +68,13 @@ class StoredQueries:
                         found="other bytes",
                         fix="Delete it, and run the same command again.",
                     )
-                yield from_plain(Query, record["query"])
+                yield _query(record["query"])
+
+
+def _query(plain: Mapping[str, Any]) -> Query:
+    """Return the query of plain data, and open its media, none of which is read."""
+    query = from_plain(Query, {**plain, "media": []})
+    return replace(query, media=tuple(map(media_from_json, plain["media"])))
 
 
 def store_queries(
@@ -92,13 +99,14 @@ def store_queries(
             with temporary.open("wb") as file:
                 file.write(line(_head(task, selection.name, root) | {"survey": _plain(survey)}))
                 for sample in selection.samples(task):
-                    query = to_plain(sample.query)
-                    for media in query["media"]:
-                        files.add(media["files"])
+                    media = [media_to_json(medium) for medium in sample.query.media]
+                    for medium in media:
+                        files.add(medium["files"])  # type: ignore[arg-type]  # paths
+                    query = to_plain(replace(sample.query, media=()))
                     again = from_plain(Query, {**query, "media": []})
                     if replace(again, media=sample.query.media) != sample.query:
                         raise ValueError("expected plain text, found a half of a character")
-                    file.write(line({"query": query, "unit": sample.unit}))
+                    file.write(line({"query": {**query, "media": media}, "unit": sample.unit}))
                 file.write(line({"marks": files.hash()}))
             sync(temporary)
             temporary.replace(path)

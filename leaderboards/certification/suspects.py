@@ -15,7 +15,7 @@ from PIL import Image
 
 from harness.chat import ChatRequest
 from harness.image_file import TRANSPARENT
-from harness.media import Frame, Media, pixels
+from harness.media import Frame, Media, encoded_frame, pixels
 from harness.observation import Variation
 
 Change = Callable[[Variation], Variation | None]
@@ -112,7 +112,7 @@ def _unpainted(variation: Variation) -> Variation | None:
     """Show the colours beneath what is transparent."""
     media = list(variation.request.media)
     for place, medium in enumerate(media):
-        if TRANSPARENT in medium.conversions and (data := medium.encoded(0)) is not None:
+        if TRANSPARENT in medium.conversions and (data := encoded_frame(medium, 0)) is not None:
             bare = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
             media[place] = pixels([bare], times=[0.0], is_video=False, id=f"{medium.id} bare")
     return _with_media(variation, media) if media != list(variation.request.media) else None

@@ -130,7 +130,7 @@ def bare(request: ChatRequest) -> ChatRequest:
     """Show the colours beneath transparency, as who drops the channel does."""
     several = []
     for one in request.media:
-        data = one.encoded(0)
+        data = media.encoded_frame(one, 0)
         image = Image.open(io.BytesIO(data)) if data else None
         if image is not None and image.mode == "RGBA":
             frame = np.ascontiguousarray(np.asarray(image)[:, :, :3])
