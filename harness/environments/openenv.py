@@ -26,13 +26,13 @@ from harness.errors import UsageError
 
 
 class ResponseAction(Action):
-    """What the policy wrote."""
+    """Text of one response of the policy."""
 
     response: str
 
 
 class RequestObservation(Observation):
-    """What the policy is asked next; `done`: nothing, and `reward` is that of the episode.
+    """Next request to the policy; with `done` there is none, and `reward` is the episode's.
 
     Messages are those of a chat completion, images as data URLs. If the last one is the
     assistant's, the policy goes on from it. `metadata` has the protocol's numbers at the end.

@@ -63,7 +63,7 @@ class UnitData(vf.TaskData):
 
 
 class EpisodeState(vf.State):
-    """What an episode hands to its scorer, within the process."""
+    """State of an episode, with the predictions that its scorer reads in the same process."""
 
     predictions: list[Any] = Field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""What is odd in the ground truth and the options of a benchmark, counted as of predictions.
+"""Counts of what is odd in a benchmark's ground truth and options, by the rules for predictions.
 
 Places beyond their image, run-lengths along the rows, masks that are all empty, intervals after the
 end, options that are equal or that stand for nothing: a table of one's own can have them, and so

@@ -26,7 +26,7 @@ PROCESSES = 2
 ROLLOUTS = 4
 """Rollouts of a prompt."""
 UNSET = ("no limit", "no value")
-"""What a setting without a value has: one that names a maximum, and another."""
+"""Words for a setting without a value: for one that names a maximum, and for any other."""
 COMPLETION = 4096
 """Tokens of a rollout at most, unless the method has fewer."""
 

@@ -1,4 +1,4 @@
-"""How numbers are spelt: the numerals of a text, and their values."""
+"""Numerals of a text, in digits and in words, and their values."""
 
 import math
 import re

@@ -21,7 +21,7 @@ _OTHERS_CANNOT = re.compile(
     r"\b(?:the|a|an|this|he|she|they)\b[^,.;:\n]{0,40}\b(?:can ?not|can['’]t|could not)"
     r"\s(?!be (?:determined|known|told|answered|identified|inferred|verified|confirmed))"
 )
-"""What someone in the image cannot do, which does not say that the model cannot answer."""
+"""Words on what someone in the image cannot do; they do not say that the model cannot answer."""
 _TAKEN_BACK = re.compile(
     r"\b(?:wrong|incorrect|mistaken|ruled out|eliminated|excluded|unlikely|impossible"
     r"|(?:not|n['’]t) (?:right|correct|true|so|it|there|visible|present|shown|in"

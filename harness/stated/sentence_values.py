@@ -111,7 +111,7 @@ _RESTRICTS = re.compile(
     r"|higher|lower|larger|smaller|taller|longer|shorter|bigger|older|younger|above|below|over"
     r"|under|exceed(?:s|ing)?|at (?:least|most))(?: than)?(?: or equal to)?\s*[$€£]?)\Z"
 )
-"""What stands before a bound that says which things were counted."""
+"""Words before a bound that says which things were counted."""
 _AGAIN = re.compile(
     r"[(=]\s{0,3}\Z|(?i:\b(?:because|since|so|thus|hence|therefore|total|altogether|overall|answer"
     r"|namely|that is|in (?:short|summary|conclusion))\b|\bi\.e\.)"
