@@ -75,8 +75,10 @@ class HarnessEnvironment(Environment[ResponseAction, RequestObservation, State])
             UsageError: there is no such unit.
         """
         if unit is None:
-            place = next(self._next) if index is None and seed is None else index or seed or 0
-            unit = self._names[place % len(self._names) if index is None else place]
+            place = index if index is not None else next(self._next) if seed is None else seed
+            count = len(self._names)
+            is_there = index is None or 0 <= place < count
+            unit = self._names[place % count] if is_there else f"number {place} of {count}"
         if unit not in self.environment.units:
             raise UsageError(
                 "reset(unit=…)",

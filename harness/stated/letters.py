@@ -143,13 +143,11 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     ['B', 'D', 'C']
     """
     options = [unmarked(option) for option in options]
-    text = unmarked(after_correction(without_no(response.strip(), options)).translate(_WIDE))
+    judged = _with_verdict(response.strip(), letters)
+    text = unmarked(after_correction(without_no(judged, options)).translate(_WIDE))
     text = _MARKUP.sub(r"\1", text.replace("\\$", "$"))
     text = _TAG.sub(" ", _FORMULA.sub(_in_brackets, text).replace(BOX, "answer: ")).strip()
     text = _without_judged(text)
-    judged = _affirmed_key(response, letters)
-    if judged is not None:
-        text = judged  # the values of the others say nothing of the answer
     said = (
         _bare(text, letters)
         or spelt_out(text, options)
@@ -163,31 +161,31 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     return said.pop()
 
 
-def _affirmed_key(response: str, letters: str) -> str | None:
-    """Return the one letter that an object with a verdict on each letter affirms.
+def _with_verdict(response: str, letters: str) -> str:
+    """Return a response in which an object with a verdict on each letter is the one it affirms.
 
-    "": it affirms none or several, or its values are not verdicts alone. None: the response has no
-    object whose keys are letters.
+    An object that affirms none or several, or whose values are not verdicts alone, is left out.
 
-    >>> _affirmed_key('{"A": "no", "B": "no", "C": "yes"}', "ABC")
-    'C'
-    >>> _affirmed_key('{"A": "It is far", "C": "It is near"}', "ABC")
-    ''
+    >>> _with_verdict('{"A": "no", "B": "no", "C": "yes"}', "ABC")
+    'answer: C'
+    >>> _with_verdict('B. {"A": "It is far", "C": "It is near"}', "ABC")
+    'B. '
     """
-    begin, end = response.find("{"), response.rfind("}")
+    begin, end = response.find("{"), response.rfind("}") + 1
     if not 0 <= begin < end:
-        return None
+        return response
     try:
-        value, _ = loads_lenient(response[begin : end + 1])
+        value, _ = loads_lenient(response[begin:end])
     except ParseError:
-        return None
+        return response
     while isinstance(value, dict) and len(value) == 1 and not set(value) <= set(letters):
         (value,) = value.values()  # {"answer": {"A": "no", …}}
     if not isinstance(value, dict) or not value or not set(value) <= set(letters):
-        return None
+        return response
     verdicts = {key: _VERDICTS.get(str(said).strip().casefold()) for key, said in value.items()}
     affirmed = [key for key, verdict in verdicts.items() if verdict]
-    return affirmed[0] if len(affirmed) == 1 and None not in verdicts.values() else ""
+    is_sure = len(affirmed) == 1 and None not in verdicts.values()
+    return response[:begin] + (f"answer: {affirmed[0]}" if is_sure else "") + response[end:]
 
 
 def _in_brackets(formula: re.Match[str]) -> str:

@@ -37,6 +37,8 @@ AT_ONCE, REPEATED = 8, 8
 """Questions asked at once, and questions asked again with another seed."""
 FEW = 3
 """Questions whose responses must end early before that is called a difference."""
+UNKNOWN = 10
+"""One response in so many may differ in tokens that no side tells, and both still be equal."""
 SAMPLING = ("temperature", "top_p", "top_k", "repetition_penalty", "presence_penalty")
 GIVEN = (pairs.WORDS, pairs.SYSTEM, pairs.SETTINGS, pairs.LIMIT, pairs.IMAGES, pairs.TIMES)
 """Parts of which a difference is a cause by itself."""
@@ -328,6 +330,9 @@ class _Judging:
         words += f", {self.rates.token:.2g} of them is explained"
         limit = self.rates.token
         equal = False if low > limit else True if turned <= limit * tokens else None
+        unknown = sum(way.tokens == 0 for way in ways)  # other texts, whose tokens nobody tells
+        if equal and UNKNOWN * unknown > len(ways):
+            equal = None
         if equal is False and not self.causes:
             self.causes.append(f"{pairs.ANSWERS}: {words}")
         self._check(pairs.ANSWERS, equal, words, len(ways))

@@ -122,7 +122,7 @@ class Pair:
         if a.tensors is None or b.tensors is None:
             return Part(TENSORS, None, f"{'A' if a.tensors is None else 'B'} does not tell them")
         largest, mean = tensor_distances(a.tensors, b.tensors)
-        words = f"they differ by {mean:.2g} on average" if largest > ROUNDING else ""
+        words = f"they differ by {mean:.2g} on average" if not largest <= ROUNDING else ""
         return Part(TENSORS, not words, words)
 
 

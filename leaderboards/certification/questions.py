@@ -113,6 +113,8 @@ class Questions:
         left, right = self.tokens(a), self.tokens(b)
         if a.text == b.text:
             return Way(min(a.completion_tokens, b.completion_tokens), 0, None)
+        if not (a.text and b.text):
+            return Way(1, 1, None)
         if not (left and right):
             return Way(0, 0, None)
         tokens = zip(left, right, strict=False)
