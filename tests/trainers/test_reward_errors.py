@@ -248,6 +248,7 @@ def test_what_is_no_fault_of_the_sample_ends_the_training(fault, is_dropped):
             reward_or_drop(method, group, ["a", "b"], seed=0)
 
 
-def test_a_training_in_which_no_rollout_has_a_reward_is_an_error(begin):
+@pytest.mark.parametrize("engine", ["harness", "trl"])
+def test_a_training_in_which_no_rollout_has_a_reward_is_an_error(begin, engine):
     with pytest.raises(ModelError, match="at least one rollout"):
-        begin("none", lambda group: [{"total": None}] * len(group.rollouts))
+        begin("none", lambda group: [{"total": None}] * len(group.rollouts), engine=engine)

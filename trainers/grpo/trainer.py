@@ -148,7 +148,10 @@ class GrpoTrainer(GrpoMethod):
             ensure_torchvision()  # which transformers' part of TRL's trainer imports
             from harness.trainers.grpo.trl_engine import train_by_trl
 
-            return train_by_trl(self, run, model, chat)
+            result = train_by_trl(self, run, model, chat)
+            if run.main and last(run, "reward") is None:
+                self._refuse_unrewarded(run)
+            return result
         settings, accelerator = self.settings, accelerator_of(self.settings, chat)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = GrpoLearner(self, chat, accelerator, seed=run.seed)
