@@ -142,7 +142,7 @@ $(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml examples/pocket/pyproject.toml examples/stv/pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,db,completion,dev]"
+	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,db,server,completion,dev]"
 	$(PIP) --no-deps -e examples/pocket -e examples/stv
 	$(PIP) --no-deps dashscope==2.0.2  # Qwen's vocabulary, a file that tests of published sizes read
 	@touch $@ $(VENV)/.torch

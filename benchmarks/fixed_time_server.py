@@ -9,6 +9,7 @@ their bytes, and the mean number in flight between the first and the last fifth 
 import argparse
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 BLOCK = 1 << 20
@@ -42,51 +43,48 @@ class Counts:
         }
 
 
-async def serve(answer: str, seconds: float) -> None:
-    """Answer until the process is ended."""
-    counts = Counts()
-    message = {"role": "assistant", "content": answer}
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+def completion(answer: str, prompt_tokens: int = 1, completion_tokens: int = 1) -> object:
+    """Return a chat completion."""
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "model",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": answer},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
+    }
+
+
+async def serve_json(respond: Callable[[str, bytes], Awaitable[object]]) -> None:
+    """Print a port of this machine, and answer there by path and body until the process ends."""
 
     async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal counts
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 fields = dict(
                     line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line
                 )
-                length = int(fields.get("content-length", "0"))
-                left = length
-                while left:
-                    left -= len(await reader.read(min(left, BLOCK)))
+                body = await reader.readexactly(int(fields.get("content-length", "0")))
                 path = head.split(" ", 2)[1]
-                if path.endswith("/chat/completions"):
-                    now = counts
-                    place = len(now.arrived)
-                    now.arrived.append(perf_counter())
-                    now.answered.append(float("inf"))
-                    now.bytes += length
-                    await asyncio.sleep(seconds)
-                    reply: object = {
-                        "id": "1",
-                        "object": "chat.completion",
-                        "created": 0,
-                        "model": "model",
-                        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                        "usage": usage,
-                    }
-                    now.answered[place] = perf_counter()
-                elif path.endswith("/models"):
-                    reply = {"object": "list", "data": [{"id": "model", "object": "model"}]}
-                elif path.endswith("/reset"):
-                    counts, reply = Counts(), {}
+                if path.endswith("/models"):
+                    reply: object = {"object": "list", "data": [{"id": "model", "object": "model"}]}
                 else:
-                    reply = counts.summary()
-                body = json.dumps(reply).encode()
+                    reply = await respond(path, body)
+                data = json.dumps(reply).encode()
                 writer.write(
                     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-                    b"Content-Length: %d\r\n\r\n" % len(body) + body
+                    b"Content-Length: %d\r\n\r\n" % len(data) + data
                 )
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -97,6 +95,29 @@ async def serve(answer: str, seconds: float) -> None:
     server = await asyncio.start_server(on_connection, "127.0.0.1", 0, limit=BLOCK, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
+
+
+async def serve(answer: str, seconds: float) -> None:
+    """Answer after a fixed time until the process ends."""
+    counts = Counts()
+
+    async def respond(path: str, body: bytes) -> object:
+        nonlocal counts
+        if path.endswith("/chat/completions"):
+            now = counts
+            place = len(now.arrived)
+            now.arrived.append(perf_counter())
+            now.answered.append(float("inf"))
+            now.bytes += len(body)
+            await asyncio.sleep(seconds)
+            now.answered[place] = perf_counter()
+            return completion(answer)
+        if path.endswith("/reset"):
+            counts = Counts()
+            return {}
+        return counts.summary()
+
+    await serve_json(respond)
 
 
 def main() -> None:

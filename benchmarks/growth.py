@@ -10,7 +10,7 @@ largest resident memory. `resume`: seconds from the start of the command, repeat
 killed, to the first sample that it adds.
 
 With `--runs`, so many run folders of 20 choices, each of its own model, and their index, an SQLite
-file or the database of URL (PostgreSQL): each command is run twice, and the second time counts.
+file or the database of URL (PostgreSQL): each command is run twice.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def measure(kind: str, folder: Path, count: int) -> dict[str, Cost]:
 
 
 def many_runs(folder: Path, count: int, url: str | None) -> dict[str, Cost]:
-    """Return the cost of commands on `count` runs and their index, the second time."""
+    """Return the cost of commands on `count` runs and their index, the first and second time."""
     db, runs, data = url or f"sqlite:///{folder}/index.sqlite", folder / "runs", folder / "data"
     choices(data, folder, 20)
     given = ("--tasks", "mindcube", "--data", data, "--out", folder / "made")
@@ -151,16 +151,19 @@ def many_runs(folder: Path, count: int, url: str | None) -> dict[str, Cost]:
             checksums["files"][file] = content_hash(place / file).hex()
         (place / CHECKSUMS).write_text(json.dumps(checksums), "utf-8")
     costs = {"runs index": cost_of(command("runs", "index", "--db", db, runs))}
+    board = ("--runs", runs, "--db", db)
     lines = {
         "runs index, again": ("runs", "index", "--db", db, runs),
         "runs query": ("runs", "query", "--db", db, "--task", "mindcube", "--limit", 50),
-        "board build": ("board", "build", "--runs", runs, "--out", folder / "board"),
-        "board site": ("board", "site", "--runs", runs, "--out", folder / "site"),
+        "board build": ("board", "build", *board, "--out", folder / "board"),
+        "board site": ("board", "site", *board, "--out", folder / "site"),
     }
     for name, line in lines.items():
-        for _ in range(2):
-            costs[name] = cost_of(command(*line))
-            print(f"  {count} runs, {name}: {costs[name]}", file=sys.stderr, flush=True)
+        for when in (", first", ""):
+            costs[name + when] = cost_of(command(*line))
+            print(
+                f"  {count} runs, {name}{when}: {costs[name + when]}", file=sys.stderr, flush=True
+            )
     return costs
 
 

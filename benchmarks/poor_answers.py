@@ -281,7 +281,12 @@ def from_the_end(file: File) -> Rows:
     return 1 - good(file)[:, ::-1]
 
 
-OF_OBJECTS = {**ORDERS, "shuffled": shuffled, "reversed labels": reversed_labels}
+OF_OBJECTS = {
+    **ORDERS,
+    "shuffled": shuffled,
+    "reversed labels": reversed_labels,
+    "of half the size": lambda f: good(f) / 2,
+}
 MISMADE: Mapping[str, Mapping[str, Draw]] = {
     "masks": OF_OBJECTS,
     "boxes": OF_OBJECTS,

@@ -72,7 +72,7 @@ def measured(name: str, root: Path, what: str) -> dict[str, Any]:
     """
     from harness import plugins
     from harness.run.batching import select
-    from harness.run.preflight import survey
+    from harness.run.survey import survey
 
     begin = perf_counter()
     task = plugins.build("tasks", name, root)

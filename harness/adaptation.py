@@ -1,4 +1,8 @@
-"""Adaptation of a network to one request: settings, one update, and the context of both."""
+"""Test-time adaptation of a network to one request: settings, and the interface of methods to it.
+
+A method, such as VR-TTRL, draws rollouts and makes steps through an `AdaptationContext`, which a
+backend opens (`harness.backend.Adaptable`). The weights are put back before the next request.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +13,7 @@ from harness.errors import UsageError
 from harness.options import Only
 
 Tensor: TypeAlias = Any
-"""torch's, which the core does not import."""
+"""A tensor of torch, which the core does not import."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +50,9 @@ class LearningSettings:
         Raises:
             UsageError: one of them is out of range.
         """
-        counts = {name: getattr(self, name) for name in ("lora_r", "lora_alpha")}
-        counts["micro_batch_size"] = self.micro_batch_size
-        for name, value in counts.items():
+        n_by_name = {name: getattr(self, name) for name in ("lora_r", "lora_alpha")}
+        n_by_name["micro_batch_size"] = self.micro_batch_size
+        for name, value in n_by_name.items():
             if value < 1:
                 raise UsageError(f"{name}=…", expected="at least 1", found=str(value))
         for name in ("learning_rate", "weight_decay"):
@@ -62,9 +66,9 @@ class LearningSettings:
 
     @property
     def rate(self) -> float:
-        """`learning_rate`, or what `finetune` has where none is given."""
-        usual = 5e-7 if self.finetune == "full" else 1e-5
-        return usual if self.learning_rate is None else self.learning_rate
+        """`learning_rate`; if that is None, the default of `finetune`."""
+        default = 5e-7 if self.finetune == "full" else 1e-5
+        return default if self.learning_rate is None else self.learning_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ class AdaptationContext(Protocol):
     def scored(
         self, responses: Sequence[ChatResponse], *, requests: Sequence[ChatRequest]
     ) -> Sequence[Any]:
-        """Return rows as a loss of `step` sees them, by the weights as they are.
+        """Return rows as a loss of `step` gets them, by the weights as they are now.
 
         Args:
             responses: One a row.
@@ -117,8 +121,8 @@ class AdaptationContext(Protocol):
         Args:
             loss: A function from some rows (`harness.models.learning.rows.ScoredRows`) to a
                 scalar; those of all rows add up to the loss.
-            responses: One a row.
-            temperature: Of the probabilities.
+            responses: The response of each row.
+            temperature: Temperature of the probabilities that the loss is computed from.
             requests: Prompt of each row; None: the context's own request.
         """
 

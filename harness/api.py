@@ -23,7 +23,8 @@ from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, tas
 from harness.model import Model
 from harness.record import Run
 from harness.run.batching import select
-from harness.run.contamination import write_trainings
+from harness.run.budget import budget as parse_budget
+from harness.run.contamination import write_contamination_and_origins
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.external_predictions import Submission
 from harness.run.judging import unjudged
@@ -32,6 +33,7 @@ from harness.run.preflight import preflight
 from harness.run.rescore import selected
 from harness.run.score import score_file
 from harness.run.scoring import Scorer
+from harness.run.start_workers import is_built_here
 from harness.run.stored_queries import stored_survey
 from harness.run.workers import build_model
 from harness.scores import Metric, Totals, UnitScore
@@ -96,8 +98,8 @@ def load_task(spec: str, *, data: str | Path) -> Task:
     """
     parsed, root = parse(spec), Path(data)
     task: Task = plugins.build("tasks", parsed, root)
-    held = {field.name: getattr(task, field.name) for field in fields(Task)}
-    return _LoadedTask(**held, spec=parsed, data_root=root.resolve())
+    values = {field.name: getattr(task, field.name) for field in fields(Task)}
+    return _LoadedTask(**values, spec=parsed, data_root=root.resolve())
 
 
 def load_model(spec: str, *, seed: int = 0) -> Model:
@@ -130,11 +132,14 @@ def evaluate(
     batch_size: int | None = None,
     workers: int = 1,
     restart: bool = False,
+    pilot: int = 0,
+    budget: str | None = None,
+    as_vendor: bool = False,
 ) -> Run:
     """Predict and score every sample, or resume an earlier run, like `harness eval`.
 
     Args:
-        task: Of `load_task`, or built by hand.
+        task: A task from `load_task`, or one that you built.
         model: A SPEC, or a model: of `load_model`, or one of your own that derives from `Model`.
         out: The folder for runs; this one goes to `out/<model>/<task>`.
         subset: Part of the samples: `first200`, `seed0-200`, or a file of ids.
@@ -143,8 +148,14 @@ def evaluate(
         batch_size: Queries per batch; None: the model's own.
         workers: Number of processes; more than one need a model given as a SPEC.
         restart: Rename an earlier run in the folder and start again.
+        pilot: Number of samples of all lengths to predict first; what the rest takes is estimated
+            by them, noted, and kept in `pilot.json`.
+        budget: The time (`2h`) or money (`5$`) after which to stop.
+        as_vendor: Ask, show and generate as the vendor of a model given as a SPEC does on this
+            task; UsageError where it did not publish how.
 
     Raises:
+        BudgetReached: the budget is spent, and samples are left; another call goes on.
         DataError: files of the benchmark are missing or damaged.
         UnsupportedAnswerForm: the model supports the answer form of no sample.
         ResumeMismatch: the folder holds another run.
@@ -152,6 +163,8 @@ def evaluate(
         ModelError: the model is neither a SPEC nor derived from `Model`.
     """
     _check_judge(task)
+    if as_vendor and not isinstance(model, str):
+        raise UsageError("as_vendor=True", expected="a model given as a SPEC", found="a ready one")
     if workers < 1 or (workers > 1 and not isinstance(model, str)):
         raise UsageError(
             f"workers={workers}",
@@ -162,9 +175,9 @@ def evaluate(
     model_or_spec: Model | Spec
     spec: Spec | None
     if isinstance(model, str):
-        spec = _with_checkpoint_config(model)
-        # Several workers each build their own.
-        model_or_spec = build_model(spec, seed) if workers == 1 else spec
+        spec = _with_checkpoint_config(model, vendor_tasks=[task.name] if as_vendor else ())
+        built_here = is_built_here(spec, Options(workers=workers))
+        model_or_spec = build_model(spec, seed) if built_here else spec
         model_spec = str(spec)
     else:
         plugins.check_contract("models", "the model", model)
@@ -179,6 +192,8 @@ def evaluate(
         batch_size=batch_size,
         workers=workers,
         restart=restart,
+        pilot=pilot,
+        budget=None if budget is None else parse_budget(budget),
         data_root=_data_root(task),
     )
     if stored_survey(folder, task, options) is None:
@@ -196,7 +211,7 @@ def evaluate(
         progress=progress,
     )
     if overlap is not None:
-        write_trainings(run.folder, overlap)
+        write_contamination_and_origins(run.folder, overlap)
         print_contamination({f"{model_spec} on {task.name}": overlap})
     return run
 
@@ -209,7 +224,7 @@ def score(
     Args:
         task: The task to score on.
         predictions: A file in the form of docs/predictions.md, or predictions by `query_id`.
-        subset: As of `evaluate`.
+        subset: The samples to score, as in `evaluate`.
 
     Returns:
         The JSON of `harness score --json` for a task: `headline`, `metrics`, `intervals`, counts.
@@ -226,16 +241,16 @@ def score(
         return public(score_file(task, submission, folder=None, task_spec=_spec_of(task)))
     selection = select(task, subset)
     samples = partial(selection.samples, task)
-    given = _by_query(task, predictions, {sample.query.id for sample in samples()})
+    by_query = _by_query(task, predictions, {sample.query.id for sample in samples()})
     scorer = Scorer(task, samples)
-    scorer.advance(lambda query: given.get(query) or _no_prediction(query))
-    nothing = {
+    scorer.advance(lambda query: by_query.get(query) or _no_prediction(query))
+    manifest = {
         "subset": selection.name,
         "seed": 0,
         "config_hash": "",
         "model": {"name": "predictions", "spec": ""},
     }
-    return public(scorer.results(nothing))
+    return public(scorer.results(manifest))
 
 
 def read_run(folder: str | Path) -> Run:
@@ -251,7 +266,7 @@ def read_samples(run: Run, task: Task | None = None) -> Iterator[ScoredSample]:
     """Yield the samples of a finished run with predictions and scores, in the task's order.
 
     Args:
-        run: Of `evaluate` or `read_run`.
+        run: A run that `evaluate` or `read_run` returned.
         task: Task of the evaluation; None: built from the run's record, which needs the
             data where it lay. Give it where the data has moved or the task was built by hand.
 
@@ -260,9 +275,9 @@ def read_samples(run: Run, task: Task | None = None) -> Iterator[ScoredSample]:
         DataError: the data is not what the run was made on.
     """
     task = task or task_of(run)
-    metrics = _of_units(task, run)
+    metrics = _metrics_of_units(task, run)
     for unit, scored in zip(selected(task, run), run.units(), strict=True):
-        scores = _numbers(metrics, scored)
+        scores = _unit_numbers(metrics, scored)
         for sample in unit:
             yield ScoredSample(
                 id=sample.id,
@@ -312,18 +327,18 @@ def compare(
     name = metric or before.headline
     if name not in before.metrics:
         raise UsageError(f"metric {name!r}", expected=" or ".join(before.metrics), found=repr(name))
-    units, others = tuple(first.units()), tuple(second.units())
-    metrics = metrics_for(first, units, name=name)
-    check_numbers(first, units, metrics)
-    check_numbers(second, others, metrics)
-    return compare_units(metrics, units, others, name=name, level=level, seed=seed)
+    first_units, other_units = tuple(first.units()), tuple(second.units())
+    metrics = metrics_for(first, first_units, name=name)
+    check_numbers(first, first_units, metrics)
+    check_numbers(second, other_units, metrics)
+    return compare_units(metrics, first_units, other_units, name=name, level=level, seed=seed)
 
 
-def _with_checkpoint_config(text: str) -> Spec:
+def _with_checkpoint_config(text: str, *, vendor_tasks: Sequence[str] = ()) -> Spec:
     """Add to a model's SPEC what the training of its checkpoint recorded, and check it."""
-    given = model_spec(text)
-    tell_taken([given])
-    spec = as_trained(given)
+    parsed = model_spec(text, vendor_tasks=vendor_tasks)
+    tell_taken([parsed])
+    spec = as_trained(parsed)
     check_network(spec)
     return spec
 
@@ -344,20 +359,24 @@ def _check_judge(task: Task) -> None:
 
 
 def _by_query(
-    task: Task, predictions: Iterable[Prediction], known: set[str]
+    task: Task, predictions: Iterable[Prediction], query_ids: set[str]
 ) -> dict[str, Prediction]:
-    """Key predictions by query id; raise DataError for one that is repeated or of no sample."""
-    given: dict[str, Prediction] = {}
+    """Return predictions by query id.
+
+    Raises:
+        DataError: a prediction is repeated, or its id is not in `query_ids`.
+    """
+    by_query: dict[str, Prediction] = {}
     for prediction in predictions:
-        if prediction.query_id not in known or prediction.query_id in given:
-            problem = "a second one" if prediction.query_id in given else "an id of no sample"
+        if prediction.query_id not in query_ids or prediction.query_id in by_query:
+            problem = "a second one" if prediction.query_id in by_query else "an id of no sample"
             raise DataError(
                 f"prediction {prediction.query_id!r}",
                 found=problem,
                 expected=f"the query id of a sample of {task.name}, split {task.split}, once",
             )
-        given[prediction.query_id] = prediction
-    return given
+        by_query[prediction.query_id] = prediction
+    return by_query
 
 
 def _no_prediction(query: str) -> Prediction:
@@ -365,20 +384,27 @@ def _no_prediction(query: str) -> Prediction:
     return Prediction(query_id=query, failure=failure)
 
 
-def _of_units(task: Task, run: Run) -> tuple[Metric, ...]:
-    """The metrics that mean something over one unit, those of `--metrics` among them."""
-    kept: dict[str, Metric] = {}
+def _metrics_of_units(task: Task, run: Run) -> tuple[Metric, ...]:
+    """Return the metrics that can be computed over one unit alone.
+
+    They are the protocol's without its corpus metrics, and those that `--metrics` added to the run.
+    """
+    unit_metrics: dict[str, Metric] = {}
     for metric in task.protocol.metrics:
-        if metric.corpus is None and all(name in kept for name in metric.inputs):
-            kept[metric.name] = metric
+        if metric.corpus is None and all(name in unit_metrics for name in metric.inputs):
+            unit_metrics[metric.name] = metric
     declared = {metric.name for metric in task.protocol.metrics}
-    further = {
+    extra_directions = {
         name: better for name, better in run.results["better"].items() if name not in declared
     }
-    return (*kept.values(), *(Metric(name, better=better) for name, better in further.items()))
+    return (
+        *unit_metrics.values(),
+        *(Metric(name, better=better) for name, better in extra_directions.items()),
+    )
 
 
-def _numbers(metrics: Sequence[Metric], unit: UnitScore) -> dict[str, float]:
+def _unit_numbers(metrics: Sequence[Metric], unit: UnitScore) -> dict[str, float]:
+    """Return each metric's number over one unit; a metric that does not count there is left out."""
     names = {metric.name for metric in metrics}
     totals = Totals(tuple(metrics))
     totals.add({name: statistic for name, statistic in unit.scores.items() if name in names})
@@ -386,7 +412,7 @@ def _numbers(metrics: Sequence[Metric], unit: UnitScore) -> dict[str, float]:
 
 
 def _finished_run(run: Run | str | Path) -> Run:
-    """Open a finished run, whose files are as it wrote them."""
+    """Open one finished run; raise StoreError if its files were changed since it wrote them."""
     folder = run.folder if isinstance(run, Run) else Path(run)
     runs = open_runs(folder)
     if len(runs) > 1:

@@ -1,4 +1,8 @@
-"""The contract of backends, which call networks in process or behind a server."""
+"""Base classes of backends, which call a vision-language network in process or behind a server.
+
+`Chat.generate` takes `ChatRequest`s and returns a `ChatResponse` for each. Models in `models/` call
+it; a backend that can train its network offers `Chat.adaptable` as well.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +36,7 @@ class Adaptable(Protocol):
         """Load the network, with weights that can learn.
 
         Raises:
-            ModelError: nothing of it can.
+            ModelError: none of its weights can.
         """
 
     def adapting(self, request: ChatRequest) -> AbstractContextManager[AdaptationContext]:
@@ -49,8 +53,8 @@ class Chat(ABC):
             """Preferred number of requests at once."""
 
         @property
-        def coordinates(self) -> Coordinates:
-            """Meaning of the numbers that the network writes."""
+        def coordinates(self) -> Coordinates | None:
+            """Meaning of the numbers that the network writes; None: not known."""
 
     @abstractmethod
     def describe(self) -> Mapping[str, object]:
@@ -69,7 +73,8 @@ class Chat(ABC):
         """Count the tokens of a text, for usage."""
 
     reads_pixels: bool = True
-    """False: it decodes images itself, if at all, while others of its requests are answered."""
+    """True if images should be decoded before `generate`. False: it sends files, or decodes images
+    itself while other requests are answered."""
 
     @property
     def opening(self) -> str:
@@ -121,6 +126,16 @@ class Chat(ABC):
     def rounds(self) -> int:
         """Number of batches to give `generate` at once; see `Model.rounds`."""
         return 1
+
+    @property
+    def at_once(self) -> int | None:
+        """Requests that it works on at the same time; None: a batch of the model's."""
+        return None
+
+    @property
+    def cost(self) -> float:
+        """Price of its requests so far; 0 without prices."""
+        return 0.0
 
     @property
     def greedy(self) -> bool:

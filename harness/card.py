@@ -1,8 +1,11 @@
-"""Cards of benchmarks: data that can be read without importing the task or anything slow."""
+"""Cards of benchmarks: `card.toml` beside each task, read without importing the task.
+
+Commands, boards and docs take a benchmark's title, protocols, published counts and source from it.
+"""
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Required, TypedDict
 
@@ -26,22 +29,24 @@ class Card:
     """Name of the task, as on the command line."""
     title: str
     """Name of the benchmark, as its authors write it."""
-    forms: tuple[str, ...]
-    """Forms of answer, values of `harness.types.AnswerForm`."""
-    headline: str
-    """Name of the metric that ranks models, of the default protocol."""
     protocol: str
     """The default protocol."""
-    protocols: Mapping[str, str]
-    """Each protocol by name: whose scorer it is, in one line."""
     splits: Mapping[str, int]
     """Published number of samples of each split; 0 where it is not known."""
-    default_split: str
-    paper: str
-    licence: str
-    data: str
+    default_split: str = ""
+    """The task's default; the first of `splits` if the card gives none."""
+    protocols: Mapping[str, str] = field(default_factory=dict)
+    """Each protocol by name: whose scorer it is, in one line. Only the default if the card gives
+    none."""
+    forms: tuple[str, ...] = ()
+    """Forms of answer, values of `harness.types.AnswerForm`."""
+    headline: str = ""
+    """Name of the metric that ranks models, of the default protocol."""
+    paper: str = ""
+    licence: str = ""
+    data: str = ""
     """Source of the files, and the folders that they go to."""
-    ids: str
+    ids: str = ""
     """Format of the ids of predictions that were made elsewhere."""
     example: str = ""
     """One record as it is in the files; `…` stands for bytes or text that is left out."""
@@ -65,7 +70,7 @@ class Card:
     hub: Mapping[str, object] | None = None
     """For `harness data fetch`: `repository` on the Hugging Face hub (or a table `repositories`,
     by the folders that they go to, below this benchmark's), `revision` (a commit, or a branch that
-    is resolved when it is first fetched) and `files` (patterns; all, without)."""
+    is resolved when it is first fetched) and `files` (patterns; default: all files)."""
 
     @classmethod
     def read(cls, path: Path) -> "Card":
@@ -74,10 +79,15 @@ class Card:
         Raises:
             DataError: it is not TOML, or a field is missing, unknown or of another type.
         """
-        form = raised_as(DataError, f"card {path}", "a card's fields, UTF-8", OSError, ValueError)
-        with form:  # TOMLDecodeError, UnicodeDecodeError
+        keys = "a card's keys (docs/plugins.md), UTF-8"
+        with raised_as(DataError, f"card {path}", keys, OSError, ValueError):
             plain = tomllib.loads(path.read_text(encoding="utf-8"))
-            return from_plain(cls, {"folder": plain.get("name"), **plain})
+            card = from_plain(cls, {"folder": plain.get("name", ""), **plain})
+        return replace(
+            card,
+            default_split=card.default_split or next(iter(card.splits), ""),
+            protocols=card.protocols or {card.protocol: ""},
+        )
 
     def published_counts(self, split: str, arguments: Mapping[str, object]) -> tuple[int, int]:
         """Return the published numbers of samples and of videos of a split; 0 where one is not

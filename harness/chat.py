@@ -1,4 +1,8 @@
-"""Requests to a network that answers in words, and its responses."""
+"""Requests to a vision-language network and its responses: what models and backends exchange.
+
+A model builds a `ChatRequest` (text, media, sampling settings); a backend (`harness.backend`)
+returns a `ChatResponse` (text, tokens, canvases). A `Conversation` sends several in turn.
+"""
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
@@ -7,6 +11,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from harness.errors import UsageError
 from harness.media import Media
+from harness.pixel_budget import Resample
 from harness.types import EarlierTurn, GenerationSettings
 
 T = TypeVar("T")
@@ -25,14 +30,18 @@ class ChatRequest:
     media: tuple[Media, ...] = ()
     frames: tuple[tuple[int, ...], ...] = ()
     """Frames to show, one tuple a medium, in the medium's order; empty: all of them."""
+    times: tuple[tuple[float, ...], ...] = ()
+    """Seconds stated for the frames shown, one tuple a medium; an empty one: the medium's own."""
     resize: tuple[int, int] | None = None
-    """(width, height) to squash every image to, bilinear; None leaves it to the processor."""
+    """(width, height) to squash every image to; None leaves it to the processor."""
     resize_others: tuple[int, int] | None = None
     """(width, height) to squash the media after the first to; None: as the first."""
+    resample: Resample = "bilinear"
+    """Filter by which images are squashed."""
     system: str | None = None
     earlier: tuple[EarlierTurn, ...] = ()
-    """Turns before this one, which has the media that they leave; a backend without them refuses.
-    """
+    """Turns before this one. They show the first of `media`, this one the rest; a backend that
+    cannot send them refuses."""
     prefix: str = ""
     """Beginning of the response and of its text: the network continues from there."""
     written: tuple[int, ...] = ()
@@ -49,9 +58,10 @@ class ChatRequest:
     """Nucleus of this response's distribution; None: the backend's own."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty stop string, which would end every response at once.
+        """Check the settings.
 
         Raises:
+            ValueError: a stop string is empty, which would end every response at once.
             UsageError: no response can be drawn at this temperature.
         """
         if "" in self.stop:
@@ -63,29 +73,33 @@ class ChatRequest:
                 found=f"temperature {self.temperature}",
             )
 
-    def temperature_or(self, own: float) -> float:
-        """Return the temperature of the response, where the backend's own is `own`."""
-        return own if self.temperature is None else self.temperature
+    def temperature_or(self, default: float) -> float:
+        """Return the request's temperature, or `default`, the backend's, if it has none."""
+        return default if self.temperature is None else self.temperature
 
-    def top_p_or(self, own: float) -> float:
-        """Return the nucleus of the response, where the backend's own is `own`."""
-        return own if self.top_p is None else self.top_p
+    def top_p_or(self, default: float) -> float:
+        """Return the request's nucleus, or `default`, the backend's, if it has none."""
+        return default if self.top_p is None else self.top_p
 
-    def with_generation(self, given: GenerationSettings | None) -> Self:
+    def with_generation(self, settings: GenerationSettings | None) -> Self:
         """Return the same request with the settings that a benchmark prescribes."""
-        if given is None:
+        if settings is None:
             return self
         return replace(
             self,
-            max_new_tokens=given.max_new_tokens or self.max_new_tokens,
-            temperature=self.temperature if given.temperature is None else given.temperature,
-            top_p=self.top_p if given.top_p is None else given.top_p,
-            stop=(*self.stop, *given.stop),
+            max_new_tokens=settings.max_new_tokens or self.max_new_tokens,
+            temperature=self.temperature if settings.temperature is None else settings.temperature,
+            top_p=self.top_p if settings.top_p is None else settings.top_p,
+            stop=(*self.stop, *settings.stop),
         )
 
-    def squash(self, place: int) -> tuple[int, int] | None:
+    def told(self, index: int) -> tuple[float, ...]:
+        """Return the seconds stated for the frames of one medium; empty: the medium's own."""
+        return self.times[index] if self.times else ()
+
+    def squash(self, index: int) -> tuple[int, int] | None:
         """Return (width, height) to squash the images of one medium to; None: as they are."""
-        return self.resize if place == 0 else self.resize_others or self.resize
+        return self.resize if index == 0 else self.resize_others or self.resize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +123,11 @@ class ChatResponse:
     """Requests sent in the request's place, in order, each with its response (None: it failed);
     empty: the request itself, once."""
     again: str = ""
-    """Beginning that the second request gave, as the first response could not be read; empty:
-    there was one request. Tokens are of both."""
+    """Prefix of the second request, sent because the first response could not be read; empty:
+    there was one request. Token counts add up both."""
     in_vain: str = ""
-    """Reason why this is the first response in spite of a second request; empty: it is not."""
+    """Reason why this is the first response although a second request was sent; empty: it is not,
+    or none was sent."""
 
     def calls_of(
         self, request: ChatRequest

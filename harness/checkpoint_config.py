@@ -1,10 +1,13 @@
 """Inference settings of a checkpoint, in a file beside its weights, like `generation_config.json`.
 
+A training writes them; `harness eval` reads them, so that a model is evaluated with the prompt and
+input that it was trained with:
+
     {"version": 1, "model": "dr2seg(form=sam2,canvas=168,prompt=short,frames=8,…)"}
 
 The model is that of `--eval-model`, else the one that was trained. Its arguments are the options
 that the plugin declares as `harness.options.Carried`; options that were not given are recorded with
-the defaults of that day.
+their defaults at the time of training.
 """
 
 import inspect
@@ -28,12 +31,12 @@ def write(folder: Path, model: Spec) -> None:
         folder: The folder of the checkpoint, or of an adapter.
         model: The model of the training; only its name and its carried options are written.
     """
-    # Beside a vendor's settings the defaults do not count.
-    usual = {} if model.arguments.get("vendor") else _defaults(model.name)
-    known = {**usual, **model.arguments}
+    # A vendor's settings replace the defaults.
+    defaults = {} if model.arguments.get("vendor") else _defaults(model.name)
+    arguments = {**defaults, **model.arguments}
     carried = carried_names(plugins.load("models", model.name))
-    kept = {name: value for name, value in known.items() if name in carried}
-    write_json(folder / FILE, {"version": VERSION, "model": str(Spec(model.name, kept))})
+    settings = {name: value for name, value in arguments.items() if name in carried}
+    write_json(folder / FILE, {"version": VERSION, "model": str(Spec(model.name, settings))})
 
 
 def read(folder: Path) -> Spec | None:
@@ -61,11 +64,12 @@ def read(folder: Path) -> Spec | None:
 
 
 def unusual(model: Spec) -> Spec:
-    """Leave out of a SPEC the arguments that have the plugin's defaults."""
-    usual = _defaults(model.name)
-    given = model.arguments.items()
+    """Return a SPEC without the arguments that equal the plugin's defaults."""
+    defaults = _defaults(model.name)
+    arguments = model.arguments.items()
     return Spec(
-        model.name, {key: value for key, value in given if key not in usual or usual[key] != value}
+        model.name,
+        {key: value for key, value in arguments if key not in defaults or defaults[key] != value},
     )
 
 

@@ -1,4 +1,7 @@
-"""Meanings of the numbers of boxes and points: pixels or shares of a side, x or y first."""
+"""Coordinate frames of the boxes and points in responses, and their conversion to pixels.
+
+A backend names the frame of its network (`Chat.coordinates`); readers of responses convert.
+"""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -23,13 +26,13 @@ shares of each side, from 0 to 1, 100, 999, 1000 or 1024. A point is (x, y) and 
 
 
 def normalized_to(coordinates: Coordinates) -> int | None:
-    """Return the number of a whole side: 1, 100, 999, 1000 or 1024; None: numbers are pixels.
+    """Return the number that stands for a whole side, such as 1000; None: numbers are pixels.
 
     >>> normalized_to("normalized_100_yx"), normalized_to("pixels")
     (100, None)
     """
-    kind, _, side = coordinates.removesuffix("_yx").partition("_")
-    return int(side) if kind == "normalized" else None
+    unit, _, side = coordinates.removesuffix("_yx").partition("_")
+    return int(side) if unit == "normalized" else None
 
 
 def in_pixels(
@@ -48,7 +51,7 @@ def in_pixels(
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
     if coordinates.endswith("_yx"):
         pairs = [(x, y) for y, x in pairs]
-    whole = normalized_to(coordinates)
-    if whole is not None:
-        pairs = [(x * size[0] / whole, y * size[1] / whole) for x, y in pairs]
+    side = normalized_to(coordinates)
+    if side is not None:
+        pairs = [(x * size[0] / side, y * size[1] / side) for x, y in pairs]
     return tuple(number for pair in pairs for number in pair)

@@ -18,8 +18,9 @@
     │   └── ResumeMismatch    it belongs to another configuration
     ├── Unavailable           a server did not answer, whatever was tried    6
     │   └── SandboxFault      code could not be run, and is not to blame for it
-    └── MissingDependency     something outside this package is not installed  6
-        └── SandboxUnavailable         no sandbox on this machine: no code is run
+    ├── MissingDependency     something outside this package is not installed  6
+    │   └── SandboxUnavailable         no sandbox on this machine: no code is run
+    └── BudgetReached         the time or money for a command is spent; samples are left  8
 
 An error names the thing, what was expected, what was found, and what to do.
 """
@@ -96,7 +97,7 @@ class HarnessError(Exception):
 
 @contextmanager
 def raised_as(
-    kind: type[HarnessError],
+    error_class: type[HarnessError],
     thing: str,
     expected: str,
     *of: type[BaseException],
@@ -112,10 +113,12 @@ def raised_as(
     except of as error:
         why = getattr(error, "strerror", None) or str(error)
         why = missing if isinstance(error, FileNotFoundError) else why
-        if not isinstance(error, (OSError, ValueError, HarnessError)) or not why:
+        if isinstance(error, RecursionError):
+            why = "lists or objects that are nested too deeply"
+        elif not isinstance(error, (OSError, ValueError, HarnessError)) or not why:
             why = f"{type(error).__name__}: {error}"
         reason = why.partition("\n")[0][:200]
-        raise kind(thing, expected=expected, found=reason, fix=fix) from error
+        raise error_class(thing, expected=expected, found=reason, fix=fix) from error
 
 
 def raise_all(thing: str, errors: Mapping[str, HarnessError]) -> None:
@@ -129,8 +132,8 @@ def raise_all(thing: str, errors: Mapping[str, HarnessError]) -> None:
         return
     if len(errors) == 1:
         raise next(iter(errors.values()))
-    listed = "".join(f"\n  {name}: {error}" for name, error in errors.items())
-    raise ModelError(f"{thing}: {len(errors)} parts cannot be loaded{listed}")
+    error_lines = "".join(f"\n  {name}: {error}" for name, error in errors.items())
+    raise ModelError(f"{thing}: {len(errors)} parts cannot be loaded{error_lines}")
 
 
 class UsageError(HarnessError):
@@ -227,3 +230,9 @@ class MissingDependency(HarnessError):
 
 class SandboxUnavailable(MissingDependency):
     """No sandbox can be had on this machine, so that no code of a model is run."""
+
+
+class BudgetReached(HarnessError):
+    """The time or money for a command is spent, and samples are left: what is done is kept."""
+
+    exit_code = 8

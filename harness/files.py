@@ -1,12 +1,13 @@
-"""Files from elsewhere: opened only if they are regular files, and identified by their content.
+"""Files on disk: safe opening (`open_regular`), names of temporary files, and hashes of content.
 
-A file's content is hashed once. The hash is kept in the user's cache (`$HARNESS_CACHE`, else
-`$XDG_CACHE_HOME/harness`, else `~/.cache/harness`), one small JSON file a folder, by name, size and
-times of change. The cache may be deleted at any time, several processes may write it (the last one
-wins), and where it cannot be written files are hashed each time.
+Every reader of a benchmark opens files here, so that a FIFO or device in their place cannot hang a
+run. `digest` hashes a file's content once: the hash is kept in the user's cache (`$HARNESS_CACHE`,
+else `$XDG_CACHE_HOME/harness`, else `~/.cache/harness`), one small JSON file a folder, by name,
+size and times of change. The cache may be deleted at any time, several processes may write it (the
+last one wins), and where it cannot be written files are hashed each time.
 
-The names of temporary files and folders hold the process that made them, so that what a killed one
-left is removed by the next one that writes in the same folder.
+Names of temporary files and folders hold the process that made them; the next process that writes
+in the same folder removes what a killed one left.
 """
 
 import hashlib
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 
 MAX_HASHES = 2**16  # files whose hashes are held in memory, each a few hundred bytes
 MAX_WHOLE = 2**32
-"""Bytes of a file that is read at once."""
+"""Largest number of bytes of a file that is read at once."""
 HOLLOW = 2**26
-"""Bytes from which on a file's holes are looked for."""
+"""Smallest size in bytes of a file that is searched for holes."""
 FRESH = 2 * 10**9
-"""Nanoseconds since a file was changed in which it may change again without a sign of it."""
+"""Nanoseconds after a change in which a file may change again with the same size and times."""
 KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -57,8 +58,8 @@ def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading. A FIFO or a device, which might never end, is not opened.
 
     Raises:
-        NoFile: it is a FIFO, a socket, a device or a folder, or a large file of little but holes,
-            which claims a size that it does not have.
+        NoFile: it is a FIFO, a socket, a device or a folder, or a large sparse file, most of which
+            was never written.
         OSError: it is not there, or cannot be read.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -75,14 +76,14 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; raises as `open_regular` does, and NoFile above `MAX_WHOLE`."""
+    """Return the content of a file; raise as `open_regular`, and NoFile above `MAX_WHOLE`."""
     with open_regular(path) as file:
         _refuse_long(path, file)
         return file.read()
 
 
 def read_text(path: Path, encoding: str = "utf-8") -> str:
-    """The text of a file, each end of a line a newline.
+    """Return the text of a file, with newlines as ends of lines.
 
     Raises:
         OSError: as `open_regular` does.
@@ -94,10 +95,10 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
 
 
 def lines_of(path: Path, limit: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the number, from 1, the first byte's place and the bytes of each line.
+    """Yield (number from 1, place of the first byte, bytes) of each line of a file.
 
-    Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
-    held whole. Raises as `open_regular` does.
+    A line longer than `limit` bytes is cut to `limit + 1`, by which the caller knows it; its rest
+    comes as further lines. Raises as `open_regular` does.
     """
     offset = 0
     with open_regular(path) as file:
@@ -107,22 +108,22 @@ def lines_of(path: Path, limit: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def temporary_beside(path: Path, end: str = ".tmp") -> Path:
-    """Return a new name beside a path; what killed processes left under such names is removed."""
+    """Return an unused name beside a path; remove what killed processes left under such names."""
     _remove_leftovers(path.parent)
-    return path.with_name(f".{path.name[:100]}.{_process()}-{next(_NUMBERS)}{end}")
+    return path.with_name(f".{path.name[:100]}.{_process_name()}-{next(_NUMBERS)}{end}")
 
 
 def temporary_prefix(what: str) -> str:
-    """Return the beginning of names in the folder for temporary files, where leftovers are removed.
+    """Return a prefix for `tempfile`, after removing leftovers from the system's temporary folder.
 
     Args:
-        what: A word, for who looks into that folder.
+        what: A word that tells a person what the files are.
     """
     _remove_leftovers(Path(tempfile.gettempdir()))
-    return f"harness-{what}-{_process()}-"
+    return f"harness-{what}-{_process_name()}-"
 
 
-def _process() -> str:
+def _process_name() -> str:
     return f"{_host()}-{os.getpid()}"
 
 
@@ -151,7 +152,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _lives(process: int) -> bool:
-    """Return True for a process that runs, but this one, which has made no such file here yet."""
+    """Return True if another process of this id runs: this one has made no such file here yet."""
     if process == os.getpid():
         return False
     try:
@@ -164,13 +165,15 @@ def _lives(process: int) -> bool:
 
 
 TEMPORARY = re.compile(r"(?:\.|harness-).*[.-]([0-9a-f]{8})-([1-9]\d{0,8})-\w+(?:\.\w+)?\Z")
+"""Name of a temporary file, such as `.results.json.0a1b2c3d-4711-0.tmp`: hash of the machine's
+name, process, number."""
 _NUMBERS = itertools.count()
 _TIDIED: set[Path] = set()
 """Folders that this process has looked into."""
 
 
 def content_hash(path: Path) -> bytes:
-    """BLAKE2b (16 bytes) of a file's content; raises as `open_regular` does."""
+    """Return BLAKE2b (16 bytes) of a file's content; raise as `open_regular` does."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).digest()
 
@@ -208,12 +211,12 @@ _RECORDING: ContextVar[ReadHashes | None] = ContextVar("_RECORDING", default=Non
 
 
 class _HashedFile(io.FileIO):
-    """An open file that tells its hash once it was read from its first byte to its last."""
+    """An open file that stores its hash in `hashes` once it was read in order from end to end."""
 
     def __init__(self, handle: int, path: Path, status: os.stat_result, hashes: ReadHashes) -> None:
         super().__init__(handle, "rb")
         self._path, self._status, self._hashes = path, status, hashes
-        self._left = status.st_size
+        self._bytes_left = status.st_size
         self._content = hashlib.blake2b(digest_size=16)
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
@@ -227,14 +230,14 @@ class _HashedFile(io.FileIO):
         return data
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        self._left = -1  # its bytes come in another order
+        self._bytes_left = -1  # its bytes come in another order
         return super().seek(offset, whence)
 
     def _update(self, data: memoryview) -> None:
-        if 0 < len(data) <= self._left:
-            self._left -= len(data)
+        if 0 < len(data) <= self._bytes_left:
+            self._bytes_left -= len(data)
             self._content.update(data)
-            if self._left == 0 and status_marks(os.fstat(self.fileno())) == status_marks(
+            if self._bytes_left == 0 and status_marks(os.fstat(self.fileno())) == status_marks(
                 self._status
             ):
                 self._hashes.store(self._path, self._status, self._content.digest())
@@ -243,23 +246,23 @@ class _HashedFile(io.FileIO):
 def refuse_kind(path: Path, status: os.stat_result) -> None:
     """Raise NoFile if this is the status of anything but a file."""
     if not stat.S_ISREG(status.st_mode):
-        kind = KINDS.get(stat.S_IFMT(status.st_mode), "no file")
-        raise NoFile(0, f"{kind} in the place of a file", str(path))
+        file_type = KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+        raise NoFile(0, f"{file_type} in the place of a file", str(path))
 
 
 def _refuse_hollow(path: Path, handle: int, status: os.stat_result) -> None:
-    """Raise NoFile for a large file that is a hole in the main (`truncate -s`, a broken download).
+    """Raise NoFile for a large sparse file (`truncate -s`, a broken download).
 
-    Compression also has a file take less than its size; it leaves no holes.
+    A compressed file also takes less space than its size, but has no holes.
     """
-    size, taken = status.st_size, 512 * getattr(status, "st_blocks", status.st_size)
-    if size < HOLLOW or taken * 8 > size or not hasattr(os, "SEEK_HOLE"):
+    size, allocated = status.st_size, 512 * getattr(status, "st_blocks", status.st_size)
+    if size < HOLLOW or allocated * 8 > size or not hasattr(os, "SEEK_HOLE"):
         return
     hole = os.lseek(handle, 0, os.SEEK_HOLE)
     os.lseek(handle, 0, os.SEEK_SET)
     if hole < size:
-        said = f"{size} bytes of which {taken} are on the disk, the rest is a hole"
-        raise NoFile(0, said, str(path))
+        allocation = f"{size} bytes of which {allocated} are on the disk, the rest is a hole"
+        raise NoFile(0, allocation, str(path))
 
 
 def _refuse_long(path: Path, file: io.BufferedReader | io.TextIOWrapper) -> None:
@@ -268,9 +271,9 @@ def _refuse_long(path: Path, file: io.BufferedReader | io.TextIOWrapper) -> None
 
 
 def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:
-    """Raise `error` if there is something else than a file at a path, for readers that open it.
+    """Raise `error` about `what` if a path leads to a FIFO, device or folder instead of a file.
 
-    A path at which there is nothing is left to them.
+    Nothing is raised where there is nothing: the reader that opens the path reports that.
     """
     try:
         refuse_kind(path, path.stat())
@@ -281,15 +284,15 @@ def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:
 
 
 def digest(path: Path) -> bytes:
-    """BLAKE2b (32 bytes) of a file's content, computed once as long as it is not written to.
+    """Return BLAKE2b (32 bytes) of a file's content, computed once until the file changes.
 
     Raises:
         OSError: it is not there, cannot be read, or is not a file.
     """
     status = path.stat()
-    known = CONTENTS.get(path, status)
-    if known is not None:
-        return known
+    cached = CONTENTS.get(path, status)
+    if cached is not None:
+        return cached
     with open_regular(path) as file:
         content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=32)).digest()
         after = os.fstat(file.fileno())
@@ -300,8 +303,8 @@ def digest(path: Path) -> bytes:
 
 def cache_folder() -> Path:
     """Return the folder for data that harness can compute again."""
-    if own := os.environ.get("HARNESS_CACHE"):
-        return Path(own)
+    if chosen := os.environ.get("HARNESS_CACHE"):
+        return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME")
     return Path(base) / "harness" if base else Path("~/.cache/harness").expanduser()
 
@@ -312,9 +315,9 @@ def status_marks(status: os.stat_result) -> list[int]:
 
 
 def folder_marks(folder: Path) -> str | None:
-    """Return a hash of the names, sizes and times of the files in a folder, but for hidden ones.
+    """Return a hash of the names, sizes and times of a folder's files; hidden files do not count.
 
-    None while one of them is so new that it may change again without a sign of it.
+    None while a file was changed less than `FRESH` ago: it may change again without a sign of it.
     """
     with os.scandir(folder) as entries:
         statuses = sorted(
@@ -328,8 +331,8 @@ def folder_marks(folder: Path) -> str | None:
     return hashlib.blake2b(repr(statuses).encode(), digest_size=16).hexdigest()
 
 
-def _place(path: Path) -> tuple[str, str]:
-    """A file's folder, links in it not followed, and its name there."""
+def _split_path(path: Path) -> tuple[str, str]:
+    """Return a file's folder, with links in it not followed, and its name there."""
     return os.path.split(os.path.normpath(Path.cwd() / path))
 
 
@@ -343,21 +346,21 @@ class Contents:
 
     def get(self, path: Path, status: os.stat_result) -> bytes | None:
         """The hash of a file that has not changed since it was put in."""
-        folder, name = _place(path)
+        folder, name = _split_path(path)
         with self._lock:
             if folder not in self._folders:
                 self._folders[folder] = self._read_hashes(folder)
-            known = self._folders[folder].get(name)
-        if not isinstance(known, list) or known[:-1] != status_marks(status):
+            entry = self._folders[folder].get(name)
+        if not isinstance(entry, list) or entry[:-1] != status_marks(status):
             return None
         with suppress(ValueError, TypeError):
-            stored = bytes.fromhex(known[-1])
+            stored = bytes.fromhex(entry[-1])
             return stored if len(stored) == 32 else None
         return None
 
     def store_hash(self, path: Path, status: os.stat_result, content: bytes) -> None:
         """Keep a hash; on disk after `save`."""
-        folder, name = _place(path)
+        folder, name = _split_path(path)
         with self._lock:
             self._folders.setdefault(folder, {})[name] = [*status_marks(status), content.hex()]
             self._changed.add(folder)
@@ -368,24 +371,24 @@ class Contents:
             changed, self._changed = self._changed, set()
             for folder in changed:
                 with suppress(OSError):
-                    place = self._place(folder)
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    kept = self._read_hashes(folder) | self._folders[folder]
-                    temporary = temporary_beside(place)
+                    path = self._hashes_path(folder)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    merged = self._read_hashes(folder) | self._folders[folder]
+                    temporary = temporary_beside(path)
                     try:
-                        temporary.write_text(json.dumps({"folder": folder, "files": kept}))
-                        temporary.replace(place)
+                        temporary.write_text(json.dumps({"folder": folder, "files": merged}))
+                        temporary.replace(path)
                     except OSError:
                         temporary.unlink(missing_ok=True)
                         raise
 
-    def _place(self, folder: str) -> Path:
+    def _hashes_path(self, folder: str) -> Path:
         name = hashlib.blake2b(folder.encode("utf-8", "surrogateescape"), digest_size=16)
         return cache_folder() / "contents" / f"{name.hexdigest()}.json"
 
     def _read_hashes(self, folder: str) -> dict[str, object]:
         with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
-            with open_regular(self._place(folder)) as file:
+            with open_regular(self._hashes_path(folder)) as file:
                 plain = json.loads(file.read())
             if plain["folder"] == folder and isinstance(plain["files"], dict):
                 return dict(plain["files"])

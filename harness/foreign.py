@@ -1,10 +1,13 @@
-"""Recognise what stands in a data file's place: a pointer, a web page, an archive, a leftover.
+"""Recognise a file that is not the data its name promises, and name the command that repairs it.
 
-Files that were cloned, downloaded or copied are often not what their names say. Readers ask here
-when they cannot read a file, so that the message says what it is and which command brings the file.
+A clone, a download or a copy often leaves a Git LFS pointer, a web page, an archive or nothing at
+all under a data file's name. Readers that fail to read a file call this module with its path or its
+first bytes; the error then says what the file is and what to type to get the data.
 """
 
 import re
+import shutil
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +18,12 @@ from harness.errors import DataError, HarnessError, raised_as
 from harness.files import open_regular
 
 HEAD = 1024
-"""Bytes from the beginning of a file by which it is recognised."""
+"""Number of bytes from the beginning of a file by which it is recognised."""
 FETCH = "Fetch it again, with a login where the address asks for one."
 
 
 class Stranger(NamedTuple):
-    """A find in the place of a file, and what to do about it."""
+    """A recognised file that is not the expected data, and what to do about it."""
 
     found: str
     fix: str
@@ -32,7 +35,7 @@ POINTERS = (
     (re.compile(rb"(?:\.\./)*(?:\.git)?/annex/objects/"), "a git-annex pointer", "git annex get"),
     (re.compile(rb"outs:\s+- (?:md5|hash|path|size):"), "a DVC pointer", "dvc pull"),
 )
-"""First bytes of small texts that stand for a file, what they are, and the command to type."""
+"""First bytes of small text files that refer to a file elsewhere, their names, the command."""
 PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
 STORAGE_ERROR = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<Error>.*?<Code>(\w{1,60})</Code>", re.S)
 SERVER_ERROR = re.compile(
@@ -43,7 +46,7 @@ SERVER_ERROR = re.compile(
     re.I,
 )
 LIST = re.compile(rb"\[\s*(?:\{|\Z)")
-"""The beginning of a list of objects, or its first line."""
+"""The beginning of a JSON list of objects, as `[{"id": 1`, or its first line, `[`."""
 LINK = re.compile(rb"\.{1,2}/[^\s\x00<>]{1,1000}\n?\Z")
 ZIP = b"PK\x03\x04"
 ARCHIVES = (
@@ -55,50 +58,74 @@ ARCHIVES = (
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "7z x"),
     (b"Rar!\x1a\x07", "a RAR archive", "unrar x"),
 )
-"""First bytes of archives, what they are, and the command that unpacks them."""
+"""First bytes of archives, their names, and the command that unpacks them."""
 OLE, OPEN_DOCUMENT = b"\xd0\xcf\x11\xe0", b"mimetypeapplication/vnd.oasis.opendocument"
-"""An Excel file until 2007 and its kin; a document of LibreOffice."""
+"""First bytes of an Excel file before 2007 (.xls), and of a LibreOffice document (.ods)."""
 PICTURES = (
     (re.compile(rb"....ftyp(?:avif|avis)", re.S), "an AVIF image"),
     (re.compile(rb"....ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.S), "a HEIC or HEIF image"),
     (re.compile(rb"\x00\x00\x00\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51"), "a JPEG 2000 image"),
     (re.compile(rb"\x00\x00\x00\x0cJXL \r\n\x87\n"), "a JPEG XL image"),
 )
-"""First bytes of images in formats that are not opened."""
+"""First bytes of images in formats that the harness does not open."""
+MASKS = ((b"\x89PNG\r\n", "a PNG image"), (b"\xff\xd8\xff", "a JPEG image"))
+"""First bytes of images, which are foreign where a text file is expected."""
 TABLES = (
     (b"PAR1", "a Parquet table", "pyarrow.parquet"),
     (b"ARROW1", "an Arrow table (Feather)", "pyarrow.feather"),
 )
-"""First bytes of tables, what they are, and the module that reads them."""
+"""First bytes of binary tables, their names, and the module that reads them."""
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
 CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-"""Bytes that no text has."""
+"""Control characters that never occur in a text file."""
 TAR = b"ustar"
 TAR_PLACE = 257
 APPLE_DOUBLE = (b"\x00\x05\x16\x07", b"\x00\x05\x16\x00")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 IMAGES = (".jpg", ".jpeg", ".png", ".webp")
-"""Suffixes of images, whose format is told by their content."""
+"""Suffixes of images; their content alone says which format they have."""
 LAST_NUMBER = re.compile(r"(.*?)(\d{1,18})")
-"""A name and the number that ends it."""
+"""A name that ends in a number, as `frame_12`: the part before it, and the number."""
 UNFINISHED = (".part", ".partial", ".crdownload", ".download", ".incomplete", ".aria2")
-"""Suffixes that programs give to a download which is not complete."""
+"""Suffixes that download programs give to an incomplete file."""
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
 LEFTOVERS = frozenset({"__MACOSX", "Thumbs.db", "ehthumbs.db", "desktop.ini", "Icon\r", "@eaDir"})
-"""Leftovers of file managers and archives, besides hidden names (`.DS_Store`, `._x`)."""
+"""Names that file managers and archives leave behind, besides hidden ones (`.DS_Store`, `._x`)."""
 LOCKS = ("~$", "~lock.")
 
 
+def new_name(name: str, suffix: str = "") -> str:
+    """Return a name for the file that a command writes, other than the name of the file it reads.
+
+    >>> new_name("a.json"), new_name("NEW"), new_name("NEW.json", ".json")
+    ('NEW', 'NEW2', 'NEW2.json')
+    """
+    return f"NEW{'2' if name == f'NEW{suffix}' else ''}{suffix}"
+
+
+def interpreter() -> str:
+    """Return the shell word that starts this Python: `python`, or its path if PATH has another."""
+    first = shutil.which("python")
+    same = first is not None and Path(first).parent == Path(sys.executable).parent
+    return "python" if same else quote(sys.executable)
+
+
 def to_lines(rows: str, name: str, *modules: str) -> str:
-    """Return what to type to print rows of file `name`, an expression of Python, as JSON lines."""
+    """Return the command that prints `rows`, a Python expression about file `name`, as JSON lines.
+
+    The command ends with code 1 and a message if there is no row. `modules` are the modules that
+    the expression uses.
+    """
     program = f"import {', '.join(('json', 'sys', *modules))}; [print(json.dumps(row)) for row in "
-    return f"`python -c {quote(f'{program}{rows}]')} {quote(name)} > NEW`"
+    python = interpreter() if modules else "python"
+    program += f'{rows}] or sys.exit("no record in " + sys.argv[1])'
+    return f"`{python} -c {quote(program)} {quote(name)} > {new_name(name)}`"
 
 
 def recognise(
     head: bytes, name: str = "FILE", *, archives: bool = True, text: bool = False
 ) -> Stranger | None:
-    r"""Return what a file is by its first bytes, if it is one in the place of another; else None.
+    r"""Return what a file is by its first bytes; None if it may be the expected data.
 
     >>> recognise(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n").found
     'a Git LFS pointer'
@@ -110,9 +137,8 @@ def recognise(
     Args:
         head: The first `HEAD` bytes.
         name: The file's name, for the command to type.
-        archives: Archives stand in the place of a file; of a spreadsheet, which is a ZIP, they do
-            not.
-        text: A text is expected, so that a table or a pickle stands in its place.
+        archives: True if an archive is foreign; False for a spreadsheet, which is a ZIP itself.
+        text: True if a text file is expected, so that a binary table or a pickle is foreign.
     """
     file = quote(name)
     for pattern, content, command in POINTERS:
@@ -123,8 +149,8 @@ def recognise(
     if error := STORAGE_ERROR.match(head):
         return Stranger(f"a storage server's error ({error[1].decode()})", FETCH)
     if len(head) < HEAD and SERVER_ERROR.match(head):
-        words = " ".join(head.decode("utf-8", "replace").split())
-        return Stranger(f"a server's error ({words[:60]!r})", FETCH)
+        first_words = " ".join(head.decode("utf-8", "replace").split())
+        return Stranger(f"a server's error ({first_words[:60]!r})", FETCH)
     if head.startswith(APPLE_DOUBLE):
         fix = "Delete such files: `find . -name '._*' -delete`."
         return Stranger("macOS' notes about another file (AppleDouble)", fix)
@@ -133,13 +159,16 @@ def recognise(
         fix = "`git config core.symlinks true`, then `git checkout -- .`, or copy that file here."
         return Stranger(f"the text of a link to {where[:80]!r}", fix)
     if head.startswith(UTF_16):
-        fix = f"`iconv -f utf-16 -t utf-8 {file} > NEW` converts it."
+        fix = f"`iconv -f utf-16 -t utf-8 {file} > {new_name(name)}` converts it."
         return Stranger("text in UTF-16", fix)
     if head.startswith(OLE) or (head.startswith(ZIP) and OPEN_DOCUMENT in head[:HEAD]):
         return Stranger("a spreadsheet of another kind", "Save it as .xlsx or .tsv.")
     for pattern, content in PICTURES:
         if pattern.match(head):
             return Stranger(content, "Convert it to PNG or JPEG.")
+    for first, content in MASKS if text else ():
+        if head.startswith(first):
+            return Stranger(content, "Masks as files need --format mask-tree, and their folder.")
     for first, content, module in TABLES if text else ():
         if head.startswith(first):
             rows = f"{module}.read_table(sys.argv[1]).to_pylist()"
@@ -162,12 +191,15 @@ def recognise(
 
 
 def _first_member(head: bytes) -> bytes:
-    """Return the first name in a ZIP archive."""
+    """Return the name of the first member of a ZIP archive that begins with `head`."""
     return head[30 : 30 + int.from_bytes(head[26:28], "little")]
 
 
 def backslashes(names: Iterable[str]) -> str:
-    """Return what to type where names of files hold folders and backslashes; "" for others."""
+    """Return a command that turns backslashes in file names into folders; "" if no name has one.
+
+    Such names come from an archive that Windows packed and another system unpacked.
+    """
     if not any("\\" in name for name in names):
         return ""
     program = (
@@ -181,12 +213,15 @@ def backslashes(names: Iterable[str]) -> str:
 
 
 def from_one(names: Iterable[str], wanted: Collection[str], pattern: str) -> str:
-    """Return what to type where names end in numbers from 1 that are wanted from 0; else "".
+    """Return a command that lowers the numbers in file names by 1, if they start at 1, not 0.
 
     Args:
-        names: Those that are there, without suffix.
-        wanted: The same of what should be there.
-        pattern: The files or folders, from the folder in which the command is typed.
+        names: The names of the files that exist, without suffix.
+        wanted: The names that are expected, without suffix.
+        pattern: Glob pattern of the files, from the folder in which the command is typed.
+
+    Returns:
+        The command with its reason; "" if other numbers are the cause.
 
     >>> from_one(["v/1", "v/2"], {"v/0", "v/1"}, "*/*").partition(":")[0]
     'The numbers begin with 1 and should with 0'
@@ -216,14 +251,16 @@ def from_one(names: Iterable[str], wanted: Collection[str], pattern: str) -> str
         f"[path.rename(path.with_name(number.sub(lambda m: {number}, path.stem) + path.suffix)) "
         "for path in paths]"
     )
-    typed = f"`python -c {quote(program)} {quote(pattern)}`, typed in the folder of predictions,"
-    return f"The numbers begin with 1 and should with 0: {typed} renames them."
+    typed_command = (
+        f"`python -c {quote(program)} {quote(pattern)}`, typed in the folder of predictions,"
+    )
+    return f"The numbers begin with 1 and should with 0: {typed_command} renames them."
 
 
 def in_place_of(path: Path, *, archives: bool = True, text: bool = False) -> Stranger | None:
-    """Return what stands in the place of a file, or beside the place where none is.
+    """Return what the file at a path is, if not the data; if it is missing, a similar name beside.
 
-    None: it is not known to be anything else, or it cannot be opened.
+    None: the file may be the expected data, or it cannot be opened.
     """
     try:
         with open_regular(path) as file:
@@ -235,7 +272,7 @@ def in_place_of(path: Path, *, archives: bool = True, text: bool = False) -> Str
 
 
 def _beside(path: Path) -> Stranger | None:
-    """Return what lies beside the place of a missing file under nearly its name."""
+    """Return the packed, unfinished or similarly named file in the folder of a missing file."""
     alike = IMAGES if path.suffix.lower() in IMAGES else (path.suffix.lower(),)
     spellings = (spelt for name in alike for spelt in (name, name.upper(), name.capitalize()))
     for suffix in spellings:
@@ -260,8 +297,17 @@ def _beside(path: Path) -> Stranger | None:
     return None
 
 
+def extra_fix(allow_extra: bool | None, what: str) -> str:
+    """Return what to do about lines or files of no sample; `allow_extra` None has no option."""
+    option = "" if allow_extra is None else f", or pass --allow-extra to ignore such {what}"
+    return f"Check the split{option}."
+
+
 def absence(path: Path, though: str = "") -> str:
-    """Return what is wrong with the place of a file that is missing, in words."""
+    """Return in words what is wrong with a missing file: what lies beside it, or "is missing".
+
+    `though` is a clause for the second case: what suggests that the file should exist.
+    """
     if stranger := in_place_of(path):
         return f"{stranger.found}. {stranger.fix}"
     return f"is missing, though {though}" if though else "is missing"
@@ -276,15 +322,15 @@ def refuse_foreign(
     archives: bool = True,
     text: bool = False,
 ) -> None:
-    """Raise `error` if it is known what stands in the place of a file; see `recognise`."""
+    """Raise `error` if a file is recognised as other than the expected data; see `recognise`."""
     if stranger := in_place_of(path, archives=archives, text=text):
         raise error(thing, expected=expected, found=stranger.found, fix=stranger.fix)
 
 
 def refuse_list(path: Path, start: bytes, thing: str) -> None:
-    """Raise DataError if a file that should have an object a line begins as a list of JSON does."""
+    """Raise DataError if a file of JSON lines begins, with `start`, as one JSON list."""
     if LIST.match(start):
-        conversion = f"`jq -c '.[]' {quote(path.name)} > NEW`"
+        conversion = f"`jq -c '.[]' {quote(path.name)} > {new_name(path.name)}`"
         if start.startswith(b"[{'"):  # as Python shows a list
             conversion = to_lines("ast.literal_eval(open(sys.argv[1]).read())", path.name, "ast")
         fix = f"{conversion} makes such lines."
@@ -292,44 +338,46 @@ def refuse_list(path: Path, start: bytes, thing: str) -> None:
 
 
 def other_encoding(name: str) -> str:
-    """Return what to type where a file's text is not in UTF-8."""
-    return f"`iconv -f windows-1252 -t utf-8 {quote(name)} > NEW` converts what Excel writes."
+    """Return the command that converts a text file from another encoding to UTF-8."""
+    conversion = f"`iconv -f windows-1252 -t utf-8 {quote(name)} > {new_name(name)}`"
+    return f"{conversion} converts what Excel writes."
 
 
 def refuse_zeros(line: bytes, thing: str) -> None:
-    """Raise DataError if a line of text ends in zero bytes, as an unfinished copy does."""
-    whole = line.rstrip(b"\r\n")
-    text = whole.rstrip(b"\0")
-    count = len(whole) - len(text)
+    """Raise DataError if a line of text ends in zero bytes, as in an unfinished copy."""
+    content = line.rstrip(b"\r\n")
+    text = content.rstrip(b"\0")
+    count = len(content) - len(text)
     if count and not CONTROLS.search(text):
-        ending, fix = f"{count} zero bytes at its end", "It was not copied to its end: do so again."
+        ending, fix = f"{count} zero bytes at its end", "The copy is incomplete: copy it again."
         raise DataError(thing, expected="one JSON object", found=ending, fix=fix)
 
 
 @contextmanager
 def reading(
     path: Path,
-    kind: type[HarnessError],
+    error_class: type[HarnessError],
     thing: str,
     expected: str,
     *of: type[BaseException],
     fix: str = "",
     archives: bool = True,
 ) -> Iterator[None]:
-    """Turn exceptions about a file into an error that says what the file is, if that is known.
+    """Turn exceptions while a file is read into an error of type `error_class` about the file.
 
-    Otherwise the error is that of `raised_as`.
+    The error says what the file is, if `in_place_of` recognises it; otherwise it is the error that
+    `raised_as` makes of the exception. `of` are the types of exceptions that are turned.
     """
-    with raised_as(kind, thing, expected, *of, fix=fix):
+    with raised_as(error_class, thing, expected, *of, fix=fix):
         try:
             yield
         except of:
-            refuse_foreign(path, kind, thing, expected, archives=archives)
+            refuse_foreign(path, error_class, thing, expected, archives=archives)
             raise
 
 
 def is_leftover(path: Path) -> bool:
-    """Return True for what archives, file managers and office programs leave beside files.
+    """Return True for a file that an archive, a file manager or an office program left behind.
 
     >>> [is_leftover(Path(name)) for name in ("__MACOSX/a.png", "._a.png", "~$a.xlsx", "a.png")]
     [True, True, True, False]
@@ -343,9 +391,9 @@ def is_leftover(path: Path) -> bool:
 
 
 def listed(folder: Path, pattern: str = "*") -> list[Path]:
-    """Return the paths in a folder that match a pattern, in order, without leftovers.
+    """Return the sorted paths in a folder that match a glob pattern, without leftovers.
 
-    Letters of the pattern's suffix match capitals too: `*.png` is also `A.PNG`.
+    The pattern's suffix matches in either case: `*.png` matches `A.PNG`.
     """
     stem, dot, suffix = pattern.rpartition(".")
     if dot and suffix.isalnum():

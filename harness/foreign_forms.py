@@ -1,4 +1,8 @@
-"""Forms of the lines and objects that other programs write, and jq's programs that read them."""
+"""Recognise other programs' JSON objects, and give the jq programs that make predictions of them.
+
+A `Form` has a test for an object, a jq program and the condition under which it is right. Only
+`harness.foreign_lines` asks here, to write the command into an error message.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -8,20 +12,20 @@ Plain: TypeAlias = Mapping[str, Any]
 
 
 class Form(NamedTuple):
-    """Objects of one program, and what makes lines of them."""
+    """A form of JSON object that one program writes, and its conversion to prediction lines."""
 
     name: str
     fits: Callable[[Plain], bool]
     program: str
-    """jq's program for one object, which yields one object a line."""
+    """jq program that turns one such object into prediction lines."""
     condition: str
-    """Condition under which the lines mean what the objects do."""
+    """Condition of a right conversion, as the message states it."""
     lines: str = "such lines"
-    """Kind of lines that the program makes."""
+    """Name of the converted lines in the message."""
 
 
 def _has(*path: str) -> Callable[[Plain], bool]:
-    """Return a function that is True for an object with something at a path of keys."""
+    """Return a function that is True for an object with a value at a path of nested keys."""
 
     def fits(plain: object) -> bool:
         for key in path:
@@ -34,12 +38,23 @@ def _has(*path: str) -> Callable[[Plain], bool]:
 
 
 def is_completion(plain: Plain) -> bool:
-    """True for a row of TRL's logs of completions."""
+    """Return True for a row of TRL's completion logs."""
     return {"prompt", "completion"} <= plain.keys()
 
 
+def _has_indices(plain: Plain) -> bool:
+    """Return True for ScienceQA's results: numbers of options by question, without outputs."""
+    results = plain.get("results")
+    return "outputs" not in plain and _are_all(results, lambda value: type(value) is int)
+
+
+def _are_all(values: object, fits: Callable[[Any], bool]) -> bool:
+    """Return True for an object that is not empty and whose values all fit."""
+    return isinstance(values, Mapping) and bool(values) and all(map(fits, values.values()))
+
+
 def _is_perception_test(plain: Plain) -> bool:
-    """True for Perception Test's answers: a list of `answer_id` by video."""
+    """Return True for Perception Test's answers: a list of objects with `answer_id` by video."""
     lists = list(plain.values())
     return bool(lists) and all(
         isinstance(answers, list) and all(map(_has("answer_id"), answers)) for answers in lists
@@ -47,7 +62,7 @@ def _is_perception_test(plain: Plain) -> bool:
 
 
 def _has_spans(plain: Plain) -> bool:
-    """True for lists of objects with a "timestamp" by video, as dense captions are written."""
+    """Return True for dense captions: a list of objects with a "timestamp" by video."""
     lists = list(plain.values())
     return bool(lists) and all(
         isinstance(spans, list) and spans and all(map(_has("timestamp"), spans)) for spans in lists
@@ -55,18 +70,18 @@ def _has_spans(plain: Plain) -> bool:
 
 
 def _has_moments(plain: Plain) -> bool:
-    """True for objects with a "timestamp", a list of pairs, by id, as TimeChat's results are."""
+    """Return True for TimeChat's results: by id, an object whose "timestamp" lists pairs."""
     values = list(plain.values())
     return all(map(_has("timestamp"), values)) and any(map(_has_pair, values))
 
 
 def _has_query_keys(plain: Plain) -> bool:
-    """True for values by `video>>>query>>>span` that hold a pair of numbers somewhere."""
+    """Return True for keys `video>>>query>>>span` whose values contain a pair of numbers."""
     return all(key.count(">>>") == 2 for key in plain) and any(map(_has_pair, plain.values()))
 
 
 def _has_pair(value: object, depth: int = 4) -> bool:
-    """Return True for a list of two numbers, or what holds one so many levels below."""
+    """Return True for a list of two numbers, or for one nested at most `depth` levels deep."""
     if isinstance(value, Mapping):
         value = list(value.values())
     inner = value if isinstance(value, list) and depth else ()
@@ -74,15 +89,16 @@ def _has_pair(value: object, depth: int = 4) -> bool:
 
 
 def _has_image_masks(plain: Plain) -> bool:
-    """True for the run-lengths of the objects in one image."""
+    """Return True for the run-lengths of the objects in one image."""
     masks = next((plain[key] for key in MASKS if key in plain), None)
     masks = masks if isinstance(masks, list) else [masks]
     return not {"id", "image_id"}.isdisjoint(plain) and all(map(_is_run_length, masks))
 
 
 def _by_id(fits: Callable[[Any], bool]) -> Callable[[Plain], bool]:
-    """Return a function that is True for two or more values of a kind, none under the name of a
-    column.
+    """Return a function that is True for an object with two or more values that all fit.
+
+    Its keys must be ids: a key that usually names a column (`NAMES`) makes it a table's row.
     """
 
     def fits_all(plain: Plain) -> bool:
@@ -91,17 +107,21 @@ def _by_id(fits: Callable[[Any], bool]) -> Callable[[Plain], bool]:
     return fits_all
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _is_number(value: object) -> bool:
     return type(value) in (int, float)
 
 
 def _are_numbers(value: object, count: int) -> bool:
-    """Return True for a list of so many numbers."""
+    """Return True for a list of `count` numbers."""
     return isinstance(value, list) and len(value) == count and all(map(_is_number, value))
 
 
 def _are_lists(value: object, count: int) -> bool:
-    """Return True for a list of lists of so many numbers, which may be empty."""
+    """Return True for a list, possibly empty, of lists of `count` numbers."""
     return isinstance(value, list) and all(_are_numbers(item, count) for item in value)
 
 
@@ -125,20 +145,20 @@ TRUTHS = (
     "gold",
     "reference",
 )
-"""Names of the ground truth, beside which an `answer` is what the model wrote."""
+"""Keys of a ground truth: beside one of them, `answer` holds what the model wrote."""
 LISTS = frozenset({"results", "res_list", "result_list", "predictions", "responses", "logs"})
-"""Names of a list of entries in one object."""
+"""Keys under which a file's single object holds the list of its entries."""
 NAMES = frozenset({*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "prompt"})
-"""Keys that name columns, and no samples."""
+"""Keys that name columns; an object with one of them does not map ids to values."""
 INDICES = frozenset({"", "Unnamed: 0", "index", "level_0"})
-"""Names that pandas gives to the numbers of a table's rows."""
+"""Names that pandas gives to the column of row numbers."""
 READ: Mapping[str, Callable[[Plain], bool]] = {
     "lmms-eval": lambda row: "doc_id" in row and not {"resps", "filtered_resps"}.isdisjoint(row),
     "every-eval-ever": lambda row: {"sample_id", "evaluation_result_id"} <= row.keys(),
     "perception-test": _is_perception_test,
     "qvhighlights": _has("pred_relevant_windows"),
 }
-"""Objects that a value of `--format` reads."""
+"""Tests for objects that the harness reads itself, by the value of `--format` that does."""
 KEYS = "its keys are the benchmark's ids"
 CHAT = ".choices[0].message.content"
 FORMS = (
@@ -206,6 +226,45 @@ FORMS = (
         "its keys, the rows in what was evaluated, are the benchmark's ids",
     ),
     Form(
+        "ScienceQA's outputs, as LLaVA writes them too",
+        lambda plain: "results" in plain and _are_all(plain.get("outputs"), _is_text),
+        ".outputs | to_entries[] | {id: .key, response: .value}",
+        "the keys of outputs are the benchmark's ids",
+    ),
+    Form(
+        "ScienceQA's results",
+        _has_indices,
+        ".results | to_entries[] | {id: .key} + if .value < 0 then {response: null} else "
+        '{answer: "ABCDEFGHIJ"[.value:.value + 1]} end',
+        "the keys of results are the benchmark's ids, and its numbers those of options from 0",
+    ),
+    Form(
+        "PromptPG's results",
+        lambda plain: _are_all(plain.get("results"), _has("output")),
+        ".results | to_entries[] | {id: .key, response: .value.output}",
+        "the keys of results are the benchmark's ids, and output is what the model wrote",
+    ),
+    Form(
+        "LLaVA's evaluation of ScienceQA",
+        lambda plain: (
+            {*plain} == {"correct", "incorrect"}
+            and any(map(_has("pred"), [*plain["correct"], *plain["incorrect"]]))
+        ),
+        "(.correct + .incorrect)[] | {id: (.question_id | tostring), response: .pred}",
+        "question_id is the benchmark's id",
+    ),
+    Form(
+        "NExT-QA's results",
+        lambda plain: (
+            all("_" in key for key in plain)
+            and _are_all(plain, _has("answer"))
+            and _are_all(plain, lambda value: type(value.get("prediction")) is int)
+        ),
+        'to_entries[] | {id: .key, answer: "ABCDE"[.value.prediction:.value.prediction + 1]}',
+        "its keys (video_qid) are the benchmark's ids, and prediction the number of an option "
+        "from 0",
+    ),
+    Form(
         "moments by video, query and ground truth",
         _has_query_keys,
         'to_entries[] | (.key | split(">>>")) as $key | {vid: $key[0], query: $key[1], '
@@ -226,6 +285,16 @@ FORMS = (
         "to_entries[] | {id: .key, answer: .value.timestamp[0]}",
         "its keys are the benchmark's ids, and the first moment counts, in seconds",
     ),
+    Form(
+        "VTimeLLM's log",
+        lambda plain: "answer" in plain and _has("info", "sentence_id")(plain),
+        '{id: "\\(.video_id)/\\(.info.sentence_id)", response: .answer}',
+        "video_id/sentence_id is the benchmark's id, each is asked once (query_id), and its times "
+        "are seconds",
+    ),
+)
+"""Forms of a line or an object, in order of precedence: the first one that fits counts."""
+BY_ID = (
     Form(
         "texts by id",
         _by_id(lambda value: value is None or isinstance(value, str)),
@@ -270,4 +339,4 @@ FORMS = (
         KEYS,
     ),
 )
-"""Forms of objects that are recognised, the first that fits."""
+"""Forms of a file that is one object whose keys are ids; not tested on rows of a table."""

@@ -1,17 +1,19 @@
-"""Commands that make lines of predictions of the lines and objects that other programs write.
+"""Commands that convert other programs' JSON to our prediction lines, for error messages.
 
-An object is recognised by its form. The command of `jq` keeps the id that the program has, and what
-the model wrote; whether that id is the benchmark's, only the user knows.
+Readers of predictions call this module with a JSON value they cannot use and the file's name. It
+recognises the form of the value and returns a `jq` command for the user, which keeps the id and
+what the model wrote. Only the user knows whether that id is the benchmark's; the message asks.
 """
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import compress, product
 from shlex import quote, split
 
-from harness.foreign import to_lines
+from harness.foreign import interpreter, new_name, to_lines
 from harness.foreign_forms import (
+    BY_ID,
     FORMS,
     IDS,
     INDICES,
@@ -19,19 +21,22 @@ from harness.foreign_forms import (
     READ,
     TEXTS,
     TRUTHS,
+    Form,
     Plain,
     is_completion,
 )
 
 MAX_DEPTH = 8
-"""Folders before a name that are looked at."""
+"""Largest number of leading folders that `renamed` tries to remove from an id."""
 MAX_NAMES = 1000
-"""Names of a file that are looked at."""
+"""Largest number of a file's ids that `renamed` compares with the benchmark's."""
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
+ONLY_NUMBERS = re.compile(rb"[-+\d.,;eE\s]+")
+"""A line of numbers, as in MOTChallenge's files: not the header of a table."""
 LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
 CUT = (
-    "It may have been cut while it was copied: copy the file again. `jq -c . FILE > NEW` writes an "
+    "It may be truncated: copy the file again. `jq -c . FILE > NEW` writes an "
     "object of several lines in one."
 )
 UNBOX = (
@@ -39,7 +44,7 @@ UNBOX = (
     '(.[0] | type | . == "string" or . == "number" or . == "boolean")) '
     "then .value |= .[0] else . end)"
 )
-"""jq's program that makes a value of each list of one, except scores."""
+"""jq program that replaces each list of one value by the value, except under "scores"."""
 
 LABELME = (
     '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image '
@@ -49,45 +54,56 @@ LABELME = (
     '($y | max) - ($y | min)]} elif .shape_type == "polygon" then {segmentation: [.points | '
     'flatten]} else error("a shape that is not a polygon") end + $about + {category_id: .label}]'
 )
-"""jq's program for annotations of labelme, an object an image, read with `-s`."""
+"""jq program for labelme's annotations, one object per image, read with `-s`."""
 OF_LABELME = f"`jq -s {quote(LABELME)} *.json > NEW`"
-JQ = re.compile(r"`jq -c (.*?) > NEW`", re.DOTALL)
-"""A command of jq, by which the program and the name of the file are told."""
+DATUMARO = (
+    "[.categories.label.labels as $names | .items[] | (.image // .media).size as $size "
+    '| ({image_id: (.id | split("/") | last)} + (if $size then {width: $size[1], height: $size[0]} '
+    "else {} end)) as $about | .annotations[] | {category_id: $names[.label_id].name} + $about "
+    '+ (if .type == "bbox" then {bbox} elif .type == "polygon" then {segmentation: [.points]} '
+    'elif .type == "mask" then {segmentation: .rle} else error("not a box, polygon or mask") end)]'
+)
+"""jq program for Datumaro's annotations, which CVAT exports too."""
+JQ = re.compile(r"`jq -c (.*?) > NEW2?`", re.DOTALL)
+"""A jq command of a message, "`jq -c '.[]' a.json > NEW`": the program and the file's name."""
 OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
 
 
 def command(program: str, name: str) -> str:
-    """Return what to type to make lines of the file `name`, by a program of jq."""
-    return f"`jq -c {quote(program)} {quote(name)} > NEW`"
+    """Return the shell command that converts file `name` by a jq program."""
+    return f"`jq -c {quote(program)} {quote(name)} > {new_name(name)}`"
 
 
 def rewrite(key: str, program: str, name: str) -> str:
-    """Return what to type to change the value under a key where a line has one."""
+    """Return the command that changes the value under a key in all lines that have the key."""
     # Not `|=`, which jq 1.6 evaluates wrongly for a program that may fail, as on another value.
     return command(f"if .{key} then .{key} = (.{key} | (({program})? // .)) else . end", name)
 
 
 def failed_where(condition: str, name: str) -> str:
-    """Return what to type to make failures of the lines whose "answer" meets a condition of jq."""
+    """Return the command that turns lines whose "answer" meets a jq condition into failures."""
     program = f'if has("answer") and (.answer | {condition}) then {{id, response: null}} else . end'
     return command(program, name)
 
 
 def number_of_option(start: str, letters: str, name: str) -> str:
-    """Return what to type to make letters of whole numbers; `start` stands before the first one."""
+    """Return the command that turns option numbers into letters.
+
+    `start` is "" if option 0 is A; one character stands for each unused number before A.
+    """
     letter = f'"{start}{letters}"[$n:$n + 1]'
     program = f"tonumber as $n | if $n >= 0 and $n == ($n | floor) then {letter} else . end"
     return rewrite("answer", program, name)
 
 
 def of_line(line: bytes, name: str) -> str:
-    """Return how to make lines of JSON of file `name`, which has a line that is not JSON."""
+    """Return how to convert file `name` to JSON lines, given a line of it that is not JSON."""
     if line.lstrip().startswith(b"{'"):
         conversion = to_lines(f"map(ast.literal_eval, {LINES})", name, "ast")
         return f"It looks like Python's text of a dict: {conversion} makes JSON of it."
     if NOT_NUMBERS.search(line):
-        read = "json.loads(line, parse_constant=lambda name: None)"
-        conversion = to_lines(f"({read} for line in {LINES})", name)
+        parser = "json.loads(line, parse_constant=lambda name: None)"
+        conversion = to_lines(f"({parser} for line in {LINES})", name)
         return (
             "Python's json.dumps writes it unless `allow_nan=False` is given. A failed sample has "
             f'null as its "response": {conversion} writes null.'
@@ -96,51 +112,74 @@ def of_line(line: bytes, name: str) -> str:
         return CUT
     if line.lstrip()[:1] in (b"{", b"["):
         return "" if line.rstrip()[-1:] == b"}" else NO_LINES
+    if ONLY_NUMBERS.fullmatch(line):
+        return OWN_LINES
     mark = max(b";", b"\t", b",", key=line.count)
     if mark not in line:
         return NO_LINES
-    given = "\\t" if mark == b"\t" else mark.decode()
-    table = f'csv.DictReader(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{given}")'
+    if b"EncodedPixels" in line:
+        return _of_pairs(name)
+    separator = "\\t" if mark == b"\t" else mark.decode()
+    table = f'csv.DictReader(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{separator}")'
     return f"Each line is an object: {to_lines(table, name, 'csv')} makes them of a table."
 
 
-def renamed(names: Collection[str], known: Collection[str]) -> str | None:
-    """Return jq's program that makes known ids of the most names, if there is one.
+def _of_pairs(name: str) -> str:
+    """Return how to convert Kaggle's run-lengths: pairs of start, from 1, and length."""
+    rows = (
+        '({"id": s.id, "masks": [harness.masks.Rle.from_array(numpy.isin(numpy.arange(w * h)'
+        ".reshape((w, h)).T, [k for a, n in zip(p[::2], p[1::2]) for k in range(a - 1, a - 1 + n)]"
+        ")).to_json()]} for rows in [list(csv.DictReader(open(sys.argv[1], newline='')))] for s in "
+        f"{_samples('TASK', 'ROOT')} for w, h in [s.query.media[0].size] "
+        "for t in [[r['EncodedPixels'] for r in rows if s.id in (r['ImageId'], r['ImageId']"
+        ".rpartition('.')[0])]] if t for p in [list(map(int, ' '.join(t).split()))])"
+    )
+    modules = ("csv", "numpy", "harness", "harness.masks")
+    return (
+        "It looks like Kaggle's run-lengths: if ImageId, with or without its suffix, is the id of "
+        "a sample of TASK below ROOT, and pixels are numbered down the columns, "
+        f"{to_lines(rows, name, *modules)} makes lines of masks. docs/predictions.md has "
+        "`from_pairs`, for the other order too."
+    )
 
-    Names of files have a suffix, folders before them, and zeros before a number.
+
+def renamed(names: Collection[str], known_ids: Collection[str]) -> str | None:
+    """Return the jq program that turns the most file names into known ids; None if none does.
+
+    It may remove leading folders, a suffix, and zeros before a number.
 
     >>> renamed(["val/000000200000.jpg"], {"200000"})
     'sub("^([^/]*/){1}"; "") | sub("[.][A-Za-z0-9]+$"; "") | sub("^0+(?=.)"; "")'
     """
     names = list(names)[:MAX_NAMES]
     depth = max((name.count("/") for name in names), default=0)
-    best, program = sum(name in known for name in names), None
+    n_known, program = sum(name in known_ids for name in names), None
     for folders, *others in product(range(min(depth, MAX_DEPTH) + 1), (False, True), (False, True)):
         patterns = (rf"^([^/]*/){{{folders}}}", "[.][A-Za-z0-9]+$", "^0+(?=.)")
-        wanted = list(compress(patterns, (folders, *others)))
+        chosen = list(compress(patterns, (folders, *others)))
         ids = names
-        for pattern in wanted:
+        for pattern in chosen:
             ids = [re.sub(pattern, "", name) for name in ids]
-        if (count := sum(name in known for name in ids)) > best:
-            best, program = count, " | ".join(f'sub("{pattern}"; "")' for pattern in wanted)
+        if (count := sum(name in known_ids for name in ids)) > n_known:
+            n_known, program = (count, " | ".join(f'sub("{pattern}"; "")' for pattern in chosen))
     return program
 
 
 def _samples(task: str, data: str) -> str:
-    """Return Python's text of a task's samples in their order."""
+    """Return the Python expression for a task's samples in their order."""
     return f"harness.load_task({json.dumps(task)}, data={json.dumps(data)}).samples()"
 
 
 def print_ids(task: str, data: str) -> str:
-    """Return what to type to print the ids of a task's samples in their order."""
+    """Return the command that prints the ids of a task's samples in their order."""
     program = f"import harness; [print(sample.id) for sample in {_samples(task, data)}]"
-    return f"`python -c {quote(program)}`"
+    return f"`{interpreter()} -c {quote(program)}`"
 
 
 def in_order(written: str, name: str) -> str:
-    """Return what to type to give the file's lines the ids of a task's samples in their order.
+    """Return the command that gives a file's lines the ids of a task's samples in their order.
 
-    `written` are the keys, in brackets, of what the model wrote.
+    `written` is the Python index of what the model wrote, as `["text"]`.
     """
     samples = _samples("TASK", "ROOT")
     row = f'{{"id": sample.id, "response": json.loads(line){written}}}'
@@ -150,7 +189,7 @@ def in_order(written: str, name: str) -> str:
 
 
 def by_number(task: str, data: str, name: str) -> str:
-    """Return what to type to make ids of the numbers of a task's samples, from 0."""
+    """Return the command that replaces sample numbers, from 0, by the ids of a task's samples."""
     ids = f"[sample.id for sample in {_samples(task, data)}]"
     row = '{**row, "id": ids[int(row["id"])]}'
     return to_lines(
@@ -159,18 +198,19 @@ def by_number(task: str, data: str, name: str) -> str:
 
 
 def polygons(name: str) -> str:
-    """Return what to type to make COCO's results of lines whose "masks" are polygons."""
+    """Return the command that converts lines whose "masks" are polygons to COCO's results."""
     program = (
         "map(if .masks then {image_id: .id, category_id: 1, segmentation: (.masks | "
         'if (.[0] | type) == "number" then [.] else map(flatten) end)} '
         'elif .no_target then empty else error("a line without masks") end)'
     )
-    return f"`jq -cs {quote(program)} {quote(name)} > NEW`"
+    return f"`jq -cs {quote(program)} {quote(name)} > {new_name(name)}`"
 
 
 def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -> str:
-    """Return how to make lines of the file `name`, whose first value, over several lines, is
-    `plain`; `kinds` are the keys of our own lines besides the id.
+    """Return how to convert file `name`, which is one JSON value over several lines.
+
+    `plain` is that value; `kinds` are the keys that our own lines have besides the id.
 
     >>> of_whole([{"question_id": 3, "text": "B"}], "a.json")[:66]
     "If question_id is the benchmark's id and text what the model wrote"
@@ -184,7 +224,7 @@ def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -
     elif first is not plain and isinstance(first, dict) and (renaming := _renaming(first)):
         fix = f"If {renaming[1]}, {command(renaming[0], name)} makes such lines."
     else:
-        fix = way_out(first, name)
+        fix = way_out(first, name, is_row=first is not plain)
     if first is plain:
         return fix or f"{command('.', name)} makes such lines."
     if command_in_fix := JQ.search(fix):
@@ -193,11 +233,14 @@ def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -
     return f"{command('.[]', name)} makes such lines."
 
 
-def way_out(plain: object, name: str) -> str:
-    """Return how to make lines with an "id" of the JSON in file `name` that has another form."""
+def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
+    """Return how to convert `plain`, a JSON value of file `name`, to lines with an "id".
+
+    `is_row`: the value is one of several in the file, and not all of it.
+    """
     if not isinstance(plain, dict):
         return OWN_LINES
-    known = _known(plain, name)
+    known = _known(plain, name, FORMS if is_row else (*FORMS, *BY_ID))
     if type(plain.get("id")) is int and not known:
         return f"{command('.id |= tostring', name)} writes it as text."
     if {"shapes", "imagePath"} <= plain.keys():
@@ -209,11 +252,11 @@ def way_out(plain: object, name: str) -> str:
     if renaming := _renaming(plain):
         program, condition = renaming
         return f"If {condition}, {command(program, name)} makes such lines."
-    written = _written(plain)
-    if written and "id" not in plain:
+    text_key = _text_key(plain)
+    if text_key and "id" not in plain:
         return (
-            f"If its lines are in the order of the samples of TASK below ROOT, and {written} is "
-            f"""what the model wrote, {in_order(f'["{written}"]', name)} gives them the ids."""
+            f"If its lines are in the order of the samples of TASK below ROOT, and {text_key} is "
+            f"""what the model wrote, {in_order(f'["{text_key}"]', name)} gives them the ids."""
         )
     if is_completion(plain):
         last = "" if isinstance(plain["completion"], str) else '[-1]["content"]'
@@ -223,39 +266,43 @@ def way_out(plain: object, name: str) -> str:
             f"""{in_order(f'["completion"]{last}', name)} gives them the ids."""
         )
     key = next((key for key in plain if key in LISTS), None)
-    listed = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
-    return f"{listed}{OWN_LINES}"
+    unwrapping = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
+    return f"{unwrapping}{OWN_LINES}"
 
 
 def _renaming(plain: Plain) -> tuple[str, str] | None:
-    """Return jq's program that renames the keys of a line, and what must be so; None if unknown."""
-    called = next((key for key in (*IDS, "id") if type(plain.get(key)) in (str, int)), None)
-    if called is None or type(plain.get("id")) is str:
+    """Return the jq program that renames a line's keys, and its condition; None if unknown."""
+    id_key = next((key for key in (*IDS, "id") if type(plain.get(key)) in (str, int)), None)
+    if id_key is None or type(plain.get("id")) is str:
         return None
-    name = f"(.{called} | tostring)"
-    if written := _written(plain):
-        condition = f"{called} is the benchmark's id and {written} what the model wrote"
-        return _response(written, name), condition
-    answers = {"count": "answer", **{kind: kind for kind in ("answer", "boxes", "points")}}
-    kinds = [key for key in answers if key in plain]
-    if len(kinds) != 1 or not set(TRUTHS).isdisjoint(plain):
+    name = f"(.{id_key} | tostring)"
+    if text_key := _text_key(plain):
+        condition = f"{id_key} is the benchmark's id and {text_key} what the model wrote"
+        return _response(text_key, name), condition
+    answers = {
+        "count": "answer",
+        "option": "answer",
+        **{answer_key: answer_key for answer_key in ("answer", "boxes", "points")},
+    }
+    answer_keys = [key for key in answers if key in plain]
+    if len(answer_keys) != 1 or not set(TRUTHS).isdisjoint(plain):
         return None
-    (kind,) = kinds
-    condition = f"{called} is the benchmark's id and {kind} the answer"
-    return f"{{id: {name}, {answers[kind]}: .{kind}}}", condition
+    (answer_key,) = answer_keys
+    condition = f"{id_key} is the benchmark's id and {answer_key} the answer"
+    return f"{{id: {name}, {answers[answer_key]}: .{answer_key}}}", condition
 
 
-def _written(plain: Plain) -> str | None:
-    """Return the key of what a model wrote; None where no key is known for it."""
+def _text_key(plain: Plain) -> str | None:
+    """Return the key that holds what the model wrote; None if no known key is there."""
     texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
     return next((key for key in texts if isinstance(plain.get(key), str)), None)
 
 
-def _known(plain: Plain, name: str) -> str:
-    """Return what makes lines of objects of a form that is recognised; "" for others."""
+def _known(plain: Plain, name: str, forms: Iterable[Form] = FORMS) -> str:
+    """Return how to convert an object of a recognised form to lines; "" for other objects."""
     if read := next((option for option, fits in READ.items() if fits(plain)), None):
         return f"--format {read} reads it."
-    form = next((form for form in FORMS if form.fits(plain)), None)
+    form = next((form for form in forms if form.fits(plain)), None)
     if form is None:
         return ""
     conversion = command(form.program, name)
@@ -263,15 +310,15 @@ def _known(plain: Plain, name: str) -> str:
 
 
 def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
-    """Return what to type where a line with an id has keys that a prediction does not have.
+    """Return the command for a line with an id and keys that a prediction does not have.
 
-    Where one of them is what a model wrote, an "answer" beside it is the ground truth.
+    If an unknown key holds what the model wrote, an "answer" beside it is the ground truth.
     """
     if known := _known(plain, name):
         return known
-    if written := next((key for key in TEXTS if key in unknown), None):
-        conversion = command(_response(written), name)
-        return f"If {written} is what the model wrote, {conversion} makes such lines."
+    if text_key := next((key for key in TEXTS if key in unknown), None):
+        conversion = command(_response(text_key), name)
+        return f"If {text_key} is what the model wrote, {conversion} makes such lines."
     truth = next((key for key in TRUTHS if key in unknown), None)
     if truth and "answer" in plain:
         conversion = command(_response("answer"), name)
@@ -281,11 +328,14 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     return ""
 
 
-def _response(written: str, name: str = ".id") -> str:
-    """Return jq's program that makes a line of what a model wrote, and leaves lines without it."""
-    return f'if has("{written}") then {{id: {name}, response: .{written}}} else . end'
+def _response(text_key: str, name: str = ".id") -> str:
+    """Return the jq program that makes a prediction line, and skips objects without a response.
+
+    `text_key` is the key of what the model wrote, `name` the jq path of the id.
+    """
+    return f'if has("{text_key}") then {{id: {name}, response: .{text_key}}} else . end'
 
 
 def _without(keys: Collection[str]) -> str:
-    listed = ", ".join(f'."{key}"' for key in sorted(keys))
-    return f"del({listed})"
+    key_list = ", ".join(f'."{key}"' for key in sorted(keys))
+    return f"del({key_list})"

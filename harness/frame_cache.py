@@ -1,12 +1,21 @@
-"""The frames decoded last, in one bounded cache that all readers of media share."""
+"""Loaders, which decode one frame each, and `CACHE`, the frames that were decoded last.
 
+A `harness.media.Media` holds a loader for each of its frames and decodes through the cache, which
+all readers of this process share. Frames are height × width × 3, uint8, RGB.
+"""
+
+import io
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from harness.image_file import Frame
+from harness.errors import MediaError
+from harness.files import open_regular, status_marks
+from harness.image_file import Frame, decode_image
 
 
 class Loader(Protocol):
@@ -18,6 +27,86 @@ class Loader(Protocol):
 
     def __call__(self) -> Frame:
         """Decode the frame."""
+
+
+def file_key(path: Path, number: int) -> str | None:
+    """Return the name of frame `number` of a file in the cache; None: the file is not there.
+
+    A file that was written again under the same path has other names.
+    """
+    try:
+        return f"{number}:{status_marks(path.stat())}:{path}"
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoader:
+    """Decodes an image file."""
+
+    path: Path
+
+    @property
+    def key(self) -> str | None:
+        """Name of the frame in the cache; another one once the file has changed."""
+        return file_key(self.path, 0)
+
+    def __call__(self) -> Frame:
+        """Decode the file."""
+        return decode_image(self.path, str(self.path))
+
+    def encoded(self) -> bytes:
+        """Return the file's bytes; none if it cannot be read: `decode_image` reports that."""
+        try:
+            with open_regular(self.path) as file:
+                return file.read()
+        except OSError:
+            return b""
+
+
+class _NotKept:
+    """A loader whose frame is not worth keeping in the cache."""
+
+    __slots__ = ()
+    key = None
+
+
+@dataclass(frozen=True, slots=True)
+class BytesLoader(_NotKept):
+    """Decodes an image in memory; `name` is for messages."""
+
+    data: bytes
+    name: str
+
+    def __call__(self) -> Frame:
+        """Decode the bytes."""
+        return decode_image(io.BytesIO(self.data), self.name)
+
+    def encoded(self) -> bytes:
+        """Return the file's bytes."""
+        return self.data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldFrame(_NotKept):
+    """A frame that is decoded."""
+
+    frame: Frame
+
+    def __call__(self) -> Frame:
+        """Return the frame."""
+        return self.frame
+
+
+@dataclass(frozen=True, slots=True)
+class LostFrame(_NotKept):
+    """A frame that cannot be read, for the reason `fault`."""
+
+    fault: str
+
+    def __call__(self) -> Frame:
+        """Raise MediaError."""
+        raise MediaError(self.fault)
 
 
 class FrameCache:
@@ -63,11 +152,6 @@ class FrameCache:
         with self._lock:
             self._frames.clear()
             self._bytes = 0
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of pixels that are held now."""
-        return self._bytes
 
 
 CACHE = FrameCache(max_bytes=512 * 2**20)

@@ -1,6 +1,7 @@
 """A clip as a folder of images: which of its files are frames, and in which order they are.
 
-FFmpeg writes `frame_1.jpg` … `frame_12.jpg` for `%d`: the order of texts would show 10 after 1.
+Sorted as texts, FFmpeg's `frame_1.jpg` … `frame_12.jpg` would show frame 10 after frame 1. Tasks
+and readers of private data call `frames_in`; names without a clear order are a MediaError.
 """
 
 import re
@@ -15,7 +16,7 @@ SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
 """Suffixes of frames, in lower case."""
-NUMBER = re.compile("([0-9]+)")
+NUMBER = re.compile("([0-9]+)")  # 2 and 07 in shot2_frame07
 FIX = "Name the frames by one number, such as 00000.jpg, 00001.jpg, …"
 
 
@@ -49,24 +50,26 @@ def in_order(paths: Iterable[Path], what: str) -> list[Path]:
     >>> [path.name for path in in_order(map(Path, names), "frames")]
     ['frame_1.jpg', 'frame_9.jpg', 'frame_10.jpg']
     """
-    named = sorted(paths, key=lambda path: path.name)
-    if len(named) < 2:
-        return named
-    parts = {path: NUMBER.split(path.stem) for path in named}
-    first = named[0]
-    for path in named[1:]:
+    by_name = sorted(paths, key=lambda path: path.name)
+    if len(by_name) < 2:
+        return by_name
+    parts = {path: NUMBER.split(path.stem) for path in by_name}
+    first = by_name[0]
+    for path in by_name[1:]:
         if len(parts[first]) == 1 or parts[path][::2] != parts[first][::2]:
-            raise _no_order(what, "names that are alike but for a number", first, path)
-    columns = zip(*(parts[path][1::2] for path in named), strict=True)
+            raise _no_order(what, "names that differ only in a number", first, path)
+    columns = zip(*(parts[path][1::2] for path in by_name), strict=True)
     differing = [texts for texts in columns if len(set(texts)) > 1]
     for texts in differing:
-        _check_padding(dict(zip(named, texts, strict=True)), what)
-    keys = {path: [int(texts[at]) for texts in differing] for at, path in enumerate(named)}
-    ordered = sorted(named, key=keys.__getitem__)
+        _check_padding(dict(zip(by_name, texts, strict=True)), what)
+    keys = {
+        path: [int(texts[column]) for texts in differing] for column, path in enumerate(by_name)
+    }
+    ordered = sorted(by_name, key=keys.__getitem__)
     for path, following in pairwise(ordered):
         if keys[path] == keys[following]:
             raise _no_order(what, "one file a number", path, following)
-    if len(differing) > 1 and ordered != named:
+    if len(differing) > 1 and ordered != by_name:
         raise _no_order(what, "names of which one number differs", ordered[0], ordered[-1])
     return ordered
 
@@ -80,7 +83,12 @@ def _check_padding(texts: Mapping[Path, str], what: str) -> None:
     width = len(padded[shortest])
     for path, text in texts.items():
         if len(text) < width or (path in padded and len(text) > width):
-            raise _no_order(what, "numbers padded to one length, or none", shortest, path)
+            raise _no_order(
+                what,
+                "numbers with the same number of digits, or without leading zeros",
+                shortest,
+                path,
+            )
 
 
 def _no_order(what: str, expected: str, first: Path, second: Path) -> MediaError:

@@ -1,6 +1,7 @@
-"""Choice of a video's frames: published rules, as pure functions of times.
+"""Choice of the frames of a video that a model is shown: published rules, as functions of times.
 
-A rule is named by a SPEC, which is kept in the run's record: `uniform(n=8)`,
+A rule takes the seconds of all frames and returns the indices of those shown. Models take a rule as
+their option `frames`, by a SPEC that is kept in the run's record: `uniform(n=8)`,
 `fps(rate=2,max_frames=768)`, `linspace(n=32,max_pixels=351232)`. A whole number N is
 `uniform(n=N)`.
 
@@ -18,12 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import numpy as np
 
 from harness.errors import UsageError
-from harness.pixel_budget import PAIR, PixelBudget
+from harness.pixel_budget import PAIR, PixelBudget, Resample
 from harness.spec import Spec, parse
 
 Times: TypeAlias = Sequence[float]
@@ -106,10 +107,10 @@ def fps(times: Times, *, rate: float = 2.0, min_frames: int = 4, max_frames: int
     (0, 33, 66, 100, 133, 166, 199, 233, 266, 299)
     """
     total = len(times)
-    wanted = total / frame_rate(times) * rate
+    n_frames = total / frame_rate(times) * rate
     lowest = math.ceil(min_frames / PAIR) * PAIR
     highest = math.floor(min(max_frames, total) / PAIR) * PAIR
-    even = math.floor(min(max(wanted, lowest), highest, total) / PAIR) * PAIR
+    even = math.floor(min(max(n_frames, lowest), highest, total) / PAIR) * PAIR
     return _linspace_rounded(total, max(even, 1))
 
 
@@ -122,8 +123,78 @@ def seconds(times: Times, *, every: float = 1.0, max_frames: int = 768) -> Indic
     ((0, 2, 4), (0, 4))
     """
     ticks = [times[0] + index * every for index in range(int((times[-1] - times[0]) / every) + 1)]
-    shown = sorted({max(bisect_right(times, tick + 1e-9) - 1, 0) for tick in ticks})
-    return tuple(shown[index] for index in uniform(shown, max_frames))
+    indices = sorted({max(bisect_right(times, tick + 1e-9) - 1, 0) for tick in ticks})
+    return tuple(indices[index] for index in uniform(indices, max_frames))
+
+
+def linspace_repeated(times: Times, n: int) -> Indices:
+    """`linspace` with exactly `n` frames, of which a shorter video shows some several times.
+
+    As `Llava_OneVision.load_video` of lmms-eval (commit 75571cf).
+
+    >>> linspace_repeated(range(3), 5)
+    (0, 0, 1, 1, 2)
+    """
+    return tuple(np.linspace(0, len(times) - 1, n, dtype=int).tolist())
+
+
+def segments(times: Times, n: int) -> Indices:
+    """Exactly `n` frames, one of each stretch, of which a short video shows some several times.
+
+    As `get_index` in `evaluate_mvbench.py` of OpenGVLab/InternVL (commit 2410d1d), for a video
+    without bounds: half a stretch after each rounded beginning.
+
+    >>> segments(range(100), 4), segments(range(3), 4)
+    ((12, 37, 62, 86), (0, 0, 1, 2))
+    """
+    stretch = float(len(times) - 1) / n
+    return tuple(int(stretch / 2 + np.round(stretch * index)) for index in range(n))
+
+
+def glm_v(times: Times, *, rate: float = 2.0, max_seconds: int = 300) -> Indices:
+    """`rate` frames a second, each the first at or after its moment, and an even number of them.
+
+    A longer video than `max_seconds` shows as many frames as one of that length. As
+    `Glm4vVideoProcessor.sample_frames` of transformers 5.23, which GLM-4.1V's and 4.5V's scripts
+    call. The last frame stands twice where the number would be odd.
+
+    >>> glm_v([index / 10 for index in range(25)])
+    (0, 5, 10, 15, 20, 20)
+    """
+    total, pace = len(times), frame_rate(times)
+    seconds_long = total / pace
+    if seconds_long <= max_seconds:
+        count = max(math.floor(seconds_long * rate), 1)
+        wanted_indices = [math.ceil(index * pace / rate) for index in range(count)]
+    elif int(max_seconds * rate) >= total:
+        wanted_indices = list(range(total))
+    else:
+        moments = np.linspace(0, seconds_long, int(max_seconds * rate)).tolist()
+        wanted_indices = [math.ceil(moment * pace) for moment in moments]
+    indices = tuple(dict.fromkeys(min(total - 1, index) for index in wanted_indices))
+    return indices if len(indices) % PAIR == 0 else (*indices, indices[-1])
+
+
+def molmo2_moments(times: Times, *, rate: float = 2.0, max_frames: int = 384) -> list[float]:
+    """Return the seconds at which Molmo2's loader looks: `rate` a second, and the end.
+
+    As `TimeSampler` of allenai/molmo2 (commit f3cb108) in the mode `uniform_last_frame`.
+    """
+    end = times[-1] - times[0] + 1 / frame_rate(times)
+    if (max_frames - 1) / rate < end:
+        return list(map(float, np.linspace(0, end, max_frames)))
+    return [*np.arange(0, end, 1 / rate).tolist(), end]
+
+
+def molmo2(times: Times, *, rate: float = 2.0, max_frames: int = 384) -> Indices:
+    """The frame on show at each of `molmo2_moments`, which are what the network is told.
+
+    >>> molmo2([index / 10 for index in range(12)])
+    (0, 5, 10, 11)
+    """
+    moments = molmo2_moments(times, rate=rate, max_frames=max_frames)
+    indices = (bisect_right(times, times[0] + max(moment, 1e-6)) - 1 for moment in moments)
+    return tuple(min(index, len(times) - 1) for index in indices)
 
 
 def frame_rate(times: Times) -> float:
@@ -167,6 +238,8 @@ class FramePolicy:
     """Budget of a video's frame."""
     image_budget: PixelBudget | None = None
     """Budget of an image that is not a video's frame; None where frames have none either."""
+    resample: Resample = "bilinear"
+    """Filter by which frames are brought to their size."""
 
     def __str__(self) -> str:
         return str(self.spec)
@@ -175,12 +248,17 @@ class FramePolicy:
         """The frames of a video that are shown, of which there is at least one."""
         return self.rule(times, **self.arguments)
 
+    def told(self, times: Times) -> tuple[float, ...]:
+        """Seconds stated to the network for the frames it chooses; empty: the frames' own."""
+        moments = MOMENTS.get(self.spec.name)
+        return () if moments is None else tuple(moments(times, **self.arguments))
+
     def size(
         self, size: tuple[int, int], *, is_image: bool = False, frames: int = 1
     ) -> tuple[int, int] | None:
         """Return the (width, height) at which a frame of this size is shown; None: no size is set.
 
-        `is_image`: it is an image, and no frame of a video, of which there are `frames`.
+        `is_image`: it is an image. If not, it is a video's frame, of which `frames` are shown.
         """
         budget = self.image_budget if is_image else self.budget
         return None if budget is None else budget.size(size, frames)
@@ -189,11 +267,16 @@ class FramePolicy:
 RULES: Mapping[str, Callable[..., Indices]] = MappingProxyType(
     {
         **{"uniform": uniform, "linspace": linspace, "centres": centres, "stride": stride},
-        **{"qwen": qwen, "fps": fps, "seconds": seconds},
+        **{"qwen": qwen, "fps": fps, "seconds": seconds, "glm_v": glm_v},
+        "molmo2": molmo2,
+        **{"linspace_repeated": linspace_repeated, "segments": segments},
     }
 )
+MOMENTS: Mapping[str, Callable[..., list[float]]] = MappingProxyType({"molmo2": molmo2_moments})
+"""Functions of the seconds stated to the network, for rules that do not state the frames' own."""
 BUDGET = ("max_pixels", "min_pixels", "factor")
 TOTAL = "total_pixels"
+RESAMPLE = "resample"
 IMAGE = {"image_max_pixels": "max_pixels", "image_min_pixels": "min_pixels"}
 """Settings of an image's budget, and the settings of a frame's budget that they replace."""
 TRAINED = (
@@ -240,10 +323,10 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
         )
     rule = RULES[spec.name]
     _, *parameters = inspect.signature(rule).parameters.values()  # the first one is the times
-    known = [option.name for option in parameters]
+    names = [option.name for option in parameters]
     required = [option.name for option in parameters if option.default is option.empty]
-    _check(spec, known, required=required)
-    numbers = {key: value for key, value in spec.arguments.items() if key in known}
+    _check(spec, names, required=required)
+    numbers = {key: value for key, value in spec.arguments.items() if key in names}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
     total = {key: value for key, value in spec.arguments.items() if key == TOTAL}
     image = {IMAGE[key]: value for key, value in spec.arguments.items() if key in IMAGE}
@@ -253,25 +336,32 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
         arguments=numbers,  # type: ignore[arg-type]
         budget=PixelBudget(**pixels, **total) if pixels else None,  # type: ignore[arg-type]
         image_budget=PixelBudget(**{**pixels, **image}) if pixels else None,  # type: ignore[arg-type]
+        resample=spec.arguments.get(RESAMPLE, "bilinear"),  # type: ignore[arg-type]
     )
 
 
-def _check(spec: Spec, known: Sequence[str], *, required: Sequence[str]) -> None:
+def _check(spec: Spec, known_arguments: Sequence[str], *, required: Sequence[str]) -> None:
+    """Raise UsageError for an argument that is unknown, missing or out of range."""
     real = {"rate", "every"}
-    pixels = (*BUDGET, TOTAL, *IMAGE)
-    unknown = sorted(set(spec.arguments) - {*known, *pixels})
+    pixels = (*BUDGET, TOTAL, *IMAGE, RESAMPLE)
+    unknown = sorted(set(spec.arguments) - {*known_arguments, *pixels})
     lacking = [name for name in required if name not in spec.arguments]
     if set(spec.arguments) & {*pixels} and "max_pixels" not in spec.arguments:
         lacking.append("max_pixels")
     if unknown or lacking:
         raise UsageError(
             f"frames={spec}",
-            expected=f"{', '.join([*known, *pixels])}",
+            expected=f"{', '.join([*known_arguments, *pixels])}",
             found=", ".join([*unknown, *(f"no {name}" for name in lacking)]),
         )
     for key, value in spec.arguments.items():
-        whole = type(value) is int and 1 <= value < 10**9
-        if not (whole or (key in real and type(value) is float and 1e-4 <= value < 1e4)):
+        if key == RESAMPLE:
+            if value not in get_args(Resample):
+                expected = " or ".join(get_args(Resample))
+                raise UsageError(f"frames={spec}", expected=expected, found=f"{key}={value}")
+            continue
+        is_count = type(value) is int and 1 <= value < 10**9
+        if not (is_count or (key in real and type(value) is float and 1e-4 <= value < 1e4)):
             raise UsageError(
                 f"frames={spec}",
                 found=f"{key}={value}",

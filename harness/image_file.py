@@ -1,12 +1,13 @@
-"""Image files: the pixels that a network is shown, those of a mask, and what either loses.
+"""Decoding of image files, to the pixels (`Frame`) that the official loaders give.
 
-One rule for every form of image, so that what arrives is what the official loaders give:
+`decode_image` is for images that a network is shown, `decode_mask` for images of masks,
+`read_header` for sizes. One rule holds for every form of image:
 
 - Orientation tags are applied, as cv2.imread and vLLM do.
 - Transparency, in a channel or as a colour of a palette, is painted on white, as qwen-vl-utils
   (`to_rgb`) and vLLM (`convert_image_mode`) do. What lies beneath it may be anything.
-- Of 16 bits a channel the high byte counts: so Pillow reads colours, and cv2.imread grey, which
-  Pillow would clip to white.
+- Of a 16-bit channel only the high byte is kept. Pillow does this for colour images and cv2.imread
+  for grey ones; Pillow itself would clip 16-bit grey to white.
 - Palettes, grey, CMYK, YCbCr and LAB are converted by Pillow. Colour profiles are not applied.
 - Of an animation the first frame counts, as `Image.open` shows it.
 - A JPEG or PNG without its end, or with a hole, is refused (see `cut_image`).
@@ -38,18 +39,18 @@ Frame = NDArray[np.uint8]
 EXIF_ORIENTATION = 0x0112
 TURNED = frozenset({5, 6, 7, 8})  # orientations that swap width and height
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-"""Formats that are opened, whatever a file's name is. Pillow runs programs for others (EPS)."""
-SCALED = "PPM"
-"""Format whose grey of more than 8 bits Pillow scales to 16 bits, in mode I."""
+"""Formats that are opened, whatever a file's name. Pillow runs programs for others, such as EPS."""
+PPM = "PPM"
+"""Name of the format whose grey of more than 8 bits Pillow scales to 16 bits, in mode I."""
 TRANSPARENT = "transparency, painted on white"
 DEEP = "16 bits a channel, of which the high 8 are shown"
 PROFILE = "a colour profile that is not applied"
 ANIMATED = "an animation, of which the first frame is shown"
 CONVERTED = ("CMYK", "YCbCr", "LAB")
 """Modes whose conversion to RGB rounds, or depends on a profile."""
-UNFIT = (OSError, SyntaxError, ValueError, EOFError)
-"""Errors of Pillow about a file that is damaged."""
-FETCH = "Fetch the file again; a cut image is never scored."
+DAMAGE_ERRORS = (OSError, SyntaxError, ValueError, EOFError)
+"""Errors that Pillow raises for a damaged file."""
+FETCH = "Download the file again: a truncated image is not scored."
 EIGHT_BITS = "Save it with 8 bits a channel: which values are black and white is not in the file."
 
 # Our own limit (masks.check_size) is applied to the header before anything is decoded.
@@ -63,7 +64,7 @@ class Header:
     size: tuple[int, int]
     """(width, height) in pixels, after the orientation tag is applied."""
     conversions: tuple[str, ...]
-    """Losses when it is shown."""
+    """Losses and conversions of decoding to RGB, one phrase each."""
 
 
 def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
@@ -81,20 +82,23 @@ def decode_mask(source: Path | io.BytesIO, name: str) -> Frame:
     """Decode an image of a mask to RGB, as `cv2.imread` does.
 
     Raises:
-        MediaError: as of `decode_image`; or its transparency varies, or it has more than 8 bits, so
-            that readers differ in which pixels are the object's.
+        MediaError: as of `decode_image`; or its transparency varies, or it has more than 8 bits a
+            channel: readers differ in which pixels of such a mask are the object.
     """
     with _decoding(source, name) as image:
-        kind = f"an image of mode {image.mode}"
+        description = f"an image of mode {image.mode}"
         refused = image.mode.startswith(("I", "F"))
         if not refused and image.has_transparency_data:
             opaque = image.convert("RGBA").getchannel("A").getextrema()
-            refused, kind = opaque[0] != opaque[1], f"{kind} whose transparency varies"
+            refused, description = (
+                opaque[0] != opaque[1],
+                f"{description} whose transparency varies",
+            )
         if refused:
             raise MediaError(
                 f"mask {name}",
                 expected="values of 8 bits without transparency",
-                found=kind,
+                found=description,
                 fix="Write it as a grey PNG of 8 bits: 0, and 255 for the object.",
             )
         return np.ascontiguousarray(np.asarray(image.convert("RGB")))
@@ -102,13 +106,13 @@ def decode_mask(source: Path | io.BytesIO, name: str) -> Frame:
 
 def rgb(image: Image.Image, what: str = "an image") -> Frame:
     """Return the pixels of an opened image as networks are shown them."""
-    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == SCALED):
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == PPM):
         return _high_byte(image, what)
     if image.mode.startswith(("I", "F")):
         raise MediaError(
             what,
             expected="values of 8 or 16 bits",
-            found=f"mode {image.mode}, whose values have an unknown scale",
+            found=f"mode {image.mode}, whose scale of values is unknown",
             fix=EIGHT_BITS,
         )
     if image.has_transparency_data:
@@ -120,6 +124,7 @@ def rgb(image: Image.Image, what: str = "an image") -> Frame:
 
 
 def _high_byte(image: Image.Image, what: str) -> Frame:
+    """Return a grey image of 16 bits as RGB of 8; raise MediaError if all of it would be black."""
     values = np.asarray(image).astype(np.int64)
     high = np.clip(values >> 8, 0, 255).astype(np.uint8)
     if values.any() and not high.any():
@@ -136,7 +141,7 @@ def _high_byte(image: Image.Image, what: str) -> Frame:
 
 
 def header_size(path: Path) -> tuple[int, int]:
-    """(width, height) after the orientation tag is applied, from the header alone."""
+    """Return (width, height) after the orientation tag is applied, from the header alone."""
     return read_header(path, str(path)).size
 
 
@@ -163,17 +168,19 @@ def read_header(source: Path | io.BytesIO, name: str) -> Header:
                 raise MediaError(
                     what, expected="an image", found=stranger.found, fix=stranger.fix
                 ) from error
-            raise OSError("a file that is not an image") from error
+            raise MediaError(
+                what, expected="a PNG or JPEG file", found="a file that is not an image"
+            ) from error
 
 
 def image_conversions(image: ImageFile.ImageFile) -> Iterator[str]:
-    """Return the losses when an image is shown, by its header."""
+    """Yield what is lost when an image is decoded to RGB, in words, by its header alone."""
     if image.has_transparency_data:
         yield TRANSPARENT
     stored = image.tile[0][3] if image.tile else ()
     stored = stored if isinstance(stored, tuple) else (stored,)
     # The form of the bytes, such as "RGB;16B"; of PPM the largest value follows.
-    scaled = image.format == SCALED and any(type(part) is int and part > 255 for part in stored)
+    scaled = image.format == PPM and any(type(part) is int and part > 255 for part in stored)
     if image.mode.startswith("I") or ";16" in str(stored[:1]) or scaled:
         yield DEEP
     if image.mode in CONVERTED:
@@ -181,20 +188,23 @@ def image_conversions(image: ImageFile.ImageFile) -> Iterator[str]:
     profile = image.info.get("icc_profile")
     if profile and not any("sRGB".encode(code) in profile for code in ("ascii", "utf-16-be")):
         yield PROFILE
-    with suppress(*UNFIT, struct.error, LookupError):  # of a second frame that is damaged
+    with suppress(*DAMAGE_ERRORS, struct.error, LookupError):  # of a second frame that is damaged
         if image.format != "MPO" and getattr(image, "is_animated", False):  # MPO: views of a photo
             yield ANIMATED
 
 
 @contextmanager
 def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
-    """Open an image whose header is sound, turned as its tag says, and name what is wrong."""
+    """Open an image, turned as its orientation tag says; raise MediaError if it is damaged."""
     read_header(source, name)
     if isinstance(source, io.BytesIO):
         source.seek(0)
     what = f"image {name}"
-    with raised_as(MediaError, what, "a complete image", *UNFIT, fix=FETCH), _file(source) as file:
-        _refuse_cut(file, what, inside=True)
+    with (
+        raised_as(MediaError, what, "a complete image", *DAMAGE_ERRORS, fix=FETCH),
+        _file(source) as file,
+    ):
+        _refuse_cut_content(file, what, inside=True)
         with Image.open(file, formats=FORMATS) as stored:
             image = ImageOps.exif_transpose(stored)
             image.format = stored.format  # of a copy it is not known
@@ -202,13 +212,13 @@ def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
 
 
 def refuse_cut(path: Path) -> None:
-    """Raise MediaError for a JPEG or PNG without its end, of which only the last bytes are read."""
+    """Raise MediaError for a JPEG or PNG without its end, by reading little of the file."""
     what = f"image {path}"
     with raised_as(MediaError, what, "a complete image", OSError), open_regular(path) as file:
-        _refuse_cut(file, what, inside=False)
+        _refuse_cut_content(file, what, inside=False)
 
 
-def _refuse_cut(file: BinaryIO, what: str, *, inside: bool) -> None:
+def _refuse_cut_content(file: BinaryIO, what: str, *, inside: bool) -> None:
     if cut := cut_in(file, inside=inside):
         raise MediaError(what, expected="a complete image", found=cut, fix=FETCH)
     file.seek(0)
@@ -224,8 +234,17 @@ def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
     return nullcontext(source) if isinstance(source, io.BytesIO) else open_regular(source)
 
 
+def is_turned(path: Path) -> bool:
+    """Return True if the orientation tag of a sound image file swaps its width and height."""
+    with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
+        return orientation(image) in TURNED
+
+
 def orientation(image: Image.Image) -> int | None:
-    """The orientation tag, 1 to 8, without decoding: Pillow reads a whole PNG to look for one."""
+    """Return the orientation tag, 1 to 8; None: it has none.
+
+    A PNG without Exif in its header has none: Pillow would decode the whole file to look for it.
+    """
     if image.format == "PNG" and "exif" not in image.info:
         return None
     return image.getexif().get(EXIF_ORIENTATION)

@@ -1,4 +1,4 @@
-"""The contract of judges, which grade free answers."""
+"""The protocol of judges, which grade free answers; `harness.judging` has their rubrics."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +9,7 @@ class Verdict:
     """A judge's verdict on one answer."""
 
     score: float | None
-    """Score from 0 to 1; None by a rubric without a scale, where the text is the verdict."""
+    """Score from 0 to 1; None if the rubric has no scale: the text is then the verdict."""
     text: str
 
 

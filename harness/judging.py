@@ -1,7 +1,8 @@
-"""Free answers judged by a language model: rubrics as data, prompts, and the reading of responses.
+"""Rubrics for free answers that a language model judges: prompt, scale, and reading of the grade.
 
-A task names a rubric and never a judge; a judge gets the rubric's name and one answer at a time. No
-code here talks to a network. Verdicts are kept and read back by `harness.run.judging`.
+A protocol names a rubric (`rubrics/*.toml`), the command names a judge. `judgement` gives the judge
+one answer with its question and ground truth, and returns the score. No code here calls a network:
+judges do, and `harness.run.judging` keeps their verdicts.
 """
 
 import hashlib
@@ -49,11 +50,7 @@ class GradeScale:
     """Grades that are written as words."""
 
     def __post_init__(self) -> None:
-        """Refuse a scale on which no answer, or every one, is right, or a grade that is not on it.
-
-        Raises:
-            ValueError: it is such a scale.
-        """
+        """Raise ValueError if every answer or none would be right, or `unreadable` is off scale."""
         least, most = self.lowest, self.highest
         if not (least < self.correct_from <= most and least <= self.unreadable <= most):
             raise ValueError(f"expected lowest < correct_from ≤ highest, found {self}")
@@ -61,7 +58,7 @@ class GradeScale:
         object.__setattr__(self, "words", words)
 
     def share(self, grade: int) -> float:
-        """A grade on the scale from 0 to 1."""
+        """Return a grade as a score from 0 to 1."""
         return (grade - self.lowest) / (self.highest - self.lowest)
 
 
@@ -90,21 +87,21 @@ class Rubric:
     about: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a prompt with other fields.
+        """Check the fields of the prompt.
 
-        To grade an answer is to compare it with the ground truth; without a scale the judge is to
-        answer the question from the answer alone, and the ground truth would give it away.
+        A judge that grades needs the ground truth. One without a scale answers the question from
+        the answer alone: the ground truth would give it away.
 
         Raises:
-            ValueError: the prompt is not a template, or has other fields; or a limit below 1.
+            ValueError: the prompt is not a template, or has other fields; or `max_new_tokens` < 1.
         """
         parts = string.Formatter().parse(self.prompt)
         placeholders = {name for _, name, _, _ in parts if name is not None}
         needed = {"answer", "question" if self.scale is None else "ground_truth"}
         if not needed <= placeholders <= {*needed, "question"}:
-            kind = "without a scale" if self.scale is None else "with a scale"
+            form = "without a scale" if self.scale is None else "with a scale"
             raise ValueError(
-                f"prompt {kind} with the fields {sorted(placeholders)}: needs {sorted(needed)}, "
+                f"prompt {form} with the fields {sorted(placeholders)}: needs {sorted(needed)}, "
                 f"may have {sorted({*needed, 'question'})}"
             )
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
@@ -129,8 +126,9 @@ class Rubric:
         return self.scale
 
     def read_grade(self, response: str) -> int | None:
-        """Return the grade that a response gives, or None: all that it says after its thought must
-        be a grade or its word.
+        """Return the grade that a response gives; None if it says anything but a grade or its word.
+
+        Its thought does not count.
 
         >>> graded = rubric("graded")
         >>> [graded.read_grade(response) for response in (" 2.", "2 of 3", "4", "")]
@@ -141,16 +139,14 @@ class Rubric:
         scale, text = self.grade_scale(), after_thought(response).strip(MARKS).lower()
         if text in scale.words:
             return scale.words[text]
-        # The limits keep int() from reading what no judge was asked to write.
+        # Few digits: int() of a very long number raises.
         if not re.fullmatch(r"[+-]?[0-9]{1,6}", text):
             return None
         grade = int(text)
         return grade if scale.lowest <= grade <= scale.highest else None
 
     def verdict(self, response: str) -> Verdict:
-        """A judge's verdict: the response, and its grade on the scale from 0 to 1 if there
-        is one.
-        """
+        """Return a judge's response as a verdict, with its grade as a score from 0 to 1."""
         if self.scale is None:
             return Verdict(None, response)
         grade = self.read_grade(response)
@@ -160,7 +156,7 @@ class Rubric:
 
     @cached_property
     def digest(self) -> str:
-        """Return a hash of all that can change a verdict; the file's place cannot."""
+        """Hash of all that can change a verdict, which the path of the rubric's file cannot."""
         plain: list[object] = [self.name, self.version, self.prompt]
         if self.scale is not None:
             plain += [
@@ -172,7 +168,7 @@ class Rubric:
         return _hash([*plain, self.max_new_tokens] if self.max_new_tokens else plain)
 
     def key(self, case: Case, judge: str) -> str:
-        """Names one verdict of one judge, by content."""
+        """Return the key by which a verdict is kept: a hash of rubric, case and judge."""
         return _hash([self.name, self.version, self.digest, *map(storable, case), judge])
 
 
@@ -184,39 +180,42 @@ class Judgement(NamedTuple):
     correct: bool
     by: Literal["judge", "exact match", "no answer"]
     readable: bool
-    """True if the judge's response was a grade. If not, the rubric's `unreadable` counts."""
+    """True if the judge's response was a grade; False: the rubric's `unreadable` counts."""
     text: str = ""
     """The judge's text after its thought, for a scorer that reads it by a rule of its own."""
 
 
 def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
-    """Judge one answer; a blank one, and an exact one if the rubric allows it, without a request.
+    """Judge one answer.
+
+    A blank answer scores 0 and, if the rubric has `exact_match`, one in the words of the ground
+    truth scores 1: neither is sent to the judge.
 
     Raises:
-        ModelError: the judge's score is not the one that its own response says by the rubric.
+        ModelError: the judge's score differs from the grade in its own response.
         UsageError: the rubric has no scale.
     """
     if not case.answer.strip():
         return Judgement(0.0, False, "no answer", True)
     if by.exact_match and same_words(case.answer, case.ground_truth):
         return Judgement(1.0, True, "exact match", True)
-    scale, given = by.grade_scale(), judge.judge(by.reference, *case)
-    text = by.read_grade(given.text)
-    grade = scale.unreadable if text is None else text
+    scale, verdict = by.grade_scale(), judge.judge(by.reference, *case)
+    written = by.read_grade(verdict.text)
+    grade = scale.unreadable if written is None else written
     score = scale.share(grade)
-    if given.score is None or not math.isclose(given.score, score, abs_tol=1e-9):
+    if verdict.score is None or not math.isclose(verdict.score, score, abs_tol=1e-9):
         raise ModelError(
             f"judge {judge.name}",
             expected=f"the score in its response, {score}",
-            found=repr(given.score),
+            found=repr(verdict.score),
             fix="A judge returns `rubric.verdict(response)`.",
         )
-    said = after_thought(given.text)
-    return Judgement(score, grade >= scale.correct_from, "judge", text is not None, said)
+    text = after_thought(verdict.text)
+    return Judgement(score, grade >= scale.correct_from, "judge", written is not None, text)
 
 
 def cases_to_judge(by: Rubric, cases: Iterable[Case]) -> list[Case]:
-    """The cases for which a judge is needed."""
+    """Return the cases that `judgement` sends to the judge."""
     return [
         case
         for case in cases
@@ -238,32 +237,36 @@ def same_words(answer: str, ground_truth: str) -> bool:
 
 
 def rubric(reference: str) -> Rubric:
-    """A rubric by its name, or from a TOML file (a path that ends in .toml).
+    """Return a rubric by its name, or from a TOML file (a path that ends in .toml).
 
     Raises:
         UsageError: there is none of this name.
         DataError: the file is not a rubric.
     """
     if not reference.endswith(".toml"):
-        known = sorted(path.stem for path in FOLDER.glob("*.toml"))
-        if reference not in known:
+        names = sorted(path.stem for path in FOLDER.glob("*.toml"))
+        if reference not in names:
             raise UsageError(
                 f"rubric {reference!r}",
-                expected=f"{' or '.join(known)}, or the path of a .toml file",
+                expected=f"{' or '.join(names)}, or the path of a .toml file",
                 found="neither",
             )
         return _load_rubric(FOLDER / f"{reference}.toml", reference)
     return _load_rubric(Path(reference), reference)
 
 
-@lru_cache(maxsize=64)
 def _load_rubric(path: Path, reference: str) -> Rubric:
     expected = "a TOML file with name, version and prompt, and a scale if it grades"
     with raised_as(DataError, f"rubric {path}", expected, OSError, ValueError, RecursionError):
-        plain = tomllib.loads(path.read_text("utf-8"))
-        if "reference" in plain:
-            raise ValueError("reference: its name, or the file's, is that")
-        return from_plain(Rubric, {**plain, "reference": reference})
+        return _parse_rubric(path.read_text("utf-8"), reference)
+
+
+@lru_cache(maxsize=64)
+def _parse_rubric(text: str, reference: str) -> Rubric:
+    plain = tomllib.loads(text)
+    if "reference" in plain:
+        raise ValueError("reference: its name, or the file's, is that")
+    return from_plain(Rubric, {**plain, "reference": reference})
 
 
 def _hash(plain: object) -> str:

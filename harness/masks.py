@@ -27,16 +27,19 @@ MAX_PIXELS = 2**28
 BoolArray = NDArray[np.bool_]
 
 BYTES = re.compile(r"b'[\x20-\x7e]*'|b\"[\x20-\x7e]*\"")
-"""Text that `str` makes of bytes."""
+"""Text that `str` makes of bytes, such as `b'PPYo0'`."""
 SLASH = "\\"
 NUMBERS = re.compile(r"\s*\d+(?:[\s,]+\d+)+\s*")
+"""Numbers in the place of compressed counts, such as `12 3 40 5`."""
 OTHER_MASKS = "--format coco reads polygons; docs/predictions.md has the lines that write arrays."
 
 
 def check_size(height: int, width: int, what: str = "mask") -> None:
     """Raise MaskError unless a height × width image is one that we agree to hold."""
-    whole = all(isinstance(side, int) and not isinstance(side, bool) for side in (height, width))
-    if not (whole and 0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE):
+    are_integers = all(
+        isinstance(side, int) and not isinstance(side, bool) for side in (height, width)
+    )
+    if not (are_integers and 0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE):
         raise MaskError(
             f"{what} size",
             expected=f"two whole numbers from 1 to {MAX_SIDE}",
@@ -198,6 +201,7 @@ class Rle:
         return self._merge(others, intersect=True)
 
     def _merge(self, others: Sequence["Rle"], *, intersect: bool) -> "Rle":
+        """Return the union or intersection with masks; raise MaskError if sizes differ."""
         for mask in others:
             if mask.size != self.size:
                 raise MaskError(
@@ -215,10 +219,10 @@ class Rle:
 
 
 class Track(Sequence[BoolArray]):
-    """A mask (height × width) a frame, held as run-length text and decoded when it is looked at.
+    """The masks (height × width) of one object, one a frame, held as run-length text.
 
-    Frames are empty until a mask is assigned to them. A decoded mask cannot be written to, as that
-    would be lost: assign a whole one. `Answer` needs none of them decoded, but `rles`.
+    A mask is decoded whenever it is read, as a read-only array: to change one, assign a whole mask.
+    Frames without an assigned mask are empty. `rles` gives the masks for an `Answer`, undecoded.
     """
 
     def __init__(self, frames: int, height: int, width: int) -> None:
@@ -227,14 +231,14 @@ class Track(Sequence[BoolArray]):
 
     @classmethod
     def of_one_mask(cls, mask: BoolArray, frames: int) -> Self:
-        """The same mask in every frame, held once."""
+        """Return a track with the same mask in every frame, held once."""
         track = cls(frames, *mask.shape)
         track._counts = [Rle.from_array(mask).counts] * frames
         return track
 
     @classmethod
     def from_rles(cls, rles: Sequence[Rle]) -> Self:
-        """A track of masks that are encoded already; raise MaskError for none, or several sizes."""
+        """Return a track of encoded masks; raise MaskError for none, or for several sizes."""
         if not rles:
             raise MaskError("track", expected="at least one frame", found="none")
         track = cls(0, rles[0].height, rles[0].width)
@@ -249,7 +253,7 @@ class Track(Sequence[BoolArray]):
 
     @property
     def rles(self) -> tuple[Rle, ...]:
-        """All of them."""
+        """The masks of all frames."""
         return tuple(map(self.rle, range(len(self))))
 
     def __len__(self) -> int:
@@ -270,10 +274,10 @@ class Track(Sequence[BoolArray]):
 
     def __iter__(self) -> Iterator[BoolArray]:
         """Yield the masks in order; one that does not change for some frames is decoded once."""
-        counts, mask = None, None
-        for index, now in enumerate(self._counts):
-            if mask is None or now != counts:
-                counts, mask = now, self[index]
+        decoded, mask = None, None
+        for index, run_lengths in enumerate(self._counts):
+            if mask is None or run_lengths != decoded:
+                decoded, mask = run_lengths, self[index]
             yield mask
 
     def __setitem__(self, index: int, mask: BoolArray) -> None:
@@ -297,14 +301,16 @@ class Track(Sequence[BoolArray]):
                     "track to unite", expected=f"{len(self)} frames", found=str(len(track))
                 )
         joint, before = self[:], None
-        counts = (track._counts for track in (self, *others))
-        for index, texts in enumerate(zip(*counts, strict=True)):
-            if texts == before:  # as where nothing is carried, or nothing is left
+        texts_of_track = (track._counts for track in (self, *others))
+        for index, frame_texts in enumerate(zip(*texts_of_track, strict=True)):
+            if frame_texts == before:  # as where nothing is carried, or nothing is left
                 joint._counts[index] = joint._counts[index - 1]
                 continue
             # All are as they were encoded, so that what is merged is too.
-            size, before = [self.height, self.width], texts
-            merged = coco.merge([{"size": size, "counts": text.encode("ascii")} for text in texts])
+            size, before = [self.height, self.width], frame_texts
+            merged = coco.merge(
+                [{"size": size, "counts": text.encode("ascii")} for text in frame_texts]
+            )
             joint._counts[index] = _text(merged["counts"])
         return joint
 
@@ -318,12 +324,15 @@ class Track(Sequence[BoolArray]):
 
 
 def rles_of(masks: Sequence[BoolArray]) -> tuple[Rle, ...]:
-    """Run-lengths of masks, which a `Track` has already."""
+    """Return the run-lengths of masks; those of a `Track` are not encoded again."""
     return masks.rles if isinstance(masks, Track) else tuple(map(Rle.from_array, masks))
 
 
 def _by_columns(mask: BoolArray) -> NDArray[np.uint8]:
-    """A mask as COCO's code reads it, column after column; OpenCV turns it 10 times faster."""
+    """Return a mask in column-major order, which COCO's code reads.
+
+    OpenCV transposes 10 times as fast as NumPy.
+    """
     plain = mask.view(np.uint8)
     return plain if plain.flags.f_contiguous else np.asarray(cv2.transpose(plain), np.uint8).T
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.errors import MediaError
-from harness.files import content_hash, open_regular
-from harness.frame_cache import CACHE, Loader
+from harness.files import content_hash
+from harness.frame_cache import CACHE, BytesLoader, FileLoader, HeldFrame, Loader, LostFrame
 from harness.image_file import Frame as Frame
-from harness.image_file import decode_image, read_header
+from harness.image_file import read_header
 from harness.plain_image import PlainImage, plain_image
 
 
 class Digest(Protocol):
-    """Knows the content of a medium without decoding it."""
+    """Identifies the content of a medium without decoding it."""
 
     def __call__(self) -> str:
         """A hash of the content."""
@@ -66,9 +66,9 @@ class Media:
         return len(self._load)
 
     def __repr__(self) -> str:
-        kind = "video" if self.is_video else "image"
+        medium_type = "video" if self.is_video else "image"
         frames = f", {len(self)} frames" if self.is_video else ""
-        return f"<{kind} of {self.size[0]} × {self.size[1]} pixels{frames}>"
+        return f"<{medium_type} of {self.size[0]} × {self.size[1]} pixels{frames}>"
 
     @property
     def id(self) -> str:
@@ -79,7 +79,7 @@ class Media:
 
     @property
     def weight(self) -> int:
-        """Bytes of its encoded files: other images have another weight, nearly always."""
+        """Number of bytes of its encoded files; unequal media nearly always differ in it."""
         return self._digest.weight()
 
     @property
@@ -116,10 +116,10 @@ class Media:
         return frame
 
     def plain_file(self, index: int) -> PlainImage | None:
-        """Return the encoded file of one frame, without metadata, where decoding it gives `frame`.
+        """Return the encoded file of one frame, without metadata, for servers that take files.
 
-        None where the frame is held in memory or in a video's file, or where `decode_image` does
-        more than decode.
+        None where decoding the file would not give the pixels of `frame` (`decode_image` turns or
+        paints some images), and where the frame is held in memory or in a video's file.
         """
         data = self._encoded(index)
         image = None if data is None else plain_image(data)
@@ -128,7 +128,7 @@ class Media:
     def _encoded(self, index: int) -> bytes | None:
         """Return the encoded file of one frame; None: it is in memory or in a video's file."""
         loader = self._loader(index)
-        return loader.encoded() if isinstance(loader, _FileLoader | _BytesLoader) else None
+        return loader.encoded() if isinstance(loader, FileLoader | BytesLoader) else None
 
     def _loader(self, index: int) -> "Loader":
         return self._load[index]
@@ -162,9 +162,9 @@ def encoded_frame(media: Media, index: int) -> bytes | None:
 
 
 def media_to_json(media: Media) -> dict[str, object]:
-    """Return plain data by which `media_from_json` opens the same image files, none of them read.
+    """Return plain data from which `media_from_json` rebuilds the medium without reading files.
 
-    It names the files, so it is no part of what a model is given.
+    It names the files: never give it to a model.
 
     Raises:
         ValueError: the medium is not an image file, or a folder of frames.
@@ -180,10 +180,10 @@ def media_to_json(media: Media) -> dict[str, object]:
 
 
 def media_from_json(plain: Mapping[str, Any]) -> Media:
-    """Return the medium of which `media_to_json` made the data."""
+    """Return the medium that `media_to_json` described."""
     paths = tuple(map(Path, plain["files"]))
     return Media(
-        list(map(_FileLoader, paths)),
+        list(map(FileLoader, paths)),
         size=tuple(plain["size"]),
         times=plain.get("times", (0.0,)),
         digest=_FilesDigest(paths),
@@ -196,7 +196,7 @@ def open_image(path: Path) -> Media:
     """Open an image file; only its header is read now."""
     header = read_header(path, str(path))
     return Media(
-        [_FileLoader(path)],
+        [FileLoader(path)],
         size=header.size,
         times=(0.0,),
         digest=_FilesDigest((path,)),
@@ -206,12 +206,12 @@ def open_image(path: Path) -> Media:
 
 
 def frame_files(paths: Sequence[Path], *, frames_per_second: float | None = None) -> Media:
-    """A video stored as one image a frame, in order. Reads only the first header now."""
+    """Return a video stored as one image a frame, in order. Reads only the first header now."""
     if not paths:
         raise MediaError("video", expected="at least one frame", found="none")
     rate, header = frames_per_second or 1.0, read_header(paths[0], str(paths[0]))
     return Media(
-        [_FileLoader(path) for path in paths],
+        [FileLoader(path) for path in paths],
         size=header.size,
         times=[index / rate for index in range(len(paths))],
         digest=_FilesDigest(tuple(paths)),
@@ -221,10 +221,10 @@ def frame_files(paths: Sequence[Path], *, frames_per_second: float | None = None
 
 
 def image_bytes(data: bytes, name: str) -> Media:
-    """An image held in memory as an encoded file; `name` is for error messages only."""
+    """Return an image held in memory as an encoded file; `name` is for error messages only."""
     header = read_header(io.BytesIO(data), name)
     return Media(
-        [_BytesLoader(data, name)],
+        [BytesLoader(data, name)],
         size=header.size,
         times=(0.0,),
         digest=_BytesDigest(data),
@@ -233,14 +233,14 @@ def image_bytes(data: bytes, name: str) -> Media:
     )
 
 
-def select_frames(video: Media, places: Sequence[int]) -> Media:
-    """The video of the frames with these numbers, with their times."""
+def select_frames(video: Media, indices: Sequence[int]) -> Media:
+    """Return the video of the frames with these numbers, with their times."""
     times = video.times()
     return Media(
-        [video._loader(place) for place in places],
+        [video._loader(index) for index in indices],
         size=video.size,
-        times=[times[place] for place in places],
-        digest=_SelectionDigest(video, tuple(places)),
+        times=[times[index] for index in indices],
+        digest=_SelectionDigest(video, tuple(indices)),
         is_video=True,
         conversions=video.conversions,
     )
@@ -249,7 +249,7 @@ def select_frames(video: Media, places: Sequence[int]) -> Media:
 def image_or_placeholder(
     image: bytes | Path, name: str = "", *, size: tuple[int, int] = (1, 1)
 ) -> Media:
-    """An encoded image, as `image_bytes` opens it, or a file; a stand-in where it is lost."""
+    """Open an image file or an encoded image; return a placeholder if it is missing or damaged."""
     try:
         return open_image(image) if isinstance(image, Path) else image_bytes(image, name)
     except MediaError as error:
@@ -257,22 +257,22 @@ def image_or_placeholder(
 
 
 def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, id: str) -> Media:
-    """Frames that are already decoded, as an isolated process receives them."""
+    """Return an image or video of decoded frames, as an isolated process receives them."""
     if not frames:
         raise MediaError("video", expected="at least one frame", found="none")
     size = (frames[0].shape[1], frames[0].shape[0])
     return Media(
-        [_Held(frame) for frame in frames],
+        [HeldFrame(frame) for frame in frames],
         size=size,
         times=times,
-        digest=_Known(id),
+        digest=_KnownDigest(id),
         is_video=is_video,
     )
 
 
 def loaded_image(load: Loader, *, size: tuple[int, int], id: str) -> Media:
-    """An image of (width, height) that `load` decodes whenever it is not in the cache."""
-    return Media([load], size=size, times=(0.0,), digest=_Known(id), is_video=False)
+    """Return an image of (width, height) that `load` decodes whenever it is not in the cache."""
+    return Media([load], size=size, times=(0.0,), digest=_KnownDigest(id), is_video=False)
 
 
 def placeholder_media(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
@@ -282,10 +282,10 @@ def placeholder_media(error: MediaError, *, size: tuple[int, int], frames: int =
     predictions are compared.
     """
     return Media(
-        [_Lost(str(error))] * frames,
+        [LostFrame(str(error))] * frames,
         size=size,
         times=range(frames),
-        digest=_Known(_hash(str(error).encode())),
+        digest=_KnownDigest(_hash(str(error).encode())),
         is_video=frames > 1,
     )
 
@@ -300,63 +300,9 @@ def files_of(media: Media) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _FileLoader:
-    path: Path
-
-    @property
-    def key(self) -> str:
-        return f"file:{self.path}"
-
-    def __call__(self) -> Frame:
-        return decode_image(self.path, str(self.path))
-
-    def encoded(self) -> bytes:
-        """Read the file; nothing, where it cannot be read, which `decode_image` says."""
-        try:
-            with open_regular(self.path) as file:
-                return file.read()
-        except OSError:
-            return b""
-
-
-class _NotKept:
-    """A loader whose frame is not worth keeping in the cache."""
-
-    __slots__ = ()
-    key = None
-
-
-@dataclass(frozen=True, slots=True)
-class _BytesLoader(_NotKept):
-    data: bytes
-    name: str
-
-    def __call__(self) -> Frame:
-        return decode_image(io.BytesIO(self.data), self.name)
-
-    def encoded(self) -> bytes:
-        """Return the file's bytes."""
-        return self.data
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Held(_NotKept):
-    frame: Frame
-
-    def __call__(self) -> Frame:
-        return self.frame
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost(_NotKept):
-    fault: str
-
-    def __call__(self) -> Frame:
-        raise MediaError(self.fault)
-
-
-@dataclass(frozen=True, slots=True)
 class _FilesDigest:
+    """Computes an id from the content of files; `weight` is their size in bytes."""
+
     paths: tuple[Path, ...]
 
     def __call__(self) -> str:
@@ -368,6 +314,8 @@ class _FilesDigest:
 
 @dataclass(frozen=True, slots=True)
 class _BytesDigest:
+    """Computes an id from bytes in memory."""
+
     data: bytes
 
     def __call__(self) -> str:
@@ -379,6 +327,8 @@ class _BytesDigest:
 
 @dataclass(frozen=True, slots=True)
 class _SelectionDigest:
+    """Computes an id from that of a video and the selected frames."""
+
     video: Media
     places: tuple[int, ...]
 
@@ -390,7 +340,9 @@ class _SelectionDigest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownDigest:
+    """Returns an id that is known already."""
+
     id: str
 
     def __call__(self) -> str:

@@ -1,4 +1,9 @@
-"""The contracts of models and of readers of responses: all that the engine uses, with defaults."""
+"""Base classes of models, and protocols of readers of responses: all that the engine calls.
+
+A model takes queries and returns predictions, in pixels of the original image. `harness.run` calls
+it; models in `models/` and in plugins derive from `Model`, or from `StagedModel` to have language,
+segmentation and propagation run side by side.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +71,7 @@ class Model(ABC):
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """Forms of answer that need a part that nobody chose, each with what to do about it.
+        """Forms of answer that need a part (a segmenter, say) that was not chosen, with the remedy.
 
         A run with a sample that asks for one of them is refused before it begins.
         """
@@ -88,6 +93,11 @@ class Model(ABC):
         places of those that are answered.
         """
         return 1
+
+    @property
+    def at_once(self) -> int:
+        """Number of queries that it works on at the same time."""
+        return self.batch_size
 
     @property
     def sorts_by_length(self) -> bool:

@@ -1,10 +1,11 @@
-"""Perception nodes: what a plan of a digital twin is made of, and the values that flow between.
+"""Perception nodes, the steps of a digital twin's plan, and the values that flow between them.
 
-A node sees pixels and the outputs of the nodes that its plan names before it, and nothing else: no
-annotation, no file. One with `by_question` is also given the phrases that the question names, and
-no more of it. A node is installed in the plugin group `harness.nodes` as a
-function whose annotation says the class that it returns, so that a plan is checked without loading
-a network.
+A node (a detector, a tracker, a depth network) gets a medium and the outputs of the nodes that its
+plan names before it, and returns an `Output`; it never sees annotations or files. A node with
+`by_question` also gets the phrases that the question names, but not the question. A node plugin
+(group `harness.nodes`) is a function annotated with the class that it returns, so that a plan is
+checked without loading a network. `harness.models` runs plans. Boxes are in pixels of the original
+image, frames are numbers from 0 in the medium.
 """
 
 import math
@@ -48,7 +49,7 @@ class NodeKind:
     requires: frozenset[Kind] = frozenset()
     """Each must come from one of the dependencies."""
     accepts: frozenset[Kind] = frozenset()
-    """Further types of dependency that it uses."""
+    """Further types that a dependency may have."""
     summary: str
     """Its purpose, as a planner reads it."""
 
@@ -189,7 +190,7 @@ class Node(Part, ABC):
 
     @abstractmethod
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Output:
-        """Look at a medium.
+        """Return the node's output for a medium.
 
         Args:
             media: An image or a video.
@@ -205,13 +206,13 @@ class Node(Part, ABC):
         inputs: Sequence[Output],
         phrases: Sequence[str],
     ) -> Output:
-        """Look at a medium for what a question names; without `by_question` there are no phrases.
+        """Return the node's output for a medium and the phrases that a question names.
 
         Args:
-            media: See `run`.
-            indices: See `run`.
-            inputs: See `run`.
-            phrases: What the question names, such as `red mug`; empty: nothing.
+            media: The image or video, as in `run`.
+            indices: Indices of the frames, as in `run`.
+            inputs: Outputs of earlier nodes, as in `run`.
+            phrases: Things that the question names, such as `red mug`; none without `by_question`.
         """
         del phrases
         return self.run(media, indices, inputs)
@@ -239,31 +240,36 @@ class Node(Part, ABC):
 
 
 def instances_of(inputs: Sequence[Output]) -> tuple[Instance, ...]:
-    """All instances among the inputs; of those with one key the last."""
+    """Return all instances among the inputs; of several with the same key, the last."""
     instances: dict[str, Instance] = {}
-    for given in inputs:
-        if isinstance(given, Instances):
-            instances.update((instance.key, instance) for instance in given.found)
+    for output in inputs:
+        if isinstance(output, Instances):
+            instances.update((instance.key, instance) for instance in output.found)
     return tuple(instances.values())
 
 
 def detections_of(inputs: Sequence[Output]) -> tuple[Detection, ...]:
-    """All boxes among the inputs."""
-    return tuple(
-        detection for given in inputs if isinstance(given, Detections) for detection in given.found
-    )
+    """Return all boxes among the inputs."""
+    detections: list[Detection] = []
+    for output in inputs:
+        if isinstance(output, Detections):
+            detections.extend(output.found)
+    return tuple(detections)
 
 
-def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
-    """Hold a node's output to its kind, to the medium's size, and to what JSON can hold.
+def check_output(who: str, output: Any, node_kind: Kind, media: Media) -> None:
+    """Check a node's output: its type, its sizes against the medium's, and that JSON can hold it.
 
     Raises:
-        ModelError: it is of another type, a mask or depth map of another size, a number is not
-            finite or not Python's, a frame is not one of the medium's, or a text is not Unicode.
+        ModelError: the output, by `who`, has another type; a mask or depth map another size; a
+            number is not finite or not Python's; a frame is not in the medium; or a text is not
+            Unicode.
     """
-    if not isinstance(output, OUTPUTS[kind]):
+    if not isinstance(output, OUTPUTS[node_kind]):
         raise ModelError(
-            who, expected=f"{kind} ({OUTPUTS[kind].__name__})", found=type(output).__name__
+            who,
+            expected=f"{node_kind} ({OUTPUTS[node_kind].__name__})",
+            found=type(output).__name__,
         )
     shape = (media.size[1], media.size[0])
     sizes: list[tuple[tuple[int, ...], int]] = []
@@ -286,17 +292,19 @@ def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
             raise ModelError(who, expected=f"frames below {len(media)}", found=repr(frame)[:40])
     for number in _numbers_in(output):
         if not (isinstance(number, (int, float)) and math.isfinite(number)):
-            raise ModelError(who, expected="finite numbers", found=_shown(number))
+            raise ModelError(who, expected="finite numbers", found=_short_repr(number))
     for value in _plain_in(output):
         if isinstance(value, str):
-            fits = value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+            # Half a surrogate pair cannot be written as UTF-8.
+            is_plain = value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
         else:
-            fits = value is None or (isinstance(value, (int, float)) and math.isfinite(value))
-        if not fits:
-            raise ModelError(who, expected="texts and finite numbers", found=_shown(value))
+            is_plain = value is None or (isinstance(value, (int, float)) and math.isfinite(value))
+        if not is_plain:
+            raise ModelError(who, expected="texts and finite numbers", found=_short_repr(value))
 
 
 def _frames_in(output: object) -> Iterator[int]:
+    """Yield the frame numbers in an output."""
     if isinstance(output, (Detections, Words)):
         yield from (item.frame for item in output.found)
     elif isinstance(output, (FrameFacts, Semantics, Features)):
@@ -304,18 +312,20 @@ def _frames_in(output: object) -> Iterator[int]:
 
 
 def _numbers_in(output: object) -> Iterator[Any]:
+    """Yield the coordinates, scores and statistics in an output."""
     if isinstance(output, (Detections, Words)):
         for item in output.found:
             yield from (*item.box, item.score)
     elif isinstance(output, DepthStatistics):
         for frames in output.of.values():
-            for pair in frames.values():
-                yield from pair or ()
+            for moments in frames.values():
+                yield from moments or ()
     elif isinstance(output, Instances):
         yield from (instance.score for instance in output.found if instance.score is not None)
 
 
 def _plain_in(output: object) -> Iterator[Any]:
+    """Yield the labels, texts and facts in an output."""
     if isinstance(output, (Detections, Instances)):
         yield from (item.label for item in output.found)
     elif isinstance(output, Words):
@@ -329,5 +339,5 @@ def _plain_in(output: object) -> Iterator[Any]:
             yield from attributes.values()
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     return f"{type(value).__name__} {ascii(value)[:40]}"

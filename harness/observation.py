@@ -1,4 +1,9 @@
-"""One request's way through a network: what it was given, what it answered, and how probable."""
+"""Observations of one request: a network's inputs, its response, and the response's probability.
+
+`Chat.observe` and `Chat.examine` return them; `harness.leaderboards.certification` compares those
+of two backends, to show that both give a network the same inputs. Images are height × width × 3,
+uint8, RGB; log-probabilities are in nats.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +22,7 @@ Tensors: TypeAlias = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """A request as it may reach a network when something on the way changes it."""
+    """A request with a change on its way to the network, such as another chat template."""
 
     request: ChatRequest
     template: Mapping[str, object] = field(default_factory=dict)
@@ -34,10 +39,10 @@ class Examination:
     """Tokens of the prompt, those in place of images included."""
     tensors: Tensors
     logprobs: Floats
-    """Log-probability of each token of the response, as far as it can be told, before any penalty
-    or temperature."""
+    """Log-probability of each token of the response, before any penalty or temperature; only of
+    those before the first mark of an image."""
     best: Floats
-    """Log-probability of the likeliest token in the place of each of them."""
+    """Log-probability of the likeliest token at each of these places."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +53,7 @@ class Observation:
     images: tuple[Frame, ...] | None = None
     """Images and frames as they were handed over, before the processor's own resizing."""
     times: tuple[float | None, ...] | None = None
-    """Seconds of each of them, as handed over; None of one without a time."""
+    """Seconds of each image, as handed over; None: it has no time."""
     prompt: tuple[int, ...] | None = None
     """Tokens of the prompt, those in place of images included."""
     tensors: Tensors | None = None

@@ -1,12 +1,12 @@
-"""Options of several plugins, declared once as the fields of a dataclass.
+"""Options that several plugins share, declared once as the fields of a dataclass.
 
     @with_options(Composition, max_new_tokens=2048)
     def visionreasoner(parts: Composition, *, canvas: Carried[int] = 840) -> PromptedModel: …
 
 A SPEC gives `canvas` and every field of `Composition` side by side; the function gets the fields as
-one value. `Carried` marks the options that a checkpoint carries: the prompt and the input of its
-VLM, which must be the same in evaluation as in training. `Only` marks options that count only with
-values of others; given without them, they are refused:
+one value. `Carried` marks options that are recorded with a checkpoint: the prompt and the input of
+its VLM, which must be the same in evaluation as in training. `Only` marks an option that has an
+effect only with certain values of other options; giving it without them is a UsageError:
 
     gamma: Annotated[float, Only(r_len=True)] = 0.05
 """
@@ -33,11 +33,11 @@ GIVEN = object()
 
 
 class Only:
-    """Mark of an option that changes something only where other options have some values.
+    """Mark of an option that has an effect only with certain values of other options.
 
-    `Only(r_desc=True) | Only(r_len=True)`: where one of them has; `Only(mode=("a", "b"))`: one of
-    these values; `Only(mode=function)`: a value for which it returns True. What is not an option of
-    the plugin has no value. Of several marks each must be met.
+    `Only(mode="a")`: this value; `Only(mode=("a", "b"))`: one of these; `Only(mode=function)`: a
+    value for which it returns True; `Only(r_desc=True) | Only(r_len=True)`: one of the two. An
+    option that the plugin does not have counts as None. All marks of an option must be met.
     """
 
     def __init__(self, **values: object) -> None:
@@ -48,50 +48,65 @@ class Only:
         both.alternatives = self.alternatives + other.alternatives
         return both
 
-    def unmet(self, given: Mapping[str, object]) -> str:
-        """Return the values that make the option idle; empty: it counts."""
+    def unmet(self, options: Mapping[str, object]) -> str:
+        """Return the values of other options that make this one idle; empty: it has an effect."""
         unmet: dict[str, None] = {}
         for values in self.alternatives:
-            wrong = [name for name, wanted in values.items() if not _met(given.get(name), wanted)]
+            wrong = [
+                name
+                for name, expected in values.items()
+                if not _is_met(options.get(name), expected)
+            ]
             if not wrong:
                 return ""
-            unmet |= dict.fromkeys(f"{name}={_shown(given.get(name))}" for name in wrong)
+            unmet |= dict.fromkeys(f"{name}={_short_repr(options.get(name))}" for name in wrong)
         return " and ".join(unmet)
 
 
-def _met(value: object, wanted: object) -> bool:
-    if wanted is GIVEN:
+def _is_met(value: object, expected: object) -> bool:
+    """Return True if an option's value is one that `Only` asks for."""
+    if expected is GIVEN:
         return value is not None
-    if callable(wanted):
-        return bool(wanted(value))
-    return value in wanted if isinstance(wanted, tuple) else value == wanted
+    if callable(expected):
+        return bool(expected(value))
+    return value in expected if isinstance(expected, tuple) else value == expected
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def idle_options(
-    known: Mapping[str, inspect.Parameter], given: Mapping[str, object]
+    parameters: Mapping[str, inspect.Parameter], arguments: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the options of a plugin that other values make idle, each with these values; none
-    that is as it is by default.
+    """Return the given options without effect, each with the values that make it idle.
+
+    Options with their default values are left out.
+
+    Args:
+        parameters: The plugin's parameters.
+        arguments: Values that the user gave, by name; the others have their defaults.
     """
-    values = {**{name: parameter.default for name, parameter in known.items()}, **given}
-    unmet = [
-        (name, mark.unmet(values))
-        for name, parameter in known.items()
-        for mark in _marks(parameter.annotation)
-        if isinstance(mark, Only) and values[name] != parameter.default
-    ]
-    return {name: why for name, why in unmet if why}
+    values = {**{name: parameter.default for name, parameter in parameters.items()}, **arguments}
+    idle: dict[str, str] = {}
+    for name, parameter in parameters.items():
+        if values[name] == parameter.default:
+            continue
+        for mark in _marks(parameter.annotation):
+            if isinstance(mark, Only) and (why := mark.unmet(values)):
+                idle[name] = why
+    return idle
 
 
 def _refuse_idle(
-    plugin: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, object]
+    plugin: str, parameters: Mapping[str, inspect.Parameter], arguments: Mapping[str, object]
 ) -> None:
-    for name, why in idle_options(known, given).items():
-        idle, usual = f"{name}={_shown(given[name])}", _shown(known[name].default)
+    """Raise UsageError for the first of `idle_options`."""
+    for name, why in idle_options(parameters, arguments).items():
+        idle, usual = (
+            f"{name}={_short_repr(arguments[name])}",
+            _short_repr(parameters[name].default),
+        )
         raise UsageError(
             f"{plugin} with {why}",
             expected="settings that change something",
@@ -101,29 +116,30 @@ def _refuse_idle(
 
 
 def _marks(hint: object) -> tuple[object, ...]:
+    """Return the marks of `Annotated[type, mark, …]`."""
     marks: tuple[object, ...] = getattr(hint, "__metadata__", ())
     return marks
 
 
 def with_options(
-    *kinds: type[Any], without: Sequence[str] = (), **defaults: Any
+    *option_classes: type[Any], without: Sequence[str] = (), **defaults: Any
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Let a plugin function offer the fields of frozen dataclasses beside its own parameters.
+    """Return a decorator that adds the fields of frozen dataclasses to a plugin's options.
 
-    `harness list` says of each field what the `Args:` of the function say, or else its docstring.
-    A field that several of them have is one option.
+    `harness list` describes a field by the `Args:` of the function, or else by its docstring. A
+    field that several of the dataclasses have is one option.
 
     Args:
-        kinds: The dataclasses; the function takes a value of each as its first arguments.
+        option_classes: The dataclasses; the function takes a value of each as its first arguments.
         without: Fields that this plugin does not offer; they have the dataclass's defaults.
         defaults: Values of fields where this plugin's differ from the dataclass's.
     """
-    names = [[field.name for field in fields(kind)] for kind in kinds]
+    names = [[field.name for field in fields(options_class)] for options_class in option_classes]
     if unknown := set(defaults).difference(*names):
         raise TypeError(f"no field is called {', '.join(sorted(unknown))}")
-    usual = [  # a wrong default is found when the module is imported
-        kind(**{name: value for name, value in defaults.items() if name in own})
-        for kind, own in zip(kinds, names, strict=True)
+    default_values = [  # a wrong default is found when the module is imported
+        options_class(**{name: value for name, value in defaults.items() if name in fields_of_kind})
+        for options_class, fields_of_kind in zip(option_classes, names, strict=True)
     ]
     shared = {
         name: inspect.Parameter(
@@ -132,28 +148,32 @@ def with_options(
             default=getattr(value, name),
             annotation=typing.get_type_hints(type(value), include_extras=True)[name],
         )
-        for value, own in zip(usual, names, strict=True)
-        for name in own
+        for value, fields_of_kind in zip(default_values, names, strict=True)
+        for name in fields_of_kind
         if name not in without
     }
 
     def offered(function: Callable[..., R]) -> Callable[..., R]:
+        """Return a function with the shared options, which makes the dataclasses for `function`."""
         signature = inspect.signature(function)
         parameters = signature.parameters.values()
-        own = [option for option in parameters if option.kind is option.KEYWORD_ONLY]
+        keywords = [option for option in parameters if option.kind is option.KEYWORD_ONLY]
 
         @wraps(function)
-        def built(**given: Any) -> R:
-            _refuse_idle(function.__name__, options, given)
-            parts = {name: given.pop(name) for name in shared if name in given}
+        def built(**arguments: Any) -> R:
+            _refuse_idle(function.__name__, options, arguments)
+            parts = {name: arguments.pop(name) for name in shared if name in arguments}
             values = (
-                replace(value, **{name: parts[name] for name in known if name in parts})
-                for value, known in zip(usual, names, strict=True)
+                replace(value, **{name: parts[name] for name in fields_of_kind if name in parts})
+                for value, fields_of_kind in zip(default_values, names, strict=True)
             )
-            return function(*values, **given)
+            return function(*values, **arguments)
 
-        built.__dict__["__signature__"] = signature.replace(parameters=[*own, *shared.values()])
-        options = {parameter.name: parameter for parameter in (*own, *shared.values())}
+        # Plugins' options are read from the signature and the annotations.
+        built.__dict__["__signature__"] = signature.replace(
+            parameters=[*keywords, *shared.values()]
+        )
+        options = {parameter.name: parameter for parameter in (*keywords, *shared.values())}
         hints = {name: parameter.annotation for name, parameter in options.items()}
         built.__annotations__ = {**hints, "return": signature.return_annotation}
         return built

@@ -1,4 +1,4 @@
-"""Drawing answers on images: tints, outlines, frames, and images side by side.
+"""Drawing of answers on images, for reports: tints, outlines, rectangles, images side by side.
 
 Every function takes and returns images of height × width × 3, uint8, RGB, origin at the top
 left, and leaves its input as it was. Coordinates are pixels of the image that is drawn on.
@@ -31,10 +31,10 @@ def tint(image: Frame, mask: BoolArray, *, colour: Colour, alpha: float = 0.5) -
         MaskError: the mask is not of the image's size.
     """
     _check(image, mask)
-    drawn = image.copy()
+    tinted = image.copy()
     blended = image[mask] * (1 - alpha) + np.asarray(colour, dtype=np.float64) * alpha
-    drawn[mask] = np.rint(blended).astype(np.uint8)
-    return drawn
+    tinted[mask] = np.rint(blended).astype(np.uint8)
+    return tinted
 
 
 def outline(image: Frame, mask: BoolArray, *, colour: Colour, width: int = 2) -> Frame:
@@ -49,9 +49,9 @@ def outline(image: Frame, mask: BoolArray, *, colour: Colour, width: int = 2) ->
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
     padded = np.pad(mask, 1).astype(np.uint8)
     inside = np.asarray(cv2.erode(padded, cross, iterations=width)).astype(np.bool_)
-    drawn = image.copy()
-    drawn[mask & ~inside[1:-1, 1:-1]] = colour
-    return drawn
+    outlined = image.copy()
+    outlined[mask & ~inside[1:-1, 1:-1]] = colour
+    return outlined
 
 
 def rectangle(
@@ -79,10 +79,10 @@ def dot(image: Frame, point: tuple[float, float], *, colour: Colour, radius: int
     """Paint a disc around a point (x, y), with a white rim so that it shows on any ground."""
     rows, columns = np.ogrid[: image.shape[0], : image.shape[1]]
     distance = np.hypot(columns + 0.5 - point[0], rows + 0.5 - point[1])
-    drawn = image.copy()
-    drawn[distance <= radius + 1.5] = WHITE
-    drawn[distance <= radius] = colour
-    return drawn
+    dotted = image.copy()
+    dotted[distance <= radius + 1.5] = WHITE
+    dotted[distance <= radius] = colour
+    return dotted
 
 
 def thumbnail(image: Frame, *, width: int) -> Frame:

@@ -1,24 +1,25 @@
-"""Differences between a run and the paper of its method, as `paper.toml` beside the method
-declares.
+"""Differences between the settings of a run and those of its method's paper, shown with results.
+
+`deviations` compares a model's SPEC and recorded description with the `paper.toml` in the method's
+folder, and with its vendor's settings:
 
     [dr2seg]
     paper = "DR2Seg (2025)"               # named where a run differs
 
     [[dr2seg.settings]]
     setting = "segmenter"
-    forms = ["mask", "mask_track"]        # answers that it decides; without, all
-    tasks = ["vsi_bench"]                 # tasks that it holds for; without, all
+    forms = ["mask", "mask_track"]        # answers that it decides; default: all
+    tasks = ["vsi_bench"]                 # tasks that it holds for; default: all
     other_than = ["vsi_bench"]            # tasks that it does not hold for
     where = {form = "sam2"}               # other settings with which this is the paper's value
     paper = ["sam2(checkpoint=facebook/sam2-hiera-large)"]
     published = "SAM2-Large"                   # in place of the first value, if that says it better
 
-A value is compared with what the run's record says under the setting's name (or `record`, a path
-with dots) if that is there, such as a segmenter with its checkpoint; else with what the SPEC gives,
-or the setting's default. A part is the paper's if it has the name and all arguments of a value;
-checkpoints are compared by the last part of their names, so that a copy in a folder counts. Parts
-that are recorded as SPECs (`record = "perception.nodes.SAM2"`), and parts within them, likewise: a
-preset is what it stands for, not its name.
+The value in use is the one recorded under the setting's name (or under `record`, a path with dots),
+such as a segmenter with its checkpoint; else the SPEC's; else the plugin's default. It has to equal
+one of `paper`. A part does if it has the name and all arguments of the value, also where it is
+recorded as a SPEC (`record = "perception.nodes.SAM2"`). Checkpoints are compared by the last part
+of their names, so that a copy in a folder counts.
 """
 
 import inspect
@@ -71,15 +72,15 @@ class Setting:
 
 
 def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
-    """Return the paper of an installed model and its settings; nothing where none is declared.
+    """Return the paper of an installed model and its settings; empty where none is declared.
 
     Raises:
         DataError: the file is not in the form.
     """
     entry = plugins.installed_plugins("models").get(model)
-    place = plugins.folder(entry) if entry is not None else None
-    known = _read_paper(place / FILE).get(model) if place is not None else None
-    if known is None:
+    folder = plugins.folder(entry) if entry is not None else None
+    declared = _read_paper(folder / FILE).get(model) if folder is not None else None
+    if declared is None:
         return "", ()
     with raised_as(
         DataError,
@@ -87,7 +88,9 @@ def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
         "the form in harness/papers.py",
         *(KeyError, TypeError, ValueError),
     ):
-        return str(known["paper"]), tuple(from_plain(Setting, plain) for plain in known["settings"])
+        return str(declared["paper"]), tuple(
+            from_plain(Setting, plain) for plain in declared["settings"]
+        )
 
 
 @lru_cache
@@ -103,28 +106,37 @@ def deviations(
 ) -> list[Deviation]:
     """List the settings in which a model differs on a task from its paper, and from its vendor.
 
+    For a task that is not installed, such as a user's own table, no paper has numbers: only the
+    vendor's settings are compared.
+
     Args:
         model: The model's SPEC, as it is recorded.
-        description: The model's description of itself.
-        forms: Of answer that the task asks for.
-        task: Its name.
+        description: What the model's `describe` returned.
+        forms: Forms of answer that the task asks for.
+        task: The task's name; empty: any.
     """
     try:
         spec = parse(model)
-    except HarnessError:  # the name of a ready model, which nobody declares
+    except HarnessError:  # the name of a ready model, which has no paper.toml
         return []
-    of_paper = _deviations(spec, description, frozenset(forms), task)
+    is_own = task and task not in plugins.installed_plugins("tasks")
+    of_paper = () if is_own else _deviations_of_papers(spec, description, frozenset(forms), task)
     return [*of_paper, *_deviations_of_vendor(description)]
 
 
-def _deviations(
+def _deviations_of_papers(
     spec: Spec, description: Mapping[str, object], forms: frozenset[str], task: str
 ) -> Iterator[Deviation]:
+    """Yield the settings that differ from the papers of a model and of the models in it."""
     inner, reader = spec.arguments.get("model"), description.get("reader")
     if isinstance(inner, Spec) and isinstance(reader, Mapping):
-        yield from _deviations(inner, reader, forms, task)  # responses that exist are read by it
+        yield from _deviations_of_papers(
+            inner, reader, forms, task
+        )  # responses that exist are read by it
     if isinstance(base := spec.arguments.get("base"), Spec):
-        yield from _deviations(base, description, forms, task)  # a model around it answers by it
+        yield from _deviations_of_papers(
+            base, description, forms, task
+        )  # a model around it answers by it
     for setting in declared_settings(spec.name)[1]:
         where = (setting.where or {}).items()
         if setting.forms and not setting.forms & forms:
@@ -136,13 +148,13 @@ def _deviations(
         used = _recorded_part(description, setting.record or setting.setting)
         if used is None:
             used = _spec_value(spec, setting.setting)
-        if not any(_is(used, value) for value in setting.paper):
+        if not any(_is_papers(used, value) for value in setting.paper):
             first = _format_value(setting.paper[0]) if setting.paper else "none"
             yield Deviation(setting.setting, _format_value(used), setting.published or first)
 
 
 def _deviations_of_vendor(description: Mapping[str, object]) -> Iterator[Deviation]:
-    """Yield the values of the vendor's recorded settings that the run's are not."""
+    """Yield the recorded settings of the vendor from which the run's differ."""
     vendor, chat = description.get("vendor"), description.get("chat")
     if not isinstance(vendor, Mapping):
         return
@@ -150,7 +162,7 @@ def _deviations_of_vendor(description: Mapping[str, object]) -> Iterator[Deviati
         for setting, value in vendor[part].items():
             used = recorded.get(setting) if isinstance(recorded, Mapping) else None
             if used != value:
-                ours, theirs = (_format_value(held)[:SHOWN] for held in (used, value))
+                ours, theirs = _format_value(used)[:SHOWN], _format_value(value)[:SHOWN]
                 yield Deviation(setting, ours, theirs, of=f"vendor's {vendor['name']}")
 
 
@@ -167,51 +179,51 @@ def _spec_value(spec: Spec, name: str) -> Value:
     if name in spec.arguments:
         return spec.arguments[name]
     with suppress(HarnessError):
-        known = inspect.signature(plugins.load("models", spec.name)).parameters.get(name)
-        if known is not None and known.default is not inspect.Parameter.empty:
-            default: Value = known.default
+        parameter = inspect.signature(plugins.load("models", spec.name)).parameters.get(name)
+        if parameter is not None and parameter.default is not inspect.Parameter.empty:
+            default: Value = parameter.default
             return default
     return None
 
 
-def _is(used: object, value: object) -> bool:
-    """Return True if the value in use is one of the paper's."""
+def _is_papers(used: object, value: object) -> bool:
+    """Return True if the value in use is this value of the paper."""
     if isinstance(used, Mapping):
         part = parse(value) if isinstance(value, str) else Spec("")
         return used.get("name") == part.name and all(
-            same_value(used.get(name), wanted) for name, wanted in part.arguments.items()
+            same_value(used.get(name), expected) for name, expected in part.arguments.items()
         )
     if isinstance(used, str) and isinstance(value, str) and ")" in (used[-1:], value[-1:]):
         with suppress(HarnessError):
-            return _has(parse(used), parse(value))
+            return _has_part(parse(used), parse(value))
     return same_value(used, None if value == "none" else value)
 
 
-def _has(used: Value, wanted: Value) -> bool:
+def _has_part(used: Value, expected: Value) -> bool:
     """Return True if a recorded part has the name and all arguments of the paper's."""
-    if isinstance(used, Spec) and isinstance(wanted, Spec):
+    if isinstance(used, Spec) and isinstance(expected, Spec):
         inner = used.arguments.get("node")
-        if used.name != wanted.name and isinstance(inner, Spec):  # in a process of its own
-            return _has(inner, wanted)
-        return used.name == wanted.name and all(
-            _has(used.arguments.get(name), value) for name, value in wanted.arguments.items()
+        if used.name != expected.name and isinstance(inner, Spec):  # in a process of its own
+            return _has_part(inner, expected)
+        return used.name == expected.name and all(
+            _has_part(used.arguments.get(name), value) for name, value in expected.arguments.items()
         )
-    return same_value(used, wanted)
+    return same_value(used, expected)
 
 
 def same_value(used: object, value: object) -> bool:
-    """Return True if a value in use is a declared one; of checkpoints the last parts count."""
+    """Return True if a value in use is a declared one; of names with `/`, the last part counts."""
     if isinstance(used, str) and isinstance(value, str):
         cached = f"models--{value.replace('/', '--')}"  # as the Hugging Face cache names it
-        place = PurePath(used)
-        return place.name == PurePath(value).name or cached in place.parts
+        used_path = PurePath(used)
+        return used_path.name == PurePath(value).name or cached in used_path.parts
     if isinstance(used, Spec) and isinstance(value, str):
         return str(used) == str(parse(value))
     return bool(used == value)
 
 
 def _format_value(value: object) -> str:
-    """A part by its name and its checkpoint; anything else as it is typed."""
+    """Return a part as `name(checkpoint=…)`, and anything else as a SPEC has it."""
     if isinstance(value, Mapping):
         name, weights = value.get("name"), value.get("checkpoint")
         return f"{name}(checkpoint={weights})" if weights else str(name)

@@ -1,13 +1,19 @@
-"""Sizes of frames by a budget of pixels, as qwen-vl-utils computes them."""
+"""Sizes at which images and frames are shown to Qwen's networks, by a budget of pixels.
+
+`PixelBudget.size` computes them as qwen-vl-utils does; frame policies (`harness.frames`) call it.
+"""
 
 import math
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from harness.errors import UsageError
 
+Resample: TypeAlias = Literal["bilinear", "bicubic", "torchvision_bicubic"]
+"""Filter of a resizing: Pillow's, or that of torchvision's tensors in float32."""
 PATCH = 28
 """Side in pixels of the patch that Qwen2-VL and Qwen2.5-VL turn into one token."""
-MAX_ASPECT = 200
+MAX_ASPECT = 200  # largest ratio of sides that qwen-vl-utils accepts
 PAIR = 2
 """Frames that Qwen's video encoder joins to one."""
 FRAME_TOKENS = 768
@@ -50,13 +56,14 @@ class PixelBudget:
         (784, 420)
 
         Raises:
-            UsageError: the image is a sliver, or so many frames do not fit into the total.
+            UsageError: the sides differ by more than `MAX_ASPECT`, or the frames do not fit into
+                `total_pixels`.
         """
         if self.total_pixels is None:
-            return self._size(size, self.max_pixels)
+            return self._frame_size(size, self.max_pixels)
         pairs = math.ceil(frames / PAIR)
-        most = max(self.total_pixels / (PAIR * pairs) * PAIR, int(self.min_pixels * 1.05))
-        width, height = self._size(size, min(self.max_pixels, most))
+        frame_limit = max(self.total_pixels / (PAIR * pairs) * PAIR, int(self.min_pixels * 1.05))
+        width, height = self._frame_size(size, min(self.max_pixels, frame_limit))
         if pairs * width * height > self.total_pixels:
             raise UsageError(
                 f"total_pixels={self.total_pixels}",
@@ -66,7 +73,8 @@ class PixelBudget:
             )
         return width, height
 
-    def _size(self, size: tuple[int, int], max_pixels: float) -> tuple[int, int]:
+    def _frame_size(self, size: tuple[int, int], max_pixels: float) -> tuple[int, int]:
+        """Return (width, height), multiples of `factor`, for one frame of at most `max_pixels`."""
         width, height = size
         if max(size) > MAX_ASPECT * min(size):
             raise UsageError(

@@ -1,7 +1,9 @@
-"""Values as plain JSON data and back, by the annotations of their fields.
+"""Dataclasses as plain JSON data (`to_plain`) and back (`from_plain`), by their annotations.
 
-A dataclass is an object, in which fields with their defaults are left out; a tuple, named or not,
-is a list. A class with `to_json` and `from_json` has a form of its own, such as run-lengths.
+A dataclass becomes an object, in which fields with their defaults are left out; a tuple, named or
+not, becomes a list. A class with `to_json` and `from_json`, such as `Rle`, has its own form. Used
+for journals and records, and to read cards, rubrics and settings in TOML. Data that does not fit an
+annotation is a ValueError that names the field.
 """
 
 import types
@@ -18,7 +20,7 @@ T = TypeVar("T")
 Convert: TypeAlias = Callable[[Any], Any]
 
 MAX_BITS = 256
-"""Largest number of bits of a whole number."""
+"""Largest number of bits of a whole number: far larger ones are no floats, and cannot be shown."""
 KINDS: Mapping[type, str] = {
     **{str: "text", bool: "true or false", int: "a whole number", float: "a number"},
     **{list: "a list", dict: "an object"},
@@ -26,10 +28,10 @@ KINDS: Mapping[type, str] = {
 
 
 def to_plain(value: Any) -> Any:
-    """Return plain data of a value; text is made storable, scalars of NumPy and torch numbers.
+    """Return a value as plain data: text made `storable`, NumPy and torch scalars as numbers.
 
     Raises:
-        ValueError: a field holds something else than its annotation says; says which.
+        ValueError: a field does not hold what its annotation says; the message names the field.
     """
     return _codec(type(value)).write(value)  # type: ignore[arg-type]  # a class can be hashed
 
@@ -52,43 +54,51 @@ def json_scalar(value: object) -> object:
     return plain
 
 
-def from_plain(kind: type[T], plain: Any) -> T:
-    """Return the value of a class that `to_plain` wrote, or that a person did in TOML.
+def from_plain(class_: type[T], plain: Any) -> T:
+    """Return the value of a class from data that `to_plain` wrote, or a person in TOML.
 
     Raises:
-        ValueError: it is something else; says which field is, and what was expected.
+        ValueError: the data does not fit; the message names the field and what was expected.
     """
-    value: T = _codec(kind).read(plain)  # type: ignore[arg-type]
-    return value
+    return reader(class_)(plain)
 
 
-def _same(value: Any) -> Any:
+def reader(class_: type[T]) -> Callable[[Any], T]:
+    """Return the function that makes values of one class, as `from_plain` does for a single one."""
+    return _codec(class_).read  # type: ignore[arg-type]
+
+
+def _unchanged(value: Any) -> Any:
     return value
 
 
 class _Codec(NamedTuple):
+    """Functions from plain data to values with one annotation, and back."""
+
     read: Convert
     write: Convert
 
 
 @cache
-def _codec(kind: Any) -> _Codec:
-    """Return the functions that read and write values with this annotation, made once for each."""
-    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+def _codec(annotation: Any) -> _Codec:
+    """Return the functions for values with this annotation; they are made once for each."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        wanted = [part for part in parts if part is not type(None)]
-        if len(wanted) > 1:
-            readers = {_json_kind(part): _codec(part).read for part in wanted}
+        members = [part for part in parts if part is not type(None)]
+        if len(members) > 1:
+            readers = {_json_annotation(part): _codec(part).read for part in members}
             return _Codec(
-                lambda plain: readers[type(_typed(plain, tuple(readers)))](plain), to_plain
+                lambda plain: readers[type(_check_type(plain, tuple(readers)))](plain), to_plain
             )
-        read, write = _codec(wanted[0])
+        read, write = _codec(members[0])
         return _Codec(
             lambda plain: None if plain is None else read(plain),
-            _same if write is _same else lambda value: None if value is None else write(value),
+            _unchanged
+            if write is _unchanged
+            else lambda value: None if value is None else write(value),
         )
     if origin is typing.Literal:
-        return _Codec(lambda plain: _one_of(plain, parts), _same)
+        return _Codec(lambda plain: _check_literal(plain, parts), _unchanged)
     if origin in (tuple, frozenset):
         read, write = _codec(parts[0])
         length = None if origin is frozenset or ... in parts else len(parts)
@@ -96,66 +106,73 @@ def _codec(kind: Any) -> _Codec:
     if origin in (Mapping, dict):
         read, _ = _codec(parts[1])
         return _Codec(
-            lambda plain: {key: read(value) for key, value in _typed(plain, (dict,)).items()}, _same
+            lambda plain: {key: read(value) for key, value in _check_type(plain, (dict,)).items()},
+            _unchanged,
         )
-    if hasattr(kind, "from_json"):
-        return _Codec(kind.from_json, kind.to_json)
-    if is_dataclass(kind):
-        return _Codec(_fields_reader(kind), _fields_writer(kind))
-    if typing.is_typeddict(kind):
-        return _Codec(_fields_reader(kind), _same)
-    if kind in (object, Any):
-        return _Codec(_same, to_plain)
-    if issubclass(kind, (tuple, list)):  # a named tuple, such as a box
-        hints = typing.get_type_hints(kind).values()
+    if hasattr(annotation, "from_json"):
+        return _Codec(annotation.from_json, annotation.to_json)
+    if is_dataclass(annotation):
+        return _Codec(_fields_reader(annotation), _fields_writer(annotation))
+    if typing.is_typeddict(annotation):
+        return _Codec(_fields_reader(annotation), _unchanged)
+    if annotation in (object, Any):
+        return _Codec(_unchanged, to_plain)
+    if issubclass(annotation, (tuple, list)):  # a named tuple, such as a box
+        hints = typing.get_type_hints(annotation).values()
         flat = hints and all(_codec(hint).write is unboxed for hint in hints)
-        read = kind if kind in (tuple, list) else lambda plain: kind(*plain)
+        read = annotation if annotation in (tuple, list) else lambda plain: annotation(*plain)
         return _Codec(read, _list_of(unboxed if flat else to_plain))
-    if kind in (str, int, float, bool):
-        known = (int, float) if kind is float else (kind,)
-        return _Codec(lambda plain: _typed(plain, known), storable if kind is str else unboxed)
-    if issubclass(kind, Enum):
-        return _Codec(kind, {member: member.value for member in kind}.__getitem__)
-    return _Codec(kind, _same)
+    if annotation in (str, int, float, bool):
+        expected = (int, float) if annotation is float else (annotation,)
+        return _Codec(
+            lambda plain: _check_type(plain, expected), storable if annotation is str else unboxed
+        )
+    if issubclass(annotation, Enum):
+        return _Codec(annotation, {member: member.value for member in annotation}.__getitem__)
+    return _Codec(annotation, _unchanged)
 
 
-def _json_kind(kind: Any) -> Any:
+def _json_annotation(annotation: Any) -> Any:
     """Return the type that JSON or TOML has for values with an annotation."""
-    origin = typing.get_origin(kind)
-    return list if origin in (tuple, frozenset) else dict if origin is Mapping else kind
+    origin = typing.get_origin(annotation)
+    return list if origin in (tuple, frozenset) else dict if origin is Mapping else annotation
 
 
 def _list_of(write: Convert) -> Convert:
-    return list if write is _same else lambda value: [write(item) for item in value]
+    return list if write is _unchanged else lambda value: [write(item) for item in value]
 
 
-def _fields_writer(kind: Any) -> Convert:
-    hints = typing.get_type_hints(kind)
-    given = [(field.name, field.default, _codec(hints[field.name]).write) for field in fields(kind)]
+def _fields_writer(class_: Any) -> Convert:
+    """Return the function that writes a dataclass: the fields that differ from their defaults."""
+    hints = typing.get_type_hints(class_)
+    writers = [
+        (field.name, field.default, _codec(hints[field.name]).write) for field in fields(class_)
+    ]
 
     def write(value: Any) -> dict[str, Any]:
         plain = {}
-        for name, default, convert in given:
-            held = getattr(value, name)
-            if held is not default and held != default:
+        for name, default, convert in writers:
+            content = getattr(value, name)
+            if content is not default and content != default:
                 try:
-                    plain[name] = convert(held)
+                    plain[name] = convert(content)
                 except (ValueError, TypeError, AttributeError) as error:
-                    raise ValueError(f"{name}: found {held!r:.60}: {error}") from error
+                    raise ValueError(f"{name}: found {content!r:.60}: {error}") from error
         return plain
 
     return write
 
 
-def _fields_reader(kind: Any) -> Convert:
-    readers = {name: _codec(hint).read for name, hint in typing.get_type_hints(kind).items()}
-    required: Set[str] = getattr(kind, "__required_keys__", None) or {
-        field.name for field in fields(kind) if field.default is field.default_factory is MISSING
+def _fields_reader(class_: Any) -> Convert:
+    """Return the function that reads a dataclass or TypedDict, and refuses fields it lacks."""
+    readers = {name: _codec(hint).read for name, hint in typing.get_type_hints(class_).items()}
+    required: Set[str] = getattr(class_, "__required_keys__", None) or {
+        field.name for field in fields(class_) if field.default is field.default_factory is MISSING
     }
 
     def read(plain: Any) -> Any:
-        if lacking := required - _typed(plain, (dict,)).keys():
-            raise ValueError(f"expected {', '.join(sorted(lacking))}, found none")
+        if lacking := required - _check_type(plain, (dict,)).keys():
+            raise ValueError(f"data that lacks {', '.join(sorted(lacking))}")
         if unknown := plain.keys() - readers.keys():
             raise ValueError(f"expected {', '.join(readers)}, found {', '.join(sorted(unknown))}")
         values = {}
@@ -164,27 +181,28 @@ def _fields_reader(kind: Any) -> Convert:
                 values[name] = readers[name](value)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{name}: {error}") from error
-        return kind(**values)
+        return class_(**values)
 
     return read
 
 
 def _items(plain: Any, read: Convert, length: int | None) -> Iterator[Any]:
-    if length not in (None, len(_typed(plain, (list,)))):
+    """Read the items of a list; raise ValueError unless it has `length` of them (None: any)."""
+    if length not in (None, len(_check_type(plain, (list,)))):
         raise ValueError(f"expected {length} of them, found {len(plain)}")
     return map(read, plain)
 
 
-def _one_of(plain: Any, values: tuple[Any, ...]) -> Any:
+def _check_literal(plain: Any, values: tuple[Any, ...]) -> Any:
+    """Return the data; raise ValueError if it is not one of the values, of the same type."""
     if not any(type(plain) is type(value) and plain == value for value in values):
         raise ValueError(f"expected {' or '.join(map(repr, values))}, found {plain!r:.60}")
     return plain
 
 
-def _typed(plain: Any, kinds: tuple[type, ...]) -> Any:
-    if (
-        type(plain) is int and plain.bit_length() > MAX_BITS
-    ):  # no float holds it, nor can it be shown
+def _check_type(plain: Any, kinds: tuple[type, ...]) -> Any:
+    """Return the data; raise ValueError if its type is not one of the keys of `KINDS` given."""
+    if type(plain) is int and plain.bit_length() > MAX_BITS:
         raise ValueError(f"expected a number of at most {MAX_BITS} bits, found a larger one")
     if type(plain) not in kinds:
         raise ValueError(

@@ -1,8 +1,9 @@
-"""JPEG and PNG files without their metadata, for servers that are sent files and not pixels.
+"""JPEG and PNG files without their metadata, as they are sent to servers of networks.
 
-A file of a photograph is a tenth of its pixels encoded anew without loss, and costs no encoding.
-What cameras and editors add (Exif, XMP, profiles, comments, previews) is left out: it names people
-and places, and servers differ in what they do with it. Tables and coded data stay as they are.
+To send the file is cheaper than to encode its pixels again without loss: a photograph's file is a
+tenth as large. Metadata (Exif, XMP, profiles, comments, previews) is left out: it names people and
+places, and servers differ in what they do with it. `harness.media.Media.plain_file` calls
+`plain_image`; coded data and tables stay as they are, and nothing is decoded.
 """
 
 import io
@@ -15,14 +16,16 @@ from typing import Literal
 from PIL import Image
 
 from harness.cut_image import JPEG_END, JPEG_START, PNG_START, cut_in, jpeg_segments
-from harness.image_file import PROFILE, UNFIT, image_conversions, orientation
+from harness.image_file import DAMAGE_ERRORS, PROFILE, image_conversions, orientation
 
 SCAN, JFIF, ADOBE, COMMENT = b"\xda", b"\xe0", b"\xee", b"\xfe"
-"""JFIF's and Adobe's segments say how colours are coded, and are kept."""
+"""Codes of segments of a JPEG. JFIF's and Adobe's say how colours are coded, and are kept."""
 APPLICATION = frozenset(bytes([code]) for code in range(0xE0, 0xF0)) | {COMMENT}
+"""Codes of segments with metadata."""
 PIXEL_CHUNKS = frozenset({b"IHDR", b"IDAT", b"IEND"})
+"""Chunks of a PNG that are kept."""
 FORMATS = ("JPEG", "PNG")
-UPRIGHT = (None, 1)
+UPRIGHT = (None, 1)  # orientation tags of an image that is not turned
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,11 @@ class PlainImage:
 
 
 def plain_image(data: bytes) -> PlainImage | None:
-    """Return an image file without metadata; None where its pixels have to be encoded anew.
+    """Return an image file without metadata; None where its pixels have to be encoded instead.
 
-    That is where `decode_image` does more than decode: the image is turned, transparent, animated,
-    of 16 bits, in CMYK; grey or a palette, which servers hand on as it is; and where it is damaged,
-    or of another format. Nothing is decoded.
+    They have to be where `decode_image` does more than decode (the image is turned, transparent,
+    animated, in CMYK, or has 16 bits a channel), where servers do not convert to RGB (grey,
+    palettes), and where the file is damaged or of another format.
     """
     file = io.BytesIO(data)
     try:
@@ -57,37 +60,37 @@ def plain_image(data: bytes) -> PlainImage | None:
             if image.format == "JPEG":
                 return PlainImage("jpeg", _plain_jpeg(data), image.size)
             return PlainImage("png", b"".join(_plain_png(data)), image.size)
-    except (*UNFIT, struct.error):
+    except (*DAMAGE_ERRORS, struct.error):
         return None
 
 
 def _plain_jpeg(data: bytes) -> bytes:
-    """A JPEG's segments but for metadata, up to the end of its image."""
-    kept, coded = [JPEG_START[:2]], 0
+    """Return a JPEG up to its end marker, without segments of metadata; ValueError without end."""
+    segments, scans_start = [JPEG_START[:2]], 0
     for code, content, end in jpeg_segments(data):
         if code == JPEG_END[1:]:
-            return b"".join([*kept, data[coded:end]])
-        if coded:  # tables between the scans of a progressive image, which are kept with them
+            return b"".join([*segments, data[scans_start:end]])
+        if scans_start:  # scans, and the tables between those of a progressive image: all are kept
             continue
         if code == SCAN:
-            coded = end - len(content) - 4
+            scans_start = end - len(content) - 4
         elif code in (JFIF, ADOBE) or code not in APPLICATION:
-            kept.append(b"\xff" + code + struct.pack(">H", len(content) + 2) + content)
+            segments.append(b"\xff" + code + struct.pack(">H", len(content) + 2) + content)
     raise ValueError("a JPEG without its end")
 
 
 def _plain_png(data: bytes) -> Iterator[bytes]:
     """Yield a PNG's signature and the chunks of its pixels; ValueError if one is damaged."""
     yield PNG_START
-    place = len(PNG_START)
-    while place < len(data):
-        length, name = struct.unpack_from(">I4s", data, place)
-        end = place + 12 + length
+    offset = len(PNG_START)
+    while offset < len(data):
+        length, name = struct.unpack_from(">I4s", data, offset)
+        end = offset + 12 + length
         if name in PIXEL_CHUNKS:
-            if zlib.crc32(data[place + 4 : end - 4]) != int.from_bytes(data[end - 4 : end]):
+            if zlib.crc32(data[offset + 4 : end - 4]) != int.from_bytes(data[end - 4 : end]):
                 raise ValueError("a PNG whose checksum differs")
-            yield data[place:end]
+            yield data[offset:end]
         if name == b"IEND":
             return
-        place = end
+        offset = end
     raise ValueError("a PNG without its end")

@@ -6,7 +6,6 @@ so that a wrong type or a mistyped key is an error that names the nearest right 
 """
 
 import sys
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from harness.card import Card
 from harness.errors import (
@@ -26,10 +25,12 @@ from harness.errors import (
     UsageError,
 )
 from harness.spec import Kind as Kind
-from harness.spec import Spec, parse
+from harness.spec import Spec, convert
 
 PathState: TypeAlias = tuple[tuple[str, int], ...]
+"""Folders of `sys.path` with the times (ns) of their last changes: the key of caches here."""
 OURS = "harness."
+"""Beginning of the names of entry-point groups that are read."""
 CONTRACTS: dict[Kind, tuple[str, str]] = {
     "models": ("harness.model", "Model"),
     "backends": ("harness.backend", "Chat"),
@@ -52,6 +53,7 @@ def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
 
 @lru_cache(maxsize=32)
 def _installed_plugins(kind: Kind, state: PathState) -> dict[str, EntryPoint]:
+    """Return a kind's plugins by name; raise UsageError if two packages define one name."""
     installed: dict[str, EntryPoint] = {}
     plugins = _read_groups(state).get(f"harness.{kind}", ())
     for entry in sorted(plugins, key=lambda entry: entry.name):
@@ -100,11 +102,11 @@ def load(kind: Kind, name: str) -> Any:
         MissingDependency: it needs a package that is not installed.
         HarnessError: its module cannot be imported; see `plugin_errors`.
     """
-    known = installed_plugins(kind)
-    if name not in known:
+    installed = installed_plugins(kind)
+    if name not in installed:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)[:12]
+        near = get_close_matches(name, installed, n=3, cutoff=0.4) or sorted(installed)[:12]
         raise UnknownPlugin(
             f"{kind.removesuffix('s')} {name!r}",
             expected="the name of an installed plugin"
@@ -112,8 +114,8 @@ def load(kind: Kind, name: str) -> Any:
             found="none of that name",
             fix=f"Did you mean {', '.join(near)}?" if near else f"No {kind} are installed.",
         )
-    with plugin_errors(f"{kind.removesuffix('s')} {name!r}", _fault(kind)):
-        return known[name].load()
+    with plugin_errors(f"{kind.removesuffix('s')} {name!r}", _error_class(kind)):
+        return installed[name].load()
 
 
 def data_folders(kind: Kind) -> tuple[Path, ...]:
@@ -125,16 +127,17 @@ def data_folders(kind: Kind) -> tuple[Path, ...]:
     folders = []
     for name in installed_plugins(kind):
         what = f"{kind.removesuffix('s')} {name!r}"
-        with plugin_errors(what, _fault(kind)):
+        with plugin_errors(what, _error_class(kind)):
             folders.append(Path(load(kind, name)()))
         if not folders[-1].is_dir():
-            raise _fault(kind)(
+            raise _error_class(kind)(
                 what, expected="a folder with its files", found=f"none at {folders[-1]}"
             )
     return tuple(folders)
 
 
-def _fault(kind: Kind) -> type[HarnessError]:
+def _error_class(kind: Kind) -> type[HarnessError]:
+    """Return the error for a failing plugin: DataError where it brings data, else ModelError."""
     return DataError if kind in ("tasks", "metrics", "judges", "boards") else ModelError
 
 
@@ -167,14 +170,14 @@ def plugin_errors(what: str, fault: type[HarnessError] = DataError) -> Iterator[
 
 
 def missing_dependency(what: str, error: ModuleNotFoundError) -> MissingDependency:
-    """The error for code that needs a package which is not installed."""
-    known = extra(error)
+    """Return the error for code that needs a package which is not installed."""
+    extra_name = extra(error)
     return MissingDependency(
         what,
         expected=f"the package {error.name!r}",
         found="it is not installed",
-        fix=f'Install it, for example with: pip install "visual-reasoning-harness[{known}]"'
-        if known
+        fix=f'Install it, for example with: pip install "visual-reasoning-harness[{extra_name}]"'
+        if extra_name
         else "Install it.",
     )
 
@@ -191,7 +194,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def extra(error: ModuleNotFoundError) -> str | None:
-    """The extra of ours that brings the missing module, if one does."""
+    """Return the extra of this package that installs the missing module; None if none does."""
     by_module = {
         "torch": "torch",
         "torchvision": "torch",
@@ -217,35 +220,38 @@ def accepts(kind: Kind, name: str, parameter: str) -> bool:
     """Return True if a plugin has a keyword-only parameter of this name."""
     import inspect
 
-    known = inspect.signature(load(kind, name)).parameters.get(parameter)
-    return known is not None and known.kind is inspect.Parameter.KEYWORD_ONLY
+    option = inspect.signature(load(kind, name)).parameters.get(parameter)
+    return option is not None and option.kind is inspect.Parameter.KEYWORD_ONLY
 
 
-def build(kind: Kind, spec: Spec | str, /, *context: object, **given: object) -> Any:
+def build(kind: Kind, spec: Spec | str, /, *context: object, **overrides: object) -> Any:
     """Build the plugin that `spec` names.
 
-    `context` is passed as positional arguments (a task gets the data root); `given` are
-    ready-made values that override the spec's.
+    `context` is passed as positional arguments (a task gets the data root); `overrides`
+    are ready-made values in place of the spec's.
     """
     if isinstance(spec, str):
         spec = Spec(spec)
     function = load(kind, spec.name)
     what = f"{kind.removesuffix('s')} {spec.name!r}"
     arguments, needed = _arguments(kind, spec, function)
-    required = [name for name in needed if name not in arguments and name not in given]
+    required = [name for name in needed if name not in arguments and name not in overrides]
     if required:
         raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
-    with plugin_errors(what, _fault(kind)):
-        plugin = function(*context, **{**arguments, **given})
+    with plugin_errors(what, _error_class(kind)):
+        plugin = function(*context, **{**arguments, **overrides})
     check_contract(kind, what, plugin)
     return plugin
 
 
 def check_arguments(kind: Kind, spec: Spec) -> None:
-    """Raise what is wrong with a SPEC's names and values, and with those of its parts.
+    """Check a SPEC's argument names and values, and those of its parts, without building anything.
 
-    Nothing is built. A part is an argument named after a kind, such as `segmenter`; what a SPEC
-    lacks is not looked for, as the plugin around a part may give it.
+    A part is an argument named after a kind, such as `segmenter`. Arguments that a SPEC lacks are
+    not an error: the plugin around a part may give them.
+
+    Raises:
+        UsageError: an argument is unknown, or a value does not fit its annotation.
     """
     arguments, _ = _arguments(kind, spec, load(kind, spec.name))
     for part in CONTRACTS:
@@ -255,40 +261,36 @@ def check_arguments(kind: Kind, spec: Spec) -> None:
 
 
 def _arguments(kind: Kind, spec: Spec, function: Any) -> tuple[dict[str, object], list[str]]:
-    """Return the SPEC's values as the plugin annotates them, and the names without a default."""
+    """Return the SPEC's values as the plugin annotates them, and the options without a default."""
     import inspect  # slow to import, and not needed to list plugins
 
-    with plugin_errors(f"{kind.removesuffix('s')} {spec.name!r}", _fault(kind)):
+    with plugin_errors(f"{kind.removesuffix('s')} {spec.name!r}", _error_class(kind)):
         signature = inspect.signature(function)
         hints = typing.get_type_hints(function)
-    known = [
+    names = [
         name
         for name, parameter in signature.parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     ]
     arguments: dict[str, object] = {}
     for key, value in spec.arguments.items():
-        if key not in known:
+        if key not in names:
             from difflib import get_close_matches
 
-            near = get_close_matches(key, known, n=1, cutoff=0.5)
+            near = get_close_matches(key, names, n=1, cutoff=0.5)
             raise UsageError(
                 f"{spec.name}({key}=…)",
-                expected=f"one of {', '.join(known) or 'no arguments'}",
+                expected=f"one of {', '.join(names) or 'no arguments'}",
                 found=key,
                 fix=f"Did you mean {near[0]}?" if near else "",
             )
         arguments[key] = convert(value, hints.get(key, Any), f"{spec.name}({key}=…)")
     empty = inspect.Parameter.empty
-    return arguments, [name for name in known if signature.parameters[name].default is empty]
+    return arguments, [name for name in names if signature.parameters[name].default is empty]
 
 
 def check_contract(kind: Kind, what: str, plugin: object) -> None:
-    """Hold an object to the declared base class of its kind, if there is one.
-
-    Raises:
-        ModelError: it does not derive from it.
-    """
+    """Raise ModelError if a built plugin does not derive from its kind's class in `CONTRACTS`."""
     if kind not in CONTRACTS:
         return
     from importlib import import_module
@@ -304,69 +306,15 @@ def check_contract(kind: Kind, what: str, plugin: object) -> None:
         )
 
 
-def convert(value: Any, hint: object, what: str) -> object:
-    """Turn a SPEC's value into the annotated type, or raise UsageError."""
-    options = get_args(hint) if _is_union(hint) else (hint,)
-    if any(option is Any or isinstance(option, typing.TypeVar) for option in options):
-        return value
-    for option in options:
-        if option is type(None) and value is None:
-            return None
-        if typing.get_origin(option) is Literal:
-            if value in get_args(option):
-                return value
-            if value is None and "none" in get_args(option):
-                return "none"  # the word, which a SPEC reads as the value
-        if option is bool and isinstance(value, bool):
-            return value
-        if option is int and type(value) is int:
-            return value
-        if option is float and type(value) in (int, float):
-            return float(value)
-        if option is Spec and isinstance(value, (Spec, str)):
-            return value if isinstance(value, Spec) else parse(value)
-    for option in options:
-        if option is str and not isinstance(value, Spec) and value is not None:
-            return str(value)
-        if option is Path and isinstance(value, str):
-            return Path(value)
-    wanted = " or ".join(_name(option) for option in options)
-    raise UsageError(
-        what,
-        expected=wanted,
-        found=repr(value) if not isinstance(value, Spec) else str(value),
-        fix="For the word, write 'none' in quotes." if value is None and str in options else "",
-    )
-
-
-def _is_union(hint: object) -> bool:
-    return isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
-
-
-def _name(option: Any) -> str:
-    if typing.get_origin(option) is Literal:
-        return " or ".join(map(repr, get_args(option)))
-    names = {
-        int: "a whole number",
-        float: "a number",
-        str: "text",
-        bool: "true or false",
-        Path: "a path",
-        Spec: "a name or NAME(key=value, …)",
-        type(None): "none",
-    }
-    return names.get(option, getattr(option, "__name__", str(option)))
-
-
 def summary_of(entry: EntryPoint) -> str:
-    """The first line of a plugin's docstring, read from its source without importing it."""
+    """Return the first line of a plugin's docstring, read from its source without importing it."""
     import ast  # slow to import, and not needed where plugins have cards
 
-    place = _source(entry)
-    if place is None:
+    source_path = _source(entry)
+    if source_path is None:
         return ""
     try:
-        module = ast.parse(place.read_text(encoding="utf-8"))
+        module = ast.parse(source_path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError):
         return ""
     for node in module.body:
@@ -377,22 +325,29 @@ def summary_of(entry: EntryPoint) -> str:
 
 def find_card(task: str) -> Card | None:
     """Return the card of an installed task; None without a task of this name, or without a card."""
-    entry = installed_plugins("tasks").get(task)
-    place = folder(entry) if entry is not None else None
-    if place is None or not (place / "card.toml").is_file():
+    state = _path_state()
+    entry = _installed_plugins("tasks", state).get(task)
+    card_path = None if entry is None else _card_path(entry, state)
+    if card_path is None or not card_path.is_file():
         return None
-    return _card(place / "card.toml", (place / "card.toml").stat().st_mtime_ns)
+    return _card(card_path, card_path.stat().st_mtime_ns)
 
 
-@cache  # a board asks for it once a row
+@lru_cache(maxsize=256)  # a board asks for it once a row
+def _card_path(entry: EntryPoint, state: PathState) -> Path | None:
+    plugin_folder = folder(entry)
+    return None if plugin_folder is None else plugin_folder / "card.toml"
+
+
+@cache
 def _card(path: Path, changed: int) -> Card:
     return Card.read(path)
 
 
 def folder(entry: EntryPoint) -> Path | None:
-    """The folder of a plugin's module, found without importing the module itself."""
-    place = _source(entry)
-    return place.parent if place is not None else None
+    """Return the folder of a plugin's module, found without importing the module itself."""
+    source_path = _source(entry)
+    return source_path.parent if source_path is not None else None
 
 
 def _source(entry: EntryPoint) -> Path | None:

@@ -1,13 +1,14 @@
-r"""Presets: published models with all their parts under a short name, in TOML files.
+r"""Presets: short names of published models with all their parts, in TOML files.
 
     [visionreasoner-7b]
     model = "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,segmenter=sam2(…),…)"
     about = "VisionReasoner with SAM 2, on images"
     task = "reason_seg"                   # a task that it is for
 
-`visionreasoner-7b(batch_size=4)` changes an argument; one that only the backend takes, such as
-`max_pixels`, is the backend's. `{checkpoint}` in a model stands for what has to be given. A preset
-is replaced by its SPEC wherever a model is named, so that runs, records and boards know the SPEC.
+`visionreasoner-7b(batch_size=4)` changes an argument; one that only the backend has, such as
+`max_pixels`, is passed to it. An argument `{checkpoint}` is a slot: the user must give its value.
+`resolve` replaces a preset by its SPEC wherever a model is named, so that runs, records and boards
+hold the SPEC.
 
 A package brings presets by an entry point in `harness.presets`: a function that returns a folder
 of such files.
@@ -29,7 +30,7 @@ from harness.spec import Spec, Value, parse
 
 FOLDER = Path(str(files("harness.models"))) / "presets"
 SLOT = re.compile(r"\{(\w+)\}\Z")
-"""An argument that has to be given."""
+"""Value of an argument that the user must give, such as `{checkpoint}`."""
 INNER = ("base", "model")
 """Arguments of a model that name another model."""
 
@@ -46,16 +47,16 @@ class Preset:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Arguments that have to be given."""
+        """Names of the arguments that the user must give."""
         return tuple(slot for value in _values(self.model) if (slot := _slot(value)))
 
-    def with_arguments(self, given: Mapping[str, Value]) -> Spec:
-        """Return the SPEC with these arguments in the place of the preset's.
+    def with_arguments(self, arguments: Mapping[str, Value]) -> Spec:
+        """Return the preset's SPEC with these arguments in its slots and in place of its own.
 
         Raises:
-            UsageError: one that has to be given is not.
+            UsageError: an argument in `needs` is missing.
         """
-        if missing := [name for name in self.needs if name not in given]:
+        if missing := [name for name in self.needs if name not in arguments]:
             example = ",".join(f"{name}=…" for name in missing)
             raise UsageError(
                 f"preset {self.name}",
@@ -63,8 +64,10 @@ class Preset:
                 found="none",
                 fix=f"{self.about}. Type {self.name}({example})",
             )
-        rest = {name: value for name, value in given.items() if name not in self.needs}
-        return changed(_filled(self.model, given), rest)
+        other_arguments = {
+            name: value for name, value in arguments.items() if name not in self.needs
+        }
+        return changed(_filled(self.model, arguments), other_arguments)
 
 
 def presets() -> Mapping[str, Preset]:
@@ -84,43 +87,46 @@ def preset(name: str) -> Preset:
     Raises:
         UnknownPlugin: there is none; the nearest names are given.
     """
-    known = presets()
-    if name not in known:
-        every = [*known, *plugins.installed_plugins("models")]
-        near = get_close_matches(name, every, n=3, cutoff=0.4) or sorted(known)[:3]
+    presets_by_name = presets()
+    if name not in presets_by_name:
+        every = [*presets_by_name, *plugins.installed_plugins("models")]
+        near = get_close_matches(name, every, n=3, cutoff=0.4) or sorted(presets_by_name)[:3]
         raise UnknownPlugin(
             f"model {name!r}",
             expected="the name of a model or a preset, or a checkpoint's folder or name",
             found="none of that name",
             fix=f"Did you mean {', '.join(near)}? See `harness list presets` and `models`.",
         )
-    return known[name]
+    return presets_by_name[name]
 
 
 def resolve(spec: Spec) -> Spec:
-    """Return a model's SPEC with presets, in it too, replaced by the SPECs that they stand for."""
-    known = presets()
-    inner = {
-        name: resolve(_spec(value))
-        for name, value in spec.arguments.items()
-        if name in INNER and isinstance(value, (Spec, str)) and _spec(value).name in known
-    }
-    spec = Spec(spec.name, {**spec.arguments, **inner})
-    preset = known.get(spec.name)
-    return spec if preset is None else preset.with_arguments(spec.arguments)
+    """Return a model's SPEC in which presets are replaced by the SPECs that they stand for.
+
+    The model itself may be a preset, and so may the models in its arguments `INNER`.
+    """
+    by_name = presets()
+    arguments = dict(spec.arguments)
+    for name in INNER:
+        value = arguments.get(name)
+        if isinstance(value, (Spec, str)) and _spec(value).name in by_name:
+            arguments[name] = resolve(_spec(value))
+    preset = by_name.get(spec.name)
+    return Spec(spec.name, arguments) if preset is None else preset.with_arguments(arguments)
 
 
 def of_checkpoint(checkpoint: str) -> tuple[Preset, ...]:
     """Return the presets whose network is this checkpoint."""
     return tuple(
-        known
-        for known in presets().values()
-        if known.model.arguments.get("checkpoint") == checkpoint
+        preset
+        for preset in presets().values()
+        if preset.model.arguments.get("checkpoint") == checkpoint
     )
 
 
 @cache
 def _read(folders: tuple[Path, ...]) -> Mapping[str, Preset]:
+    """Return the presets of all TOML files in folders; raise DataError for a malformed file."""
     by_name: dict[str, Preset] = {}
     models = plugins.installed_plugins("models")
     for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
@@ -140,7 +146,7 @@ def _read(folders: tuple[Path, ...]) -> Mapping[str, Preset]:
 
 
 def _spec(value: Spec | str) -> Spec:
-    """Return the SPEC of a value; of a text that is not one, a SPEC without a name."""
+    """Return an argument's value as a SPEC; a text that is not a SPEC gives one without a name."""
     if isinstance(value, Spec):
         return value
     try:
@@ -150,6 +156,7 @@ def _spec(value: Spec | str) -> Spec:
 
 
 def _values(spec: Spec) -> Iterator[Value]:
+    """Yield the values of a SPEC's arguments, and those of the SPECs in them."""
     for value in spec.arguments.values():
         if isinstance(value, Spec):
             yield from _values(value)
@@ -158,26 +165,27 @@ def _values(spec: Spec) -> Iterator[Value]:
 
 
 def _slot(value: Value) -> str:
-    slot = SLOT.match(value) if isinstance(value, str) else None
-    return slot[1] if slot else ""
+    """Return the name in a slot; empty: the value is not a slot."""
+    match = SLOT.match(value) if isinstance(value, str) else None
+    return match[1] if match else ""
 
 
-def _filled(spec: Spec, given: Mapping[str, Value]) -> Spec:
-    """Return a SPEC with what was given in the place of its slots."""
+def _filled(spec: Spec, arguments: Mapping[str, Value]) -> Spec:
+    """Return a SPEC with given values in the place of its slots."""
 
     def fill(value: Value) -> Value:
         if isinstance(value, Spec):
-            return _filled(value, given)
-        return given[slot] if (slot := _slot(value)) else value
+            return _filled(value, arguments)
+        return arguments[slot] if (slot := _slot(value)) else value
 
     return Spec(spec.name, {name: fill(value) for name, value in spec.arguments.items()})
 
 
-def changed(spec: Spec, given: Mapping[str, Value]) -> Spec:
-    """Return a SPEC with other arguments; those that its backend alone takes are the backend's."""
+def changed(spec: Spec, changes: Mapping[str, Value]) -> Spec:
+    """Return a SPEC with changed arguments; those that only its backend has are passed to it."""
     arguments = dict(spec.arguments)
-    for name, value in given.items():
-        backend = arguments.get("backend") or _usual_backend(spec.name)
+    for name, value in changes.items():
+        backend = arguments.get("backend") or usual_backend(spec.name)
         if name in arguments or plugins.accepts("models", spec.name, name):
             arguments[name] = value
         elif isinstance(backend, Spec) and plugins.accepts("backends", backend.name, name):
@@ -187,7 +195,8 @@ def changed(spec: Spec, given: Mapping[str, Value]) -> Spec:
     return Spec(spec.name, arguments)
 
 
-def _usual_backend(model: str) -> Value:
+def usual_backend(model: str) -> Value:
+    """Return the default of a model's `backend`; None if it has none."""
     parameters = inspect.signature(plugins.load("models", model)).parameters
     usual: Value = parameters["backend"].default if "backend" in parameters else None
     return usual

@@ -1,4 +1,7 @@
-"""Record of a run's code, packages and machine. Nothing here reads a clock."""
+"""Record of the code, packages and machine of a run, for its manifest.
+
+Nothing here reads a clock: equal runs have equal records.
+"""
 
 import os
 import platform
@@ -45,9 +48,9 @@ def is_rehearsal() -> bool:
 
 
 def collect(where: str | None = None) -> dict[str, object]:
-    """Commit, package versions, interpreter, platform and device, as plain data.
+    """Return commit, package versions, interpreter, platform and device, as plain data.
 
-    A rehearsal says so (`"rehearsal": true`).
+    In a rehearsal it has `"rehearsal": true`.
 
     Args:
         where: The device; None: that of this process, for which torch is loaded.
@@ -68,14 +71,14 @@ def repeatable(
     made_with: Mapping[str, Any], *, without: Sequence[str] = ("commit", "dirty")
 ) -> dict[str, Any]:
     """Return the part of a record of `collect` that must be equal for work to be resumed."""
-    kept = {name: value for name, value in made_with.items() if name not in without}
+    record = {name: value for name, value in made_with.items() if name not in without}
     versions = made_with["packages"].items()
-    kept["packages"] = {name: release for name, release in versions if name not in SCORING}
-    return kept
+    record["packages"] = {name: release for name, release in versions if name not in SCORING}
+    return record
 
 
 def packages() -> dict[str, str]:
-    """Versions of the packages that can change a score, as far as they are installed."""
+    """Return the versions of those packages that can change a score and are installed."""
     return {name: release for name in PACKAGES if (release := installed_version(name)) is not None}
 
 
@@ -112,7 +115,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def device() -> str:
-    """The GPU that this process takes if none is named, else "cpu". Loads torch, if it is there."""
+    """Return the GPU that this process takes by default, else "cpu". Loads torch if installed."""
     return _device_name(AUTO)
 
 
@@ -132,21 +135,21 @@ def device_of(devices: Iterable[str]) -> str:
 
 def _device_name(setting: str) -> str:
     """Return the name of a CUDA device, `cpu`, or the name of another kind of device unchanged."""
-    kind, _, index = setting.partition(":")
-    if kind not in (AUTO, "cuda"):
-        return CPU if kind == CPU else setting
+    device_type, _, index = setting.partition(":")
+    if device_type not in (AUTO, "cuda"):
+        return CPU if device_type == CPU else setting
     cuda = _cuda()
     if cuda is None:
         return CPU
     if not index:
         return str(cuda.get_device_name())
-    there = index.isdigit() and int(index) < cuda.device_count()
-    # One that is not there is the model's to refuse, when it is loaded.
-    return str(cuda.get_device_name(int(index))) if there else setting
+    exists = index.isdigit() and int(index) < cuda.device_count()
+    # The model refuses a device that does not exist, when it is loaded.
+    return str(cuda.get_device_name(int(index))) if exists else setting
 
 
 def _cuda() -> ModuleType | None:
-    """`torch.cuda`, if torch is installed and sees a GPU."""
+    """Return `torch.cuda` if torch is installed and sees a GPU, else None."""
     try:
         torch = import_module("torch")  # by name: nothing that scores needs it
     except ImportError:

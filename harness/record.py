@@ -1,4 +1,4 @@
-"""A run on disk: its questions, predictions and scores.
+"""A run on disk: its configuration, predictions and scores, written by `harness.run`.
 
 manifest.json                  everything needed to repeat the run; written before it starts
 samples.<worker>.<attempt>.jsonl   the journal of predictions (store/journal.py)
@@ -7,6 +7,8 @@ results.json                   the numbers; equal runs give equal bytes, so no c
 checksums.json                 hashes of the four above (store/checksums.py)
 timing.json                    seconds, which are never equal
 submission.zip                 instead of numbers, where the organisers keep the ground truth
+
+A file that is missing, damaged or changed is a StoreError that says which command repairs it.
 """
 
 import hashlib
@@ -63,7 +65,7 @@ RESULTS_FIELDS: Mapping[str, Any] = {
     "n_total": int,
 }
 """Fields of `results.json` that every reader needs, with their types."""
-SET_ASIDE = "`harness eval … --restart` sets the folder aside and begins anew."
+SET_ASIDE = "`harness eval … --restart` renames the folder and starts again."
 SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
 RESCORE = (
     "`harness score RUN` shows what the predictions score and in what the record differs; the same "
@@ -72,7 +74,10 @@ RESCORE = (
 
 
 def read_fields(path: Path, names: Sequence[str], fix: str = "") -> dict[str, Any]:
-    """Read the object in a JSON file and check that it has the fields; a dot goes into a field."""
+    """Read the object in a JSON file; raise StoreError if it lacks one of the fields.
+
+    `task.name` is the field `name` of the object in the field `task`.
+    """
     plain = read_json(path, fix=fix)
     for name in names:
         inner = plain
@@ -96,17 +101,26 @@ class Run:
     def open(cls, folder: Path) -> "Run":
         """Open a run folder; raise StoreError if it is not one, or is of another version."""
         run = cls(folder)
-        if not (folder / MANIFEST).is_file():
+        run.check_opened()
+        return run
+
+    def check_opened(self) -> None:
+        """Raise StoreError if this is not a run folder, or one of another version."""
+        if not (self.folder / MANIFEST).is_file():
             raise StoreError(
-                f"run folder {folder}",
+                f"run folder {self.folder}",
                 expected=MANIFEST,
                 found="none",
-                fix=_runs_near(folder)
+                fix=_runs_near(self.folder)
                 or "Name the folder of one run, which holds that file; the same "
                 "`harness eval` writes it again where it was lost.",
             )
-        assert run.manifest, "it was read and checked"
-        return run
+        assert self.manifest, "it was read and checked"
+
+    @cached_property
+    def place(self) -> Path:
+        """The folder's absolute path, without links."""
+        return self.folder.resolve()
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -128,13 +142,13 @@ class Run:
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """The numbers; raises StoreError while the run is not finished, or if they are odd."""
+        """The numbers; raises StoreError while there are none, or if they are not in the form."""
         path = self.folder / RESULTS
         plain = read_fields(path, list(RESULTS_FIELDS), SCORE_AGAIN)
-        for name, kind in RESULTS_FIELDS.items():
+        for name, value_type in RESULTS_FIELDS.items():
             where = f"run {self.folder}, {RESULTS}: {name!r}"
             with raised_as(StoreError, where, "what a run writes", ValueError, fix=SCORE_AGAIN):
-                from_plain(kind, plain[name])
+                from_plain(value_type, plain[name])
         if not {plain["headline"], *plain["metrics"]} <= plain["better"].keys():
             expected = "a direction for the headline and each metric"
             where = f"run {self.folder}, {RESULTS}"
@@ -159,7 +173,7 @@ class Run:
 
     @cached_property
     def journal(self) -> Journal:
-        """The index of the predictions; raises StoreError if some are another run's."""
+        """The index of the predictions; raises StoreError if one belongs to another run."""
         journal = Journal(self.folder)
         journal.check(self.manifest["config_hash"])
         return journal
@@ -186,25 +200,30 @@ class Run:
         if not path.is_file():
             raise StoreError(
                 f"run {self.folder}",
-                expected=f"{path.name}, which tells whether its files were changed",
+                expected=f"{path.name}, which shows whether its files were changed",
                 found="none, as in runs of earlier versions",
                 fix=SCORE_AGAIN,
             )
         try:
-            outcome = checksums.changed_files(self.folder)
+            changed = checksums.changed_files(self.folder)
         except StoreError as error:
             raise StoreError(str(error), fix=SCORE_AGAIN) from error
-        if outcome:
+        if changed:
             raise StoreError(
-                "; ".join(f"file {self.folder / name}" for name in outcome),
+                "; ".join(f"file {self.folder / name}" for name in changed),
                 expected="the file that the run wrote",
-                found=", ".join(dict.fromkeys(outcome.values())),
+                found=", ".join(dict.fromkeys(changed.values())),
                 fix=RESCORE,
             )
 
     def prediction(self, sample_id: str) -> Prediction:
         """The prediction for a sample, by its official id."""
-        return stored_prediction(self.journal.record(query_id(sample_id)), self.folder)
+        return next(self.predictions([sample_id]))
+
+    def predictions(self, sample_ids: Iterable[str]) -> Iterator[Prediction]:
+        """Yield the predictions for samples, by their official ids."""
+        for record in self.journal.records(map(query_id, sample_ids)):
+            yield stored_prediction(record, self.folder)
 
 
 FINISHED = (MANIFEST, RESULTS, SCORES, checksums.CHECKSUMS)
@@ -213,7 +232,7 @@ FINISHED = (MANIFEST, RESULTS, SCORES, checksums.CHECKSUMS)
 NEAR = 5
 """Number of runs that an error names."""
 EARLIER = re.compile(r".*\.old\d+\Z")
-"""The names that `--restart` gives to earlier runs."""
+"""Name that `--restart` gives to an earlier run, such as `mevis.old2`."""
 
 
 def runs_below(folder: Path) -> list[Path]:
@@ -224,7 +243,7 @@ def runs_below(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
-    # One alone may be anybody's.
+    # One such file alone, say a manifest.json, may belong to another program.
     return [run for run, names in _folders_below(folder) if len(names.intersection(FINISHED)) > 1]
 
 
@@ -234,17 +253,17 @@ def _folders_below(folder: Path) -> list[tuple[Path, set[str]]]:
     Runs that were set aside are left out, and links to folders are not followed.
     """
     below = []
-    for place, folders, names in os.walk(folder):
-        below.append((Path(place), {*folders, *names}))
+    for current, folders, names in os.walk(folder):
+        below.append((Path(current), {*folders, *names}))
         folders[:] = [name for name in folders if not EARLIER.match(name)]
-    return sorted(below, key=lambda pair: pair[0])
+    return sorted(below, key=lambda pair: pair[0].parts)
 
 
 def _runs_near(folder: Path) -> str:
     """Return which runs lie below a folder or beside it, as a sentence; empty if there are none."""
-    for place in (folder, folder.parent):
+    for above in (folder, folder.parent):
         folders = sorted(
-            path.parent for deep in ("*", "*/*") for path in place.glob(f"{deep}/{MANIFEST}")
+            path.parent for deep in ("*", "*/*") for path in above.glob(f"{deep}/{MANIFEST}")
         )
         if folders:
             near = get_close_matches(str(folder), map(str, folders), n=NEAR, cutoff=0.0)
@@ -265,13 +284,22 @@ def no_run(folder: Path) -> StoreError:
 
 def unfinished_below(folder: Path) -> list[Path]:
     """List every run folder at or below a folder that has answers or scores, and no results yet."""
-    return [
-        run
-        for run, names in _folders_below(folder)
-        if MANIFEST in names
-        and RESULTS not in names
-        and (names & {SCORES, checksums.CHECKSUMS} or any(run.glob("samples.*.jsonl")))
-    ]
+    return incomplete_below(folder)[1]
+
+
+def incomplete_below(folder: Path) -> tuple[list[Path], list[Path]]:
+    """List the finished runs at or below a folder without scores, and `unfinished_below`."""
+    unscored, unfinished = [], []
+    for run, names in _folders_below(folder):
+        if len(names.intersection(FINISHED)) > 1 and SCORES not in names:
+            unscored.append(run)
+        if (
+            MANIFEST in names
+            and RESULTS not in names
+            and (names & {SCORES, checksums.CHECKSUMS} or any(run.glob("samples.*.jsonl")))
+        ):
+            unfinished.append(run)
+    return unscored, unfinished
 
 
 def config_hash(config: Mapping[str, object]) -> str:
@@ -297,13 +325,15 @@ def differences(old: object, new: object, name: str = "") -> list[str]:
 
 
 def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> list[str]:
-    """Return the values of results that are not the stored ones, one line each.
+    """Return the values that differ between stored results and these, one line each.
 
-    A run of a version that kept no ledger, or no forms, is not held to them.
+    A ledger or forms that the stored results lack, as in runs of earlier versions, do not count.
     """
-    now = json.loads(json.dumps(results, default=json_scalar))
+    current = json.loads(json.dumps(results, default=json_scalar))
     missing = {"ledger", "forms"} - stored.keys()
-    return differences(stored, {name: value for name, value in now.items() if name not in missing})
+    return differences(
+        stored, {name: value for name, value in current.items() if name not in missing}
+    )
 
 
 def finish(
@@ -320,7 +350,7 @@ def finish(
         folder: The run folder, whose journal nobody writes to any more.
         units: None where there is no ground truth to score by.
         results: The numbers.
-        manifest: Of a folder that becomes a run with it, written after all; None: it is there.
+        manifest: The manifest to write, last, if the folder has none; None: it has one.
         journal: False for a copy of a run without its predictions.
     """
     described = (folder / MANIFEST).read_bytes() if manifest is None else json_bytes(manifest)

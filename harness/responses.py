@@ -1,15 +1,16 @@
-"""Reading of untrusted text, such as models' responses, within limits; and text safe to store.
+"""Reading of untrusted text, such as responses, within limits: JSON, tags, numbers; storable text.
 
-Readers raise only ParseError. `loads_strict` accepts plain JSON; `loads_lenient` repairs known
-faults of models first and reports the repairs. Rewards that repeat official code, which accepts NaN
-and duplicate keys, call `json.loads` within the same limits.
+Grammars, readers and rewards call it. `loads_strict` accepts plain JSON; `loads_lenient` repairs
+known faults of models first and reports the repairs. Both raise only ParseError, whatever the text.
+Rewards that repeat official code, which accepts NaN and duplicate keys, call `json.loads` within
+the same limits.
 """
 
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -32,7 +33,7 @@ Which: TypeAlias = Literal["first", "last"]
 
 
 def tag_text(response: str, tag: str, *, which: Which = "first") -> str | None:
-    """The stripped text of the first `<tag>…</tag>`, or of the last one; None without any.
+    """Return the stripped text of the first or last `<tag>…</tag>`; None: there is none.
 
     >>> tag_text("<answer> 1 </answer><answer>2</answer>", "answer")
     '1'
@@ -46,8 +47,8 @@ def tag_text(response: str, tag: str, *, which: Which = "first") -> str | None:
 def _text_between(text: str, opening: str, closing: str) -> str | None:
     """Return the text between two marks, stripped; None without them.
 
-    Found by search: a regular expression that strips takes cubic time on blanks after a mark that
-    is never closed.
+    Not by a regular expression: one that strips blanks takes cubic time on many blanks after a mark
+    that is never closed.
     """
     start = text.find(opening)
     if start < 0:
@@ -119,31 +120,34 @@ def _unfence(text: str) -> str:
     return text if inside is None else inside.removeprefix("json").strip()
 
 
-REPAIRS = (
+REPAIRS: Sequence[tuple[Callable[[str], str], str]] = (
     (_unfence, "code fence"),
     (lambda text: text.replace("\\_", "_"), "escaped underscore"),
     (lambda text: re.sub(r",\s*([\]}])", r"\1", text), "trailing comma"),
     (lambda text: text.translate(CURLY), "curly quotes"),
     (lambda text: text.replace("'", '"') if '"' not in text else text, "single quotes"),
+    # {bbox: 1} to {"bbox": 1}
     (lambda text: re.sub(r"(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)", r'\1"\2"', text), "bare keys"),
+    # (1, 2.5) to [1, 2.5]
     (lambda text: re.sub(r"\(([-+.,\s\d]*)\)", r"[\1]", text), "parentheses"),
 )
+"""Functions that return the repaired text, each with its name in notes."""
 
 
 def nesting_depth(text: str) -> int:
     """Return the deepest level of brackets outside strings."""
     depth = deepest = 0
-    inside = escaped = False
+    in_string = escaped = False
     for char in text:
-        if inside:
+        if in_string:
             if escaped:
                 escaped = False
             elif char == "\\":
                 escaped = True
             elif char == '"':
-                inside = False
+                in_string = False
         elif char == '"':
-            inside = True
+            in_string = True
         elif char in "[{":
             depth += 1
             deepest = max(deepest, depth)
@@ -212,17 +216,20 @@ def storable(text: str, limit: int = MAX_TEXT) -> str:
     return f"{clean}… [{cut} characters cut]" if cut else clean
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
+    """Raise ValueError for NaN or Infinity: the `parse_constant` of `json.loads`."""
     raise ValueError(f"{constant} is not JSON")
 
 
-def _whole(digits: str) -> int:
+def _read_integer(digits: str) -> int:
+    """Return a whole number; raise ValueError if it has more than MAX_DIGITS digits."""
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits, more than {MAX_DIGITS}")
     return int(digits)
 
 
-def _finite(number: str) -> float:
+def _read_float(number: str) -> float:
+    """Return a number; raise ValueError if a float does not hold it."""
     value = float(number)
     if math.isinf(value):
         raise ValueError(f"{number[:40]} is too large for a number")
@@ -242,11 +249,11 @@ def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return plain
 
 
-NUMBERS: Mapping[str, Any] = {"parse_int": _whole, "parse_float": _finite}
+NUMBERS: Mapping[str, Any] = {"parse_int": _read_integer, "parse_float": _read_float}
 """Arguments of `json.loads` by which a number that no float holds raises ValueError."""
 STRICT: Mapping[str, Any] = {
     **NUMBERS,
-    "parse_constant": _refuse,
+    "parse_constant": _refuse_constant,
     "object_pairs_hook": refuse_duplicate_keys,
 }
 """Arguments by which NaN, infinity and a key that comes twice raise ValueError as well."""

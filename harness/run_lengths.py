@@ -1,4 +1,8 @@
-"""COCO's compressed text of run lengths, there and back, and what is given in its place."""
+"""COCO's compressed run-length text: decoding and encoding of run lengths.
+
+`harness.masks.Rle` calls it. Runs are the lengths in pixels of alternating runs of 0 and 1, column
+by column, 0 first. Text that is not well formed, and other kinds of runs, are a MaskError.
+"""
 
 from collections.abc import Sequence
 
@@ -13,27 +17,40 @@ OTHER_RUNS = (
 )
 
 
-def refuse_pairs(counts: Sequence[int], pixels: int, what: str) -> None:
-    """Raise MaskError for pairs of start and length in the place of runs, as far as they show it.
+def refuse_pairs(runs: Sequence[int], pixels: int, what: str) -> None:
+    """Raise MaskError if counts look like Kaggle's pairs of start and length instead of runs.
 
-    Pairs rise, do not overlap, and do not add up to the image.
+    Such pairs rise, do not overlap, and do not add up to the image's pixels.
+
+    Args:
+        runs: Whole numbers ≥ 0.
+        pixels: Height times width.
+        what: The mask, for messages.
     """
-    starts, lengths = counts[::2], counts[1::2]
-    ends = [start + length for start, length in zip(starts, lengths, strict=False)]
-    rise = all(end <= start for end, start in zip(ends, starts[1:], strict=False))
-    if len(starts) == len(lengths) > 1 and rise and sum(counts) != pixels:
-        shown = f"pairs, {str(list(counts[:6]))[:40]}"
-        raise MaskError(what, expected=RUNS, found=shown, fix=OTHER_RUNS)
+    starts, lengths = runs[::2], runs[1::2]
+    if len(starts) != len(lengths) or len(starts) < 2 or sum(runs) == pixels:
+        return
+    ends = [start + length for start, length in zip(starts, lengths, strict=True)]
+    if all(end <= start for end, start in zip(ends, starts[1:], strict=False)):
+        description = f"pairs, {str(list(runs[:6]))[:40]}"
+        raise MaskError(what, expected=RUNS, found=description, fix=OTHER_RUNS)
 
 
 def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
-    """Decode COCO's compressed counts to run lengths, refusing whatever is not well formed.
+    """Decode COCO's compressed counts to run lengths.
 
-    Six bits a character from '0' on: five of the number, one saying that more follow; from the
-    fourth run on, the difference to the run before last is stored (`rleToString` of COCO's
-    maskApi.c).
+    Each character holds six bits, as its code less that of '0': five bits of a number, the lowest
+    first, and one that says whether more follow. From the fourth run on, the number is the
+    difference to the run before last (`rleToString` of COCO's maskApi.c).
+
+    Args:
+        text: The compressed counts.
+        pixels: Height times width.
+
+    Raises:
+        MaskError: the text is not well formed, or a run is longer than the image.
     """
-    # Text beyond ASCII becomes NUL, which is not a digit of a run-length ("replace" gives "?").
+    # Text beyond ASCII is read as NUL, which is not a character of counts.
     plain = text if text.isascii() else "\0"
     raw = np.frombuffer(plain.encode("ascii"), dtype=np.uint8).astype(np.int64) - 48
     if raw.size == 0 or raw.min() < 0 or raw.max() > 63:
@@ -42,12 +59,12 @@ def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
             expected="characters from '0' to 'o'",
             found=repr(text[:24]) if text else "nothing",
         )
-    last = (raw & 0x20) == 0
-    if not last[-1]:
+    is_last = (raw & 0x20) == 0
+    if not is_last[-1]:
         raise MaskError(
             "run-length text", expected="a complete last number", found="a text that was cut"
         )
-    ends = np.flatnonzero(last)
+    ends = np.flatnonzero(is_last)
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts + 1
     if ends.size > pixels + 2 or int(lengths.max()) > 7:
@@ -56,8 +73,8 @@ def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
             expected=f"numbers for at most {pixels} pixels",
             found=f"{ends.size} runs, a number of {int(lengths.max())} characters",
         )
-    place = np.arange(raw.size) - np.repeat(starts, lengths)
-    numbers = np.add.reduceat((raw & 0x1F) << (5 * place), starts)
+    digit = np.arange(raw.size) - np.repeat(starts, lengths)
+    numbers = np.add.reduceat((raw & 0x1F) << (5 * digit), starts)
     negative = (raw[ends] & 0x10) != 0
     numbers = np.where(negative, numbers - (np.int64(1) << (5 * lengths)), numbers)
     runs = numbers.copy()
@@ -80,8 +97,8 @@ def encode_runs(runs: Sequence[int]) -> str:
         number = int(run) - (int(runs[index - 2]) if index > 2 else 0)
         while True:
             bits, number = number & 0x1F, number >> 5
-            done = number == (-1 if bits & 0x10 else 0)
-            text.append(chr((bits if done else bits | 0x20) + 48))
-            if done:
+            is_last = number == (-1 if bits & 0x10 else 0)
+            text.append(chr((bits if is_last else bits | 0x20) + 48))
+            if is_last:
                 break
     return "".join(text)

@@ -81,7 +81,7 @@ class Metric:
             )
 
     def of_parts(self, parts: Sequence[float | None]) -> float | None:
-        """Return a derived metric's number of those of its `inputs`; None where there is none."""
+        """Return a derived metric's number from the numbers of its `inputs`; None: it has none."""
         assert self.derived is not None, "only derived metrics have parts"
         if None in parts and not self.is_partial:
             return None
@@ -95,8 +95,8 @@ class Totals:
 
     metrics: tuple[Metric, ...]
     units: int = 0
-    _above: dict[str, list[float]] = field(default_factory=dict)
-    _below: dict[str, list[float]] = field(default_factory=dict)
+    _numerators: dict[str, list[float]] = field(default_factory=dict)
+    _denominators: dict[str, list[float]] = field(default_factory=dict)
     _items: dict[str, list[object]] = field(default_factory=dict)
 
     def add(self, scores: Scores) -> None:
@@ -107,9 +107,9 @@ class Totals:
             if isinstance(statistic, Corpus):
                 self._items.setdefault(name, []).extend(statistic.items)
             else:
-                above, below = quotient(statistic)
-                self._above.setdefault(name, []).append(above)
-                self._below.setdefault(name, []).append(below)
+                numerator, denominator = quotient(statistic)
+                self._numerators.setdefault(name, []).append(numerator)
+                self._denominators.setdefault(name, []).append(denominator)
 
     def values(self) -> dict[str, float | None]:
         """Every metric's number; None where nothing counted (nothing to divide by)."""
@@ -121,22 +121,26 @@ class Totals:
                 items = self._items.get(metric.name, [])
                 numbers[metric.name] = float(metric.corpus(items)) if items else None
             else:
-                below = math.fsum(self._below.get(metric.name, ()))
-                above = math.fsum(self._above.get(metric.name, ()))
-                counted = bool(self._below.get(metric.name)) and below + metric.epsilon > 0
-                numbers[metric.name] = above / (below + metric.epsilon) if counted else None
+                denominator = math.fsum(self._denominators.get(metric.name, ()))
+                numerator = math.fsum(self._numerators.get(metric.name, ()))
+                counted = (
+                    bool(self._denominators.get(metric.name)) and denominator + metric.epsilon > 0
+                )
+                numbers[metric.name] = (
+                    numerator / (denominator + metric.epsilon) if counted else None
+                )
         return numbers
 
 
 def quotient(statistic: Mean | Ratio) -> tuple[float, float]:
-    """Numerator and denominator of a statistic that divides."""
+    """Return (numerator, denominator) of a statistic."""
     if isinstance(statistic, Mean):
         return statistic.value * statistic.weight, statistic.weight
     return statistic.numerator, statistic.denominator
 
 
 def of_python(statistic: Statistic) -> Statistic:
-    """Return a statistic with Python's numbers for scalars of NumPy and torch."""
+    """Return a statistic in which scalars of NumPy and torch are Python's numbers."""
     if isinstance(statistic, Corpus):
         return statistic
     numbers = (unboxed(getattr(statistic, field.name)) for field in fields(statistic))
@@ -144,7 +148,7 @@ def of_python(statistic: Statistic) -> Statistic:
 
 
 def check_scores(metrics: Iterable[Metric], scores: Scores) -> None:
-    """Raise HarnessError if a scorer returned a metric that is not declared, or no number."""
+    """Raise HarnessError if a scorer returned an undeclared metric, or NaN, or another kind."""
     declared = {metric.name: metric for metric in metrics}
     for name, statistic in scores.items():
         if name not in declared or declared[name].derived is not None:
@@ -165,7 +169,10 @@ def check_scores(metrics: Iterable[Metric], scores: Scores) -> None:
 
 
 def to_json(scores: Scores) -> dict[str, object]:
-    """Plain data: `[value, weight]`, `{"ratio": [n, d]}` or `{"corpus": [items]}` a metric."""
+    """Return a unit's statistics as plain data, for `from_json`.
+
+    A metric has `[value, weight]`, `{"ratio": [numerator, denominator]}` or `{"corpus": [items]}`.
+    """
     plain: dict[str, object] = {}
     for name, statistic in scores.items():
         if isinstance(statistic, Mean):
@@ -178,10 +185,10 @@ def to_json(scores: Scores) -> dict[str, object]:
 
 
 def from_json(plain: Mapping[str, Any]) -> dict[str, Statistic]:
-    """The inverse of `to_json`.
+    """Return the statistics that `to_json` wrote.
 
     Raises:
-        ValueError, TypeError, KeyError: it is something else, or a number is not finite.
+        ValueError, TypeError, KeyError: the data is not in the form, or a number is not finite.
     """
     scores: dict[str, Statistic] = {}
     for name, value in plain.items():
@@ -195,7 +202,7 @@ def from_json(plain: Mapping[str, Any]) -> dict[str, Statistic]:
 
 
 def _number(plain: object) -> float:
-    """A finite number that a float can hold."""
+    """Return a number; raise ValueError unless it is finite and a float can hold it."""
     if type(plain) is int and abs(plain) <= sys.float_info.max:
         return plain
     if type(plain) is float and math.isfinite(plain):
@@ -229,7 +236,7 @@ class UnitScore:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "UnitScore":
-        """The inverse of `to_json`; raises like `from_json`."""
+        """Return the score that `to_json` wrote; raise like the function `from_json`."""
         score = cls(
             unit=plain["unit"],
             group=plain["group"],
@@ -245,7 +252,7 @@ class UnitScore:
 
 
 def value_of(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
-    """Merge the scores of some units to the number of metric `name`; None if nothing counts."""
+    """Return the number of metric `name` over these units; None if nothing counts."""
     totals = Totals(tuple(metrics))
     names = {metric.name for metric in metrics}
     for unit in units:

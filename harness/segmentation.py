@@ -1,4 +1,9 @@
-"""The contracts of parts that make masks: of one frame, through a video, or by a network."""
+"""Base classes of segmenters and propagators, and the protocol of networks that emit masks.
+
+A `Segmenter` turns prompts (boxes, points, phrases) into masks of one frame, a `Propagator` carries
+them through a video; models call both after reading a response. Prompts are in pixels of the image,
+masks are boolean arrays of height × width.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,7 +20,7 @@ from harness.types import Answer, Box, Point, Prediction, Query
 
 @runtime_checkable
 class MaskEmitter(Protocol):
-    """A model whose network emits masks: another can take its place, such as a perfect one."""
+    """A model around a `MaskNetwork`, which can be exchanged, say for one with perfect masks."""
 
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
         """Return one prediction per query, in the order of the queries."""
@@ -42,16 +47,15 @@ class ObjectPrompt:
 
 def settings(part: "Part") -> dict[str, object]:
     """Return a part's name and its plain settings, for the record of the model."""
+    plain: dict[str, object] = {"name": part.name}
     names: list[str] = (
         [field.name for field in dataclass_fields(part)] if is_dataclass(part) else []
     )
-    plain = {name: getattr(part, name) for name in names}
-    kept = {
-        key: value
-        for key, value in plain.items()
-        if value is None or isinstance(value, (bool, int, float, str))
-    }
-    return {"name": part.name, **kept}
+    for name in names:
+        value = getattr(part, name)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            plain[name] = value
+    return plain
 
 
 class Part:
@@ -111,8 +115,8 @@ class Segmenter(Part, ABC):
 class Propagator(Part, ABC):
     """Carries masks of one frame to all frames.
 
-    It gives a `harness.masks.Track` an object if memory is not to grow by a byte a pixel of every
-    frame; lists of arrays are as good where videos are short.
+    For each object it returns a `harness.masks.Track`, which takes little memory, or, for short
+    videos, a list of arrays, which takes a byte for each pixel of each frame.
     """
 
     @abstractmethod

@@ -1,4 +1,7 @@
-"""The content of results.json: a run's numbers, their parts, and its cost."""
+"""The content of results.json, from the scores of all units: metrics, breakdowns, counts and cost.
+
+`harness.run` calls `summarise` when a run ends or is scored again.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -18,7 +21,17 @@ def summarise(
     intervals: Mapping[str, tuple[float, float] | None],
     ceiling: float | None,
 ) -> dict[str, object]:
-    """The content of results.json."""
+    """Return the content of results.json.
+
+    Args:
+        task: The task of the run.
+        manifest: The run's manifest, of which subset, model and `config_hash` are taken.
+        units: Scores of all units.
+        failures: Number of failed predictions by `FailureKind`.
+        usage: Sums of the fields of `harness.types.Usage`.
+        intervals: Interval of each metric by name; None: it has none.
+        ceiling: Score of perfect answers; None: not known.
+    """
     protocol = task.protocol
     n_total = sum(len(unit.samples) for unit in units)
     n_failed = sum(unit.failed for unit in units)
@@ -52,7 +65,7 @@ def summarise(
 def _ordered_numbers(
     protocol: Protocol, numbers: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    """Return the numbers, first those that are shown beside the headline."""
+    """Return the numbers, with the headline and those shown beside it first."""
     first = (protocol.headline, *protocol.beside) if protocol.beside else ()
     return {**{name: numbers[name] for name in first}, **numbers}
 
@@ -69,13 +82,20 @@ def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]
     >>> cost({"description": {"chat": chat}}, {"prompt_tokens": 3000, "completion_tokens": 500})
     {'cost': 0.011}
     """
+    amount = price(prices(model), usage["prompt_tokens"], usage["completion_tokens"])
+    return {} if amount is None else {"cost": amount}
+
+
+def prices(model: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return the prices of a million tokens of prompt and of completion, if `model` has any."""
     chat = model.get("description", {}).get("chat")
-    prices = chat.get("price_of_a_million_tokens") if isinstance(chat, Mapping) else None
-    if prices is None:
-        return {}
-    prompt, completion = prices
-    paid = usage["prompt_tokens"] * prompt + usage["completion_tokens"] * completion
-    return {"cost": paid / 1e6}
+    pair = chat.get("price_of_a_million_tokens") if isinstance(chat, Mapping) else None
+    return None if pair is None else (pair[0], pair[1])
+
+
+def price(prices: tuple[float, float] | None, prompt: float, completion: float) -> float | None:
+    """Return the price of tokens; None without prices."""
+    return None if prices is None else (prompt * prices[0] + completion * prices[1]) / 1e6
 
 
 def unscored_results(
@@ -93,7 +113,7 @@ def unscored_results(
 
 
 def values(task: Task, units: Iterable[UnitScore]) -> dict[str, float | None]:
-    """Every metric's number over some units."""
+    """Return every metric's number over some units; None where nothing counts."""
     totals = Totals(task.protocol.metrics)
     for unit in units:
         totals.add(unit.scores)
@@ -108,7 +128,7 @@ class Breakdown(TypedDict):
 
 
 def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, Breakdown]]:
-    """Every metric's number for each value of each category."""
+    """Return every metric's number for each value of each category."""
     parts: dict[str, dict[str, list[UnitScore]]] = {}
     for unit in units:
         for category, value in unit.categories.items():
@@ -126,13 +146,13 @@ def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, Br
 
 
 def _in_order(item: tuple[str, object]) -> tuple[bool, int, str]:
-    """Numbers by size, then words by letter."""
+    """Return the sort key of a category's value: numbers first, by size, then words."""
     value = item[0]
     return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
 
 
 def public(results: Mapping[str, object]) -> dict[str, Any]:
-    """Return the results of a task that `--json` prints."""
+    """Return the part of a task's results that `--json` prints."""
     keys = (
         "headline",
         "metrics",

@@ -1,4 +1,8 @@
-"""A task is a value: samples, and a protocol to score them by."""
+"""Tasks and protocols as values: a task is samples, and a protocol to score predictions by.
+
+Task plugins (`tasks/`) return a `Task`; `harness.run` reads its samples, asks a model, and scores
+units of samples with `Protocol.score`. Metric plugins add to a task by `with_metrics`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,35 +73,35 @@ def official_and_strict(
     strict: str,
     reads: Callable[..., object] | None = None,
     published: str = "official",
-    **others: Any,
+    **fields: Any,
 ) -> dict[str, Protocol]:
-    """Protocols `NAME/official` and `NAME/strict`, which differ in one rule.
+    """Return the protocols `NAME/official` and `NAME/strict`, which differ in one rule.
 
     Args:
         name: The benchmark's name for protocols.
-        score: Scores a unit, by the rule that the keyword `strict` says.
-        official: What the first is about.
-        strict: What the second is about.
-        reads: The `reads` of both, with the same keyword.
-        published: Another word for the first; `lmms` where the authors have published no scorer.
-        others: Further fields of `Protocol`; a ceiling of 1 without another.
+        score: Scores a unit; the keyword `strict` (a bool) chooses the rule.
+        official: `about` of the first.
+        strict: `about` of the second.
+        reads: `reads` of both, with the same keyword.
+        published: Word in place of `official`; `lmms` where the authors published no scorer.
+        fields: Further fields of `Protocol`; without `ceiling`, a ceiling of 1.
     """
-    others = {"ceiling": Ceiling(value=1.0), **others}
+    fields = {"ceiling": Ceiling(value=1.0), **fields}
     protocols = {}
-    for kind, about in ((published, official), ("strict", strict)):
-        rule = {"strict": kind == "strict"}
-        protocols[f"{name}/{kind}"] = Protocol(
-            name=f"{name}/{kind}",
+    for semantics, about in ((published, official), ("strict", strict)):
+        rule = {"strict": semantics == "strict"}
+        protocols[f"{name}/{semantics}"] = Protocol(
+            name=f"{name}/{semantics}",
             score=partial(score, **rule),
             about=about,
             reads=reads and partial(reads, **rule),
-            **others,
+            **fields,
         )
     return protocols
 
 
 def ground_truth(sample: Sample) -> Target:
-    """The ground truth of a sample that is scored, which is public."""
+    """Return the ground truth of a sample whose ground truth is public."""
     assert sample.target is not None, "the ground truth is public"
     return sample.target
 
@@ -105,7 +109,7 @@ def ground_truth(sample: Sample) -> Target:
 def single_answer(
     unit: Sequence[Sample], predictions: Sequence[Prediction]
 ) -> tuple[Sample, Target, Prediction]:
-    """The sample of a unit of one, its ground truth, and its prediction."""
+    """Return the sample, the ground truth and the prediction of a unit that has one sample."""
     (sample,), (prediction,) = unit, predictions
     return sample, ground_truth(sample), prediction
 
@@ -138,9 +142,9 @@ class Task:
     check: Callable[[], Iterable[Problem]]
     """Looks at every file without decoding: missing, wrong size, duplicate, not in the layout."""
     check_samples: Callable[[Iterable[Sample]], Iterable[Problem]] | None = None
-    """Looks at the samples while they are read, and finds something, or lets an error of `samples`
-    pass, wherever `check` finds something. A run then calls `check` only to list all that is wrong,
-    and parses the files of a sound benchmark once. None: a run calls `check` first."""
+    """Checks the samples while they are read. Wherever `check` yields a problem, this yields one
+    too, or reading raises. A run then calls `check` only if there is a problem, to list all of
+    them, so that a sound benchmark's files are parsed once. None: a run calls `check` first."""
     submission: Callable[[Iterable[tuple[Sample, Prediction]], Path], Path] | None = None
     """Function that writes the file for the organisers' server, if they keep the ground truth."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -155,15 +159,15 @@ def lost_media(samples: Iterable[Sample]) -> Iterator[Problem]:
                 yield Problem(f"sample {sample.id!r}", media.fault)
 
 
-def check_by_reading(samples: Callable[[], Iterable[Sample]], place: Path) -> Iterator[Problem]:
-    """Read every sample; the first that cannot be read ends it, and lost media are named.
+def check_by_reading(samples: Callable[[], Iterable[Sample]], path: Path) -> Iterator[Problem]:
+    """Yield the lost media of all samples; the first sample that cannot be read ends it.
 
-    A task's `check`, where its files lie at `place` and nothing tells more than reading does.
+    A `check` for tasks that have nothing to check but that samples can be read from `path`.
     """
     try:
         yield from lost_media(samples())
     except DataError as error:
-        yield Problem(str(place), str(error))
+        yield Problem(str(path), str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +201,8 @@ class CostMetric:
             return {}
         if not isinstance(headline, Mean) or not 0 <= headline.value <= 1:
             raise self.unfit(repr(headline))
-        right = headline.value * headline.weight
-        return {self.metric.name: Ratio(self.cost(predictions), right)}
+        n_right = headline.value * headline.weight
+        return {self.metric.name: Ratio(self.cost(predictions), n_right)}
 
     def unfit(self, described: str) -> UsageError:
         """Return the error for a headline that does not measure how many answers are right."""
@@ -256,7 +260,7 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
 
 
 def choose(what: str, options: Mapping[str, T], name: str) -> T:
-    """`options[name]`, or a UsageError that lists the names there are."""
+    """Return `options[name]`; raise UsageError that lists the names if there is none."""
     if name not in options:
         raise UsageError(f"{what} {name!r}", expected=" or ".join(options), found=repr(name))
     return options[name]

@@ -1,7 +1,7 @@
-"""The thought of a response, and what is said after it: the only place that knows families' marks.
+"""Separation of a response's thought from its answer, by the marks of all families of models.
 
-Every grammar, reader, reward and judge of ours reads `after_thought(response)`. A protocol or a
-reward that repeats official code keeps that code's rule, and says so.
+Every grammar, reader, reward and judge reads `after_thought(response)`; only those that repeat
+official code keep that code's rule. The marks stand here alone.
 """
 
 import re
@@ -10,7 +10,9 @@ from typing import NamedTuple
 from harness.responses import MAX_TEXT
 
 _NAMES = "(?:seed:)?(?:think|thinking|thought|reasoning|analysis)"
-# Most families; Kimi-VL; Magistral; Command A; Sky-T1; Gemma 4; gpt-oss, last without its tokens.
+# <think> of most families; ◁think▷ of Kimi-VL; [THINK] of Magistral; <|START_THINKING|> of Command
+# A; <|begin_of_thought|> of Sky-T1; <|channel>thought of Gemma 4; <|channel|>analysis<|message|> of
+# gpt-oss, and its text without special tokens, which begins with `analysis` and a capital.
 _OPENS = (
     rf"(?i:<{_NAMES}>)|◁think▷|\[THINK\]|<\|(?:START_THINKING|begin_of_thought)\|>"
     r"|<\|channel>thought\b|<\|channel\|>(?:analysis|commentary)\b(?:<\|message\|>)?"
@@ -33,45 +35,54 @@ class Parts(NamedTuple):
     thoughts: tuple[str, ...]
     before: tuple[str, ...]
     """Text before each thought, outside of all of them."""
-    said: str
+    after: str
     """Text after the last thought."""
 
 
 def parts_of(response: str) -> Parts:
-    """Take a response apart.
+    """Take a response apart at its marks.
 
-    A thought that a chat template opened begins the response. One that is not closed has no end:
-    what is said is what stands before it, or the `<answer>…</answer>` that ends the response.
-    Thoughts within a thought are part of it. A response without any mark is said as it is, with its
-    blanks.
+    A closing mark without an opening one ends a thought that began with the response: the chat
+    template opened it. After an opening mark that is never closed everything is thought, except an
+    `<answer>…</answer>` at the end of the response; `after` is then that, or else the text before
+    the mark. Thoughts within a thought are part of it. A response without any mark is all `after`,
+    with its blanks.
     """
     text = response[:MAX_TEXT]
     thoughts: list[str] = []
     before: list[str] = []
-    begin: int | None = None
-    said = 0
+    thought_start: int | None = None  # place after the open thought's mark; None: none is open
+    said_start = 0  # place after the last closed thought
     for mark in _MARK.finditer(text):
         if mark["close"]:
-            thoughts.append(text[said if begin is None else begin : mark.start()])
-            said, begin = mark.end(), None
-        elif begin is None:
-            before.append(text[said : mark.start()])
-            begin = mark.end()
-    after = text[said:]
-    if begin is not None:
-        final = _final_answer(text[begin:])
-        thoughts.append(text[begin : len(text) - len(final)])
+            start = said_start if thought_start is None else thought_start
+            thoughts.append(text[start : mark.start()])
+            said_start, thought_start = mark.end(), None
+        elif thought_start is None:
+            before.append(text[said_start : mark.start()])
+            thought_start = mark.end()
+    after = text[said_start:]
+    if thought_start is not None:
+        final = _final_answer(text[thought_start:])
+        thoughts.append(text[thought_start : len(text) - len(final)])
         after = final or before[-1]
-    for start, end in zip(_STARTS * 2, _ENDS, strict=True) if thoughts else ():
-        if after.rstrip().endswith(end):
-            after = after.rstrip().removesuffix(end)
-        if after.lstrip().startswith(start):
-            after = after.lstrip().removeprefix(start)
-    return Parts(tuple(thoughts), tuple(before), after)
+    return Parts(
+        tuple(thoughts), tuple(before), _without_response_marks(after) if thoughts else after
+    )
+
+
+def _without_response_marks(text: str) -> str:
+    """Return the text after a thought without marks of its own beginning and end."""
+    for start, end in zip(_STARTS * 2, _ENDS, strict=True):
+        if text.rstrip().endswith(end):
+            text = text.rstrip().removesuffix(end)
+        if text.lstrip().startswith(start):
+            text = text.lstrip().removeprefix(start)
+    return text
 
 
 def split_thought(response: str) -> tuple[str, str]:
-    """Return the thought of a response, several of them a line each, and what is said after it.
+    """Return (thought, text after it) of a response; several thoughts are joined by newlines.
 
     >>> split_thought("<think>A or B?</think> B")
     ('A or B?', ' B')
@@ -79,11 +90,11 @@ def split_thought(response: str) -> tuple[str, str]:
     (('so far', '4'), ('perhaps [1, 2]', ''))
     """
     parts = parts_of(response)
-    return "\n".join(filter(None, map(str.strip, parts.thoughts))), parts.said
+    return "\n".join(filter(None, map(str.strip, parts.thoughts))), parts.after
 
 
 def after_thought(response: str) -> str:
-    """Return what a response says after the last end of its thought; blank if it says nothing.
+    """Return the text of a response after its last thought; blank if there is none.
 
     >>> after_thought("◁think▷in [0, 1000]◁/think▷[[1, 2, 3, 4]]")
     '[[1, 2, 3, 4]]'

@@ -1,4 +1,4 @@
-"""Trainers make checkpoints: the protocol that they fulfil, and the values that they are given.
+"""The base class of trainers, their input (`TrainingRun`), and the log of their numbers (`Curve`).
 
 A training folder DIR holds
 
@@ -91,7 +91,7 @@ class Trainer(ABC):
     def may_change(self, name: str, old: object, new: object) -> bool:
         """Return True if a resumed training may have another value of a setting.
 
-        Of one that does not alter what is learned, or of a total that has grown.
+        It may for a setting that does not alter what is learned, and for a total that has grown.
         """
         del name, old, new
         return False
@@ -148,16 +148,16 @@ class TrainingRun:
     """Function that is called after every step. If it returns True (Ctrl-C), save the state and
     raise KeyboardInterrupt."""
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Makes a block in which Ctrl-C and SIGTERM raise KeyboardInterrupt at once: one that changes
-    no weights, so that the state before it can still be saved. Of several processes only the main
-    one is interrupted so: where others left, it could not go on to where it hears of the signal."""
+    """Returns a context in which Ctrl-C and SIGTERM raise KeyboardInterrupt at once. Use it for
+    blocks that change no weights, so that the state before them can still be saved. Of several
+    processes only the main one is interrupted: if another left, the main one would wait for it."""
     every: int | None = None
-    """Steps between evaluations while training; None: none."""
+    """Steps between evaluations while training; None: there is no evaluation."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
-    """Evaluates a checkpoint's folder as of a step and removes it: give it a copy, never
-    `checkpoint`. Returns numbers for the curve, `eval/<task>/<metric>`. It draws no random numbers
-    that the trainer uses. Call it in the main process, as `harness.trainers.session.Session` does.
-    """
+    """Evaluates a checkpoint's folder after a number of steps, and removes the folder: give it a
+    copy, never `checkpoint`. Returns numbers for the curve, `eval/<task>/<metric>`. It leaves the
+    trainer's random state as it was. Call it in the main process, as
+    `harness.trainers.session.Session` does."""
     evaluated: tuple[str, ...] = ()
     """Names of the numbers that `evaluate` returns; none: they are not known."""
 
@@ -191,8 +191,8 @@ class Curve:
 
     def cut(self, step: int) -> None:
         """Drop the lines logged after `step`: a resumed training logs those steps again."""
-        kept = [row for row in self.read() if row["step"] <= step]
-        lines = [json.dumps(row, allow_nan=True) + "\n" for row in kept]
+        rows = [row for row in self.read() if row["step"] <= step]
+        lines = [json.dumps(row, allow_nan=True) + "\n" for row in rows]
         write_bytes(self.path, "".join(lines).encode())
 
     def read(self) -> list[dict[str, Any]]:
@@ -203,10 +203,11 @@ class Curve:
         """
         with raised_as(StoreError, f"file {self.path}", "text", OSError, UnicodeDecodeError):
             lines = self.path.read_text("utf-8").split("\n") if self.path.exists() else []
-        whole = [line for line in lines[:-1] if line]  # what follows the last newline is cut off
-        return [self._row(line, number) for number, line in enumerate(whole, start=1)]
+        complete = [line for line in lines[:-1] if line]  # what follows the last newline is cut off
+        return [self._row(line, number) for number, line in enumerate(complete, start=1)]
 
     def _row(self, line: str, number: int) -> dict[str, object]:
+        """Return the record in a line; raise StoreError if it is not an object with its step."""
         where = f"file {self.path}, line {number}"
         with raised_as(StoreError, where, "an object with its step", ValueError):
             row: dict[str, object] = json.loads(line)

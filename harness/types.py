@@ -1,5 +1,6 @@
 """The values that flow: a query to a model, a prediction back, a target to the scorer.
 
+Tasks make samples (query and target), models make predictions, `harness.run` records them.
 Boxes, points and masks are in pixels of the *original* image, the origin at its top left.
 All values are frozen; sequences in them are tuples.
 """
@@ -182,7 +183,7 @@ class FailureKind(StrEnum):
     PARSE = "parse"
     """The response is not in the grammar, or no rule of the protocol reads an answer from it."""
     MODEL = "model"
-    """The model raised, ran out of tokens or returned numbers that are none."""
+    """The model raised, ran out of tokens, or returned NaN or infinity."""
     INFRASTRUCTURE = "infrastructure"
     """Not the model's doing: a damaged file, a lost worker, a missing prediction."""
 

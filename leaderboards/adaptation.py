@@ -1,8 +1,9 @@
-"""Test-time adaptation against the model as it is: gains, regressions, cost, and curves by step.
+"""Compare runs with test-time adaptation with runs of the same model without it.
 
-Everything is read from run records. What a pseudo-label or an answer in between is worth needs the
-benchmark too: such texts are read by the run's own model and scored by the task's protocol.
-`harness.leaderboards.adaptation_tables` shows what is found here.
+`harness board adaptation` calls `reports` with run folders. A `Report` has gains, regressions, cost
+and curves by step, read from the run records; `adaptation_tables` prints it. Only the scores of
+pseudo-labels and intermediate answers (`texts`) need the benchmark: the run's own model parses them
+and the task's protocol scores them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,12 +29,13 @@ from harness.task import Task
 from harness.types import Sample
 
 OFFLINE = "vr_ttrl"
-"""The trainer with the same objective on training samples (VR-TTRL, Table 11)."""
+"""Name of the trainer with the same objective on training samples (VR-TTRL, Table 11)."""
 NAMED = ("budget", "steps", "rollouts", "single_gen", "seed", "method", "label")
-"""Settings that the name of a variant holds already, or does not hold."""
+"""Settings that are not added to a variant's name: its method and budget already give them, or
+runs of one variant may differ in them."""
 
 Scorer = Callable[[str, str], float | None]
-"""Score of a text as the response to a sample (by its id)."""
+"""Returns the score of a response, by (id of the sample, text of the response)."""
 
 
 def reports(
@@ -41,17 +43,17 @@ def reports(
     *,
     metric: str | None = None,
     data_root: Path | None = None,
-    texts: bool = False,
+    score_texts: bool = False,
 ) -> list[Report]:
-    """Return a report for each network, task and data that adapted runs were made of.
+    """Return a report for each network, task and data with adapted runs.
 
     Args:
-        folders: Where finished runs lie: adapted ones, those of the models as they are, and those
-            of checkpoints that were trained with the same objective offline, which belong to the
-            network that their training began with, as long as its folder is where it was.
-        metric: Compare by this one; None: by the headline of each task.
+        folders: Folders of finished runs: adapted ones, runs of the unchanged models, and runs of
+            checkpoints that were trained offline with the same objective. The latter belong to the
+            network that their training began with, if the training's folder still exists.
+        metric: Metric to compare by; None: the headline of each task.
         data_root: Where the benchmarks lie now, if not where the runs read them.
-        texts: Score pseudo-labels and answers in between, too.
+        score_texts: Score pseudo-labels and intermediate answers too.
 
     Raises:
         UsageError: no run is adapted, or one does not have the metric.
@@ -62,12 +64,12 @@ def reports(
         of_network.setdefault(key(row(run)), []).append(run)
     all_reports = []
     for benchmarks in networks.values():
-        every = [_settings(run) for runs in benchmarks.values() for run in runs]
-        if not any(every):
+        all_settings = [_settings(run) for runs in benchmarks.values() for run in runs]
+        if not any(all_settings):
             continue
-        names = _names([settings for settings in every if settings])
+        names = _names([settings for settings in all_settings if settings])
         all_reports += [
-            _report(runs, names, metric=metric, data_root=data_root, texts=texts)
+            _report(runs, names, metric=metric, data_root=data_root, score_texts=score_texts)
             for runs in benchmarks.values()
             if any(map(_settings, runs))
         ]
@@ -77,7 +79,7 @@ def reports(
 
 
 def _settings(run: Run) -> Settings | None:
-    """Return the settings of an adaptation or of a training offline; None: neither was done."""
+    """Return the settings of a run's adaptation or offline training; None if it had neither."""
     settings: Settings | None = run.manifest["model"]["description"].get("adaptation")
     if settings is not None:
         return settings
@@ -94,49 +96,54 @@ def _settings(run: Run) -> Settings | None:
 
 
 def _network(run: Run) -> tuple[str, ...]:
-    """Return checkpoint, prompt and perception of a run.
+    """Return checkpoint, weights, prompt and perception models of a run, as texts.
 
-    Of a checkpoint that was trained offline it is the network that its training began with.
+    A checkpoint that was trained offline is replaced by the one that its training began with.
     """
     model = run.manifest["model"]["description"]
     chat = model.get("chat", {})
-    decided = chat.get("checkpoint"), chat.get("weights")
+    weights = chat.get("checkpoint"), chat.get("weights")
     settings = _settings(run)
     if settings is not None and settings["method"] == "offline" and (training := row(run).training):
         path = None if training.place is None else training.place / MANIFEST
         if path is not None and path.is_file():
-            began = (read_json(path).get("model") or {}).get("base", {})
-            decided = began.get("checkpoint"), began.get("weights")
-    parts = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
-    return tuple(map(str, (*decided, *parts)))
+            base = (read_json(path).get("model") or {}).get("base", {})
+            weights = base.get("checkpoint"), base.get("weights")
+    model_parts = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
+    return tuple(map(str, (*weights, *model_parts)))
 
 
-def _names(every: Sequence[Settings]) -> dict[str, str]:
-    """Return a name for each variant of the adapted runs of a network: what sets them apart."""
-    several: dict[str, list[Settings]] = {}
-    for settings in every:
-        several.setdefault(str(settings["method"]), []).append(settings)
+def _names(all_settings: Sequence[Settings]) -> dict[str, str]:
+    """Return a name for each variant (`_variant`) of a network's adapted runs.
+
+    It has method, budget, and the further settings in which variants of the method differ.
+    """
+    by_method: dict[str, list[Settings]] = {}
+    for settings in all_settings:
+        by_method.setdefault(str(settings["method"]), []).append(settings)
     names = {}
-    for settings in every:
-        apart = [
-            f"{name} {_plain(settings[name])}"
+    for settings in all_settings:
+        peers = by_method[settings["method"]]
+        differing = [
+            f"{name} {_text(settings[name])}"
             for name in settings
-            if name not in NAMED
-            and len({_plain(o.get(name)) for o in several[settings["method"]]}) > 1
+            if name not in NAMED and len({_text(peer.get(name)) for peer in peers}) > 1
         ]
         names[_variant(settings)] = ", ".join(
-            [f"{settings['method']}: {settings['budget']}", *apart]
+            [f"{settings['method']}: {settings['budget']}", *differing]
         )
     return names
 
 
 def _variant(settings: Settings) -> str:
-    return repr(sorted((name, _plain(value)) for name, value in settings.items() if name != "seed"))
+    """Return a key that is equal for runs whose settings differ in the seed alone."""
+    return repr(sorted((name, _text(value)) for name, value in settings.items() if name != "seed"))
 
 
-def _plain(value: object) -> str:
+def _text(value: object) -> str:
+    """Return a setting as text; of a mapping, its values joined by `/`."""
     if isinstance(value, Mapping):
-        return "/".join(_plain(item) for item in value.values())
+        return "/".join(_text(item) for item in value.values())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -146,22 +153,23 @@ def _report(
     *,
     metric: str | None,
     data_root: Path | None,
-    texts: bool,
+    score_texts: bool,
 ) -> Report:
+    """Return the report on the runs of one network on one benchmark."""
     base = next((run for run in runs if _settings(run) is None), None)
     first = row(runs[0])
     name = metric or first.headline
     for run in runs:
-        if name not in (known := row(run).metrics):
+        if name not in (metrics := row(run).metrics):
             raise UsageError(
                 f"--metric {name}",
-                expected=" or ".join(known),
-                found=f"none of that name in {run.folder}",
+                expected=" or ".join(metrics),
+                found=f"no metric of that name in {run.folder}",
             )
     variants: dict[str, list[Gain]] = {}
     for run in runs:
         if (settings := _settings(run)) is not None:
-            gain = _gain(run, settings, base, name, data_root=data_root, texts=texts)
+            gain = _gain(run, settings, base, name, data_root=data_root, score_texts=score_texts)
             variants.setdefault(names[_variant(settings)], []).append(gain)
     return Report(
         network=_network(runs[0])[0],
@@ -176,11 +184,11 @@ def _report(
     )
 
 
-def _order(named: tuple[str, Sequence[Gain]]) -> tuple[object, ...]:
-    """Return what variants are sorted by: method, updates, rollouts."""
-    name, (first, *_) = named
-    numbers = (first.settings.get("steps", 0), first.settings.get("rollouts", 0))
-    return first.method, *numbers, name
+def _order(variant: tuple[str, Sequence[Gain]]) -> tuple[object, ...]:
+    """Return the sort key of a variant (name, runs): method, updates, rollouts, name."""
+    name, gains = variant
+    settings = gains[0].settings
+    return gains[0].method, settings.get("steps", 0), settings.get("rollouts", 0), name
 
 
 def _gain(
@@ -190,20 +198,38 @@ def _gain(
     name: str,
     *,
     data_root: Path | None,
-    texts: bool,
+    score_texts: bool,
 ) -> Gain:
+    """Compare one adapted run with the run of the unchanged model, paired by unit.
+
+    Args:
+        run: The adapted run.
+        settings: Settings of its adaptation.
+        base: The run of the unchanged model, if there is one.
+        name: Name of the metric.
+        data_root: Where the benchmark lies now.
+        score_texts: Score pseudo-labels and intermediate answers.
+    """
     run_row, units = row(run), tuple(run.units())
     comparison, differences, lost = None, None, dict[str, float]()
     if base is not None:
         before = tuple(base.units())
         metrics = metrics_for(run, units, name=name, data_root=data_root)
         comparison = compare(metrics, before, units, name=name)
-        own, base_values = (pseudo_values(metrics, scores, name=name) for scores in (units, before))
-        if own is not None and base_values is not None and len(own) == len(base_values) > 1:
-            differences = own - base_values
+        run_values, base_values = (
+            pseudo_values(metrics, scores, name=name) for scores in (units, before)
+        )
+        if (
+            run_values is not None
+            and base_values is not None
+            and len(run_values) == len(base_values) > 1
+        ):
+            differences = run_values - base_values
         lost = _regressions(before, units, name, run_row.better[name])
     predictions = [run.prediction(sample) for unit in units for sample in unit.samples]
-    score = _scorer(run, name, data_root) if texts and settings["method"] != "offline" else None
+    score = (
+        _scorer(run, name, data_root) if score_texts and settings["method"] != "offline" else None
+    )
     return Gain(
         method=str(settings["method"]),
         row=run_row,
@@ -226,43 +252,47 @@ def _gain(
 def _regressions(
     before: Sequence[UnitScore], after: Sequence[UnitScore], name: str, better: Better
 ) -> dict[str, float]:
-    """Return the share of units whose metric got worse by more than each limit."""
+    """Return the share of units whose metric got worse by more than each limit in `LOSSES`."""
     sign = 1 if better == "higher" else -1
-    then = {unit.unit: _quotient(unit.scores.get(name)) for unit in before}
-    losses = [
-        sign * (old - value)
-        for unit in after
-        if (value := _quotient(unit.scores.get(name))) is not None
-        and (old := then.get(unit.unit)) is not None
-    ]
+    old_values = {unit.unit: _quotient(unit.scores.get(name)) for unit in before}
+    losses = []
+    for unit in after:
+        old, new = old_values.get(unit.unit), _quotient(unit.scores.get(name))
+        if old is not None and new is not None:
+            losses.append(sign * (old - new))
     return {f"{limit:g}": fmean(loss > limit for loss in losses) for limit in LOSSES if losses}
 
 
 def _quotient(statistic: Statistic | None) -> float | None:
+    """Return one unit's value of a metric; None if the metric has no values of single units."""
     if statistic is None or isinstance(statistic, Corpus):
         return None
-    above, below = quotient(statistic)
-    return above / below if below else None
+    numerator, denominator = quotient(statistic)
+    return numerator / denominator if denominator else None
 
 
-def _seconds(run: Run, part: str | None = None) -> float | None:
-    """Return seconds of the language stage, or a part of it, a sample; None: not recorded.
+def _seconds(run: Run, part_name: str | None = None) -> float | None:
+    """Return the seconds per sample of the language stage, or of a part; None if not recorded.
 
-    They are those of all attempts together.
+    The seconds of all attempts are added.
     """
     attempts = run.timing.get("attempts", [])
     samples = sum(attempt["samples"] for attempt in attempts)
     stages = [attempt.get("stages", {}).get("language", {}) for attempt in attempts]
-    if part is None:
-        known = [stage.get("seconds") for stage in stages]
+    if part_name is None:
+        by_attempt = [stage.get("seconds") for stage in stages]
     else:
-        known = [stage.get("seconds_by_part", {}).get(part) for stage in stages]
-    recorded = [seconds for seconds in known if seconds is not None]
+        by_attempt = [stage.get("seconds_by_part", {}).get(part_name) for stage in stages]
+    recorded = [seconds for seconds in by_attempt if seconds is not None]
     return sum(recorded) / samples if samples and recorded else None
 
 
 def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
-    """Return the means of every number by step, over the samples that have it."""
+    """Return the mean of each number by step (from 1), over the samples that recorded it.
+
+    Calls with the keys `@step0#2` and `@after1#0` hold the responses of a step: rollout 2 before
+    the first update, and the answer after it.
+    """
     values_by_name: dict[str, dict[int, list[float]]] = {}
 
     def add(name: str, step: int, value: float | None) -> None:
@@ -275,8 +305,8 @@ def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
             if prediction.adaptation is None:
                 continue
             responses = {call.key: call.response or "" for call in prediction.calls}
-            for place, step in enumerate(prediction.adaptation.steps):
-                step_number = place + 1
+            for index, step in enumerate(prediction.adaptation.steps):
+                step_number = index + 1
                 if step.rewards:
                     add("reward", step_number, fmean(step.rewards))
                 if step.parsed is not None and step.rewards:
@@ -287,7 +317,7 @@ def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
                 add("entropy", step_number, step.entropy)
                 if score is None:
                     continue
-                label = responses.get(f"@step{place}#{step.label}")
+                label = responses.get(f"@step{index}#{step.label}")
                 if label is not None:
                     add("label score", step_number, score(sample, label))
                 after = responses.get(f"@after{step_number}#0")

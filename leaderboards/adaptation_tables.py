@@ -1,4 +1,4 @@
-"""Tables and charts of test-time adaptation, from `harness.leaderboards.adaptation`."""
+"""Tables (Markdown) and charts of the reports on test-time adaptation (`adaptation.reports`)."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
@@ -17,6 +17,7 @@ from harness.leaderboards.formatting import (
 from harness.leaderboards.render.markdown import escape, grid
 
 Get = Callable[[Gain], float | None]
+"""Returns the number of a run that a table shows; None if it is not known."""
 AS_IT_IS = "as it is"
 COSTS = {"updates": "steps", "rollouts": "rollouts"}
 """Settings whose cost is drawn, by the name of the axis (VR-TTRL, Tables 4, 5, 7 and 8)."""
@@ -24,22 +25,22 @@ COSTS = {"updates": "steps", "rollouts": "rollouts"}
 
 def to_markdown(reports: Sequence[Report]) -> str:
     """Return the tables of benchmarks together, of each one, and of the numbers by step."""
-    parts = ["# Test-time adaptation\n"]
+    sections = ["# Test-time adaptation\n"]
     for network in dict.fromkeys(report.network for report in reports):
-        own = [report for report in reports if report.network == network]
-        if len(own) > 1:
-            parts += [f"## {network}, all benchmarks\n", *_across(own)]
-        for report in own:
-            parts += [
+        of_network = [report for report in reports if report.network == network]
+        if len(of_network) > 1:
+            sections += [f"## {network}, all benchmarks\n", *_across(of_network)]
+        for report in of_network:
+            sections += [
                 f"## {report.title}, {counted(report.samples, 'sample')}\n",
                 _variants(report),
             ]
             if any(len(variant.runs) > 1 for variant in report.variants):
-                parts.append(_runs(report))
+                sections.append(_runs(report))
             for variant in report.variants:
                 if any(run.curves for run in variant.runs):
-                    parts.append(_steps(variant))
-    return "\n".join(parts)
+                    sections.append(_steps(variant))
+    return "\n".join(sections)
 
 
 def charts(report: Report) -> list[Panel]:
@@ -71,79 +72,89 @@ def charts(report: Report) -> list[Panel]:
 
 
 def _by_setting(report: Report, setting: str, get: Get) -> dict[str, list[Points]]:
-    """Return points of variants that differ in one setting alone, by the name of the first."""
-    alike: dict[str, list[Variant]] = {}
+    """Return a number by the values of one setting, for variants that differ in it alone.
+
+    A line is named by its method; its x values are the setting's.
+    """
+    groups: dict[str, list[Variant]] = {}
     for variant in report.variants:
         if setting in variant.settings:
-            left = {
+            other_settings = {
                 name: value
                 for name, value in variant.settings.items()
                 if name not in (setting, "budget")
             }
-            alike.setdefault(repr(left), []).append(variant)
-    return {
-        several[0].runs[0].method: [
-            {
-                variant.settings[setting]: value
-                for variant in several
-                if (value := variant.mean(get)) is not None
-            }
-        ]
-        for several in alike.values()
-        if len({variant.settings[setting] for variant in several}) > 1
-    }
+            groups.setdefault(repr(other_settings), []).append(variant)
+    lines: dict[str, list[Points]] = {}
+    for variants in groups.values():
+        if len({variant.settings[setting] for variant in variants}) > 1:
+            means = [(variant.settings[setting], variant.mean(get)) for variant in variants]
+            points = {x: mean for x, mean in means if mean is not None}
+            lines[variants[0].runs[0].method] = [points]
+    return lines
 
 
-def _across(own: Sequence[Report]) -> list[str]:
-    """Return tables of variants by benchmark: the score, and shares that got worse."""
-    return [
-        _by_benchmark(own, "score", lambda run: run.value, number, base=True),
-        *(_by_benchmark(own, f"worse > {limit:.0%}", _lost(limit), _percent) for limit in LOSSES),
+def _across(reports: Sequence[Report]) -> list[str]:
+    """Return tables of variants by benchmark: the score, and shares of units that got worse."""
+    worse = [
+        _by_benchmark(reports, f"worse > {limit:.0%}", _lost(limit), _percent) for limit in LOSSES
     ]
+    return [_by_benchmark(reports, "score", lambda run: run.value, number, base=True), *worse]
 
 
 def _lost(limit: float) -> Get:
+    """Return a getter of the share of units that lost more than `limit`."""
     return lambda run: run.regressions.get(f"{limit:g}")
 
 
-def _percent(share: float | None) -> str:
-    return NOTHING if share is None else percent(share)
+def _percent(fraction: float | None) -> str:
+    return NOTHING if fraction is None else percent(fraction)
 
 
 def _by_benchmark(
-    own: Sequence[Report],
+    reports: Sequence[Report],
     title: str,
     get: Get,
     show: Callable[[float | None], str],
     *,
     base: bool = False,
 ) -> str:
-    metrics = list(dict.fromkeys(report.metric for report in own))
-    columns = [f"{report.benchmark}, {report.metric}" for report in own]
+    """Return a table: a row for each variant, a column for each benchmark and each metric's mean.
+
+    A mean is shown only if the number is known on all benchmarks. `base` adds rows of the unchanged
+    model and of the numbers of samples.
+    """
+    metrics = list(dict.fromkeys(report.metric for report in reports))
+    columns = [f"{report.benchmark}, {report.metric}" for report in reports]
     rows = [[title, *columns, *(f"mean of {name}" for name in metrics)]]
-    names = dict.fromkeys(variant.name for report in own for variant in report.variants)
+    names = dict.fromkeys(variant.name for report in reports for variant in report.variants)
     for name in ([AS_IT_IS] if base else []) + list(names):
-        values = [_value(report, name, get) for report in own]
+        values = [_value(report, name, get) for report in reports]
         means = []
         for metric in metrics:
-            of_it = [
-                value for report, value in zip(own, values, strict=True) if report.metric == metric
+            of_metric = [
+                value
+                for report, value in zip(reports, values, strict=True)
+                if report.metric == metric
             ]
-            known = [value for value in of_it if value is not None]
-            means.append(fmean(known) if len(known) == len(of_it) else None)
+            known_values = [value for value in of_metric if value is not None]
+            means.append(fmean(known_values) if len(known_values) == len(of_metric) else None)
         rows.append([name, *map(show, [*values, *means])])
     if base:
-        rows.append(["samples", *(str(report.samples) for report in own), *("" for _ in metrics)])
+        samples = [str(report.samples) for report in reports]
+        rows.append(["samples", *samples, *("" for _ in metrics)])
     return _table(rows)
 
 
 def _value(report: Report, name: str, get: Get) -> float | None:
+    """Return the number of a variant, or the score of the unchanged model; None if unknown."""
     if name == AS_IT_IS:
         return None if report.base is None else report.base.metrics[report.metric]
     return next((variant.mean(get) for variant in report.variants if variant.name == name), None)
 
 
 def _variants(report: Report) -> str:
+    """Return the table of a report's variants: score, gain, regressions, cost; means over seeds."""
     losses = [f"worse > {limit:.0%}" for limit in LOSSES]
     head = ["method", "seeds", report.metric, "gain", "95 %", "of the base", *losses]
     rows = [[*head, "s a sample", "tokens a sample"]]
@@ -171,6 +182,7 @@ def _variants(report: Report) -> str:
 
 
 def _runs(report: Report) -> str:
+    """Return the table of a report's runs, each against the unchanged model."""
     rows = [["run", "seed", report.metric, "gain", "95 %", "p"]]
     for variant in report.variants:
         for run in variant.runs:
@@ -189,6 +201,7 @@ def _runs(report: Report) -> str:
 
 
 def _steps(variant: Variant) -> str:
+    """Return the table of a variant's curves: a row for each number, a column for each step."""
     names = dict.fromkeys(name for run in variant.runs for name in run.curves)
     steps = sorted(
         {step for run in variant.runs for points in run.curves.values() for step in points}
@@ -202,5 +215,5 @@ def _at(name: str, step: int) -> Get:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *others = ([escape(cell) for cell in row] for row in rows)
-    return "\n".join((*grid(head, others, left=1), ""))
+    head, *body = ([escape(cell) for cell in row] for row in rows)
+    return "\n".join((*grid(head, body, left=1), ""))

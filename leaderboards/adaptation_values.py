@@ -1,4 +1,7 @@
-"""Values of the report on test-time adaptation: gains of runs, variants over seeds, and a table."""
+"""The report on test-time adaptation as values: `Report` → `Variant` (over seeds) → `Gain` (a run).
+
+`adaptation` builds them, `adaptation_tables` prints them, and `Report.to_json` is their file.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -20,17 +23,18 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """One adapted run against the run of the model as it is."""
+    """One adapted run against the run of the unchanged model."""
 
     method: str
     row: Row
     value: float | None
     settings: Settings
-    """Every setting of the adaptation, or of nothing but the method where it was a training."""
+    """Settings of the adaptation, or the method, budget and seed of an offline training."""
     comparison: Comparison | None
-    """Paired by sample; None where there is no run of the model as it is."""
+    """Paired by sample; None if the unchanged model has no run."""
     differences: FloatArray | None
-    """Pseudo-values of the metric less those of the model as it is: their mean is the gain."""
+    """(groups,) pseudo-values of the metric less those of the model as it is; their mean is the
+    gain."""
     regressions: Mapping[str, float]
     """Share of samples that lost more than each of `LOSSES`, by that limit."""
     seconds: float | None
@@ -40,7 +44,8 @@ class Gain:
     rolled_back: int
     """Updates that were undone because they were not finite, over all samples."""
     curves: Mapping[str, Mapping[int, float]]
-    """Means over samples by step, from 1 on, of what is known before the step's update."""
+    """Means over samples by name and step (from 1), mostly of the state before the step's update;
+    see `adaptation`."""
 
     @property
     def seed(self) -> int | None:
@@ -50,7 +55,7 @@ class Gain:
 
     @property
     def relative(self) -> float | None:
-        """Gain as a share of the number before it (VR-TTRL, Tables 4 and 5)."""
+        """Gain as a share of the unchanged model's number (VR-TTRL, Tables 4 and 5)."""
         versus = self.comparison
         if versus is None or versus.difference is None or not versus.a:
             return None
@@ -71,17 +76,20 @@ class Variant:
 
     @property
     def gain(self) -> SeededScore | None:
-        """Mean gain over seeds, with an interval over samples and seeds; None if one is unknown."""
-        known = [run.differences for run in self.runs if run.differences is not None]
-        if len(known) < len(self.runs) or len({len(differences) for differences in known}) > 1:
+        """Mean gain over seeds, with an interval over samples and seeds.
+
+        None if a run has no comparison, or the runs have different numbers of groups.
+        """
+        differences = [run.differences for run in self.runs if run.differences is not None]
+        if len(differences) < len(self.runs) or len({len(of_run) for of_run in differences}) > 1:
             return None
-        return seeded_score(np.stack(known, axis=1)[:, None, :])
+        return seeded_score(np.stack(differences, axis=1)[:, None, :])
 
     def mean(self, get: Callable[[Gain], float | None]) -> float | None:
         """Return the mean of a number over seeds; None if one run does not have it."""
         values = [get(run) for run in self.runs]
-        known = [value for value in values if value is not None]
-        return fmean(known) if known and len(known) == len(values) else None
+        known_values = [value for value in values if value is not None]
+        return fmean(known_values) if known_values and len(known_values) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +99,11 @@ class Report:
     network: str
     """Name of the checkpoint."""
     benchmark: str
-    """Task and split, and the part of it."""
+    """Task, split and subset."""
     samples: int
     metric: str
     base: Row | None
-    """The run of the model as it is."""
+    """The run of the unchanged model, if there is one."""
     variants: tuple[Variant, ...]
 
     @property
@@ -132,6 +140,7 @@ def _value_json(run_row: Row, metric: str) -> dict[str, Any]:
 
 
 def _run_json(gain: Gain, metric: str) -> dict[str, Any]:
+    """Return the entry of an adapted run in adaptation.json."""
     return {
         **_value_json(gain.row, metric),
         "model": gain.row.model_spec,

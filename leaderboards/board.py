@@ -1,4 +1,9 @@
-"""A board: the rows of many runs, in one table for each set of comparable runs (`ranked_table`)."""
+"""Build a board: the rows of many runs, in one table for each set of comparable runs.
+
+`build` reads finished run folders and returns a `Board`, which `render` and `site` write out as
+Markdown, JSON and pages. `row` reduces each run, `ranked_table` ranks each table, and `grid` adds
+the table of a paper if the board has a `Definition`.
+"""
 
 import os
 from collections import Counter
@@ -7,11 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.errors import HarnessError, StoreError, counted
+from harness.errors import HarnessError, StoreError
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.grid import Grid, LeftOff, grid
+from harness.leaderboards.history.known import KnownValues
 from harness.leaderboards.naming import names, stored_method
-from harness.leaderboards.published_results import fault_of_data, is_benchmark, published_rows
+from harness.leaderboards.published_results import is_benchmark, note_on_left_out, published_rows
 from harness.leaderboards.ranked_table import LEVEL, Key, Table, key, metric_names, table
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import odd_record, open_runs, refusals
@@ -28,7 +34,7 @@ OTHER_DATA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A run that is named on a board and counted nowhere, for its record cannot be believed."""
+    """A run whose record is damaged or contradicts itself: a board names it, no table ranks it."""
 
     run: str
     """Name of the run folder."""
@@ -36,31 +42,32 @@ class Refused:
     """Name by its manifest; empty, as the task is, where that cannot be read."""
     task: str
     reason: str
+    """The error's text, with the folder's name in place of its path."""
 
     @classmethod
     def of(cls, folder: Path, error: HarnessError) -> "Refused":
-        """Describe a refused run, without the way to its folder."""
-        words = {"model": "", "task": ""}
+        """Describe a refused run; the path of its folder is left out, for boards are published."""
+        recorded = {"model": "", "task": ""}
         with suppress(StoreError, TypeError, KeyError):
             manifest = read_json(folder / MANIFEST)
-            words = {key: str(manifest[key]["name"]) for key in words}
-        name = folder.resolve().name
-        return cls(run=name, **words, reason=str(error).replace(str(folder), name))
+            recorded = {name: str(manifest[name]["name"]) for name in recorded}
+        run_name = folder.resolve().name
+        return cls(run=run_name, **recorded, reason=str(error).replace(str(folder), run_name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """Tables, in the order of their titles."""
+    """Ranked tables, in the order of their titles."""
 
     title: str
     level: float
-    """Level of every interval of a difference."""
+    """Confidence level of every interval of a difference, such as 0.95."""
     tables: tuple[Table, ...]
     grid: Grid | None = None
-    """The table of a paper that the board is of."""
+    """The paper's table with measured numbers; None for a board without a definition."""
     refused: tuple[Refused, ...] = ()
     left_off: tuple[LeftOff, ...] = ()
-    """Runs that are in no cell of the paper's table."""
+    """Runs that fit no cell of the paper's table."""
 
 
 def build(
@@ -71,6 +78,7 @@ def build(
     published: bool = True,
     definition: Definition | None = None,
     names_refused: bool = False,
+    index: KnownValues | None = None,
 ) -> Board:
     """Build a board from run folders, or from folders that hold some.
 
@@ -80,38 +88,48 @@ def build(
         folders: Where finished runs lie.
         title: The board's heading.
         data_root: Where the benchmarks lie now, if not where the runs read them.
-        published: Whether tables of a benchmark hold the rows that papers print of it.
-        definition: The board to build: runs that are in none of its cells are left off.
-        names_refused: Put runs whose records are not as they should be into `Board.refused`, and
-            build the board of the others; else the first of them is raised.
+        published: Add the rows that papers print of a benchmark to its tables.
+        definition: The board to build: runs that fit none of its cells are left off.
+        names_refused: Put runs with an invalid record into `Board.refused` and build the board of
+            the others; otherwise the error of the first such run is raised.
+        index: Cache of values computed from runs, reused for runs that have not changed.
 
     Raises:
-        StoreError: there is no finished run, or a record is not as it should be.
+        StoreError: there is no finished run, or a record is invalid and `names_refused` is False.
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
     refused: dict[Path, StoreError] | None = {} if names_refused else None
     left_off: list[LeftOff] = []
     read: list[tuple[Run, Row]] = []
-    for run in open_runs(folders, skips_unfinished=True, refused=refused):
+    of_benchmark: dict[object, bool] = {}
+    for run in open_runs(folders, skips_unfinished=True, refused=refused, index=index):
         # A run whose ground truth the organisers keep is finished without scores.
         if (run.folder / SCORES).is_file():
             with refusals(run.folder, refused):
                 run_row = row(run)
-                of_benchmark = published and is_benchmark(run, run_row)
-                read.append((run, replace(run_row, of_benchmark=of_benchmark)))
+                # Runs with equal `data` read the same samples: the benchmark is checked once.
+                arguments = run.manifest["task"].get("arguments")
+                data = run.manifest["data"]["root"], repr(arguments), run_row.n_total, key(run_row)
+                if data not in of_benchmark:
+                    of_benchmark[data] = published and is_benchmark(run, run_row)
+                if of_benchmark[data]:
+                    run_row = replace(run_row, of_benchmark=True)
+                read.append((run, run_row))
     read = _without_collisions(read, refused)
     if definition is not None:
         title = definition.heading
         reasons = [LeftOff.of(definition, run_row) for _, run_row in read]
         left_off = [reason for reason in reasons if reason is not None]
         read = [pair for pair, reason in zip(read, reasons, strict=True) if reason is None]
-    named = names([run_row for _, run_row in read], [key(run_row) for _, run_row in read])
-    for (run, run_row), name in zip(read, named, strict=True):
-        grouped.setdefault(key(run_row), []).append((run, replace(run_row, name=name)))
+    unique_names = names([run_row for _, run_row in read], [key(run_row) for _, run_row in read])
+    for (run, run_row), name in zip(read, unique_names, strict=True):
+        if name != run_row.name:
+            run_row = replace(run_row, name=name)
+        grouped.setdefault(key(run_row), []).append((run, run_row))
     tables = [
         board_table
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
-        if (board_table := _believed(members, data_root, refused)) is not None
+        if (board_table := _table_of_valid(members, data_root, refused, index)) is not None
     ]
     if published:
         tables = list(map(_with_note_on_papers, tables))
@@ -130,32 +148,35 @@ def build(
     )
 
 
-def _with_note_on_papers(table: Table) -> Table:
-    """Return a table that says why published rows of its split are left out, if some are."""
-    entry = table.entries[0]
+def _with_note_on_papers(board_table: Table) -> Table:
+    """Add a note to a table that lacks the published rows of its split: why they are left out."""
+    entry = board_table.entries[0]
     first = entry.row
-    left_out = () if table.published else published_rows(first, metric_names(first))
+    left_out = () if board_table.published else published_rows(first, metric_names(first))
     if not left_out:
-        return table
-    reason = fault_of_data(Run(entry.folder), first) or f"{first.subset} is a part of the split"
-    note = f"{counted(len(left_out), 'row')} of papers left out: {reason}."
-    return replace(table, notes=(*table.notes, note))
+        return board_table
+    note = note_on_left_out(entry.run, first, len(left_out))
+    return replace(board_table, notes=(*board_table.notes, note))
 
 
 def _without_collisions(
     read: Sequence[tuple[Run, Row]], refused: dict[Path, StoreError] | None
 ) -> list[tuple[Run, Row]]:
-    """Refuse runs of predictions that have one name in one table.
+    """Return the runs without those of stored predictions that share a name in one table.
 
-    Predictions are one method if their names are equal, so that nobody knows which run counts.
+    Stored predictions are identified by their name alone, so that of two runs with one name nobody
+    can tell which one counts: both are refused.
+
+    Raises:
+        StoreError: two runs share a name, and `refused` is None.
     """
-    same: dict[tuple[Key, str, str | None], list[Path]] = {}
+    same_name: dict[tuple[Key, str, str | None], list[Path]] = {}
     for run, row_ in read:
-        same.setdefault((key(row_), row_.model, stored_method(row_)), []).append(run.folder)
-    kept: list[tuple[Run, Row]] = []
+        same_name.setdefault((key(row_), row_.model, stored_method(row_)), []).append(run.folder)
+    accepted: list[tuple[Run, Row]] = []
     for run, row_ in read:
         method = stored_method(row_)
-        folders = same[key(row_), row_.model, method]
+        folders = same_name[key(row_), row_.model, method]
         with refusals(run.folder, refused):
             if method is not None and len(folders) > 1:
                 raise StoreError(
@@ -164,54 +185,59 @@ def _without_collisions(
                     found=" and ".join(_told_apart(folders)),
                     fix="Score one of them under another --name, or take one of them away.",
                 )
-            kept.append((run, row_))
-    return kept
+            accepted.append((run, row_))
+    return accepted
 
 
 def _told_apart(folders: Sequence[Path]) -> list[str]:
-    """Return the parts of folders' paths that differ, as nothing above them is published."""
-    whole = [folder.absolute() for folder in folders]
-    shared = os.path.commonpath(whole)
-    return [os.path.relpath(folder, shared) for folder in whole]
+    """Return the paths of folders below their common parent, which is not published."""
+    paths = [folder.absolute() for folder in folders]
+    parent = os.path.commonpath(paths)
+    return [os.path.relpath(path, parent) for path in paths]
 
 
 def _name_twins(tables: Sequence[Table]) -> list[Table]:
-    """Add a note to tables that differ in nothing but their data."""
-    counts = Counter(map(_shown_as, tables))
+    """Add a note to tables that a reader sees as equal, because only their data differ."""
+    n_by_key = Counter(map(_visible_key, tables))
     return [
         replace(board_table, notes=(*board_table.notes, OTHER_DATA.format(board_table.data[:12])))
-        if counts[_shown_as(board_table)] > 1
+        if n_by_key[_visible_key(board_table)] > 1
         else board_table
         for board_table in tables
     ]
 
 
-def _shown_as(board_table: Table) -> tuple[str, int, str, str | None]:
+def _visible_key(board_table: Table) -> tuple[str, int, str, str | None]:
+    """Return what a reader of the board sees of a table's key: all but the data's fingerprint."""
     return board_table.title, board_table.task_version, board_table.protocol, board_table.judge
 
 
-def _believed(
+def _table_of_valid(
     members: Sequence[tuple[Run, Row]],
     data_root: Path | None,
     refused: dict[Path, StoreError] | None,
+    index: KnownValues | None,
 ) -> Table | None:
-    """Return the table of the runs that do not fail it, alone or together; the others are refused.
+    """Rank the runs of one table; a run that makes the ranking fail goes into `refused`.
+
+    After a failure each run is ranked alone, which shows the runs that fail by themselves. If none
+    does, one is refused, and the others are tried again. None: all are refused.
 
     Raises:
-        Exception: whatever an odd record leads to, if there is no such list (`open_runs`).
+        Exception: whatever an odd record leads to, if `refused` is None.
     """
     while members:
         try:
-            return table(members, data_root=data_root, refused=refused)
+            return table(members, data_root=data_root, refused=refused, index=index)
         except Exception as error:
             if refused is None:
                 raise
             for run, run_row in members:
                 with refusals(run.folder, refused):
                     table([(run, run_row)], data_root=data_root)
-            left = [member for member in members if member[0].folder not in refused]
-            if len(left) == len(members):  # each alone is well
-                folder = left.pop()[0].folder
+            remaining = [member for member in members if member[0].folder not in refused]
+            if len(remaining) == len(members):  # no run fails alone
+                folder = remaining.pop()[0].folder
                 refused[folder] = odd_record(folder, error)
-            members = left
+            members = remaining
     return None

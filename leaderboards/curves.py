@@ -1,4 +1,8 @@
-"""The logs of trainings, by step, as one figure; seeds of one recipe are a line and its range."""
+"""Draw numbers that trainings logged, by step, as an SVG figure with a panel for each number.
+
+Trainings that differ only in their seed are one recipe: a line (the mean) with its range. The
+command `harness curves` and model cards call it.
+"""
 
 import json
 import re
@@ -9,39 +13,42 @@ from typing import Any
 
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.figure import Panel, Points, figure
-from harness.run.contamination import Training
+from harness.run.training_record import Training
 
 OUTSIDE = re.compile(r",(?![^()]*\))")
-"""A comma between names; one inside a task's SPEC belongs to its name."""
+"""A comma between names, as in `loss,eval/gIoU(seg(split=val,size=2))`; not one in parentheses."""
 LARGEST = 1e12
-"""Larger values are left out, and so are those that are not finite."""
+"""Values that are larger, or not finite, are left out."""
 LONGEST = 60
 """Maximum number of letters of a recipe's name; a longer one is replaced by the folder."""
 
 
 def draw_together(
     trainings: Sequence[Training],
-    texts: Sequence[str] | None,
+    requested: Sequence[str] | None,
     *,
     smooth: int,
     tell: Callable[[str], None],
 ) -> tuple[str, dict[str, list[Path]]]:
-    """Return numbers of several trainings as SVG, and the folders of each recipe by its name.
+    """Draw numbers of several trainings.
 
     Args:
-        trainings: with logged steps.
-        texts: names of numbers, each text several with commas; with none the error lists them.
-        smooth: steps of a moving average.
-        tell: is told which trainings lack a number.
+        trainings: Trainings with logged steps.
+        requested: Names of numbers, several in one text separated by commas.
+        smooth: Steps of a moving average.
+        tell: Receives a line for each number that some trainings of a recipe did not log.
+
+    Returns:
+        The SVG, and the folders of each recipe by its name.
 
     Raises:
-        UsageError: a number that no training logged.
+        UsageError: no number is named, or no training logged it; the text lists the logged ones.
         StoreError: a training logged nothing, or a number cannot be drawn.
     """
     rows = {training.folder: _rows(training) for training in trainings}
     recipes = _recipes(trainings)
     panels = []
-    for name in _requested_names(texts, rows):
+    for name in _requested_names(requested, rows):
         points = {folder: _points(folder, logged, name) for folder, logged in rows.items()}
         lines = {
             label: [points[folder] for folder in folders if points[folder]]
@@ -52,13 +59,13 @@ def draw_together(
     return figure(panels, smooth=smooth), recipes
 
 
-def draw_curves(training: Training, wanted: re.Pattern[str]) -> str | None:
-    """Return the numbers of one training whose names match, as SVG; None if none was logged."""
+def draw_curves(training: Training, pattern: re.Pattern[str]) -> str | None:
+    """Draw the numbers of one training whose names match, as SVG; None if none was logged."""
     rows = training.curve.read()
-    names = sorted({name for row in rows for name in row if wanted.fullmatch(name)})
+    names = sorted({name for row in rows for name in row if pattern.fullmatch(name)})
     label = str(training.manifest["method"]["name"])
-    drawn = [(name, _points(training.folder, rows, name)) for name in names]
-    panels = [Panel(name, {label: [points]}) for name, points in drawn if points]
+    curves = [(name, _points(training.folder, rows, name)) for name in names]
+    panels = [Panel(name, {label: [points]}) for name, points in curves if points]
     return figure(panels) if panels else None
 
 
@@ -73,27 +80,28 @@ def _rows(training: Training) -> list[dict[str, object]]:
 
 
 def _requested_names(
-    texts: Sequence[str] | None, rows: Mapping[Path, Sequence[Mapping[str, object]]]
+    requested: Sequence[str] | None, rows: Mapping[Path, Sequence[Mapping[str, object]]]
 ) -> list[str]:
-    """The names of `--y`, each of which some training has logged."""
-    known = sorted(
-        {name for several in rows.values() for row in several for name in row} - {"step"}
+    """Return the names in the texts of `--y`; raise UsageError if no training logged one."""
+    logged = sorted(
+        {name for training_rows in rows.values() for row in training_rows for name in row}
+        - {"step"}
     )
-    names = [name for text in texts or () for name in OUTSIDE.split(text) if name]
-    unknown = [name for name in names if name not in known]
+    names = [name for text in requested or () for name in OUTSIDE.split(text) if name]
+    unknown = [name for name in names if name not in logged]
     if not names or unknown:
-        near = [match for name in unknown for match in get_close_matches(name, known, n=3)]
+        near = [match for name in unknown for match in get_close_matches(name, logged, n=3)]
         raise UsageError(
             "--y",
             expected="names that these trainings logged",
             found=", ".join(unknown) or "none",
-            fix=f"Did you mean {', '.join(near)}?" if near else f"Logged: {', '.join(known)}.",
+            fix=f"Did you mean {', '.join(near)}?" if near else f"Logged: {', '.join(logged)}.",
         )
     return list(dict.fromkeys(names))
 
 
 def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Points:
-    """Return the values of a number that can be drawn, by step; raise StoreError for no number."""
+    """Return the drawable values of a number by step; raise StoreError if one is not a number."""
     points = {}
     for row in rows:
         value = row.get(name)
@@ -110,7 +118,7 @@ def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Point
 
 def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
     """Group the folders of trainings that differ only in their seed, by a name for the group."""
-    alike: dict[str, list[Training]] = {}
+    members_by_key: dict[str, list[Training]] = {}
     for training in trainings:
         record = training.manifest
         try:
@@ -126,30 +134,30 @@ def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
                 expected="the method, model and tasks of a training",
                 found=f"{type(error).__name__}: {error}",
             ) from error
-        alike.setdefault(json.dumps(key, sort_keys=True), []).append(training)
-    several = list(alike.values())
-    labels = [_label(group[0], [peers[0] for peers in several]) for group in several]
-    return {
-        label if labels.count(label) == 1 and len(label) <= LONGEST else str(group[0].folder): [
-            training.folder for training in group
-        ]
-        for label, group in zip(labels, several, strict=True)
-    }
+        members_by_key.setdefault(json.dumps(key, sort_keys=True), []).append(training)
+    groups = list(members_by_key.values())
+    labels = [_label(group[0], [peers[0] for peers in groups]) for group in groups]
+    recipes = {}
+    for label, group in zip(labels, groups, strict=True):
+        is_usable = labels.count(label) == 1 and len(label) <= LONGEST
+        name = label if is_usable else str(group[0].folder)
+        recipes[name] = [training.folder for training in group]
+    return recipes
 
 
-def _label(training: Training, others: Sequence[Training]) -> str:
-    """A method's name, with the settings in which its trainings here differ."""
+def _label(training: Training, drawn_trainings: Sequence[Training]) -> str:
+    """Return a method's name, with the settings in which the drawn trainings of it differ."""
     method = training.manifest["method"]
-    same = [
+    recorded = [
         peer.manifest["method"]["settings"]
-        for peer in others
+        for peer in drawn_trainings
         if peer.manifest["method"]["name"] == method["name"]
     ]
-    names = sorted({name for settings in same for name in settings})
+    names = sorted({name for settings in recorded for name in settings})
     differing = [
         f"{name}={method['settings'].get(name)}"
         for name in names
-        if any(settings.get(name) != same[0].get(name) for settings in same)
+        if any(settings.get(name) != recorded[0].get(name) for settings in recorded)
     ]
     return f"{method['name']}({', '.join(differing)})" if differing else str(method["name"])
 
@@ -159,19 +167,19 @@ def _tell_lacking(
     recipes: Mapping[str, Sequence[Path]],
     tell: Callable[[str], None],
 ) -> None:
-    """Tell what is missing from a panel; raise StoreError if nothing of it can be drawn."""
+    """Tell which trainings are missing in a panel; raise StoreError if it cannot be drawn."""
     for panel in panels:
         if not any(panel.lines.values()):
             raise StoreError(f"logged {panel.title}", expected="a finite number", found="none")
-        for label, several in panel.lines.items():
-            if several and not set.intersection(*(set(points) for points in several)):
+        for label, seeds in panel.lines.items():
+            if seeds and not set.intersection(*(set(points) for points in seeds)):
                 raise StoreError(
                     f"{panel.title} of {label}",
-                    expected=f"steps that all of its {len(several)} trainings logged",
+                    expected=f"steps that all of its {len(seeds)} trainings logged",
                     found="none",
                 )
-            if len(several) < len(recipes[label]):
-                lacking = len(recipes[label]) - len(several)
+            if len(seeds) < len(recipes[label]):
+                lacking = len(recipes[label]) - len(seeds)
                 tell(
                     f"{lacking} of {len(recipes[label])} training(s) of {label} logged no "
                     f"{panel.title}"

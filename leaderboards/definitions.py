@@ -1,22 +1,24 @@
-"""Boards as data: the rows, columns and trainings of a table, in one TOML file each.
+"""Boards as data: one TOML file defines the rows, columns and trainings of one table.
 
-docs/published.md has an example; the keys are the fields of the classes below. A preset is replaced
-by its SPEC when a file is read. A package brings boards by an entry point in `harness.boards`: a
-function that returns the folder of its files.
+`read` returns a `Definition`, whose fields are the file's keys (example in docs/published.md), with
+presets replaced by their SPECs. `board`, `grid` and `harness reproduce` use the definitions. A
+package brings boards by an entry point in `harness.boards`: a function that returns their folder.
 """
 
 import inspect
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from harness import plugins, presets
+from harness.catalog.task_facts import stated_facts
 from harness.errors import DataError, HarnessError, UsageError
+from harness.leaderboards.board_keys import check_keys, from_table
 from harness.leaderboards.published_results import (
     PublishedResult,
     papers,
@@ -26,38 +28,37 @@ from harness.leaderboards.published_results import (
 from harness.papers import same_value
 from harness.spec import Spec, Value, parse
 
-T = TypeVar("T")
 SLOT = re.compile(r"\{(\w+)\}")
-"""Name of a training in a SPEC, in the place of its checkpoint."""
+"""Name of a training in place of its checkpoint: `sft` in `qwen_vl(checkpoint={sft})`."""
 RUN_BY = frozenset(
     {"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed", "offload"}
 )
-"""Arguments that say with which parts a method is run: others make another method's row."""
+"""Arguments that may differ between two runs of one method: with which parts it is run, and how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Numbers of one task; each metric of each part is a column of the table."""
+    """One task of a table; each metric of each part of it is a printed column."""
 
     task: str = ""
-    """SPEC; empty: an average over tasks, which is only published."""
+    """SPEC; empty: an average over tasks, for which only the paper's numbers are shown."""
     benchmark: str = ""
-    """The paper's name of an average."""
+    """The paper's name of such an average."""
     subset: str | None = None
     judge: str = ""
     """SPEC of the judge of a task whose answers are graded."""
     metrics: tuple[str, ...]
     published: tuple[str, ...] = ()
-    """The paper's words for the metrics, where they differ."""
+    """The paper's names of the metrics, if they differ from ours."""
     parts: tuple[str, ...] = ("",)
     """`category=value` of the task's breakdown; empty: all samples."""
 
     @property
     def heads(self) -> Iterator[tuple[str, str, str]]:
-        """Yield part, metric and the paper's word for the metric."""
-        words = self.published or self.metrics
+        """Yield (part, metric, the paper's name of the metric) for each printed column."""
+        printed_names = self.published or self.metrics
         for part in self.parts:
-            yield from ((part, *pair) for pair in zip(self.metrics, words, strict=True))
+            yield from ((part, *pair) for pair in zip(self.metrics, printed_names, strict=True))
 
     @property
     def name(self) -> str:
@@ -67,46 +68,57 @@ class Column:
     @property
     def split(self) -> str:
         """The split of the SPEC, or the task's default."""
-        return self._argument("split", 0)
+        return str(self._arguments.get("split") or _default_split_and_protocol(self.name)[0])
 
     @property
     def protocol(self) -> str:
-        """The protocol of the SPEC, or the task's default; empty where neither says so."""
-        return "" if "form=" in self.task else self._argument("protocol", 1)
+        """The protocol of the SPEC, or the task's default; empty if neither is known."""
+        if protocol := self._arguments.get("protocol"):
+            return str(protocol)
+        if "form" in self._arguments:  # the form of answer decides the protocol
+            return ""
+        return _default_split_and_protocol(self.name)[1]
 
-    def _argument(self, name: str, place: int) -> str:
-        given = parse(self.task).arguments if self.task else {}
-        return str(given.get(name) or _usual(self.name)[place])
+    @property
+    def _arguments(self) -> Mapping[str, Value]:
+        return parse(self.task).arguments if self.task else {}
 
 
 @cache
-def _usual(task: str) -> tuple[str, str]:
-    """Return a task's default split and protocol; without a card the split of its signature."""
+def _default_split_and_protocol(task: str) -> tuple[str, str]:
+    """Return the defaults of a task's card, or else those of its signature; empty if unknown.
+
+    The protocol of a task that takes none is the only one in its source.
+    """
     card = plugins.find_card(task)
     if card:
         return card.default_split, card.protocol
     with suppress(HarnessError):  # an average, or a task that is not installed
-        split = inspect.signature(plugins.load("tasks", task)).parameters.get("split")
-        if split and isinstance(split.default, str):
-            return split.default, ""
+        parameters = inspect.signature(plugins.load("tasks", task)).parameters
+        given = (getattr(parameters.get(name), "default", "") for name in ("split", "protocol"))
+        split, protocol = (default if isinstance(default, str) else "" for default in given)
+        if "protocol" not in parameters:
+            stated = stated_facts(plugins.installed_plugins("tasks")[task]).get("protocols")
+            protocol = next(iter(stated)) if isinstance(stated, dict) and len(stated) == 1 else ""
+        return split, protocol
     return "", ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRow:
-    """A method; its name and backbone are those of the paper's row."""
+    """A method and the model that reproduces it."""
 
     row: str
+    """The paper's name of the method."""
     backbone: str = ""
-    """Backbone, for rows of the paper that share a name."""
+    """The paper's name of the backbone, for rows that share a name."""
     model: str = ""
-    """SPEC, with `{name}` in the place of a training's folder; empty: not made here."""
+    """SPEC, with `{name}` in place of a training's folder; empty: the method is not reproduced."""
     tasks: tuple[str, ...] = ()
-    """Names of the tasks that this SPEC is of; none: all."""
-
+    """Names of the tasks for which this SPEC is used; none: all."""
     package: str = ""
-    """Package that this SPEC needs: it is run where that is installed, beside any other SPEC of the
-    row."""
+    """Package that this SPEC needs: it runs only where that is installed, in addition to any other
+    SPEC of the row."""
 
     def is_of(self, column: Column) -> bool:
         """Return True if the row is evaluated for a column."""
@@ -122,6 +134,7 @@ class TrainingStep:
     start: str = ""
     """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()
+    """Overrides of the configuration (`harness train --set`)."""
     processes: int = 1
     machines: int = 1
     """Machines that share the processes evenly."""
@@ -132,10 +145,10 @@ class TrainingStep:
         return _configurations(self.method)
 
     def read(self) -> dict[str, Any]:
-        """Return what the configuration says, options of `harness train` too.
+        """Return the settings in the configuration file, options of `harness train` included.
 
         Raises:
-            DataError: it is not there.
+            DataError: the file is missing.
         """
         try:
             path = self.folder / f"{self.config}.toml"
@@ -148,13 +161,14 @@ class TrainingStep:
 
 @cache
 def _configurations(method: str) -> Path:
+    """Return the folder of a trainer's configurations; below `method` if it is not installed."""
     entry = plugins.installed_plugins("trainers").get(method)
     return ((plugins.folder(entry) if entry is not None else None) or Path(method)) / "configs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A board."""
+    """A board: its columns, its rows, and the trainings whose checkpoints the rows use."""
 
     paper: str
     table: str
@@ -167,22 +181,26 @@ class Definition:
     report: str = ""
     """`adaptation`: the table is that of `harness board adaptation`."""
     file: Path | None = None
+    """The file that was read."""
 
     @property
     def heading(self) -> str:
-        """Title with the paper and the table, where it is a paper's."""
-        where = f"{title_of(self.paper)}, Table {self.table}: " if self.paper in papers() else ""
-        return where + self.title
+        """Title; a paper's board begins with the paper and its table."""
+        source = f"{title_of(self.paper)}, Table {self.table}: " if self.paper in papers() else ""
+        return source + self.title
 
     def printed(
         self, row: BoardRow, column: Column, part: str, word: str
     ) -> tuple[PublishedResult, ...]:
-        """Return the paper's numbers in one cell: one or none."""
-        place = (row.row, part, word, column.name if column.task else "")
-        return tuple(
+        """Return the paper's numbers in one cell, those by the column's protocol first.
+
+        `word` is the paper's name of a metric, as in `Column.heads`.
+        """
+        cell = (row.row, part, word, column.name if column.task else "")
+        results = (
             result
             for result in _results(self.paper, self.table)
-            if (result.row, result.part, result.metric, result.task) == place
+            if (result.row, result.part, result.metric, result.task) == cell
             and row.backbone in ("", result.backbone)
             and (
                 result.split == column.split
@@ -190,30 +208,30 @@ class Definition:
                 else result.benchmark == column.benchmark
             )
         )
+        return tuple(sorted(results, key=lambda result: result.protocol != column.protocol))
 
 
 @cache
 def _results(paper: str, table: str) -> tuple[PublishedResult, ...]:
-    """The numbers of a table, and those of it that stand in the prose alone."""
+    """Return the numbers of a table, and those that the paper prints of it in its text alone."""
     results = published_results(paper)
     return tuple(result for result in results if result.table.removeprefix("text ") == table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A board's row as the method that it measures."""
+    """The method that a row of a board measures."""
 
     definition: Definition
     row: BoardRow
     spec: Spec
-    """Its model, with the name of a training in the place of its checkpoint."""
+    """Its model, with the name of a training in place of its checkpoint."""
 
     def is_of(self, model_spec: str) -> bool:
         """Return True if a measured model is this method.
 
-        It has the same name and arguments, given or by default, but for those with which a method
-        is run (RUN_BY); of a row whose network is its backend's, that network too. Of checkpoints
-        and trainings the last parts of their paths count.
+        Names and arguments (given or default) must be equal, apart from `RUN_BY`, and so must the
+        networks that backends name. Of a checkpoint's path only the last part counts.
         """
         try:
             return is_same(parse(model_spec), self.spec)
@@ -221,21 +239,21 @@ class Method:
             return False
 
 
-def is_same(used: Spec, wanted: Spec) -> bool:
+def is_same(used: Spec, other: Spec) -> bool:
     """Return True if two models are one method; see `Method.is_of`."""
-    if used.name != wanted.name or _served(used) != _served(wanted):
+    if used.name != other.name or _served(used) != _served(other):
         return False
-    for name in (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY:
-        a, b = (spec.arguments.get(name, _default(spec.name, name)) for spec in (used, wanted))
-        both = isinstance(a, Spec) and isinstance(b, Spec)
-        if not (is_same(a, b) if both else same_value(a, b)):
+    for name in (used.arguments.keys() | other.arguments.keys()) - RUN_BY:
+        a, b = (spec.arguments.get(name, _default(spec.name, name)) for spec in (used, other))
+        are_specs = isinstance(a, Spec) and isinstance(b, Spec)
+        if not (is_same(a, b) if are_specs else same_value(a, b)):
             return False
-    network = _network(wanted)
+    network = _network(other)
     return network is None or same_value(_network(used), network)
 
 
 def _network(spec: Spec) -> Value:
-    """Return the network that the backend of a SPEC names, where the SPEC itself names none."""
+    """Return the network that a SPEC's backend names; None if the SPEC names a checkpoint."""
     backend = spec.arguments.get("backend")
     if spec.arguments.get("checkpoint") is not None or not isinstance(backend, Spec):
         return None
@@ -243,26 +261,27 @@ def _network(spec: Spec) -> Value:
 
 
 def _served(spec: Spec) -> str:
-    """Return the network that a backend names, of a model that names none itself; else empty."""
+    """Return the last part of the network's name in a SPEC's backend; empty with a checkpoint."""
     backend = spec.arguments.get("backend")
     if "checkpoint" in spec.arguments or not isinstance(backend, Spec):
         return ""
-    names = (backend.arguments.get(name) for name in ("model", "name", "checkpoint"))
-    return str(next((name for name in names if name), "")).rpartition("/")[2]
+    arguments = backend.arguments
+    name = arguments.get("model") or arguments.get("name") or arguments.get("checkpoint") or ""
+    return str(name).rpartition("/")[2]
 
 
 @cache
 def _default(model: str, name: str) -> Any:
-    """Return the default of a model's argument; None where there is none."""
+    """Return the default of a model's argument; None if it has none."""
     with suppress(HarnessError):
-        known = inspect.signature(plugins.load("models", model)).parameters.get(name)
-        if known is not None and known.default is not inspect.Parameter.empty:
-            return known.default
+        parameter = inspect.signature(plugins.load("models", model)).parameters.get(name)
+        if parameter is not None and parameter.default is not inspect.Parameter.empty:
+            return parameter.default
     return None
 
 
 def methods_of(definition: Definition) -> list[Method]:
-    """Return the method of every row of a board that is made here."""
+    """Return the method of every row of a board that has a model."""
     return [
         Method(definition=definition, row=row, spec=parse(SLOT.sub(r"\1", row.model)))
         for row in definition.rows
@@ -286,28 +305,32 @@ def read(path: Path) -> Definition:
     """
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-        trainings = plain.get("trainings", {}).items()
-        parts = {
-            "columns": tuple(_from_table(Column, column) for column in plain["columns"]),
-            "rows": tuple(_from_table(BoardRow, _resolved(row, "model")) for row in plain["rows"]),
+        check_keys(Definition, plain, "the file")
+        tables = {
+            "columns": tuple(
+                from_table(Column, column, f"columns, number {number}")
+                for number, column in enumerate(plain["columns"], 1)
+            ),
+            "rows": tuple(
+                from_table(BoardRow, _resolved(row, "model"), f"rows, number {number}")
+                for number, row in enumerate(plain["rows"], 1)
+            ),
             "trainings": {
-                name: _from_table(TrainingStep, _resolved(step, "start"))
-                for name, step in trainings
+                name: from_table(TrainingStep, _resolved(step, "start"), f"[trainings.{name}]")
+                for name, step in plain.get("trainings", {}).items()
             },
         }
-        definition = _from_table(Definition, {**plain, **parts, "file": path})
-        named = [
-            *(row.model for row in definition.rows),
-            *(t.start for t in definition.trainings.values()),
-        ]
-        slots = {slot for text in named for slot in SLOT.findall(text)}
+        definition = replace(from_table(Definition, {**plain, **tables}, "the file"), file=path)
+        specs = [row.model for row in definition.rows]
+        specs += [step.start for step in definition.trainings.values()]
+        slots = {slot for spec in specs for slot in SLOT.findall(spec)}
         if missing := slots - {*definition.trainings}:
             raise ValueError(f"no training {min(missing)}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"board {path}",
             expected="the form in docs/published.md",
-            found=f"{type(error).__name__}: {error}",
+            found=str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}",
         ) from error
     return definition
 
@@ -320,49 +343,107 @@ def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return {**plain, key: str(presets.resolve(parse(text)))}
 
 
-def _from_table(kind: type[T], plain: Mapping[str, Any]) -> T:
-    """Return an object of a table's keys, lists as tuples; unknown keys raise TypeError."""
-    for attribute in fields(kind):  # type: ignore[arg-type]
-        if attribute.type is str and not isinstance(plain.get(attribute.name, ""), str):
-            raise TypeError(f"{attribute.name} is {plain[attribute.name]!r}, not a text")
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
-
-
 def shipped() -> Path:
     """Return the folder of the boards that come with harness."""
     return Path(__file__).parent / "boards"
 
 
-@cache
 def definitions(folder: Path | None = None) -> tuple[Definition, ...]:
-    """Return the boards of a folder, or of all plugins.
+    """Return the boards of a folder, or of all plugins, without those of `unreadable`."""
+    return _boards(folder)[0]
 
-    Raises:
-        DataError: a file is not in the form, or two boards have one name.
-    """
+
+def unreadable(folder: Path | None = None) -> Mapping[Path, DataError]:
+    """Return the error of each file that cannot be read, or whose table an earlier file defines."""
+    return _boards(folder)[1]
+
+
+@cache
+def _boards(folder: Path | None) -> tuple[tuple[Definition, ...], Mapping[Path, DataError]]:
+    """Read the boards of a folder, or of all plugins: (`definitions`, `unreadable`)."""
     folders = (folder,) if folder else plugins.data_folders("boards")
     by_table: dict[tuple[str, str], Definition] = {}
+    faults: dict[Path, DataError] = {}
     for path in sorted(path for parent in folders for path in parent.glob("*.toml")):
-        definition = read(path)
-        if by_table.setdefault((definition.paper, definition.table), definition) is not definition:
-            raise DataError(f"board {path}", expected="a unique name", found=definition.heading)
-    return tuple(by_table.values())
+        try:
+            definition = read(path)
+        except DataError as error:
+            faults[path] = error
+            continue
+        first = by_table.setdefault((definition.paper, definition.table), definition)
+        if first is not definition:
+            faults[path] = DataError(
+                f"board {path}", expected="a unique paper and table", found=f"those of {first.file}"
+            )
+    return tuple(by_table.values()), faults
 
 
 def find(paper: str, table: str) -> Definition:
     """Return the board of a paper's table; `paper` may also be a folder of boards.
 
     Raises:
-        UsageError: there is none; those that there are are named.
+        DataError: its file cannot be read, or two files define it.
+        UsageError: there is no such board; the text names those that exist.
     """
-    known = definitions()
-    tables = {definition.table: definition for definition in known if definition.paper == paper}
-    if not tables and Path(paper).is_dir():  # a training's folder may have a paper's name
-        tables = {definition.table: definition for definition in definitions(Path(paper))}
+    boards, faults = _boards(None)
+    tables = {definition.table: definition for definition in boards if definition.paper == paper}
+    is_folder = False
+    if not tables and Path(paper).is_dir():  # a training or a package may have a paper's name
+        in_folder, broken = _boards(Path(paper))
+        if is_folder := bool(in_folder or broken):
+            boards, faults = in_folder, broken
+            tables = {definition.table: definition for definition in boards}
+    for path, error in faults.items():
+        if _may_define(path, None if is_folder else paper, table):
+            raise error
     if not tables:
-        names = [*dict.fromkeys(definition.paper for definition in known), "or a folder of boards"]
-        raise UsageError(f"paper {paper!r}", expected=", ".join(names), found=paper)
+        paper_names = ", ".join(dict.fromkeys(definition.paper for definition in boards))
+        raise UsageError(
+            f"paper {paper!r}", expected=f"{paper_names}, or a folder of boards", found=paper
+        )
     if table not in tables:
         names = sorted(tables, key=lambda text: (len(text), text))
         raise UsageError(f"table {table!r} of {paper}", expected=", ".join(names), found=table)
     return tables[table]
+
+
+def with_rows(boards: Sequence[Definition], names: Sequence[str]) -> list[Definition]:
+    """Return boards with the rows of these names alone, and without the boards that have none.
+
+    A name is `NAME` or `PAPER/TABLE: NAME`; without names the boards are returned as they are.
+
+    Raises:
+        UsageError: no board has a row of one of the names.
+    """
+    if not names:
+        return list(boards)
+    known = {
+        name: row.row
+        for board in boards
+        for row in board.rows
+        for name in _names_of_row(board, row)
+    }
+    if unknown := [name for name in names if name not in known]:
+        rows = ", ".join(dict.fromkeys(known.values()))
+        raise UsageError("--rows", expected=f"among {rows}", found=", ".join(unknown))
+    chosen = (
+        replace(
+            board,
+            rows=tuple(row for row in board.rows if {*names} & {*_names_of_row(board, row)}),
+        )
+        for board in boards
+    )
+    return [board for board in chosen if board.rows]
+
+
+def _names_of_row(board: Definition, row: BoardRow) -> tuple[str, str]:
+    return row.row, f"{board.paper}/{board.table}: {row.row}"
+
+
+def _may_define(path: Path, paper: str | None, table: str) -> bool:
+    """Return True if a file defines a table of a paper (None: any), or is not TOML in a folder."""
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return paper is None
+    return plain.get("table") == table and paper in (None, plain.get("paper"))

@@ -1,7 +1,8 @@
-"""Hours and memory of trainings and evaluations, estimated from configuration and device.
+"""Estimate hours and memory of trainings and evaluations from configuration and device.
 
-docs/published.md states the formula; its uncertainty is a factor of 3 either way, within which the
-three times lie that papers print for such trainings (tests/leaderboards/test_estimate.py).
+`harness reproduce` prints the estimates before anything runs. docs/published.md states the formula.
+Its uncertainty is a factor of 3 either way: the three training times that papers print lie within
+it (tests/leaderboards/test_estimate.py).
 """
 
 import math
@@ -10,40 +11,39 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 COMPUTE, DECODE = 0.25, 0.3
-"""Shares of a device's arithmetic and bandwidth that are reached."""
+"""Shares of a device's peak arithmetic and bandwidth that are reached."""
 OVERHEAD = 0.02  # seconds a decoded token costs at least, however small the network
 FLOAT32 = 1 / 6
-"""Speed of arithmetic in float32, of that in bfloat16."""
+"""Speed of arithmetic in float32 relative to bfloat16."""
 PROMPT, RESPONSE = 4000, 400  # tokens
 RESPONSES = {"dt_r1": 1500, "jit": 1500}
-"""Tokens of a response of models that write more than `RESPONSE`: a plan, code and an answer."""
+"""Tokens of a response by model, for models that write a plan, code and an answer."""
 IMAGE, CLIP = 1300, 8000  # tokens of a prompt with an image, and with a video
 PERCEPTION = (0.2, 5.0)
-"""Seconds an image and a video take: decoding, segmenting and following."""
+"""Seconds for (an image, a video): decoding, segmentation, and propagation over frames."""
 TWIN = (3.0, 20.0)
-"""Seconds that the networks of a digital twin take for an image and a video; it is made once for
-all rollouts of a prompt."""
+"""Seconds that the networks of a digital twin take for (an image, a video); the twin is built once
+for all rollouts of a prompt."""
 TWINS = frozenset({"dt_r1", "jit"})
 """Models that answer from a twin."""
-BATCH = 8
-UNKNOWN = 1000  # samples
+BATCH = 8  # responses that are decoded together
+UNKNOWN = 1000  # samples of a split whose size is not known
 
 OFFLOADED = 1.0
 """Seconds of a step of AdamW on the CPU (32 cores), with its copies, for 10^9 parameters."""
 CONTEXT, SEGMENTER = 3.0, 2.0
-"""GB of CUDA, kernels and logits of some tokens; of a segmenter's network with an image."""
+"""GB of CUDA, its kernels and the logits of a few tokens; of a segmenter's network and an image."""
 CACHED, CHECKPOINTED, KEPT = 1e-5, 5.5e-5, 8e-4
-"""GB of a token for 10^9 parameters in bfloat16: its keys and values; its activations where layers
-are computed twice (`gradient_checkpointing`), and where they are not."""
+"""GB of a token for 10^9 parameters in bfloat16: its keys and values; its activations with
+`gradient_checkpointing`; its activations without."""
 ADAPTER = 0.0053
 """GB of an adapter with its optimizer for 10^9 parameters and each rank."""
 
 SMALL = 0.01
-"""Parameters in 10^9 below which the formula says nothing: what is not arithmetic decides. Those
-networks (`pocket`, or none) run on a CPU, for which two cores were measured."""
+"""Parameters in 10^9 below which overhead, not arithmetic, decides, so that the formula does not
+hold. Such networks (`pocket`, or none) run on a CPU; the constants were measured on two cores."""
 SMALL_TRAINING, SMALL_TASK, SMALL_SAMPLE, SMALL_RESPONSE = 8.0, 1.5, 0.15, 0.07
-"""Seconds of a training before its steps, of a task before its samples, of a sample that is
-predicted, and of a response that is trained on."""
+"""Seconds to start a training, to start a task, to predict a sample, to train on a response."""
 SMALL_MEMORY = 1.0  # GB
 WORLD = 24
 """Samples of a split that `harness data make` makes by default."""
@@ -54,11 +54,11 @@ class Device(NamedTuple):
 
     name: str
     tflops: float
-    """Dense bfloat16 operations a second, in 10^12, as its maker states them."""
+    """Dense bfloat16 operations in 10^12 a second, by the vendor's data sheet."""
     bandwidth: float
-    """Memory's GB a second."""
+    """Memory bandwidth in GB a second."""
     memory: float
-    """GB."""
+    """Memory in GB."""
 
 
 DEVICES = (
@@ -73,9 +73,9 @@ DEVICES = (
     Device("CPU", 0.1, 20, 16),
 )
 SIZES = {"7B": 8.3, "8B": 8.8, "3B": 3.75}
-"""Parameters in 10^9 of networks whose names round them (Qwen2.5-VL, Qwen3-VL)."""
+"""True parameters in 10^9 by the rounded size in a network's name (Qwen2.5-VL, Qwen3-VL)."""
 TEXT_SIZES = {"7B": 7.6}
-"""The same of networks without a vision tower (DeepSeek-R1-Distill-Qwen)."""
+"""The same for networks without a vision tower (DeepSeek-R1-Distill-Qwen)."""
 
 
 class Estimate(NamedTuple):
@@ -85,15 +85,16 @@ class Estimate(NamedTuple):
     memory: float
     """GB on each device."""
     steps: int = 0
+    """Optimiser steps of a training."""
     host: float = 0.0
-    """GB of the CPU's memory for each process, of what is offloaded."""
+    """GB of the CPU's memory that each process needs for offloaded state."""
 
     def __str__(self) -> str:
         return f"about {self.time}, {self.memory:,.0f} GB each"
 
     @property
     def time(self) -> str:
-        """Hours, minutes or seconds in words."""
+        """Hours, minutes or seconds as text."""
         for seconds, unit in ((3600, "h"), (60, "min")):
             if self.hours * 3600 >= seconds:
                 return f"{self.hours * 3600 / seconds:,.1f} {unit}"
@@ -101,30 +102,36 @@ class Estimate(NamedTuple):
 
 
 def device_of(text: str) -> Device | None:
-    """Return the device whose name stands in a text, the longest such name; None if none does."""
+    """Return the device with the longest name that stands in a text, such as `NVIDIA A100-SXM4`.
+
+    None: the text names no device of `DEVICES`.
+    """
     devices = [
         device
         for device in DEVICES
-        if all(_names(text.upper(), part) for part in device.name.split("-"))
+        if all(_names(text.upper(), name_part) for name_part in device.name.split("-"))
     ]
     return max(devices, key=lambda device: len(device.name), default=None)
 
 
-def _names(text: str, part: str) -> bool:
-    """Return True if a part of a device's name stands in a text: A10 does not in "A100"."""
-    pattern = r"[\s_-]*".join(map(re.escape, part.split()))
+def _names(text: str, name_part: str) -> bool:
+    """Return True if a text contains a part of a device's name as a word of its own.
+
+    "RTX 4090" is contained in "RTX4090" and in "RTX_4090"; "A10" is not contained in "A100".
+    """
+    pattern = r"[\s_-]*".join(map(re.escape, name_part.split()))
     return re.search(rf"(?<![A-Z0-9]){pattern}(?![0-9])", text) is not None
 
 
 def parameters(checkpoint: str) -> float:
-    """Return a network's parameters in 10^9 from its name; 7B where it does not say.
+    """Return a network's parameters in 10^9 from its name; those of a 7B if it names no size.
 
     >>> parameters("Qwen/Qwen2.5-VL-3B-Instruct"), parameters("pocket"), parameters("x-72B")
     (3.75, 0.0026, 72.0)
     """
     if "pocket" in checkpoint:
         return 0.0026
-    match = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", checkpoint.lower())
+    match = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", checkpoint.lower())  # 3b, 0.5b
     size = f"{match[1]}B" if match else "7B"
     rounded = TEXT_SIZES if "distill" in checkpoint.lower() else SIZES
     return rounded.get(size, float(size[:-1]))
@@ -140,10 +147,16 @@ def training(
     model: str = "",
     is_video: bool = False,
 ) -> Estimate:
-    """Estimate a training of a network of `size` 10^9 parameters on `processes` devices.
+    """Estimate a training.
 
-    `config` has the trainer's defaults too; `samples` are those of one pass; `model` is the name of
-    the model that is trained.
+    Args:
+        config: Settings of the trainer, its defaults included.
+        size: Parameters of the network in 10^9.
+        samples: Number of training samples, that is, of one epoch.
+        device: Kind of each device.
+        processes: Number of processes, each with one device.
+        model: Name of the model that is trained.
+        is_video: True if the samples are videos.
     """
     generates = "num_generations" in config
     responses = int(config.get("generation_batch_size") or 128)
@@ -156,36 +169,38 @@ def training(
     if size < SMALL:
         seconds = SMALL_TRAINING + steps * responses * SMALL_RESPONSE
         return Estimate(seconds / 3600, SMALL_MEMORY, steps)
-    usual = RESPONSES.get(model, RESPONSE)
-    longest = int(config.get("max_completion_length") or usual)
+    expected_length = RESPONSES.get(model, RESPONSE)
+    max_length = int(config.get("max_completion_length") or expected_length)
+    length = min(max_length, expected_length)
     prompt = min(int(config.get("max_prompt_length") or config.get("max_length") or 2000), PROMPT)
-    tokens = prompt + min(longest, usual)
-    work = (12 if generates else 8) * size * 1e9 * responses * tokens
+    # Operations a parameter and token: see the table of formulas in docs/published.md.
+    work = (12 if generates else 8) * size * 1e9 * responses * (prompt + length)
     seconds = work / (COMPUTE * device.tflops * 1e12 * processes)
     if generates:
-        seconds += min(longest, usual) * _token(2 * size, device)
+        seconds += length * _token(2 * size, device)
     if model in TWINS:
         seconds += prompts * TWIN[is_video] / processes
-    seconds *= steps * (2 if config.get("r_desc") else 1)
+    seconds *= steps * (2 if config.get("r_desc") else 1)  # DR2Seg's second responses
     memory = _state(config, size, processes)
-    memory += _activations(config, size, prompt + longest if generates else prompt)
+    memory += _activations(config, size, prompt + max_length if generates else prompt)
     return Estimate(seconds / 3600, memory, steps)
 
 
 def _state(config: Mapping[str, Any], size: float, processes: int) -> float:
-    """GB of weights, gradients and AdamW on each device, and of a reference beside them.
+    """Return GB on each device of weights, gradients, AdamW's state and a reference network.
 
-    ZeRO-3 spreads all of them, and holds whole weights to generate.
+    A parameter takes 16 bytes, and 2 more in a reference network (`beta` > 0). ZeRO-3 divides them
+    among the processes, but each holds all weights (2 bytes) while it generates.
     """
     if config.get("finetune", "full") != "full":
         return 2.0 * size + ADAPTER * int(config.get("lora_r") or 16) * size
-    spread = config.get("deepspeed") == "zero3"
-    state = (16.0 + (2.0 if config.get("beta") else 0.0)) * size / (processes if spread else 1)
-    return state + (2.0 * size if spread and "num_generations" in config else 0.0)
+    is_sharded = config.get("deepspeed") == "zero3"
+    state = (16.0 + (2.0 if config.get("beta") else 0.0)) * size / (processes if is_sharded else 1)
+    return state + (2.0 * size if is_sharded and "num_generations" in config else 0.0)
 
 
 def _activations(config: Mapping[str, Any], size: float, tokens: int) -> float:
-    """GB beside the state: of responses that are learned from, or of those that are written."""
+    """Return GB of activations, or of keys and values while responses are generated, if more."""
     learned = int(config.get("per_device_train_batch_size") or 1)
     written = int(config.get("generation_micro_batch_size") or learned)
     per_response = CHECKPOINTED if config.get("gradient_checkpointing") else KEPT
@@ -201,17 +216,23 @@ def evaluation(
     adaptation: Mapping[str, Any] | None = None,
     model: str = "",
 ) -> Estimate:
-    """Estimate an evaluation on one device by a model of this name.
+    """Estimate an evaluation on one device.
 
-    `adaptation` are the settings of test-time training, with their defaults.
+    Args:
+        size: Parameters of the network in 10^9.
+        samples: Number of samples.
+        device: The device.
+        is_video: True if the samples are videos.
+        adaptation: Settings of test-time training, its defaults included; None without it.
+        model: Name of the model.
     """
     response, perception = RESPONSES.get(model, RESPONSE), PERCEPTION[is_video]
     perception += TWIN[is_video] if model in TWINS else 0.0
     if size < SMALL:
         sample_seconds = SMALL_SAMPLE
         if adaptation is not None:
-            drawn = adaptation.get("rollouts", 1)
-            sample_seconds += max(1, adaptation.get("steps", 0)) * drawn * SMALL_RESPONSE
+            rollouts = adaptation.get("rollouts", 1)
+            sample_seconds += max(1, adaptation.get("steps", 0)) * rollouts * SMALL_RESPONSE
         return Estimate((SMALL_TASK + samples * sample_seconds) / 3600, SMALL_MEMORY)
     prompt = PROMPT if model in TWINS else CLIP if is_video else IMAGE
     seconds = (
@@ -223,32 +244,33 @@ def evaluation(
         cached = BATCH * (prompt + response) * CACHED * size
         memory = 2.0 * size + CONTEXT + (0.0 if model in TWINS else SEGMENTER) + cached
         return Estimate(samples * seconds / 3600, memory)
-    more, memory, host = _adaptation(adaptation, size=size, device=device, prompt=prompt)
-    return Estimate(samples * (seconds + more) / 3600, memory, host=host)
+    extra_seconds, memory, host = _adaptation(adaptation, size=size, device=device, prompt=prompt)
+    return Estimate(samples * (seconds + extra_seconds) / 3600, memory, host=host)
 
 
 def _adaptation(
     settings: Mapping[str, Any], *, size: float, device: Device, prompt: int
 ) -> tuple[float, float, float]:
-    """Seconds a sample, GB on the device and GB of the CPU that test-time training takes.
+    """Return seconds a sample, GB on the device and GB of the CPU that test-time training takes.
 
-    Weights that learn are float32, those beside an adapter bfloat16. The prompt is read once a step
-    for all rollouts. Where memory runs out, one response is learned from at a time.
+    Trained weights are float32; frozen ones beside an adapter are bfloat16. The prompt is read once
+    a step for all rollouts. If memory runs out, responses are learned from one at a time.
     """
     updates, rollouts = settings.get("steps", 0), settings.get("rollouts", 1)
     is_full = updates > 0 and settings.get("finetune", "full") == "full"
-    width = 4.0 if is_full else 2.0
+    width = 4.0 if is_full else 2.0  # bytes a parameter
     # GRPO learns from all rollouts that it draws at each step; other methods from one response, or
     # one in each view, and draw it once if it is a pseudo-label.
     is_group = "beta" in settings
     learned = rollouts if is_group else settings.get("views", 1)
-    once = updates == 0 or settings.get("single_gen") or (not is_group and "rollouts" in settings)
-    generations = 1 if once else updates
+    is_pseudo_label = not is_group and "rollouts" in settings
+    generates_once = updates == 0 or settings.get("single_gen") or is_pseudo_label
+    generations = 1 if generates_once else updates
     speed = COMPUTE * device.tflops * 1e12 * (FLOAT32 if is_full else 1)
-    read = 2 * size * 1e9 * (prompt + rollouts * RESPONSE)
-    taught = (8 if is_group else 6) * size * 1e9 * (prompt + learned * RESPONSE)
-    seconds = generations * (read / speed + RESPONSE * _token(width * size, device))
-    seconds += updates * taught / speed
+    generation_work = 2 * size * 1e9 * (prompt + rollouts * RESPONSE)
+    update_work = (8 if is_group else 6) * size * 1e9 * (prompt + learned * RESPONSE)
+    seconds = generations * (generation_work / speed + RESPONSE * _token(width * size, device))
+    seconds += updates * update_work / speed
     cached = (prompt + rollouts * RESPONSE) * CACHED * width / 2 * size
     memory = width * size + CONTEXT + SEGMENTER + cached
     if not updates:
@@ -262,5 +284,5 @@ def _adaptation(
 
 
 def _token(weights: float, device: Device) -> float:
-    """Seconds that one more token of every response of a batch takes, with GB of weights."""
+    """Return seconds to decode one token of each response of a batch; `weights` are in GB."""
     return max(weights / (DECODE * device.bandwidth), OVERHEAD)

@@ -1,4 +1,7 @@
-"""Draw curves of trainings as SVG: a line a recipe (mean of its seeds), their range as a band."""
+"""Draw curves as SVG panels: each recipe is a line (mean of its seeds) with their range as a band.
+
+`curves` draws logs of trainings, `harness board adaptation` numbers by step. Sizes are in pixels.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +12,17 @@ from typing import NamedTuple, TypeAlias
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
 WIDTH, HEIGHT = 300, 190
+"""Size of a panel."""
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 30
+"""Margins of a panel's axes."""
 DASHES = ("", "7 4", "2 3")
-"""Strokes of lines: of the first five, the next five, and so on."""
+"""Dash patterns of the first five lines, of the next five, and so on."""
 COLUMNS = 3
-"""Panels side by side; more of them go below."""
+"""Largest number of panels side by side."""
 KEY = 18
-"""Pixels of a line that names recipes."""
+"""Height of a line of the key."""
 LETTER = 6.2
-"""Pixels of a letter, at most on average: where the next name begins."""
+"""Estimated width of a letter of a recipe's name, rather too large than too small."""
 
 Points: TypeAlias = Mapping[int, float]
 """A number by its step."""
@@ -34,69 +39,69 @@ class Panel:
 
 
 def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
-    """All panels side by side, with one key above them.
+    """Return all panels as one SVG, with one key above them.
 
     Args:
-        panels: At least one; recipes have the same colour in all of them.
-        smooth: Numbers of so many steps are averaged, each with those before it.
+        panels: At least one; a recipe has the same colour in all of them.
+        smooth: Steps of the moving average.
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
-    pens = {name: _pen(place) for place, name in enumerate(names)}
+    pens = {name: _pen(index) for index, name in enumerate(names)}
     columns = min(COLUMNS, max(1, len(panels)))
     width = WIDTH * columns
     key, above = _key(pens, width)
-    drawn = "".join(
-        f'<g transform="translate({place % columns * WIDTH},'
-        f'{above + place // columns * HEIGHT})">{_panel(panel, pens, smooth)}</g>'
-        for place, panel in enumerate(panels)
+    panel_texts = "".join(
+        f'<g transform="translate({index % columns * WIDTH},'
+        f'{above + index // columns * HEIGHT})">{_panel(panel, pens, smooth)}</g>'
+        for index, panel in enumerate(panels)
     )
     height = above + HEIGHT * -(-len(panels) // columns)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="sans-serif" font-size="11" fill="#222">'
-        f'<rect width="{width}" height="{height}" fill="#fff"/>{key}{drawn}</svg>\n'
+        f'<rect width="{width}" height="{height}" fill="#fff"/>{key}{panel_texts}</svg>\n'
     )
 
 
 class _Pen(NamedTuple):
-    """A line's colour, and with it its stroke as attributes of a path."""
+    """A line's colour, and its stroke as attributes of an SVG path."""
 
     colour: str
     stroke: str
 
 
-def _pen(place: int) -> _Pen:
-    """Return the pen of a line; no two of fifteen are equal."""
-    colour, dashes = COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
+def _pen(index: int) -> _Pen:
+    """Return the pen of a line; the first fifteen differ in colour or dashes."""
+    colour, dashes = COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
     return _Pen(colour, f'fill="none" stroke="{colour}"{dashed} stroke-width="2"')
 
 
 def _key(pens: Mapping[str, _Pen], width: int) -> tuple[str, int]:
-    """The names of recipes with their lines, in rows of at most `width`, and their height."""
-    parts, across, down = [], float(LEFT), 14
+    """Return the key of recipes as SVG, in rows of at most `width` pixels, and its height."""
+    entries, x, y = [], float(LEFT), 14
     for name, pen in pens.items():
-        wide = 44 + LETTER * len(name)
-        if across > LEFT and across + wide > width:
-            across, down = float(LEFT), down + KEY
-        parts.append(
-            f'<g transform="translate({across:g},{down})"><path d="M0-4h22" {pen.stroke}/>'
+        name_width = 44 + LETTER * len(name)
+        if x > LEFT and x + name_width > width:
+            x, y = float(LEFT), y + KEY
+        entries.append(
+            f'<g transform="translate({x:g},{y})"><path d="M0-4h22" {pen.stroke}/>'
             f'<text x="28">{escape(name)}</text></g>'
         )
-        across += wide
-    return "".join(parts), down + 8
+        x += name_width
+    return "".join(entries), y + 8
 
 
 def moving_average(points: Points, count: int) -> dict[int, float]:
-    """Every number averaged with up to `count - 1` before it.
+    """Return every number averaged with up to `count - 1` numbers before it.
 
     >>> moving_average({1: 0.0, 2: 1.0, 3: 2.0}, 2)
     {1: 0.0, 2: 0.5, 3: 1.5}
     """
     steps = sorted(points)
     return {
-        step: fmean(points[recent] for recent in steps[max(0, place + 1 - count) : place + 1])
-        for place, step in enumerate(steps)
+        step: fmean(points[recent] for recent in steps[max(0, index + 1 - count) : index + 1])
+        for index, step in enumerate(steps)
     }
 
 
@@ -111,26 +116,27 @@ def ticks(low: float, high: float) -> list[float]:
     step = next(unit * size for unit in (0.1, 0.2, 0.5, 1, 2, 5) if spread / (unit * size) <= 5)
     first = -(-low // step)
     count = int(high / step - first + 1e-9) + 1
-    return [round((first + place) * step, 10) for place in range(count)]
+    return [round((first + index) * step, 10) for index in range(count)]
 
 
 def _panel(panel: Panel, pens: Mapping[str, _Pen], smooth: int) -> str:
+    """Draw a panel as SVG: its title, axes, and each line with the range of its seeds."""
     lines = {
         name: [moving_average(points, smooth) for points in seeds if points]
         for name, seeds in panel.lines.items()
     }
-    every = [points for seeds in lines.values() for points in seeds]
+    all_points = [points for seeds in lines.values() for points in seeds]
     size = min(11.0, 1.6 * (WIDTH - LEFT) / max(1, len(panel.title)))
     title = (
         f'<text x="{LEFT}" y="{TOP - 10}" font-weight="bold" font-size="{size:.1f}">'
         f"{escape(panel.title)}</text>"
     )
-    if not every:
+    if not all_points:
         return f'{title}<text x="{LEFT}" y="{HEIGHT / 2}">nothing was logged</text>'
     axes = _Axes(
-        last=max(max(points) for points in every),
-        low=min(min(points.values()) for points in every),
-        high=max(max(points.values()) for points in every),
+        last=max(max(points) for points in all_points),
+        low=min(min(points.values()) for points in all_points),
+        high=max(max(points.values()) for points in all_points),
         across=panel.across,
     )
     return (
@@ -142,9 +148,7 @@ def _panel(panel: Panel, pens: Mapping[str, _Pen], smooth: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Ranges of the axes: from step 0 to the last, and a little beyond the lowest and highest
-    number.
-    """
+    """Axes of a panel: x from step 0 to the last, y a little beyond the range of numbers."""
 
     last: int
     low: float
@@ -157,28 +161,30 @@ class _Axes:
         return self.low - margin, self.high + margin
 
     def point(self, step: float, value: float) -> tuple[float, float]:
+        """Return (x, y) in pixels of the panel."""
         low, high = self.bounds
-        across = (step / self.last if self.last else 0) * (WIDTH - LEFT - RIGHT)
-        up = (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
-        return round(LEFT + across, 1), round(HEIGHT - BOTTOM - up, 1)
+        x = (step / self.last if self.last else 0) * (WIDTH - LEFT - RIGHT)
+        height = (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        return round(LEFT + x, 1), round(HEIGHT - BOTTOM - height, 1)
 
     def draw(self) -> str:
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-        parts = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#222"/>']
+        elements = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#222"/>']
         for value in ticks(*self.bounds):
             _, y = self.point(0, value)
-            parts.append(f'<path d="M{LEFT} {y}H{right}" stroke="#ddd"/>')
-            parts.append(f'<text x="{LEFT - 5}" y="{y + 4}" text-anchor="end">{value:g}</text>')
+            elements.append(f'<path d="M{LEFT} {y}H{right}" stroke="#ddd"/>')
+            elements.append(f'<text x="{LEFT - 5}" y="{y + 4}" text-anchor="end">{value:g}</text>')
         for step in ticks(0, max(1, self.last)):
             x, _ = self.point(step, self.low)
-            parts.append(f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{step:g}</text>')
-        parts.append(
+            elements.append(f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{step:g}</text>')
+        elements.append(
             f'<text x="{right}" y="{bottom + 26}" text-anchor="end">{escape(self.across)}</text>'
         )
-        return "".join(parts)
+        return "".join(elements)
 
 
 def _line(seeds: Sequence[Points], pen: _Pen, axes: _Axes) -> str:
+    """Return a recipe's mean and band over the steps that all its seeds have."""
     steps = sorted(set.intersection(*(set(points) for points in seeds)))
     if not steps:
         return ""
@@ -196,5 +202,5 @@ def _line(seeds: Sequence[Points], pen: _Pen, axes: _Axes) -> str:
     return (band if len(seeds) > 1 else "") + line + dot
 
 
-def _path(places: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x} {y}" for x, y in places)
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x} {y}" for x, y in points)

@@ -1,4 +1,8 @@
-"""Formatting of a board's numbers and texts, the same in Markdown and HTML."""
+"""Format a board's numbers and footnotes as text, the same for Markdown, HTML and the terminal.
+
+Numbers are fractions or metric values; `NOTHING` stands for a missing one. A row's marks (†, ‡, §,
+¶) refer to its footnotes: the functions that take a `Row` return one of either.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +21,9 @@ ARROWS: Mapping[Better, str] = {"higher": "↑", "lower": "↓"}
 
 
 def beside(value: float | None, printed: str | None, unit: str) -> str:
-    """A measured number as the printed one that it stands beside is written; empty for none.
+    """Return a measured number in the unit and with the decimals of the printed one beside it.
+
+    Empty for None.
 
     >>> beside(0.6512, "64.9", "percent"), beside(26.92, "26.9", "tokens")
     ('65.1', '26.920')
@@ -32,7 +38,7 @@ def beside(value: float | None, printed: str | None, unit: str) -> str:
 
 
 def signed_number(value: float | None) -> str:
-    """A difference with its sign; a true minus, not a hyphen.
+    """Return a difference with its sign; the minus is U+2212, not a hyphen.
 
     >>> signed_number(-0.0123), signed_number(0.5)
     ('−0.012', '+0.500')
@@ -44,7 +50,7 @@ def signed_number(value: float | None) -> str:
 
 
 def span(pair: tuple[float, float] | None) -> str:
-    """An interval.
+    """Return an interval as text.
 
     >>> span((0.1, 0.25))
     '0.100 to 0.250'
@@ -53,45 +59,46 @@ def span(pair: tuple[float, float] | None) -> str:
 
 
 def signed_span(pair: tuple[float, float] | None) -> str:
-    """An interval of a difference."""
+    """Return an interval of a difference, with signs."""
     return NOTHING if pair is None else f"{signed_number(pair[0])} to {signed_number(pair[1])}"
 
 
 def change(comparison: Comparison | None) -> str:
-    """A paired difference with its interval; empty for none."""
+    """Return a paired difference with its interval; empty for None."""
     if comparison is None:
         return ""
     difference = signed_number(comparison.difference)
     return difference + (f" ({signed_span(comparison.interval)})" if comparison.interval else "")
 
 
-def percent(share: float) -> str:
-    """A share as per cent; never rounded up to 100 %.
+def percent(fraction: float) -> str:
+    """Return a share from 0 to 1 as per cent; only a share of 1 is 100 %, however it rounds.
 
     >>> percent(1.0), percent(0.9999), percent(0.5)
     ('100 %', '99.9 %', '50.0 %')
     """
-    if share == 1:
+    if fraction == 1:
         return "100 %"
-    return f"{min(share * 100, 99.9):.1f} %"
+    return f"{min(fraction * 100, 99.9):.1f} %"
 
 
 def failures(row: Row) -> str:
-    """Failed samples by kind, the frequent first: `3 parse, 1 model`; empty if there are none."""
-    kinds = sorted(row.failures.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
+    """Return failed samples by kind, most frequent first: `3 parse, 1 model`; empty for none."""
+    n_by_kind = sorted(row.failures.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {kind}" for kind, count in n_by_kind if count)
 
 
 def marked_name(row: Row) -> str:
-    """Return the model's name and its toys and classical parts, with † where evaluated samples were
-    trained on, ‡ where the run differs from the paper of its method, § where it is
-    transductive, and ¶ where responses were cut off.
+    """Return the model's name with its badges and marks, such as `x [toy] † ¶`.
+
+    † trained on evaluated samples, ‡ differs from its method's paper, § transductive, ¶ responses
+    cut off. Badges name toy and classical parts.
     """
     return marked_names([row])
 
 
 def marked_names(rows: Sequence[Row]) -> str:
-    """Return the name of rows of one model, with the marks that any of them has (`marked_name`)."""
+    """Return the name of several rows of one model, with every mark that a row has."""
     badges = dict.fromkeys(badge for row in rows for badge in row.badges)
     marks = {
         "†": any(row.trained_on_some for row in rows),
@@ -104,29 +111,29 @@ def marked_names(rows: Sequence[Row]) -> str:
 
 
 def weights(row: Row) -> str:
-    """The hash of each part's weights."""
-    parts = [f"{part} {digest[:12]}" for part, digest in row.weights.items()]
-    return ", ".join(parts) or NOTHING
+    """Return the first 12 characters of the hash of each part's weights."""
+    hashes = [f"{part} {digest[:12]}" for part, digest in row.weights.items()]
+    return ", ".join(hashes) or NOTHING
 
 
 def paper_note(row: Row) -> str:
-    """Compare a row with its paper's number, and list the known differences."""
+    """Return a row's comparison with its paper's number, or an empty text."""
     reproduction = row.published
     if reproduction is None:
         return ""
-    where = f"{title_of(reproduction.paper)}, Table {reproduction.table}, {reproduction.row}"
-    return f"{row.name} ({row.run}): {where}: {comparison_text(reproduction)}"
+    source = f"{title_of(reproduction.paper)}, Table {reproduction.table}, {reproduction.row}"
+    return f"{row.name} ({row.run}): {source}: {comparison_text(reproduction)}"
 
 
 def comparison_text(reproduction: Reproduction) -> str:
-    """A comparison with a paper's number, and the known differences."""
+    """Return the comparison with a paper's number, and the known differences of the two runs."""
     return (
         f"{reproduction.text}. Known differences: {'; '.join(reproduction.differences) or 'none'}."
     )
 
 
 def adaptation_note(row: Row) -> str:
-    """Return the footnote of the section sign, or of what was drawn without learning."""
+    """Return the footnote of §; without learning, say that the model chooses among responses."""
     if not row.transductive:
         return f"{row.name} ({row.run}) chooses among its own responses ({row.adaptation})."
     return (
@@ -136,18 +143,27 @@ def adaptation_note(row: Row) -> str:
 
 
 def trained_on(row: Row) -> str:
-    """Return the footnote of the dagger."""
+    """Return the footnote of †: the overlap with the training data."""
     return f"† {row.name} ({row.run}): {row.trained_on}."
 
 
 def ledger_note(row: Row) -> str:
-    """Return the footnote of the pilcrow, or of places beyond the image and of repairs."""
+    """Return the footnote of ¶, without the mark if no response was cut off; empty for none."""
     text = ledger_text(row.ledger, row.headline, row.n_total) if row.ledger else ""
     return f"{'¶ ' * bool(row.cut)}{row.name} ({row.run}): {text}." if text else ""
 
 
 def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
-    """Describe what a limit may have cost, places beyond the image, repairs, several models."""
+    """Describe the responses of a run that were not answered as usual; empty if all were.
+
+    They are: cut off by the limit of tokens (with the bounds of the headline if none or all of them
+    were right), named places beyond the image, repaired, or served by several models.
+
+    Args:
+        ledger: `Row.ledger`.
+        headline: Name of the metric.
+        n_total: Number of samples.
+    """
     cut, text = ledger["cut"], []
     if cut:
         were = "was" if cut == 1 else "were"
@@ -161,12 +177,12 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
         text.append(
             f"{headline} would be {wrong} if none of them had an answer, {right} if all were right"
         )
-    for mark, words in (
+    for mark, predicate in (
         ("outside", "named places beyond the image"),
         ("repaired", "were repaired"),
     ):
         if ledger[mark]:
-            text.append(f"{ledger[mark]:,} of {counted(n_total, 'sample')} {words}")
+            text.append(f"{ledger[mark]:,} of {counted(n_total, 'sample')} {predicate}")
     served = ledger.get("served", {})
     if len(served) > 1:
         names = ", ".join(f"{name} ({count:,})" for name, count in served.items())
@@ -175,32 +191,32 @@ def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
 
 
 def cut_of(row: Row, category: str, value: str) -> str:
-    """Return how many samples of one part were cut off, with the pilcrow; empty for none."""
-    parts = row.ledger.get("categories", {}) if row.ledger else {}
-    count = parts.get(category, {}).get(value, {}).get("cut")
+    """Return the number of cut samples of one part of a breakdown as ` ¶ 3`; empty for none."""
+    values_by_category = row.ledger.get("categories", {}) if row.ledger else {}
+    count = values_by_category.get(category, {}).get(value, {}).get("cut")
     return f" ¶ {count:,}" if count else ""
 
 
 def deviation_note(row: Row) -> str:
-    """Return the footnote of the double dagger."""
+    """Return the footnote of ‡: the deviations from the paper."""
     text = "; ".join(map(str, row.deviations))
     return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {text}."
 
 
 def training_name(training: TrainingInfo) -> str:
-    """A training in short: its folder's name, method, steps, seed."""
+    """Return a training's folder, method, steps and seed: `sft-1: sft, 100 steps, seed 0`."""
     steps = [] if training.steps is None else [counted(training.steps, "step")]
     facts = [training.method.partition("(")[0], *steps, f"seed {training.seed}"]
     return f"{training.folder}: {', '.join(facts)}"
 
 
 def heading(name: str, better: Better) -> str:
-    """A metric's name with the direction in which it gets better."""
+    """Return a metric's name with an arrow in the direction in which it gets better."""
     return f"{name} {ARROWS[better]}"
 
 
 def sentence(phrases: Sequence[str]) -> str:
-    """Phrases as one sentence.
+    """Join phrases into one sentence.
 
     >>> sentence(["protocol seg/lisa", "200 samples"])
     'Protocol seg/lisa, 200 samples.'
@@ -212,15 +228,15 @@ def sentence(phrases: Sequence[str]) -> str:
 def ranking_rule(level: float) -> str:
     """Describe in one paragraph how rows are ranked."""
     return (
-        "Rank 1 is shared by all rows that are not shown to be worse than the best; another row "
-        "starts a new rank when it is shown to be worse than the first row of the rank above. "
-        f"Shown means p ≤ {1 - level:.2g}: p and interval are of one paired test, which swaps the "
-        "two rows' results of whole images or videos, so that the interval leaves out 0 where p is "
-        "that small. No correction is made for the number of comparisons."
+        "Rows share rank 1 if they are not shown to be worse than the best row. A row begins a new "
+        "rank if it is shown to be worse than the first row of the rank above. Shown means p ≤ "
+        f"{1 - level:.2g} in a paired test, which swaps the two rows' results of whole images or "
+        "videos; then the interval of the difference does not contain 0. p is not corrected for "
+        "the number of comparisons."
     )
 
 
 def cut(text: str) -> str:
-    """Return a text, cut to MAX_TEXT characters; the number of the others is appended."""
-    rest = len(text) - MAX_TEXT
-    return text if rest <= 0 else f"{text[:MAX_TEXT]} … ({rest:,} more characters)"
+    """Return a text cut to MAX_TEXT characters, followed by the number of characters left out."""
+    left_out = len(text) - MAX_TEXT
+    return text if left_out <= 0 else f"{text[:MAX_TEXT]} … ({left_out:,} more characters)"

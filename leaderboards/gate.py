@@ -1,19 +1,14 @@
-"""The gate: a check that a candidate is not worse than its baseline.
+"""The gate: check that a candidate is not worse than its baseline (`harness board check`).
 
-Sample by sample on the headline of each task and on the share of samples that are answered,
-clustered by image or video. It fails on a loss of either that is significant, on one that is
-larger than both the limit and the detectable loss, on anything that hides a loss (missing tasks),
-and on runs that cannot be compared. A task that could hide a loss of the limit is inconclusive,
-because a gate on few samples passes almost anything.
+Runs of equal tasks are compared in pairs of units, clustered by image or video, on the headline and
+on the share of answered samples. A task fails on a significant loss of either, on a loss larger
+than both the limit and the detectable loss, if it is missing, and if it cannot be compared. A task
+with too few samples to show a loss of the limit is inconclusive.
 
-A loss is significant if its p value by Holm's correction over the tasks of the baseline is at most
-`1 - level`, so that a model that did not change fails no more often with more tasks. A candidate
-cannot hide a loss behind further tasks, which are ignored. Where so few groups differ that no p
-value is small enough, the second rule still sees that all of them got worse.
-
-Headlines and answers are two families of tests, each at `level`. The tests are two-sided and only
-losses fail, which is half of `1 - level` for either family, so that both together keep to
-`1 - level`.
+A loss is significant if its p value, by Holm's correction over the tasks of the baseline, is at
+most `1 - level`; so more tasks do not make more false alarms, and further tasks of the candidate
+are ignored. Headlines and answers are two families of tests. Each is two-sided and only losses
+fail, so that each has a rate of `(1 - level) / 2` and both together keep to `1 - level`.
 """
 
 import shlex
@@ -23,7 +18,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from harness.errors import DataError, HarnessError, MissingBaseline, UsageError, counted
-from harness.leaderboards.baseline import Key, task_key
+from harness.leaderboards.baseline import Key, by_task, task_key, task_text
 from harness.leaderboards.differences.changed import changed
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
@@ -37,8 +32,8 @@ from harness.statistics.quantiles import check_level
 
 __all__ = ["GateReport", "TaskVerdict", "check"]
 
-MAX_DROP = 0.02
-MAX_CUT = 0.05
+MAX_DROP = 0.02  # in the headline's unit, or as a share of answers
+MAX_CUT = 0.05  # as a share of samples
 
 
 def check(
@@ -60,17 +55,16 @@ def check(
 
     Args:
         baseline: Run folders, or folders of them; each task once.
-        candidate: The same of the candidate. Tasks beyond the baseline's are not looked at.
+        candidate: The same of the candidate. Tasks that the baseline lacks are ignored.
         max_drop: A loss that is not significant, in the headline's own unit or as a share of
-            answers, fails if it is larger than this and than what the comparison can detect.
+            answers, fails if it is larger than this and than the detectable loss.
         max_drops: The same for single tasks, by their names.
         tasks: Names of the baseline's tasks to compare; None: all.
         max_cut: Runs are not compared if the shares of samples whose responses were cut off by the
             limit of new tokens differ by more than this, and by more than one sample.
         fail_on_inconclusive: A task that passed fails if its samples could hide a drop of
             `max_drop`.
-        level: Of the paired intervals; a loss is significant if its p value, corrected for the
-            number of tasks, is at most `1 - level`.
+        level: Confidence level of the paired intervals, and of significance.
         resamples: Bootstrap draws and, at most, swaps.
         seed: Seeds the draws; equal runs give an equal report.
         data_root: Where the benchmarks lie now; needed only for derived headlines.
@@ -97,15 +91,18 @@ def check(
                 f"the baseline {folder}",
                 expected="finished runs to compare with",
                 found="none in it" if folder.is_dir() else "no such folder",
-                fix="Keep runs that you trust as one: "
+                fix="Make one from runs that you trust: "
                 f"harness board keep --runs RUNS --out {folder}",
             )
-    before, after = _by_task(baseline, "baseline"), _by_task(candidate, "candidate")
-    known = sorted({key[0] for key in before})
-    if unknown := sorted({*max_drops, *(tasks or ())} - set(known)):
+    before, after = (
+        by_task(open_runs(folders), side)
+        for folders, side in ((baseline, "baseline"), (candidate, "candidate"))
+    )
+    baseline_tasks = sorted({key[0] for key in before})
+    if unknown := sorted({*max_drops, *(tasks or ())} - set(baseline_tasks)):
         raise UsageError(
             f"task {', '.join(unknown)}",
-            expected=f"tasks of the baseline, {', '.join(known)}",
+            expected=f"tasks of the baseline, {', '.join(baseline_tasks)}",
             found="others",
         )
     if tasks is not None:
@@ -114,12 +111,12 @@ def check(
         )
     draws = _Draws(level=level, resamples=resamples, seed=seed)
     rules = _Rules(max_drop, max_drops, max_cut, fail_on_inconclusive, draws, data_root)
-    half = _unfinished(candidate) if before.keys() - after.keys() else {}
-    verdicts = [rules.judge(run, _counterpart(run, after, half)) for run in before.values()]
+    unfinished = _unfinished(candidate) if before.keys() - after.keys() else {}
+    verdicts = [rules.judge(run, _counterpart(run, after, unfinished)) for run in before.values()]
     return GateReport(
         verdicts=tuple(_with_losses(verdicts)),
         level=level,
-        ignored=tuple(_name(key) for key in after if key not in before),
+        ignored=tuple(task_text(key) for key in after if key not in before),
         site=site,
     )
 
@@ -134,6 +131,8 @@ class _Draws(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
+    """Settings of the gate; `check` documents them."""
+
     max_drop: float
     max_drops: Mapping[str, float]
     max_cut: float
@@ -142,9 +141,13 @@ class _Rules:
     data_root: Path | None
 
     def judge(self, baseline: Run, candidate: Run | str) -> TaskVerdict:
+        """Compare the runs of one task; a text says why the candidate has no run.
+
+        The p values are not yet corrected, nor losses judged (`_with_losses`).
+        """
         before = row(baseline)
         verdict = TaskVerdict(
-            task=_name(_key(before)),
+            task=task_text(_key(before)),
             headline=before.headline,
             baseline=before,
             candidate=None,
@@ -224,10 +227,18 @@ def _fault(
     loss: float,
     comparison: Comparison | None,
     adjusted_p: float | None,
-    every: Sequence[float | None],
+    all_p_values: Sequence[float | None],
 ) -> str | None:
-    """Return why a loss fails the gate, if it does; `every` has the corrected p of all tasks."""
-    tasks = sum(p is not None for p in every)
+    """Return why a loss fails the gate; None if it passes.
+
+    Args:
+        max_drop: Limit of the task.
+        loss: Baseline minus candidate, so that a positive loss is worse.
+        comparison: Comparison of the two runs of the task.
+        adjusted_p: Corrected p value of the comparison.
+        all_p_values: Corrected p values of all tasks; None for tasks without a test.
+    """
+    tasks = sum(p is not None for p in all_p_values)
     if comparison is not None and is_significant(comparison, adjusted_p):
         return f"a significant drop of {loss:.4f}"
     if loss <= limit(comparison, max_drop, tasks=max(tasks, 1)) + SLACK:
@@ -239,15 +250,15 @@ def _fault(
 
 
 def _adjusted(comparisons: Sequence[Comparison | None]) -> list[float | None]:
-    """The p values, each adjusted for all of them."""
+    """Return the p value of each comparison by Holm's correction over all of them."""
     p_values = holm(
         {i: comparison.p_value if comparison else None for i, comparison in enumerate(comparisons)}
     )
-    return [p_values[place] for place in range(len(comparisons))]
+    return [p_values[i] for i in range(len(comparisons))]
 
 
 def differences(before: Row, after: Row) -> list[str]:
-    """Return what keeps two runs of a task from being compared: differences, or no answers."""
+    """Return the reasons why two runs of a task cannot be compared; empty if they can."""
     pairs: Mapping[str, tuple[object, object]] = {
         "protocol": (before.protocol, after.protocol),
         "task version": (before.task_version, after.task_version),
@@ -259,8 +270,8 @@ def differences(before: Row, after: Row) -> list[str]:
         "adaptation": (before.adaptation or "none", after.adaptation or "none"),
     }
     different = [
-        f"cannot be compared: {what} was {old}, is {new}"
-        for what, (old, new) in pairs.items()
+        f"cannot be compared: {setting} was {old}, is {new}"
+        for setting, (old, new) in pairs.items()
         if old != new
     ]
     if not different and not before.n_scored and not after.n_scored:
@@ -271,7 +282,7 @@ def differences(before: Row, after: Row) -> list[str]:
 
 
 def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
-    """Return why two runs are not compared whose responses were cut off in other shares."""
+    """Return a reason if two runs differ too much in the share of responses that were cut off."""
     old, new = before.cut, after.cut
     if old is None or new is None or abs(new - old) <= max(max_cut * after.n_total, 1):
         return []
@@ -283,19 +294,21 @@ def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
 
 
 def _unknown_cuts(before: Row, after: Row) -> list[str]:
-    known = [run_row.cut for run_row in (before, after) if run_row.cut is not None]
-    if len(known) != 1:
+    """Return a note if one run had responses cut off and the other has no record of it."""
+    recorded = [run_row.cut for run_row in (before, after) if run_row.cut is not None]
+    if len(recorded) != 1 or not recorded[0]:
         return []
     side = "candidate" if before.cut is None else "baseline"
     return [
-        f"--max-cut was not applied: {known[0]} responses of the {side} were cut off, and the "
+        f"--max-cut was not applied: {recorded[0]} responses of the {side} were cut off, and the "
         "other run has no record of it"
     ]
 
 
 def _lost_number(before: Row, after: Row) -> list[str]:
-    gone = before.value is not None and after.value is None
-    return [f"{after.headline} has no number any more"] if gone else []
+    """Return a failure if only the baseline's headline has a number."""
+    is_lost = before.value is not None and after.value is None
+    return [f"{after.headline} has no value any more"] if is_lost else []
 
 
 def changed_answers(verdict: TaskVerdict) -> str | None:
@@ -303,32 +316,17 @@ def changed_answers(verdict: TaskVerdict) -> str | None:
     before, after = verdict.baseline, verdict.candidate
     if after is None or (verdict.change is None and verdict.answers is None):
         return None
-    kinds = ", ".join(
+    changed_kinds = ", ".join(
         f"{kind} {before.failures.get(kind, 0)} → {count}"
         for kind, count in after.failures.items()
         if count != before.failures.get(kind, 0)
     )
     line = f"answered {before.n_scored} → {after.n_scored} of {after.n_total}"
-    return f"{line} ({kinds})" if kinds else None
-
-
-def _by_task(folders: Path | Iterable[Path], side: str) -> dict[Key, Run]:
-    runs: dict[Key, Run] = {}
-    for run in open_runs(folders):
-        key = _key(row(run))
-        if key in runs:
-            raise UsageError(
-                f"the {side}",
-                expected=f"one run of {_name(key)}",
-                found=f"{runs[key].folder} and {run.folder}",
-                fix="Name the run folders themselves.",
-            )
-        runs[key] = run
-    return runs
+    return f"{line} ({changed_kinds})" if changed_kinds else None
 
 
 def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
-    """The folders of runs that were begun and have no results."""
+    """Return the folders of runs that were begun and have no results, by task."""
     unfinished = {}
     for folder in folders:
         for path in unfinished_below(folder):
@@ -336,26 +334,27 @@ def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
     return unfinished
 
 
-def _counterpart(baseline: Run, runs: Mapping[Key, Run], half: Mapping[Key, Path]) -> Run | str:
-    """Return the candidate's run of a task, or why there is none and what to do.
+def _counterpart(
+    baseline: Run, runs: Mapping[Key, Run], unfinished: Mapping[Key, Path]
+) -> Run | str:
+    """Return the candidate's run of a baseline's task, or a text on why there is none.
 
-    A run of the same task that is not finished, or of another split or subset, is not a
-    counterpart, but worth naming.
+    The text names an unfinished run of the task, or runs of the task on another split or subset.
     """
     key = task_key(baseline)
     if key in runs:
         return runs[key]
-    if key in half:
-        return f"not finished in the candidate: {half[key]} has no results.json"
-    near = {run_key: run for run_key, run in runs.items() if run_key[0] == key[0]}
-    listed = f", which has {', '.join(map(_name, near))}" if near else ""
-    same_split = [run for run_key, run in near.items() if run_key[:2] == key[:2]]
+    if key in unfinished:
+        return f"not finished in the candidate: {unfinished[key]} has no results.json"
+    same_task = {run_key: run for run_key, run in runs.items() if run_key[0] == key[0]}
+    listed = f", which has {', '.join(map(task_text, same_task))}" if same_task else ""
+    same_split = [run for run_key, run in same_task.items() if run_key[:2] == key[:2]]
     fix = same_samples(baseline, same_split[0]) if same_split else ""
     return f"missing in the candidate{listed}{fix and f'. {fix}'}"
 
 
 def same_samples(baseline: Run, candidate: Run) -> str:
-    """Return what to type where two runs of a task are of different subsets."""
+    """Return what to do if the runs of a task have different subsets."""
     subset = baseline.manifest["subset"]
     option = f"with --subset {subset}, the baseline's" if subset else "without --subset"
     fix = f"Evaluate the candidate {option}"
@@ -365,10 +364,5 @@ def same_samples(baseline: Run, candidate: Run) -> str:
     return f"{fix}, or compare the samples that both have: {command}"
 
 
-def _key(row: Row) -> Key:
-    return row.task, row.split, row.subset or ""
-
-
-def _name(key: Key) -> str:
-    task, split, subset = key
-    return f"{task} {split}" + (f" ({subset})" if subset else "")
+def _key(run_row: Row) -> Key:
+    return run_row.task, run_row.split, run_row.subset or ""

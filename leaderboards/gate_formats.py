@@ -1,23 +1,12 @@
-"""The gate's report for other programs: Markdown, JUnit, GitHub Actions."""
+"""The gate's report for other programs: Markdown, JUnit XML, GitHub Actions, a badge."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 from harness.errors import counted, printable
-from harness.leaderboards.gate_report import (
-    GateReport,
-    TaskVerdict,
-    changes,
-    details,
-    evidence,
-    look,
-    mark,
-    models,
-    numbers,
-    rule,
-    sentence,
-)
+from harness.leaderboards import gate_report
+from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.render import badge as badges
 from harness.leaderboards.render.markdown import escape, grid
 
@@ -30,46 +19,45 @@ def markdown(report: GateReport) -> str:
     title = "✅ Gate passed" if report.is_passed else "❌ Gate failed"
     rows = [
         [
-            mark(verdict),
+            gate_report.symbol(verdict),
             escape(verdict.task),
             escape(verdict.headline),
-            numbers(verdict),
-            "; ".join(evidence(verdict)),
+            gate_report.numbers(verdict),
+            "; ".join(gate_report.evidence(verdict)),
         ]
         for verdict in report.verdicts
     ]
     lines = [
-        f"### {title}: {escape(sentence(report))}",
+        f"### {title}: {escape(gate_report.sentence(report))}",
         "",
-        escape(models(report)),
+        escape(gate_report.models(report)),
         "",
-        *(f"- {escape(line)}" for line in changes(report)),
+        *(f"- {escape(line)}" for line in gate_report.changes(report)),
         "",
         *grid(("", "task", "metric", "baseline → candidate", "evidence"), rows, left=5),
         "",
     ]
     for verdict in report.verdicts:
-        reasons = [
-            line for line in details(verdict, report) if not line.startswith(("worst: ", "look: "))
-        ]
+        reasons = gate_report.details(verdict, report, with_samples=False)
         lines.extend(f"- **{escape(verdict.task)}**: {escape(line)}" for line in reasons)
     lines.extend(f"- {escape(name)}: only in the candidate" for name in report.ignored)
-    lines += ["", *_worst(report), escape(rule(report)), ""]
+    lines += ["", *_worst(report), escape(gate_report.rule(report)), ""]
     return "\n".join(lines)
 
 
 def _worst(report: GateReport) -> Iterator[str]:
+    """Yield the lines of a folded table of the samples that lost most, in tasks that failed."""
     rows = [
         [
             escape(verdict.task),
             _linked(change.sample, report.link(verdict, change.sample)),
             f"{change.before:.3f}",
             f"{change.after:.3f}",
-            f"<code>{escape(look(verdict, place))}</code>",
+            f"<code>{escape(gate_report.explain_command(verdict, rank))}</code>",
         ]
         for verdict in report.verdicts
         if not verdict.is_passed and verdict.changes is not None
-        for place, change in enumerate(verdict.changes.worst)
+        for rank, change in enumerate(verdict.changes.worst)
     ]
     if rows:
         yield from ("<details><summary>Worst samples</summary>", "")
@@ -84,7 +72,7 @@ def _linked(sample: str, link: str) -> str:
 def junit(report: GateReport) -> str:
     """Return the report as JUnit XML: a test case for each task."""
     failed = sum(not verdict.is_passed for verdict in report.verdicts)
-    counts = {
+    attributes = {
         "name": "harness gate",
         "tests": str(len(report.verdicts)),
         "failures": str(failed),
@@ -92,8 +80,8 @@ def junit(report: GateReport) -> str:
         "skipped": "0",
         "time": "0",
     }
-    whole = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(whole, "testsuite", counts)
+    root = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(root, "testsuite", attributes)
     for verdict in report.verdicts:
         name = f"{verdict.task} ({verdict.headline})"
         case = {"name": _xml(name), "classname": "harness.gate", "time": "0"}
@@ -101,13 +89,20 @@ def junit(report: GateReport) -> str:
         if not verdict.is_passed:
             message = {"message": _xml("; ".join(verdict.reasons)), "type": "regression"}
             failure = ElementTree.SubElement(test, "failure", message)
-            failure.text = _xml("\n".join(details(verdict, report)))
+            failure.text = _xml("\n".join(gate_report.details(verdict, report)))
         output = ElementTree.SubElement(test, "system-out")
         output.text = _xml(
-            "\n".join((models(report), *changes(report), numbers(verdict), *evidence(verdict)))
+            "\n".join(
+                (
+                    gate_report.models(report),
+                    *gate_report.changes(report),
+                    gate_report.numbers(verdict),
+                    *gate_report.evidence(verdict),
+                )
+            )
         )
-    ElementTree.indent(whole)
-    return ElementTree.tostring(whole, encoding="unicode", xml_declaration=True) + "\n"
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def badge(report: GateReport) -> tuple[str, str, str]:
@@ -122,7 +117,7 @@ def badge(report: GateReport) -> tuple[str, str, str]:
 
 
 def _xml(text: str) -> str:
-    """Spell out the characters that XML cannot hold."""
+    """Return a text with escapes for the characters that XML cannot hold."""
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -137,19 +132,27 @@ def annotations(report: GateReport) -> str:
 
 
 def _message(verdict: TaskVerdict, report: GateReport) -> str:
-    return "\n".join((numbers(verdict), *evidence(verdict), *details(verdict, report)))
+    return "\n".join(
+        (
+            gate_report.numbers(verdict),
+            *gate_report.evidence(verdict),
+            *gate_report.details(verdict, report),
+        )
+    )
 
 
 def _data(text: str) -> str:
+    """Escape the message of a workflow command."""
     return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
+    """Escape a property of a workflow command, such as its title."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def github(report: GateReport, environment: Mapping[str, str]) -> str:
-    """Append the Markdown to the job's summary; return text and annotations for its log."""
+    """Append the report to the job's summary file, if there is one; return the text for its log."""
     if path := environment.get(SUMMARY):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown(report))

@@ -1,4 +1,8 @@
-"""The gate's verdicts as values, as plain text, and for programs."""
+"""The gate's result: a `TaskVerdict` for each task in a `GateReport`, as text and as JSON.
+
+`gate.check` makes the report; `gate_formats` writes it for other programs with the functions below,
+which return its lines.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +20,7 @@ from harness.leaderboards.ranked_table import key
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
 from harness.leaderboards.site.keys import keys
-from harness.statistics.paired import Comparison
+from harness.statistics.paired import Comparison, groups_text
 
 WORST = 5
 """Number of worsened samples that the text names for each task."""
@@ -34,7 +38,7 @@ class TaskVerdict:
     baseline: Row
     candidate: Row | None
     max_drop: float
-    """Limit of a drop that is not significant."""
+    """Limit of a drop that is not significant, in the headline's unit."""
     candidate_folder: Path | None = None
     comparison: Comparison | None = None
     """The candidate (b) against the baseline (a); None if they cannot be compared in pairs."""
@@ -53,25 +57,25 @@ class TaskVerdict:
     adjusted_answers_p: float | None = None
     """The answers' p value by Holm's correction over all tasks whose answers differ."""
     failures: tuple[str, ...] = ()
-    """What speaks against the candidate here; empty if nothing does."""
+    """Reasons for which the candidate fails this task; empty if it passes."""
     notes: tuple[str, ...] = ()
     fail_on_inconclusive: bool = False
     """True if a task that could hide a drop of `max_drop` fails."""
 
     @property
     def is_passed(self) -> bool:
-        """True if nothing speaks against the candidate here."""
+        """True if no rule fails on this task."""
         return not self.reasons
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Reasons why the gate fails here, an inconclusive comparison among them if it shall."""
+        """Reasons why the gate fails on this task; empty if it passes."""
         fails = self.fail_on_inconclusive and self.inconclusive
         return (*self.failures, *([self.inconclusive] if fails else []))
 
     @property
     def sentence(self) -> str:
-        """The comparison as one sentence, with the corrected p value; empty without one."""
+        """The comparison as one sentence, with the corrected p value; empty if there is none."""
         if self.comparison is None:
             return ""
         return self.comparison.verdict(
@@ -86,17 +90,15 @@ class TaskVerdict:
 
     @property
     def inconclusive(self) -> str:
-        """Why a drop of `max_drop` may pass here, as a sentence; empty if it would not.
-
-        Equal results need no sentence if there are enough groups.
-        """
+        """Reason why a drop of `max_drop` may pass unseen on this task; empty if it would not."""
         comparison = self.comparison
         if comparison is None or self.failures or self.is_better:
             return ""
         if self.is_blind:
             return (
-                f"inconclusive: {counted(comparison.n_groups, 'group')} (images or videos) cannot "
-                f"show any drop, {comparison.groups_needed(self.tests)} are needed"
+                "inconclusive: a drop of this task alone is not significant with "
+                f"{groups_text(comparison.n_groups)}, "
+                f"{comparison.groups_needed(self.tests)} are needed"
             )
         size = comparison.smallest_shown(self.tests)
         if not comparison.by_formula or (size is not None and size <= self.max_drop):
@@ -124,9 +126,9 @@ class GateReport:
     """Address of a site of these runs, to which samples are linked; empty: there is none."""
 
     def link(self, verdict: TaskVerdict, sample: str) -> str:
-        """Return the address of a sample's page, both runs on it; empty if there is no site.
+        """Return the address of a sample's page with both runs; empty if there is no site.
 
-        Tables and rows are named as on a site of the gate's runs and no others.
+        Names of tables and rows depend on all runs of a site, which must be the gate's runs alone.
         """
         if not self.site or verdict.candidate is None:
             return ""
@@ -135,17 +137,18 @@ class GateReport:
             for task_verdict in self.verdicts
         ]
         rows = [row for side in sides for row in side]
-        tables = list(map(key, rows))
-        unique = dict(zip(tables, rows, strict=True))
-        table = dict(zip(unique, keys([*unique.values()]), strict=True))[key(verdict.candidate)]
-        named = names(rows, tables)
-        place = 2 * self.verdicts.index(verdict)
-        query = urlencode({"a": named[place], "b": named[place + 1]})
+        table_of_row = list(map(key, rows))
+        row_of_table = dict(zip(table_of_row, rows, strict=True))
+        page_keys = dict(zip(row_of_table, keys([*row_of_table.values()]), strict=True))
+        table = page_keys[key(verdict.candidate)]
+        row_names = names(rows, table_of_row)
+        row_index = 2 * self.verdicts.index(verdict)
+        query = urlencode({"a": row_names[row_index], "b": row_names[row_index + 1]})
         return f"{self.site}#/task/{quote_url(table)}/sample/{quote_url(sample, safe='')}?{query}"
 
     @property
     def is_passed(self) -> bool:
-        """True if nothing speaks against the candidate on any task."""
+        """True if all tasks pass."""
         return all(verdict.is_passed for verdict in self.verdicts)
 
     @property
@@ -155,23 +158,26 @@ class GateReport:
 
     @property
     def false_alarms(self) -> float | None:
-        """Probability that a gate like this fails on losses if no model changed; None if not known.
+        """Probability that this gate fails on losses if no model changed; None if not known.
 
-        Losses of score and of answers are taken for independent; where they come together, this
-        is more than the true rate. It is not known where inconclusive tasks fail too.
+        Losses of score and of answers are assumed to be independent; if they come together, this
+        is more than the true rate. It is not known if inconclusive tasks fail too.
         """
         if self.fails_on_inconclusive:
             return None
-        kinds = [
+        families = (
+            [(verdict.comparison, verdict.max_drop) for verdict in self.verdicts],
+            [(verdict.answers, verdict.max_drop) for verdict in self.verdicts],
+        )
+        tested = [
             [
-                (comparison, verdict.max_drop)
-                for verdict in self.verdicts
-                if (comparison := getattr(verdict, kind)) is not None
-                and comparison.interval is not None
+                (comparison, max_drop)
+                for comparison, max_drop in family
+                if comparison is not None and comparison.interval is not None
             ]
-            for kind in ("comparison", "answers")
+            for family in families
         ]
-        return 1 - prod(1 - false_alarms(kind) for kind in kinds) if any(kinds) else None
+        return 1 - prod(1 - false_alarms(family) for family in tested) if any(tested) else None
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
@@ -189,7 +195,7 @@ class GateReport:
                     "notes": list(verdict.notes),
                     "max_drop": verdict.max_drop,
                     "models": [
-                        None if row is None else model(row)
+                        None if row is None else model_at_commit(row)
                         for row in (verdict.baseline, verdict.candidate)
                     ],
                     "baseline": verdict.baseline.value,
@@ -227,7 +233,7 @@ class GateReport:
         for verdict in self.verdicts:
             cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
             padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
-            lines.append(f"  {mark(verdict)} {padded}".rstrip())
+            lines.append(f"  {symbol(verdict)} {padded}".rstrip())
             lines.extend(f"      {line}" for line in evidence(verdict))
             lines.extend(f"      {line}" for line in details(verdict, self))
         lines.extend(f"  – {name}: only in the candidate, not compared" for name in self.ignored)
@@ -242,24 +248,25 @@ def sentence(report: GateReport) -> str:
     only_inconclusive = not failed and not report.is_passed
     verb = "is" if n_inconclusive == 1 else "are"
     inconclusive = f"{verb} inconclusive" if only_inconclusive else "inconclusive"
-    counts = {
+    n_by_outcome = {
         "got worse": sum(verdict.change is not None for verdict in failed),
         "cannot be compared": sum(verdict.change is None for verdict in failed),
         inconclusive: n_inconclusive,
         "got better": sum(verdict.is_better for verdict in report.verdicts),
     }
-    shown = [(words, count) for words, count in counts.items() if count]
+    outcomes = [(outcome, count) for outcome, count in n_by_outcome.items() if count]
     if not failed and not only_inconclusive:
-        shown.insert(0, ("got worse", 0))
-    (words, count), *others = shown
-    single = len(report.verdicts) == 1
-    n_tasks = f"{count or 'none'} of {counted(len(report.verdicts), 'task')}"
-    subject = ("the task" if count else "no task") if single else n_tasks
-    return ", ".join([f"{subject} {words}", *(f"{count} {words}" for words, count in others)])
+        outcomes.insert(0, ("got worse", 0))
+    (first, count), *further_outcomes = outcomes
+    if len(report.verdicts) == 1:
+        subject = "the task" if count else "no task"
+    else:
+        subject = f"{count or 'none'} of {counted(len(report.verdicts), 'task')}"
+    return ", ".join([f"{subject} {first}", *(f"{n} {outcome}" for outcome, n in further_outcomes)])
 
 
 def models(report: GateReport) -> str:
-    """Name the candidate's models and commits, and the baseline's."""
+    """Return the candidate's models and commits against the baseline's, as text."""
     sides: tuple[list[str], list[str]] = [], []
     for verdict in report.verdicts:
         rows = (
@@ -268,45 +275,46 @@ def models(report: GateReport) -> str:
             else [verdict.candidate, verdict.baseline]
         )
         specs = {row.model_spec for row in rows}
-        # Settings tell apart what has one name; equal models need no words for it.
-        named = names(rows, [0] * len(rows)) if len(specs) > 1 else [row.name for row in rows]
-        for row, name, side in zip(rows[::-1], named[::-1], sides, strict=False):
-            side.append(model(row, name))
+        # Models with one name get the settings that differ; equal models need none.
+        row_names = names(rows, [0] * len(rows)) if len(specs) > 1 else [row.name for row in rows]
+        for row, name, side in zip(rows[::-1], row_names[::-1], sides, strict=False):
+            side.append(model_at_commit(row, name))
     old, new = (", ".join(dict.fromkeys(side)) or "nothing" for side in sides)
     return f"{new} against {old}"
 
 
 def changes(report: GateReport) -> list[str]:
-    """Return what changed between the two sides, a line each; one line if nothing did."""
+    """Return the changes between the two sides as lines; one line if the records are equal."""
     compared = [verdict for verdict in report.verdicts if verdict.candidate is not None]
     if not compared:
         return []
     lines = list(dict.fromkeys(line for verdict in compared for line in verdict.changed))
     if not lines:
         return ["changed: nothing on record (same settings, weights, code and packages)"]
-    more = [f"changed: {len(lines) - CHANGES} more (--format json lists them)"]
-    return [f"changed: {line}" for line in lines[:CHANGES]] + more * (len(lines) > CHANGES)
+    changed = [f"changed: {line}" for line in lines[:CHANGES]]
+    if len(lines) > CHANGES:
+        changed.append(f"changed: {len(lines) - CHANGES} more (--format json lists them)")
+    return changed
 
 
-def model(row: Row, name: str = "") -> str:
-    """Return a run's model and the commit of its code; `+` where files were changed since it."""
-    return (
-        f"{name or row.name} @{row.commit[:7] if row.commit else 'unknown'}{'+' * bool(row.dirty)}"
-    )
+def model_at_commit(row: Row, name: str = "") -> str:
+    """Return a run's model and the commit of its code, with `+` if files had uncommitted changes.
 
-
-def mark(verdict: TaskVerdict) -> str:
-    """Return a cross for a task that got worse, an arrow for one that got better, else a tick.
-
-    A question mark stands for a task that could hide a drop of the limit, whether it passes or not.
+    An example is `qwen_vl @1a2b3c4+`.
     """
+    commit = row.commit[:7] if row.commit else "unknown"
+    return f"{name or row.name} @{commit}{'+' if row.dirty else ''}"
+
+
+def symbol(verdict: TaskVerdict) -> str:
+    """Return ✗ for a failed task, ↑ for a better task, ? for an inconclusive task, otherwise ✓."""
     if verdict.failures:
         return "✗"
     return "↑" if verdict.is_better else "?" if verdict.inconclusive else "✓"
 
 
 def numbers(verdict: TaskVerdict) -> str:
-    """Return the baseline's number, the candidate's and the change."""
+    """Return the two numbers and the change, such as `0.500 → 0.480  −0.020`."""
     after = verdict.candidate.value if verdict.candidate else None
     return (
         f"{formatting.number(verdict.baseline.value)} → {formatting.number(after)}  "
@@ -315,26 +323,24 @@ def numbers(verdict: TaskVerdict) -> str:
 
 
 def evidence(verdict: TaskVerdict) -> list[str]:
-    """Return the verdict's sentence and the number of samples that changed, as far as known."""
-    changes, parts = verdict.changes, [verdict.sentence]
-    if changes is not None and (changes.worse or changes.better):
-        parts.append(
-            f"{changes.worse} of {counted(changes.total, 'sample')} worse, {changes.better} better"
-        )
-    elif changes is not None and not verdict.sentence:
-        parts.append(f"none of {counted(changes.total, 'sample')} changed")
-    return [part for part in parts if part]
+    """Return the verdict's sentence and the number of samples that changed, if they are known."""
+    changes, lines = verdict.changes, [verdict.sentence]
+    if changes is not None and (changes.worst or changes.better or not verdict.sentence):
+        lines.append(str(changes))
+    return [line for line in lines if line]
 
 
-def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
-    """Yield the reasons of a failure, notes, and of a drop the worst samples."""
+def details(
+    verdict: TaskVerdict, report: GateReport, *, with_samples: bool = True
+) -> Iterator[str]:
+    """Yield the reasons of a failure, the notes, and the worst samples of a failed task."""
     yield from verdict.failures
     if verdict.inconclusive:
         yield verdict.inconclusive
     yield from (f"note: {note}" for note in verdict.notes)
     changes, comparison = verdict.changes, verdict.comparison
     if comparison is not None and comparison.by_formula and verdict.is_blind:
-        yield "note: with so few groups, a drop that is nearly the same in all of them fails"
+        yield "note: with so few, a drop fails only if it is nearly the same in all of them"
     elif (
         not verdict.failures
         and comparison is not None
@@ -342,29 +348,29 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     ):
         yield (
             "note: the drop is larger than --max-drop, but chance can explain it "
-            f"({counted(comparison.n_groups, 'group')})"
+            f"({groups_text(comparison.n_groups)})"
         )
-    if verdict.is_passed or changes is None or not changes.worst:
+    if not with_samples or verdict.is_passed or changes is None or not changes.worst:
         return
-    shown = [
+    worst = [
         f"{change.sample} {change.before:.2f} → {change.after:.2f}"
         for change in changes.worst[:WORST]
     ]
-    yield f"worst: {', '.join(shown)}{', …' if changes.worse > WORST else ''}"
-    yield f"look:  {look(verdict)}"
+    yield f"worst: {', '.join(worst)}{', …' if changes.worse > WORST else ''}"
+    yield f"look:  {explain_command(verdict)}"
     if report.site:
         yield f"look:  {report.link(verdict, changes.worst[0].sample)}"
 
 
-def look(verdict: TaskVerdict, place: int = 0) -> str:
-    """Return the command that shows the candidate's answer to a worsened sample."""
+def explain_command(verdict: TaskVerdict, rank: int = 0) -> str:
+    """Return the command that shows the candidate's answer to a worsened sample (0: the worst)."""
     assert verdict.changes is not None, "some sample got worse"
-    sample = verdict.changes.worst[place].sample
+    sample = verdict.changes.worst[rank].sample
     return f"harness explain {quote(str(verdict.candidate_folder))} {quote(sample)}"
 
 
 def rule(report: GateReport) -> str:
-    """Describe in one line what this gate fails on, and its rate of false alarms."""
+    """Describe in one line when this gate fails, and its rate of false alarms."""
     rate = report.false_alarms
     drop, limit = f"a significant drop (--level {report.level:g})", _limits(report.verdicts)
     larger = f"one of more than --max-drop {limit} that chance cannot explain"
@@ -382,4 +388,4 @@ def _limits(verdicts: Sequence[TaskVerdict]) -> str:
     limits = {verdict.task: verdict.max_drop for verdict in verdicts}
     if len(set(limits.values())) == 1:
         return f"{verdicts[0].max_drop:g}"
-    return ", ".join(f"{most:g} ({task})" for task, most in limits.items())
+    return ", ".join(f"{limit:g} ({task})" for task, limit in limits.items())

@@ -1,4 +1,8 @@
-"""A paper's table as a board defines it: the printed beside the measured number in each cell."""
+"""A paper's table with the printed and the measured number in each cell.
+
+`board` calls `grid` with a `Definition` and its own rows. A measured row belongs to a cell if it is
+a run of the cell's method (`Method.is_of`) on the column's task, split, subset and protocol.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,22 +20,21 @@ from harness.leaderboards.definitions import (
     is_same,
     methods_of,
 )
+from harness.leaderboards.published_results import PublishedResult
 from harness.leaderboards.reproduction import compare_with_paper, training_differences
 from harness.leaderboards.row import Reproduction, Row
 from harness.spec import Spec, parse
 from harness.trainer import CURVE, Curve
 
-LOGGED = "rewards/success"
-
 SECONDS = "time"
-"""Column of the seconds that a sample takes."""
+"""Metric: seconds a sample."""
 DEGRADED = "share of samples degraded"
-"""Column of the share of units whose headline a model around another one made worse by more than
-the limit of the column's part (VR-TTRL, Table 6)."""
+"""Metric: share of units whose headline is worse than the base model's by more than the limit in
+the column's part, such as `5%` (VR-TTRL, Table 6)."""
 SUCCESS = "training success rate"
-"""Column of the share of rollouts at a training's end with a legal form, a valid plan and no failed
-code: the mean of `rewards/success` over the last tenth of its steps (DT-R1, Table 7; our
-reading)."""
+"""Metric: share of rollouts at a training's end with a legal form, a valid plan and no failed code,
+that is, the mean of `LOGGED` over the last tenth of its steps (DT-R1, Table 7; our reading)."""
+LOGGED = "rewards/success"
 UnitValues: TypeAlias = Mapping[str, float | None]
 """The headline on each unit alone, by the unit's name."""
 
@@ -43,21 +46,22 @@ class Cell:
     column: str
     """Task, split, part and metric."""
     printed: str | None
-    """The paper's number; None where it prints none that can be read."""
+    """The paper's number; None if it prints none, or none that can be read."""
     unit: str
-    """Unit of the column's printed numbers; empty without any."""
+    """Unit of the printed numbers of the column, or else of its metric; empty without any."""
     defect: str
     value: float | None
-    """Ours; None where no run is of this row and column."""
+    """The measured number; None if no run belongs to the cell."""
     model: str | None
-    """Name of the row that it is of."""
+    """Name of the measured row."""
     reproduction: Reproduction | None
-    """The comparison, where both are scores of all samples of a benchmark."""
+    """The comparison, if both numbers are scores of all samples of a benchmark, or if they are of
+    different protocols and `cannot tell` says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The table."""
+    """The table: its rows by name, each with one cell for every printed column."""
 
     heading: str
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
@@ -65,7 +69,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOff:
-    """A run that stands nowhere in a board's table."""
+    """A run that belongs to no cell of a board's table."""
 
     model: str
     task: str
@@ -74,30 +78,35 @@ class LeftOff:
 
     @classmethod
     def of(cls, definition: Definition, row: Row) -> "LeftOff | None":
-        """Return why a measured row stands in no cell; None if it stands in one."""
+        """Return the reason why a measured row belongs to no cell; None if it belongs to one."""
         methods = methods_of(definition)
         if any(_find(methods, column, [row]) for column in definition.columns):
             return None
         columns = [column for column in definition.columns if _is_of(column, row)]
         protocols = {column.protocol for column in columns}
         if not columns:
-            places = [
+            column_keys = [
                 (column.name, column.split, column.subset)
                 for column in definition.columns
                 if column.task
             ]
-            named = dict.fromkeys(" ".join(filter(None, place)) for place in places)
-            reason = f"no column has this task, split and subset; columns: {', '.join(named)}"
+            names = dict.fromkeys(" ".join(filter(None, column_key)) for column_key in column_keys)
+            reason = f"no column has this task, split and subset; columns: {', '.join(names)}"
         elif not protocols & {"", row.protocol}:
             reason = f"protocol {row.protocol}, where a column has {' or '.join(sorted(protocols))}"
+        elif row.model_spec.startswith("predictions("):
+            reason = (
+                "rows have models that predict, and these are predictions from files; without "
+                "--board, --name and --tasks give a table its labels and order"
+            )
         else:
-            reason = f"no row is of {row.model_spec}"
+            reason = f"no row has the model {row.model_spec}"
         task = " ".join(filter(None, (row.task, row.split, row.subset)))
         return cls(model=row.name, task=task, reason=reason)
 
 
 def left_off_text(left_off: Sequence[LeftOff]) -> str:
-    """Name the runs that stand in no cell of a board's table, by the reason."""
+    """Return a sentence with the runs that belong to no cell, grouped by reason."""
     runs: dict[str, list[str]] = {}
     for run in left_off:
         runs.setdefault(run.reason, []).append(f"{run.model} ({run.task})")
@@ -107,36 +116,43 @@ def left_off_text(left_off: Sequence[LeftOff]) -> str:
 def grid(
     definition: Definition, measured: Sequence[Row], unit_values: Sequence[UnitValues]
 ) -> Grid:
-    """Return a board's table; of several measured rows for one cell the first is taken.
+    """Return a board's table; if several measured rows belong to a cell, the first is taken.
 
     Args:
         definition: The board.
-        measured: Its rows.
-        unit_values: Of each measured row.
+        measured: The measured rows, best first.
+        unit_values: The headline of each measured row by unit.
     """
     rows = {(row.row, row.backbone): row for row in definition.rows}
-    named = [f"{name} ({backbone})" if backbone else name for name, backbone in rows]
+    names = [f"{name} ({backbone})" if backbone else name for name, backbone in rows]
     numbers = Numbers(list(zip(measured, unit_values, strict=True)))
     cells = [tuple(_cells(definition, row, measured, numbers)) for row in rows.values()]
-    # A column has one unit: that of its printed numbers, for measured ones beside none as well.
-    units = [
+    # A column has one unit, that of its printed numbers, or else that of its metric in another
+    # column; cells without a printed number get it too.
+    printed_units = [
         next((cell.unit for cell in column if cell.unit), "") for column in zip(*cells, strict=True)
+    ]
+    metrics = [metric for column in definition.columns for _, metric, _ in column.heads]
+    known = {metric: unit for metric, unit in zip(metrics, printed_units, strict=True) if unit}
+    units = [
+        unit or known.get(metric, "") for metric, unit in zip(metrics, printed_units, strict=True)
     ]
     cells = [
         tuple(replace(cell, unit=unit) for cell, unit in zip(row_cells, units, strict=True))
         for row_cells in cells
     ]
-    return Grid(heading=definition.heading, rows=tuple(zip(named, cells, strict=True)))
+    return Grid(heading=definition.heading, rows=tuple(zip(names, cells, strict=True)))
 
 
 def _cells(
     definition: Definition, row: BoardRow, measured: Sequence[Row], numbers: "Numbers"
 ) -> Iterator[Cell]:
-    place = (row.row, row.backbone)
+    """Yield the cells of a row: the paper's number, the measured number, and their comparison."""
+    row_key = (row.row, row.backbone)
     methods = [
         method
         for method in methods_of(definition)
-        if (method.row.row, method.row.backbone) == place
+        if (method.row.row, method.row.backbone) == row_key
     ]
     for column in definition.columns:
         method, ours = _find(methods, column, measured) or (None, None)
@@ -144,9 +160,14 @@ def _cells(
             result = next(iter(definition.printed(row, column, part, word)), None)
             value = None if ours is None else numbers.value(ours, part, metric)
             reproduction = None
-            if method and ours and result and ours.of_benchmark and not part and result.is_score:
-                trained = training_differences(ours, method)
-                reproduction = compare_with_paper(ours, result, metric=metric, trained=trained)
+            if method and ours and result and not part and _is_compared(ours, result, column):
+                reproduction = compare_with_paper(
+                    ours,
+                    result,
+                    metric=metric,
+                    trained=training_differences(ours, method),
+                    protocol=column.protocol,
+                )
             yield Cell(
                 column=" ".join(filter(None, (column.name, column.split, part, metric))),
                 printed=result.printed if result else None,
@@ -158,24 +179,29 @@ def _cells(
             )
 
 
+def _is_compared(row: Row, result: PublishedResult, column: Column) -> bool:
+    """Return True if a cell's numbers are compared: all samples, or protocols that differ."""
+    is_other = result.protocol_is == "stated" and result.protocol != row.protocol
+    return result.is_score and (row.of_benchmark or is_other or not column.protocol)
+
+
 def _find(
     methods: Sequence[Method], column: Column, measured: Sequence[Row]
 ) -> tuple[Method, Row] | None:
-    """Return the first measured row in a column which is of one of the methods."""
-    wanted = [method for method in methods if column.task and method.row.is_of(column)]
-    for candidate in measured if wanted else ():
-        if _is_of(column, candidate):
-            for method in wanted:
-                if column.protocol in ("", candidate.protocol) and method.is_of(
-                    candidate.model_spec
-                ):
-                    return method, candidate
+    """Return the first measured row of a column that is one of the methods, with this method."""
+    methods_of_column = [method for method in methods if column.task and method.row.is_of(column)]
+    for row in measured if methods_of_column else ():
+        if not _is_of(column, row) or column.protocol not in ("", row.protocol):
+            continue
+        for method in methods_of_column:
+            if method.is_of(row.model_spec):
+                return method, row
     return None
 
 
 def _is_of(column: Column, row: Row) -> bool:
-    place = (column.name, column.split, column.subset)
-    return bool(column.task) and place == (row.task, row.split, row.subset)
+    column_key = (column.name, column.split, column.subset)
+    return bool(column.task) and column_key == (row.task, row.split, row.subset)
 
 
 @dataclass(frozen=True)
@@ -186,7 +212,7 @@ class Numbers:
     """Rows, each with its headline on each unit."""
 
     def value(self, row: Row, part: str, metric: str) -> float | None:
-        """Return a cell's number; None where it is not known."""
+        """Return the number of a row in a column's part (`category=value`) and metric, if known."""
         if metric == SECONDS:
             return None if row.seconds is None else row.seconds / row.n_total
         if metric == SUCCESS:
@@ -200,7 +226,10 @@ class Numbers:
         return cell["metrics"].get(metric) if cell else None
 
     def _degraded(self, measured_row: Row, limit: float) -> float | None:
-        """Return the share of units that lost more than `limit` against the model's `base`."""
+        """Return the share of units that lost more than `limit` against the model's `base`.
+
+        None: the model has no argument `base`, or no measured row is that model on the same data.
+        """
         base = _spec(measured_row).arguments.get("base")
         if not isinstance(base, Spec):
             return None
@@ -216,7 +245,7 @@ class Numbers:
 
 
 def _spec(row: Row) -> Spec:
-    """Return a row's model; one without a name where a ready model has none that can be read."""
+    """Return the SPEC of a row's model; one with an empty name if its text is not a SPEC."""
     with suppress(UsageError):
         return parse(row.model_spec)
     return Spec("")
@@ -227,8 +256,9 @@ def _benchmark(row: Row) -> tuple[object, ...]:
 
 
 def _success_rate(measured_row: Row) -> float | None:
-    place = None if measured_row.training is None else measured_row.training.place
-    if place is None:
+    """Return `SUCCESS` from the log of a row's training; None if its folder or log is gone."""
+    folder = None if measured_row.training is None else measured_row.training.place
+    if folder is None:
         return None
-    rates = [row[LOGGED] for row in Curve(place / CURVE).read() if LOGGED in row]
+    rates = [row[LOGGED] for row in Curve(folder / CURVE).read() if LOGGED in row]
     return fmean(rates[-math.ceil(len(rates) / 10) :]) if rates else None

@@ -1,4 +1,8 @@
-"""Losses, of score and of answers, that fail a gate, and its rate of false alarms."""
+"""Decide which losses of score or of answers fail a gate, and compute its rate of false alarms.
+
+A loss is the baseline's number minus the candidate's, signed so that a positive loss is worse.
+`gate` and `gate_report` call these functions with paired `Comparison`s.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +15,7 @@ from harness.statistics.paired import Comparison, compare
 from harness.statistics.power import minimum_detectable
 from harness.statistics.quantiles import two_sided_p
 
-SLACK = 1e-9  # a loss of exactly the limit passes, whatever rounding does
+SLACK = 1e-9  # a loss of exactly the limit passes in spite of rounding errors
 
 ANSWERED = Metric("answered", about="share of samples that have an answer")
 
@@ -19,7 +23,7 @@ ANSWERED = Metric("answered", about="share of samples that have an answer")
 def compare_answers(
     a: Sequence[UnitScore], b: Sequence[UnitScore], *, resamples: int, level: float, seed: int
 ) -> Comparison | None:
-    """Compare the shares of samples that two runs answered; None where no unit's differs."""
+    """Compare the shares of samples that two runs answered; None if they are equal in all units."""
     if {unit.unit: unit.failed for unit in a} == {unit.unit: unit.failed for unit in b}:
         return None
     return compare(
@@ -45,26 +49,25 @@ def _answers(units: Sequence[UnitScore]) -> list[UnitScore]:
 
 
 def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
-    """Return True if a comparison shows a loss, with a p value that is corrected for all tasks."""
+    """Return True if a loss is significant by its p value, corrected for all tasks."""
     loss = comparison.loss
     if loss is None or loss <= 0:
         return False
-    if adjusted_p is None:  # a loss that is the same whatever is left out
+    if adjusted_p is None:  # the loss is equal in all groups, so that there is no test
         return comparison.is_worse
     return adjusted_p <= 1 - comparison.level + SLACK
 
 
 def limit(comparison: Comparison | None, max_drop: float, *, tasks: int = 1) -> float:
-    """Return the largest loss that passes without significance.
+    """Return the largest loss that passes if it is not significant.
 
-    That is `max_drop`, or the detectable loss by the formula where that is larger; without an
-    interval it is not known, and `max_drop` holds.
+    It is `max_drop` or, if that is larger, the detectable loss; without an interval, `max_drop`.
 
     Args:
-        comparison: Of one task.
+        comparison: Comparison of one task.
         max_drop: The gate's limit.
-        tasks: Number of comparisons of this kind that the gate makes. The detectable loss is at `1
-            - level` divided by it, so that more tasks do not make more false alarms.
+        tasks: Number of comparisons of this kind that the gate makes. `1 - level` is divided by
+            it, so that more tasks do not make more false alarms.
     """
     if comparison is None or comparison.interval is None:
         return max_drop
@@ -72,44 +75,44 @@ def limit(comparison: Comparison | None, max_drop: float, *, tasks: int = 1) -> 
 
 
 def false_alarms(limited: Sequence[tuple[Comparison, float]]) -> float:
-    """Return the probability that a gate fails on losses of one kind if no model changed; 0 to 1.
+    """Return the probability that a gate fails on losses of one kind if no model changed.
 
-    Every swap of the two runs' results is a gate on models that are equally good. The share of
-    swaps with a loss that fails is counted for each task, a comparison with its `max_drop`; the
-    tasks are taken for independent.
+    Swapping the two runs' results at random gives gates on equally good models. For each task
+    (comparison, `max_drop`) the share of swaps that fail is counted; tasks are assumed independent.
     """
-    return 1 - prod(1 - _share(*pair, tasks=len(limited)) for pair in limited)
+    return 1 - prod(1 - _failing_share(*pair, tasks=len(limited)) for pair in limited)
 
 
-def _share(comparison: Comparison, max_drop: float, *, tasks: int) -> float:
-    # Holm's correction finds some loss significant exactly where the smallest p times the number
-    # of tasks is at most 1 - level.
+def _failing_share(comparison: Comparison, max_drop: float, *, tasks: int) -> float:
+    """Return the share of a task's swaps whose loss fails; without swaps, by Student's t."""
+    # By Holm's correction a loss is significant if the smallest p times the number of tasks is at
+    # most 1 - level.
     level = _each_level(comparison, tasks)
     sizes = _sizes(comparison, tasks)
     if comparison.swaps is None:
         return max((1 - level) / 2, two_sided_p(sizes, degrees=comparison.n_groups - 1) / 2)
-    drawn = comparison.swaps.differences
-    losses = -drawn if comparison.better == "higher" else drawn
+    differences = comparison.swaps.differences  # (swaps,)
+    losses = -differences if comparison.better == "higher" else differences
     error = _error(comparison)
-    # The sum of squares of the groups' differences is the same after every swap.
-    squares = error**2 + (comparison.swaps.seen**2 - drawn**2) / comparison.n_groups
-    detectable = sizes * np.sqrt(np.maximum(squares, 0.0))
-    large = losses > np.maximum(max_drop, detectable) + SLACK
-    shown = losses > comparison.swaps.critical(level) + SLACK
-    return int(np.count_nonzero(large | shown)) / len(drawn)
+    # A swap changes signs, so that the sum of squares of the groups' differences stays the same.
+    squared_errors = error**2 + (comparison.swaps.seen**2 - differences**2) / comparison.n_groups
+    detectable = sizes * np.sqrt(np.maximum(squared_errors, 0.0))
+    is_large = losses > np.maximum(max_drop, detectable) + SLACK
+    is_significant = losses > comparison.swaps.critical(level) + SLACK
+    return int(np.count_nonzero(is_large | is_significant)) / len(differences)
 
 
 def _each_level(comparison: Comparison, tasks: int) -> float:
-    """The level of each of so many tests that together keep the comparison's level."""
+    """Return the level of each of `tasks` tests that together keep the comparison's level."""
     return 1 - (1 - comparison.level) / tasks
 
 
 def _sizes(comparison: Comparison, tasks: int) -> float:
-    """The detectable loss at the level of each of so many tests, in standard errors."""
+    """Return the detectable loss in standard errors, at the level of each of `tasks` tests."""
     level, degrees = _each_level(comparison, tasks), comparison.n_groups - 1
     return minimum_detectable(1.0, level=level, degrees=degrees)
 
 
 def _error(comparison: Comparison) -> float:
-    """Return the standard error behind `by_formula`; 0 where the difference does not vary."""
+    """Return the standard error of the difference; 0 if `by_formula` is None."""
     return (comparison.by_formula or 0.0) / _sizes(comparison, 1)

@@ -1,9 +1,9 @@
-"""Names for rows: a model's own, and for models with the same name the settings that differ.
+"""Name the rows of a board: the model's name and, if models share it, the settings that differ.
 
-Rows of one model with other settings (its SPEC) get the fewest settings by which all of them
-differ, with the shortest text: `qwen_vl/locate(segmenter=sam2)`. Runs in one table with equal SPECs
-get their seed, commit or device, or else a number in the order in which they were given. Stored
-predictions are the method that their name says, in whatever files they lie.
+Rows of one model with different SPECs get the fewest settings by which all of them differ, with the
+shortest text: `qwen_vl/locate(segmenter=sam2)`. Rows of one table with equal SPECs get their seed,
+commit or device, or else a number in their order. Stored predictions are identified by their name,
+whatever their files are. `board` calls `names`.
 """
 
 from collections import Counter
@@ -16,24 +16,30 @@ from harness.leaderboards.row import Row
 from harness.run.score import PREDICTIONS
 from harness.spec import Spec, Value, parse
 
-LONGEST_TEXT = 30  # characters of a prompt or a system message, where they tell models apart
-MAX_SETTINGS = 3  # settings that are tried together before all that differ are named
+LONGEST_TEXT = 30  # characters of a prompt or a system message in a name
+MAX_SETTINGS = 3  # largest number of settings tried together before all that differ are named
 Settings = Mapping[str, str]
+"""Values as text by setting, such as `{"segmenter.checkpoint": "a/b"}`."""
 
 
 def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
-    """The name of each row: equal in two tables for one model, never in one table for two rows."""
+    """Return the name of each row: unique in its table, and equal for one model in all tables.
+
+    Args:
+        rows: The rows of a board.
+        tables: The table of each row, as a hashable key.
+    """
     labels: list[list[str]] = [[] for _ in rows]
 
     def current_names() -> list[str]:
         return [_name_with_labels(row.model, text) for row, text in zip(rows, labels, strict=True)]
 
-    def tell_apart(members: Sequence[int], known: Sequence[Settings]) -> None:
-        for index, label in zip(members, told_apart(known), strict=True):
+    def add_labels(members: Sequence[int], settings_of_members: Sequence[Settings]) -> None:
+        for index, label in zip(members, told_apart(settings_of_members), strict=True):
             labels[index].append(label)
 
     for members in _indices_by_name([row.model for row in rows]).values():
-        tell_apart(
+        add_labels(
             members,
             [settings(stored_method(rows[index]) or rows[index].model_spec) for index in members],
         )
@@ -43,26 +49,27 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
             label.insert(0, folder)
     for name in _ambiguous_names(current_names(), tables):
         members = _indices_by_name(current_names())[name]
-        tell_apart(members, [_record(rows[index]) for index in members])
+        add_labels(members, [_record(rows[index]) for index in members])
     final = current_names()
     for name in _ambiguous_names(final, tables):
-        counts: Counter[object] = Counter()
+        n_by_table: Counter[object] = Counter()
         for index in _indices_by_name(final)[name]:
-            counts[tables[index]] += 1
-            final[index] = f"{name} #{counts[tables[index]]}"
+            n_by_table[tables[index]] += 1
+            final[index] = f"{name} #{n_by_table[tables[index]]}"
     return final
 
 
-def _indices_by_name(named: Sequence[str]) -> dict[str, list[int]]:
+def _indices_by_name(row_names: Sequence[str]) -> dict[str, list[int]]:
     indices: dict[str, list[int]] = {}
-    for index, name in enumerate(named):
+    for index, name in enumerate(row_names):
         indices.setdefault(name, []).append(index)
     return indices
 
 
-def _ambiguous_names(named: Sequence[str], tables: Sequence[object]) -> list[str]:
-    seen = Counter(zip(named, tables, strict=True))
-    return list(dict.fromkeys(name for (name, _), count in seen.items() if count > 1))
+def _ambiguous_names(row_names: Sequence[str], tables: Sequence[object]) -> list[str]:
+    """Return the names that several rows of one table have."""
+    n_by_name = Counter(zip(row_names, tables, strict=True))
+    return list(dict.fromkeys(name for (name, _), count in n_by_name.items() if count > 1))
 
 
 def _name_with_labels(model: str, labels: Sequence[str]) -> str:
@@ -80,6 +87,8 @@ def own_folder(model: str, spec: str) -> str:
     >>> own_folder("polite", "qwen_vl(checkpoint=./my-qwen)"), own_folder("pocket", "pocket")
     ('', '')
     """
+    if "checkpoint" not in spec:
+        return ""
     try:
         parsed = parse(spec)
     except UsageError:
@@ -90,12 +99,14 @@ def own_folder(model: str, spec: str) -> str:
 
 
 def stored_method(row: Row) -> str | None:
-    """Return what a row of stored predictions is beside its name, as a SPEC; None for other rows.
+    """Return the SPEC of a row of stored predictions, without their path and batch size.
 
-    It leaves out where the predictions lie and how many are read at once.
+    None for other rows. Of predictions that a model read (`replay`) the SPEC has that model.
     """
     if row.model_spec.startswith(f"{PREDICTIONS}("):
         return PREDICTIONS
+    if not row.model_spec.lstrip().startswith("replay"):
+        return None
     try:
         spec = parse(row.model_spec)
     except UsageError:
@@ -107,7 +118,9 @@ def stored_method(row: Row) -> str | None:
 
 
 def settings(spec: str) -> dict[str, str]:
-    """A SPEC's arguments by their paths, and its plugin; the SPEC itself where it has none.
+    """Return a SPEC's arguments by their paths, and its plugin under the empty path.
+
+    A text that is not a SPEC is returned whole under the empty path.
 
     >>> settings("qwen_vl(frames=4,segmenter=sam2(checkpoint=a/b))")
     {'': 'qwen_vl', 'frames': '4', 'segmenter': 'sam2', 'segmenter.checkpoint': 'a/b'}
@@ -127,13 +140,16 @@ def _flat_settings(spec: Spec, before: str) -> Iterator[tuple[str, str]]:
 
 
 def _word(value: Value) -> str:
-    return value.name if isinstance(value, Spec) else str(Spec("x", {"x": value}))[4:-1]
+    """Return an argument as a SPEC writes it; of an inner SPEC, its plugin's name."""
+    if isinstance(value, Spec):
+        return value.name
+    return str(Spec("x", {"x": value})).removeprefix("x(x=").removesuffix(")")
 
 
 def _record(row: Row) -> dict[str, str]:
-    """Return the properties in which runs of one SPEC differ."""
-    known = {"seed": row.seed, "commit": (row.commit or "")[:10], "device": row.device}
-    return {key: str(value) for key, value in known.items()}
+    """Return the properties in which runs of one SPEC may differ."""
+    properties = {"seed": row.seed, "commit": (row.commit or "")[:10], "device": row.device}
+    return {key: str(value) for key, value in properties.items()}
 
 
 def told_apart(members: Sequence[Settings]) -> list[str]:
@@ -147,18 +163,18 @@ def told_apart(members: Sequence[Settings]) -> list[str]:
         for key in dict.fromkeys(key for member in members for key in member)
         if len({member.get(key) for member in members}) > 1
     ]
-    wanted = len({_values_of(member, keys) for member in members})
+    n_distinct = len({_values_of(member, keys) for member in members})
     choices: list[tuple[str, ...]] = []
     for count in range(min(MAX_SETTINGS, len(keys)) + 1):
         choices = [
             chosen
             for chosen in combinations(keys, count)
-            if len({_values_of(member, chosen) for member in members}) == wanted
+            if len({_values_of(member, chosen) for member in members}) == n_distinct
         ]
         if choices:
             break
-    text = [_labels_of(members, chosen) for chosen in choices or [tuple(keys)]]
-    return min(text, key=lambda labels: (labels.count(""), sum(map(len, labels))))
+    candidates = [_labels_of(members, chosen) for chosen in choices or [tuple(keys)]]
+    return min(candidates, key=lambda labels: (labels.count(""), sum(map(len, labels))))
 
 
 def _values_of(member: Settings, keys: Sequence[str]) -> tuple[str | None, ...]:
@@ -166,6 +182,7 @@ def _values_of(member: Settings, keys: Sequence[str]) -> tuple[str | None, ...]:
 
 
 def _labels_of(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
+    """Return the settings `keys` of each member as `key=value,…`; the plugin has no key."""
     short = {
         key: _shorten_paths([member[key] for member in members if key in member]) for key in keys
     }
@@ -176,26 +193,29 @@ def _labels_of(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
 
 
 def _shorten_texts(values: Iterable[str]) -> dict[str, str]:
-    """Cut texts after as few words as distinguish them, at least LONGEST_TEXT characters."""
-    known = {value: value.strip('"') for value in values}
-    for length in range(LONGEST_TEXT, max(map(len, known.values())) + LONGEST_TEXT, LONGEST_TEXT):
+    """Cut quoted texts to the smallest multiple of LONGEST_TEXT characters that distinguishes them.
+
+    Returns the short text of each value, in quotes.
+    """
+    inner = {value: value.strip('"') for value in values}
+    for length in range(LONGEST_TEXT, max(map(len, inner.values())) + LONGEST_TEXT, LONGEST_TEXT):
         short = {
             value: text if len(text) <= length else f"{text[:length].rstrip()}…"
-            for value, text in known.items()
+            for value, text in inner.items()
         }
-        if len(set(short.values())) == len(known):
+        if len(set(short.values())) == len(inner):
             return {value: f'"{text}"' for value, text in short.items()}
-    return {value: value for value in known}
+    return {value: value for value in inner}
 
 
 def _shorten_paths(values: Sequence[str]) -> dict[str, str]:
-    """Shorten paths to as few of their last parts as distinguish them, and texts likewise."""
-    known = dict.fromkeys(values)
-    if any(value.startswith('"') for value in known):
-        return _shorten_texts(known)
-    longest = max((len(PurePath(value).parts) for value in known), default=1)
+    """Shorten paths to the fewest last parts that distinguish them; see `_shorten_texts` too."""
+    distinct = dict.fromkeys(values)
+    if any(value.startswith('"') for value in distinct):
+        return _shorten_texts(distinct)
+    longest = max((len(PurePath(value).parts) for value in distinct), default=1)
     for count in range(1, longest + 1):
-        short = {value: "/".join(PurePath(value).parts[-count:]) or value for value in known}
-        if len(set(short.values())) == len(known):
+        short = {value: "/".join(PurePath(value).parts[-count:]) or value for value in distinct}
+        if len(set(short.values())) == len(distinct):
             return short
-    return {value: value for value in known}
+    return {value: value for value in distinct}

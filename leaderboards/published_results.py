@@ -1,8 +1,8 @@
-"""Numbers that papers print (`published/<paper>.csv`), and the rows that they make on boards.
+"""Read the numbers that papers print (`published/<paper>.csv`) and make rows of boards from them.
 
-docs/published.md describes the columns. Published rows have no rank and no interval, and neither
-ranks nor the gate read them. A package brings a paper's numbers by a CSV beside its boards, in the
-folder that its entry point in `harness.boards` returns.
+docs/published.md describes the columns of the files; `PublishedResult` is a line. A `PublishedRow`
+on a board has no rank and no interval, and the gate does not read it. A package brings a paper's
+numbers by a CSV beside its boards, in the folder that its entry point in `harness.boards` returns.
 """
 
 import csv
@@ -28,17 +28,19 @@ PAPERS: Mapping[str, str] = {
     "vr_ttrl": "VR-TTRL",
 }
 COLUMNS = ("table", "row", "task", "split", "metric", "protocol", "printed")
-"""Columns that a file must have; the others are empty, or as PublishedResult has them."""
+"""Columns that a file must have; the others have the defaults of `PublishedResult`."""
 KNOWN = ("stated", "assumed", "unknown")
 """Ways in which the protocol of a number is known."""
 SCALES = {"percent": 0.01, "fraction": 1.0}
-"""Factors of the units of scores; a number in another unit is not a score."""
+"""Factors from a score's unit to a fraction; a number in another unit is not a score."""
 UNITS = (*SCALES, "percent of base", "tokens", "s/image", "minutes", "count")
 GENERATED = "shapes.json"
-"""File at the root of a generated world, which published numbers are not of."""
+"""File at the root of a generated world, for which no paper prints numbers."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z")
+"""A printed number: `66.4`, `-3`, `+0.5`."""
 MIN_SAMPLES = 100
-"""Samples of a benchmark of unknown size; the examples in this repository have fewer."""
+"""Smallest number of samples taken for a benchmark of unknown size; the examples in this repository
+have fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class PublishedResult:
     protocol: str
     printed: str
     title: str = ""
-    """The paper's name for people, in the first line of a package's file; empty: the file's."""
+    """The paper's title, in the first line of a package's file; empty: the file's name."""
     backbone: str = ""
     benchmark: str = ""
     part: str = ""
@@ -71,9 +73,9 @@ class PublishedResult:
 
     @property
     def name(self) -> str:
-        """The row's name, with its backbone where the name does not say it."""
-        shown = self.backbone and self.backbone.lower() not in self.row.lower()
-        return f"{self.row} ({self.backbone})" if shown else self.row
+        """The row's name, with its backbone unless the name contains it."""
+        adds_backbone = self.backbone and self.backbone.lower() not in self.row.lower()
+        return f"{self.row} ({self.backbone})" if adds_backbone else self.row
 
     def is_by(self, protocol: str) -> bool:
         """Return True if the number is stated or assumed to be by this protocol."""
@@ -81,7 +83,7 @@ class PublishedResult:
 
     @property
     def value(self) -> float:
-        """The number: a fraction of 1 for a score, else in its unit."""
+        """The number: a score as a fraction from 0 to 1, others in their unit."""
         return float(self.printed) * SCALES.get(self.unit, 1.0)
 
     @property
@@ -92,18 +94,18 @@ class PublishedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRow:
-    """The numbers of one row of a paper's table which belong to one table of a board."""
+    """The numbers of one row of a paper's table that belong to one table of a board."""
 
     results: tuple[PublishedResult, ...]
-    """By metric, the headline's first."""
+    """One number for each metric, the headline first."""
     is_comparable: bool
     """True if the protocol is stated or assumed to be the table's."""
     has_twin: bool = False
-    """True if another row would have the same name without the paper's table in it."""
+    """True if another row has the same name, so that the paper's table is added to it."""
 
     @property
     def name(self) -> str:
-        """The row's name, and where it has a twin the paper's table."""
+        """The row's name, with the paper's table if it has a twin."""
         first = self.results[0]
         source = f", {title_of(first.paper)} Table {first.table}"
         return first.name + source * self.has_twin
@@ -130,23 +132,23 @@ class PublishedRow:
 
 
 def papers() -> Mapping[str, str]:
-    """Return the titles of the papers whose numbers are here, those of harness first."""
-    others = {name: title_of(name) for name in _files_of_packages()}
-    return {**PAPERS, **others}
+    """Return the titles of all papers with numbers by short name, those of harness first."""
+    titles_of_packages = {name: title_of(name) for name in _files_of_packages()}
+    return {**PAPERS, **titles_of_packages}
 
 
 def title_of(paper: str) -> str:
-    """Return a paper's name for people."""
+    """Return a paper's title, or its short name if no file has the title."""
     if paper in PAPERS:
         return PAPERS[paper]
     return next((result.title for result in published_results(paper) if result.title), paper)
 
 
 def published_results(paper: str) -> tuple[PublishedResult, ...]:
-    """Return the numbers of a paper in the order of its tables; none of an unknown paper.
+    """Return the numbers of a paper in the order of its tables; empty for an unknown paper.
 
     Raises:
-        DataError: a package's file is not in the form.
+        DataError: a package's file is malformed.
     """
     if paper in PAPERS:
         return _read(FOLDER / f"{paper}.csv")
@@ -158,22 +160,23 @@ def _files_of_packages() -> Mapping[str, Path]:
     """Return the files beside the boards of packages, by the paper's short name.
 
     Raises:
-        DataError: two files have one name.
+        DataError: two files have one name, or a file has the name of one of our papers.
     """
     files: dict[str, Path] = {}
-    for path in (
-        path for folder in plugins.data_folders("boards") for path in folder.glob("*.csv")
-    ):
-        known = PAPERS.get(path.stem) or files.setdefault(path.stem, path)
-        if known != path:
-            raise DataError(f"published numbers {path}", expected="a unique name", found=str(known))
+    for folder in plugins.data_folders("boards"):
+        for path in folder.glob("*.csv"):
+            first = PAPERS.get(path.stem) or files.setdefault(path.stem, path)
+            if first != path:
+                raise DataError(
+                    f"published numbers {path}", expected="a unique name", found=str(first)
+                )
     return dict(sorted(files.items()))
 
 
 @cache
 def _read(path: Path) -> tuple[PublishedResult, ...]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:  # spreadsheets write a mark
+        with path.open(encoding="utf-8-sig", newline="") as file:  # spreadsheets write a BOM
             lines = csv.DictReader(file)
             _check_header(path, lines.fieldnames or ())
             results = tuple(_result(path, lines.line_num, line) for line in lines)
@@ -186,24 +189,29 @@ def _read(path: Path) -> tuple[PublishedResult, ...]:
 
 
 def _check_header(path: Path, columns: Sequence[str]) -> None:
-    known = {column.name for column in fields(PublishedResult)} - {"paper"}
+    """Raise DataError if a file lacks a column of `COLUMNS`, or has an unknown one."""
+    allowed = {column.name for column in fields(PublishedResult)} - {"paper"}
     if lacking := {*COLUMNS} - {*columns}:
         raise _fault(path, 1, f"the column {min(lacking)}", ", ".join(columns) or "nothing")
-    if unknown := {*columns} - known:
-        raise _fault(path, 1, f"columns among {', '.join(sorted(known))}", min(unknown))
+    if unknown := {*columns} - allowed:
+        raise _fault(path, 1, f"columns among {', '.join(sorted(allowed))}", min(unknown))
 
 
 def _result(path: Path, number: int, line: Mapping[Any, Any]) -> PublishedResult:
-    """Return the number in a line of a file; columns that are empty have their defaults."""
-    if None in line:  # where `csv` puts what has no column
+    """Return the result in a line of a file; empty cells have their defaults.
+
+    Raises:
+        DataError: a cell is malformed; the text names the file and the line `number`.
+    """
+    if None in line:  # `csv` puts cells beyond the last column there
         raise _fault(path, number, "a cell for each column", f"{len(line[None])} more")
-    given = {name: value for name, value in line.items() if value or name in COLUMNS}
-    result = PublishedResult(paper=path.stem, **{k: v or "" for k, v in given.items()})
+    cells = {name: value for name, value in line.items() if value or name in COLUMNS}
+    result = PublishedResult(paper=path.stem, **{k: v or "" for k, v in cells.items()})
     if not NUMBER.match(result.printed):
         raise _fault(path, number, "a number, as printed", repr(result.printed))
     if result.unit not in UNITS:
         raise _fault(path, number, f"a unit, one of {', '.join(UNITS)}", repr(result.unit))
-    if "unit" not in given and abs(float(result.printed)) <= 1:
+    if "unit" not in cells and abs(float(result.printed)) <= 1:  # per cent, or a fraction?
         raise _fault(
             path,
             number,
@@ -242,18 +250,23 @@ def _fault(path: Path, number: int, expected: str, actual: str) -> DataError:
 
 
 def published_rows(table_row: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
-    """Return the published rows of a table of a board, the best first.
+    """Return the published rows that belong to a table of a board, best first.
 
-    Variants of ablations stand on the boards of their papers alone. A row that a paper prints by
-    one protocol in several of its tables is taken from the first; by two protocols it is two rows.
+    Variants of ablations (`name [variant]`) are left out: they stand on the boards of their papers.
+    A row that a paper prints in several tables by one protocol is taken from the first table; rows
+    by different protocols are separate.
 
-    `table_row` is any row of the table; of `metrics` the headline is the first.
+    Args:
+        table_row: Any row of the table.
+        metrics: Names of the table's metrics, the headline first.
     """
     results: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
     for result in (result for paper in papers() for result in published_results(paper)):
-        place = (result.task, result.split, result.part)
-        is_here = place == (table_row.task, table_row.split, "") and result.is_score
-        if is_here and result.metric in metrics and not result.subset and "[" not in result.row:
+        if (result.task, result.split) != (table_row.task, table_row.split):
+            continue
+        is_part = bool(result.part or result.subset)
+        is_variant = "[" in result.row
+        if result.is_score and result.metric in metrics and not is_part and not is_variant:
             numbers = results.setdefault((result.paper, result.name, result.protocol), {})
             numbers.setdefault(result.metric, result)
     sign = -1.0 if table_row.better[metrics[0]] == "higher" else 1.0
@@ -273,27 +286,35 @@ def published_rows(table_row: Row, metrics: Sequence[str]) -> tuple[PublishedRow
 
 
 def is_benchmark(run: Run, row: Row) -> bool:
-    """Return False if a run's data is not known to be the benchmark that papers print numbers of.
+    """Return True if a run's data is the benchmark for which papers print numbers.
 
-    It is if there are as many samples as are published. Where their number is not, or a subset was
-    evaluated, it is if there are at least MIN_SAMPLES, in a folder that is still there and is not
-    a generated world.
+    The number of samples must be the published one. If that is not known, or a subset was
+    evaluated, there must be at least MIN_SAMPLES, in a folder that exists and is not a generated
+    world.
     """
     return not fault_of_data(run, row)
 
 
 def fault_of_data(run: Run, row: Row) -> str:
-    """Return why a run's data is not known to be the benchmark; empty if it is (`is_benchmark`)."""
+    """Return the reason why `is_benchmark` is False; empty if it is True."""
     root = Path(run.manifest["data"]["root"] or "/nowhere")
     if (root / GENERATED).is_file():
-        return "the data is a generated world"
+        return "the data is a generated world (harness data make)"
     card, arguments = plugins.find_card(row.task), run.manifest["task"].get("arguments", {})
-    known = 0 if card is None else card.published_counts(row.split, arguments)[0]
-    if known and row.subset is None:
-        known -= int(arguments.get("without_image") or 0)
-        samples = counted(known, "sample")
-        return "" if row.n_total == known else f"the split has {samples}, here are {row.n_total:,}"
+    n_published = 0 if card is None else card.published_counts(row.split, arguments)[0]
+    if n_published and row.subset is None:
+        n_published -= int(arguments.get("without_image") or 0)
+        papers = f"papers evaluate {counted(n_published, 'sample')} of {row.split}"
+        return "" if row.n_total == n_published else f"{papers}, this table has {row.n_total:,}"
     if not root.is_dir():
-        return "the data is not where the run read it"
-    few = f"{counted(row.n_total, 'sample')} of {MIN_SAMPLES} or more that are needed"
+        return f"the run's data folder {root} does not exist, so the benchmark cannot be checked"
+    few = f"a table needs {MIN_SAMPLES} samples or more, this one has {row.n_total:,}"
     return few if row.n_total < MIN_SAMPLES else ""
+
+
+def note_on_left_out(run: Run, row: Row, count: int) -> str:
+    """Return a sentence on why a run's table leaves out `count` published rows."""
+    reason = fault_of_data(run, replace(row, subset=None)) or (
+        f"papers evaluate all of {row.split}, this table the subset {row.subset}"
+    )
+    return f"{counted(count, 'row')} of papers left out: {reason}."

@@ -1,12 +1,10 @@
-"""Ranks that are shared until a difference is shown.
+"""Rank the rows of one table; rows share a rank until a difference between them is significant.
 
-Rows are walked from the best number down. Rank 1 is shared by all rows that are not shown to be
-worse than the best, so that it can be read off their differences to the best. Of the others, a row
-shares the rank of the first row of the rank above it until it is shown to be worse than that one;
-then it starts the next rank, numbered by its place. "Shown" means: the paired test of the
-difference says so (`Comparison.is_worse`), by its p value and by its interval, which agree. Where
-rows cannot be paired, their own intervals must not overlap; where there are none, nothing is shown.
-Each comparison stands at its own level; nothing is corrected for their number.
+Rows are walked from the best number down. All rows that are not significantly worse than the best
+share rank 1. A later row shares the current rank unless it is significantly worse than the first
+row of that rank (the leader); then it leads a new rank, numbered by its position. The paired test
+decides (`Comparison.is_worse`). Rows that cannot be paired differ if their own intervals do not
+overlap; without intervals no difference is shown. p is not corrected for the number of comparisons.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,41 +24,44 @@ class RankedRow:
     """Rank of one row."""
 
     index: int
+    """Index of the row in the sequence that was ranked."""
     rank: int | None
     """Rank from 1; None for a row without a number."""
     basis: Basis | None
-    """Test that decided whether it shares rank 1 or the rank above it; None for the best."""
+    """Test that decided whether it shares rank 1 or its leader's rank; None for the best."""
     to_best: Comparison | None
-    """Comparison with the best row; None for the best, and where they cannot be paired."""
+    """Comparison with the best row; None for the best row, and if the two cannot be paired."""
 
 
 def rank(rows: Sequence[Row], compare: Compare) -> list[RankedRow]:
-    """The places of rows of one table, best first; rows without a number come last."""
+    """Return the rows of one table with their ranks, best first; rows without a number come last.
+
+    Args:
+        rows: The rows, in any order.
+        compare: Paired test of two rows, by their indices.
+    """
     order = sorted(range(len(rows)), key=lambda index: (-rows[index].quality, rows[index].run))
-    places: list[RankedRow] = []
-    leader = order[0] if order else 0
-    current = 1
+    ranked: list[RankedRow] = []
+    best = leader = order[0] if order else 0
+    leader_rank = 1
     for position, index in enumerate(order, start=1):
         to_best: Comparison | None = None
         basis: Basis | None = None
-        shares_first = True
+        row_rank: int | None = 1
         if position > 1:
-            to_best = compare(order[0], index)
-            worse, basis = shown_worse(rows[order[0]], rows[index], to_best)
-            shares_first = not worse
-            if worse and leader != order[0]:
+            to_best = compare(best, index)
+            worse, basis = shown_worse(rows[best], rows[index], to_best)
+            worse_than_best = worse
+            if worse and leader != best:
                 worse, basis = shown_worse(rows[leader], rows[index], compare(leader, index))
             if worse:
-                leader, current = index, position
-        places.append(
-            RankedRow(
-                index=index,
-                rank=None if rows[index].value is None else 1 if shares_first else current,
-                basis=basis,
-                to_best=to_best,
-            )
-        )
-    return places
+                leader, leader_rank = index, position
+            if worse_than_best:
+                row_rank = leader_rank
+        if rows[index].value is None:
+            row_rank = None
+        ranked.append(RankedRow(index=index, rank=row_rank, basis=basis, to_best=to_best))
+    return ranked
 
 
 def shown_worse(leader: Row, row: Row, comparison: Comparison | None) -> tuple[bool, Basis]:

@@ -1,7 +1,8 @@
 """Several runs of one model on one task: variance between seeds, and the mean score over them.
 
 Runs of one checkpoint with several decoding seeds are repeats; checkpoints of one recipe with
-several training seeds are trainings. A single run's interval speaks only for its checkpoint.
+several training seeds are trainings. A single run's interval holds for its checkpoint alone.
+`repeats` reads run folders and returns `Repeats` (`harness runs repeats`).
 """
 
 import json
@@ -28,6 +29,7 @@ from harness.statistics.variance import Components, SeededScore, components, see
 Units: TypeAlias = tuple[UnitScore, ...]
 
 OF_DECODING = frozenset({"seed"})
+"""Keys of a model's description in which repeats of one checkpoint may differ."""
 OF_TRAINING = frozenset({"weights", "checkpoint", "revision", "content", "file"})
 """Keys of a model's description in which checkpoints of one recipe may differ."""
 
@@ -46,9 +48,8 @@ class Repeats:
     """avg@k: the mean over all runs, with an interval over samples and seeds."""
     components: Components
     best: Mapping[int, Estimate]
-    """Expected best of k decodings of a unit, by k (1, 2, 4, … and all): pass@k where its scores
-    are 0 or 1. Empty for metrics that have no number for a unit. The interval is clustered, and
-    over samples only."""
+    """Expected best of k decodings of a unit, by k (1, 2, 4, … and all); pass@k if scores are 0 or
+    1. Empty for metrics without a number for a unit. The interval is clustered, over samples."""
     binary: bool
     """True if every unit's scores are 0 or 1, so that `best` is pass@k."""
     notes: tuple[str, ...]
@@ -57,12 +58,12 @@ class Repeats:
 def repeats(
     runs: Path | Iterable[Path], *, metric: str | None = None, data_root: Path | None = None
 ) -> Repeats:
-    """Read runs that differ in nothing but seeds.
+    """Read runs that differ in their seeds alone.
 
     Args:
-        runs: Run folders, or folders of them, which are grouped into trainings by the models'
-            descriptions (everything but their `seed`). Each training needs equally many runs.
-        metric: Default: the headline.
+        runs: Run folders, or folders of them. Runs whose models' descriptions are equal, except
+            for `seed`, are of one training. Each training needs equally many runs.
+        metric: Name of the metric; None: the headline.
         data_root: Where the benchmarks lie now; needed only for derived and corpus metrics.
 
     Raises:
@@ -76,17 +77,17 @@ def repeats(
     _check_alike([row(run) for run in all_runs])
     trainings = _runs_by_training(all_runs)
     _check_balanced(trainings)
-    every = [run for members in trainings.values() for run in members]
-    rows = [row(run) for run in every]
-    units = [tuple(run.units()) for run in every]
+    ordered_runs = [run for members in trainings.values() for run in members]
+    rows = [row(run) for run in ordered_runs]
+    units = [tuple(run.units()) for run in ordered_runs]
     for run_units in units[1:]:
         check_same_units(units[0], run_units)
     name = rows[0].headline if metric is None else metric
     if name not in rows[0].metrics:
         raise UsageError(f"metric {name!r}", expected=" or ".join(rows[0].metrics), found="none")
-    shape = len(trainings), len(every) // len(trainings)
-    metrics = metrics_for(every[0], units[0], name=name, data_root=data_root)
-    for run, run_units in zip(every, units, strict=True):
+    shape = len(trainings), len(ordered_runs) // len(trainings)
+    metrics = metrics_for(ordered_runs[0], units[0], name=name, data_root=data_root)
+    for run, run_units in zip(ordered_runs, units, strict=True):
         check_numbers(run, run_units, metrics)
     table = _table(metrics, units, name)
     split = components(table.reshape(-1, *shape))
@@ -116,7 +117,14 @@ def repeats(
 
 
 def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Group runs by training: by their models' descriptions without the decoding seeds."""
+    """Group runs by training, that is, by their models' descriptions without decoding seeds.
+
+    A training is named by its model's SPEC, with a number if several have the same.
+
+    Raises:
+        UsageError: two runs have the same training and seed.
+        DataError: the trainings are not of one recipe.
+    """
     trainings: dict[str, list[Run]] = {}
     seeds: dict[tuple[str, str], Run] = {}
     for run in runs:
@@ -143,14 +151,14 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
     labelled: dict[str, list[Run]] = {}
     for members in trainings.values():
         label = members[0].manifest["model"]["spec"]
-        # A checkpoint that was trained anew in the same folder has the same specification.
-        twins = sum(known.partition(" #")[0] == label for known in labelled)
+        # A checkpoint that was trained again in the same folder has the same SPEC.
+        twins = sum(name.partition(" #")[0] == label for name in labelled)
         labelled[f"{label} #{twins + 1}" if twins else label] = members
     return labelled
 
 
 def _model_text(model: Mapping[str, object], without: frozenset[str]) -> str:
-    """Return a model's description as text, without some keys at any depth."""
+    """Return a model's description as text, without the keys `without` at any depth."""
 
     def without_keys(plain: object) -> Any:
         if isinstance(plain, Mapping):
@@ -166,6 +174,7 @@ def _model_text(model: Mapping[str, object], without: frozenset[str]) -> str:
 
 
 def _check_alike(rows: Sequence[Row]) -> None:
+    """Raise DataError if rows are of different tasks, protocols, judges, subsets or data."""
     names = ("task", "version", "split", "protocol", "judge", "subset", "data")
     for run_row in rows[1:]:
         pairs = zip(names, key(rows[0]), key(run_row), strict=True)
@@ -181,17 +190,21 @@ def _check_alike(rows: Sequence[Row]) -> None:
 
 
 def _check_balanced(trainings: Mapping[str, Sequence[Run]]) -> None:
-    counts = {name: len(members) for name, members in trainings.items()}
-    if len(set(counts.values())) > 1 or sum(counts.values()) < 2:
+    n_by_training = {name: len(members) for name, members in trainings.items()}
+    if len(set(n_by_training.values())) > 1 or sum(n_by_training.values()) < 2:
         raise UsageError(
             "repeats",
             expected="at least two runs, equally many of each training",
-            found=", ".join(f"{count} of {name}" for name, count in counts.items()),
+            found=", ".join(f"{count} of {name}" for name, count in n_by_training.items()),
         )
 
 
 def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> FloatArray:
-    """Return pseudo-values, groups × runs, whose means are the runs' numbers."""
+    """Return (groups, runs) pseudo-values; the mean of a column is the run's number.
+
+    Raises:
+        DataError: a run has no number, or only one group.
+    """
     columns: list[FloatArray] = []
     for number, run_units in enumerate(units):
         values = pseudo_values(metrics, run_units, name=name)
@@ -208,11 +221,13 @@ def _table(metrics: Sequence[Metric], units: Sequence[Units], name: str) -> Floa
 def _unit_scores(
     units: Sequence[Units], name: str, shape: tuple[int, int]
 ) -> tuple[FloatArray, tuple[float, ...], tuple[str, ...]] | None:
-    """Return a mean metric's numbers, units × trainings × decodings, and the units' weights and
-    groups; None unless the metric is a mean that counts in the same units of all runs, alike.
+    """Return a metric's (units, trainings, decodings) scores, the units' weights and groups.
+
+    None unless the metric is a mean, and all runs have scores of the same units with the same
+    weights, in two groups or more.
     """
     columns: list[list[Mean]] = []
-    kept: set[tuple[tuple[str, str, float], ...]] = set()
+    units_of_runs: set[tuple[tuple[str, str, float], ...]] = set()
     for run in units:
         scored = [
             (unit, score)
@@ -220,17 +235,19 @@ def _unit_scores(
             if isinstance(score := unit.scores.get(name), Mean)
         ]
         columns.append([score for _, score in scored])
-        kept.add(tuple((unit.unit, unit.group, score.weight) for unit, score in scored))
-    (*_, counted) = kept
-    if len(kept) > 1 or len({group for _, group, _ in counted}) < 2:
+        units_of_runs.add(tuple((unit.unit, unit.group, score.weight) for unit, score in scored))
+    if len(units_of_runs) > 1:
+        return None
+    common_units = units_of_runs.pop()
+    if len({group for _, group, _ in common_units}) < 2:
         return None
     values = np.array([[score.value for score in column] for column in columns]).T
-    _, groups, weights = zip(*counted, strict=True)
+    _, groups, weights = zip(*common_units, strict=True)
     return values.reshape(-1, *shape), weights, groups
 
 
 def _up_to(decodings: int) -> list[int]:
-    """1, 2, 4, … and as many as there are."""
+    """Return 1, 2, 4, … up to the number of decodings, and this number."""
     return sorted({2**power for power in range(decodings.bit_length())} | {decodings})
 
 

@@ -1,9 +1,8 @@
-"""Verdicts on whether a measured row reproduces the number that its paper prints.
+"""Decide whether a measured row reproduces the number that its paper prints.
 
-The paper's number has no interval of its own that is known, so it is taken as it is, but for the
-rounding of its last digit: `reproduced` if it lies in the interval of ours, which is at most WIDEST
-wide; `not reproduced` if it lies outside; else, and where protocol or samples are not known to be
-the paper's, `cannot tell`.
+Papers print no interval, so their number is compared with our interval, up to the rounding of its
+last digit. `reproduced`: it lies inside, and the interval is at most WIDEST wide. `not reproduced`:
+it lies outside. `cannot tell`: the interval is wider, or protocol or samples may be others.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,16 +14,16 @@ from harness.leaderboards.row import Reproduction, Row, Verdict
 from harness.spec import parse
 
 WIDEST = 0.1
-"""Width of an interval, on a scale of 0 to 1, above which a number inside it shows nothing."""
+"""Largest width of an interval, on a scale of 0 to 1, at which a number inside is reproduced."""
 OPTIONS = frozenset({"model", "train_tasks", "eval_model", "eval_tasks", "eval_metrics", "every"})
-"""Keys of a configuration which are options of `harness train`, and no settings of the trainer."""
+"""Keys of a configuration that are options of `harness train`, not settings of the trainer."""
 
 
 def of_paper(row: Row) -> Reproduction | None:
-    """Compare a measured row with its paper's number; None where no board has such a row.
+    """Compare a measured row with its paper's number; None if no board has one for its method.
 
-    Of several numbers for the same method the one of the row's protocol comes first, then that of
-    a main table.
+    Of several numbers for the method, one by the row's protocol is preferred, then one of a main
+    table.
     """
     candidates = [
         (method, result)
@@ -33,9 +32,9 @@ def of_paper(row: Row) -> Reproduction | None:
         for column in method.definition.columns
         if column.task and (column.name, column.split) == (row.task, row.split)
         if method.row.is_of(column)
-        for part, metric, word in column.heads
-        if (part, metric) == ("", row.headline)
-        for result in method.definition.printed(method.row, column, part, word)
+        for subset_part, metric, printed_name in column.heads
+        if (subset_part, metric) == ("", row.headline)
+        for result in method.definition.printed(method.row, column, subset_part, printed_name)
         if result.is_score
     ]
     if not candidates:
@@ -45,28 +44,46 @@ def of_paper(row: Row) -> Reproduction | None:
 
 
 def training_differences(row: Row, method: Method) -> Iterator[str]:
-    """Yield how the training of a row's checkpoint differs from the method's configuration."""
+    """Yield each difference of a row's recorded training from the method's configuration."""
     for name in SLOT.findall(method.row.model):
         step = method.definition.trainings[name]
         if row.training is None:
             yield f"training: not recorded (paper: {step.method}, {step.config})"
             continue
         used = parse(row.training.method)
-        wanted = {key: value for key, value in step.read().items() if key not in OPTIONS}
+        configured = {key: value for key, value in step.read().items() if key not in OPTIONS}
         if used.name != step.method:
             yield f"training {used.name} (paper: {step.method})"
-        for key in sorted(used.arguments.keys() | wanted.keys()):
-            if used.arguments.get(key) != wanted.get(key):
-                yield f"training {key} {used.arguments.get(key)} (paper: {wanted.get(key)})"
+        for key in sorted(used.arguments.keys() | configured.keys()):
+            if used.arguments.get(key) != configured.get(key):
+                yield f"training {key} {used.arguments.get(key)} (paper: {configured.get(key)})"
 
 
 def compare_with_paper(
-    row: Row, result: PublishedResult, *, metric: str = "", trained: Iterable[str] = ()
+    row: Row,
+    result: PublishedResult,
+    *,
+    metric: str = "",
+    trained: Iterable[str] = (),
+    protocol: str | None = None,
 ) -> Reproduction:
-    """Compare a measured row with the paper's number for the same method."""
+    """Compare a measured row with the paper's number for the same method.
+
+    Args:
+        row: The measured row.
+        result: The paper's number.
+        metric: Name of the row's metric; empty: the headline.
+        trained: Known differences of the training (`training_differences`).
+        protocol: Protocol of a board's column, empty if it is unknown: then the verdict is `cannot
+            tell`. None: there is no column.
+    """
     metric = metric or row.headline
-    is_same = result.is_by(row.protocol)
+    is_same = result.is_by(row.protocol) and protocol != ""
     differences = [*map(str, row.deviations), *trained]
+    if protocol == "":
+        differences.append(
+            "the column's protocol is unknown: the board or the task's card.toml must name it"
+        )
     if result.protocol != row.protocol or result.protocol_is != "stated":
         paper = f"{result.protocol or 'not said'}, {result.protocol_is}"
         differences.append(f"protocol {row.protocol} (paper: {paper})")

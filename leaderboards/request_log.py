@@ -1,4 +1,4 @@
-"""Calls of networks in a record, as text and as images."""
+"""Describe the recorded requests to a VLM as texts, for `harness explain`."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -7,11 +7,13 @@ from harness.types import Call, Query, Shown
 
 
 def request_log(query: Query | None, calls: Sequence[Call]) -> dict[str, str]:
-    """Return texts and frames of requests by the numbers of their calls; equal neighbours once.
+    """Return the texts and shown frames of requests, under labels such as `prompt 1`, `shown 2`.
+
+    Consecutive calls with equal requests are listed once, under `prompt 1 to 3`.
 
     Args:
-        query: The sample's, for the sizes of its media; None where its benchmark is gone.
-        calls: In the order of the record.
+        query: The sample's query, for the sizes of its media; None if the benchmark is not there.
+        calls: Recorded calls of the VLM, in their order.
     """
     log: dict[str, str] = {}
     first = 1
@@ -27,36 +29,33 @@ def request_log(query: Query | None, calls: Sequence[Call]) -> dict[str, str]:
         if request.prefix:
             log[f"prefix {number}"] = request.prefix
         if request.shown:
-            log[f"shown {number}"] = "; ".join(_shown_text(query, shown) for shown in request.shown)
+            log[f"shown {number}"] = "; ".join(_shown_text(query, view) for view in request.shown)
     return log
 
 
-def _shown_text(query: Query | None, shown: Shown) -> str:
-    several = len(shown.frames) > 1
-    text = f"frame{'s' if several else ''} {', '.join(map(str, shown.frames))}"
-    if shown.times:
-        text += f" ({', '.join(f'{time:g}' for time in shown.times)} s)"
-    if isinstance(shown.medium, str):
-        text += f" of another medium, {shown.medium}"
+def _shown_text(query: Query | None, view: Shown) -> str:
+    """Describe the frames of one medium in a request: indices, times, and sizes in pixels.
+
+    The processor resizes frames to `shown.canvas`; it is None if it is not recorded.
+    """
+    plural = "s" if len(view.frames) > 1 else ""
+    text = f"frame{plural} {', '.join(map(str, view.frames))}"
+    if view.times:
+        text += f" ({', '.join(f'{time:g}' for time in view.times)} s)"
+    if isinstance(view.medium, str):
+        text += f" of another medium, {view.medium}"
     elif query is not None and len(query.media) > 1:
-        text += f" of medium {shown.medium + 1}"
-    own = query.media[shown.medium].size if query and isinstance(shown.medium, int) else None
-    before = shown.resize or own
-    if shown.canvas is None:
-        return (
-            f"{text}, at a size that is not known"
-            if before is None
-            else (
-                f"{text} at {_pixels(before)}"
-                + ("" if shown.resize else ", before the processor's own rule")
-            )
-        )
-    resized = (
-        ""
-        if before in (None, shown.canvas)
-        else (f", which the processor makes of {_pixels(before)}")
-    )
-    return f"{text} at {_pixels(shown.canvas)}{resized}"
+        text += f" of medium {view.medium + 1}"
+    original = query.media[view.medium].size if query and isinstance(view.medium, int) else None
+    sent = view.resize or original
+    if view.canvas is not None:
+        if sent is None or sent == view.canvas:
+            return f"{text} at {_pixels(view.canvas)}"
+        return f"{text} at {_pixels(view.canvas)}, which the processor makes of {_pixels(sent)}"
+    if sent is None:
+        return f"{text}, at a size that is not known"
+    rule = "" if view.resize else ", before the processor's own rule"
+    return f"{text} at {_pixels(sent)}{rule}"
 
 
 def _pixels(size: tuple[int, int]) -> str:

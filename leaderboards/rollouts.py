@@ -1,6 +1,7 @@
 """Rollouts of a training for display: read them from `rollouts.jsonl`, choose and draw them.
 
-Responses are not parsed again: each row holds its boxes and points in pixels of the image.
+Responses are not parsed again: each row holds its boxes and points in pixels of the original image.
+`harness explain`, `harness train` and sites call `groups_of`, `choose_groups` and `with_images`.
 """
 
 import math
@@ -66,7 +67,7 @@ class Group:
     rollouts: tuple[Rollout, ...]
     question: str = ""
     ground_truth: str = ""
-    """The target in words."""
+    """Text that describes the target."""
     note: str = ""
     """Reason why there is no image, or the number of rollouts that are not shown."""
 
@@ -86,6 +87,7 @@ def groups_of(path: Path) -> list[Group]:
 
 
 def _group(rows: Sequence[Mapping[str, Any]], path: Path) -> Group:
+    """Build a group from its rows in the file; raise StoreError if they are damaged."""
     first = rows[0]
     try:
         return Group(
@@ -103,6 +105,7 @@ def _group(rows: Sequence[Mapping[str, Any]], path: Path) -> Group:
 
 
 def _rollout(row: Mapping[str, Any]) -> Rollout:
+    """Return the rollout of a row of `rollouts.jsonl`; older files lack some keys."""
     second, advantage = row.get("second"), row.get("advantage")
     boxes = [Box(*map(_number, box)) for box in row.get("boxes", ())[:MARKS]]
     points = [Point(*map(_number, point)) for point in row.get("points", ())[:MARKS]]
@@ -143,6 +146,7 @@ def _resolved(answer: Any) -> tuple[int, Answer] | None:
 
 
 def _number(value: float) -> float:
+    """Return a finite coordinate; raise ValueError for others."""
     if not math.isfinite(number := float(value)):
         raise ValueError(f"{value} is not a coordinate")
     return number

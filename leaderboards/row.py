@@ -1,7 +1,11 @@
-"""A leaderboard row: one run record, reduced to the fields that readers compare."""
+"""A leaderboard row: one run's record, reduced to the fields that readers compare.
+
+`row` reads `results.json`, `manifest.json` and the timing of a finished `Run`, checks types and
+counts, and returns a `Row`. Boards, gates, exports and reports are all built from rows.
+"""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,7 +15,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, get_type_hin
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
 from harness.papers import Deviation
-from harness.plain import from_plain
+from harness.plain import reader
 from harness.record import Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, read_contamination
@@ -50,7 +54,7 @@ class TrainingInfo:
     config_hash: str
     """Hash in the `manifest.json` of the training's folder, which identifies the training."""
     steps: int | None = None
-    """Number of optimiser steps; None where it is not recorded."""
+    """Number of optimiser steps; None if it is not recorded."""
     folder: str | None = None
     """Name of its folder; None where only the model's description mentions the training."""
     link: str | None = None
@@ -62,15 +66,16 @@ class TrainingInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """A measured number beside the paper's for the same method (`reproduction`)."""
+    """A measured number compared with the paper's number of the same method (`reproduction`)."""
 
     paper: str
     table: str
     row: str
     metric: str
     value: float
-    """The paper's, as a fraction."""
+    """The paper's number, as a fraction from 0 to 1."""
     printed: str
+    """The paper's number as the paper prints it, such as `66.4`."""
     verdict: Verdict
     differences: tuple[str, ...]
     text: str
@@ -79,7 +84,7 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Built only from a record, so that every number on a board can be traced to its run."""
+    """One run on a board; built only from its record, so that every number can be traced to it."""
 
     run: str
     """Name of the run folder."""
@@ -95,13 +100,18 @@ class Row:
     data: str
     """Fingerprint of the annotations and samples."""
     headline: str
+    """Name of the metric by which rows are ranked."""
     better: Mapping[str, Better]
+    """Direction of each metric: `higher` or `lower`."""
     about: Mapping[str, str]
+    """Description of each metric."""
     metrics: Mapping[str, float | None]
     intervals: Mapping[str, tuple[float, float] | None]
+    """Ends of each metric's interval; None if it has no interval."""
     breakdowns: Mapping[str, Mapping[str, Breakdown]]
     """`{category: {value: {"n": samples, "metrics": {name: number}}}}`."""
     ceiling: float | None
+    """Score of perfect answers on the headline."""
     n_total: int
     n_scored: int
     n_failed: int
@@ -115,7 +125,7 @@ class Row:
     seconds: float | None
     """Wall-clock time of the run in seconds, if recorded."""
     judge: str | None
-    """Judge of the free answers and its rubric, where there was one."""
+    """Judge of the free answers and its rubric, if the run had one."""
     seed: int | None
     commit: str | None
     dirty: bool | None
@@ -124,11 +134,11 @@ class Row:
     trained_on: Contamination | None = None
     """Overlap with the training data of the model's checkpoint; None where that is not known."""
     training: TrainingInfo | None = None
-    """Training of the model's checkpoint; None where it was not trained by harness."""
+    """Training of the model's checkpoint; None if harness did not train it."""
     deviations: tuple[Deviation, ...] = ()
     """Differences from the paper of the run's method, as the record declares them."""
     adaptation: str | None = None
-    """Method and budget of adaptation to each sample; None: the model answers as it is."""
+    """Method and budget of adaptation to each sample; None if the model is not adapted."""
     transductive: bool = False
     """True if weights learned from each test sample before it was answered."""
     process_peak_bytes: int | None = None
@@ -144,11 +154,11 @@ class Row:
     rescored: bool = False
     """True if the headline, over all and by category, was computed from the units again."""
     published: Reproduction | None = None
-    """Comparison with what the paper of the same method prints, where there is such a number."""
+    """Comparison with the number that the paper of the method prints; None if it prints none."""
 
     @property
     def value(self) -> float | None:
-        """The headline metric's number."""
+        """The headline's score; None if the model answered nothing."""
         return self.metrics[self.headline]
 
     @property
@@ -170,12 +180,12 @@ class Row:
 
     @property
     def trained_on_some(self) -> bool:
-        """True if some evaluated samples are known to have been trained on."""
+        """True if the model is known to have been trained on some of the evaluated samples."""
         return self.trained_on is not None and self.trained_on.is_any
 
     @property
     def quality(self) -> float:
-        """Number of the headline, signed so that more is better; the worst where there is none."""
+        """The headline's score, negated if lower is better; minus infinity if there is none."""
         if self.value is None:
             return float("-inf")
         return self.value if self.better[self.headline] == "higher" else -self.value
@@ -185,7 +195,7 @@ def row(run: Run) -> Row:
     """Reduce a finished run to a row.
 
     Raises:
-        StoreError: the record lacks something, or its counts do not add up.
+        StoreError: a field is missing or of another type, or the counts do not add up.
     """
     results, manifest = run.results, run.manifest
     provenance = manifest.get("provenance", {})
@@ -194,7 +204,7 @@ def row(run: Run) -> Row:
         run_row = Row(
             **{key: _typed(key, results[key]) for key in COPIED} | _without_values(results),
             name=results["model"],
-            run=run.folder.resolve().name,
+            run=run.place.name,
             data=_data(manifest["data"]),
             intervals={
                 name: None if _says_nothing(results) else pair
@@ -216,8 +226,8 @@ def row(run: Run) -> Row:
             process_peak_bytes=_peak(run, "process_peak_bytes"),
             process_gpu_peak_bytes=_peak(run, "process_gpu_peak_bytes"),
         )
-        counts = (run_row.n_scored, run_row.n_failed, sum(run_row.failures.values()))
-        known = (
+        n_by_kind = sum(run_row.failures.values())
+        is_complete = (
             run_row.headline in run_row.metrics and run_row.metrics.keys() <= run_row.better.keys()
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -229,30 +239,36 @@ def row(run: Run) -> Row:
         ) from error
     if (
         run_row.n_total < 1
-        or sum(counts[:2]) != run_row.n_total
-        or counts[1] != counts[2]
-        or not known
+        or run_row.n_scored + run_row.n_failed != run_row.n_total
+        or run_row.n_failed != n_by_kind
+        or not is_complete
     ):
         raise StoreError(
             f"run {run.folder}",
             expected="n_scored + n_failed = n_total > 0, failures by kind that add up to "
             "n_failed, a number for the headline, and a direction for each metric",
-            found=f"{counts[0]} + {counts[1]} of {run_row.n_total}, {counts[2]} by kind",
+            found=f"{run_row.n_scored} + {run_row.n_failed} of {run_row.n_total}, "
+            f"{n_by_kind} by kind",
         )
     return run_row
 
 
 def _typed(name: str, plain: object) -> Any:
-    """Return the value of a field, from the record; raise ValueError for one of another type."""
+    """Return a recorded value as the type of a field of `Row`.
+
+    Raises:
+        ValueError: the value has another type; the text names the field.
+    """
     try:
-        return from_plain(_hints()[name], plain)
+        return _readers()[name](plain)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
 
 
 @cache
-def _hints() -> dict[str, Any]:
-    return get_type_hints(Row)
+def _readers() -> dict[str, Callable[[Any], Any]]:
+    """Return the functions that read the fields of `Row` from plain data, by name."""
+    return {name: reader(hint) for name, hint in get_type_hints(Row).items()}
 
 
 COPIED = (
@@ -276,49 +292,51 @@ COPIED = (
     "usage",
     "config_hash",
 )
+"""Keys of `results.json` that are fields of a row under the same name."""
 
 
 def _says_nothing(results: Mapping[str, Any]) -> bool:
-    """Return True if the model gave no answer at all, not even a wrong one: it then has no score.
+    """Return True if every sample failed in the model, before any response: there is no score.
 
-    An unreadable response is an answer too, and counts as its kind of failure.
+    An unreadable response is not such a failure: it counts as a wrong answer.
     """
     silent = results["failures"].get(FailureKind.MODEL, 0)
     return bool(results["n_scored"] == 0 and silent == results["n_total"])
 
 
 def _without_values(results: Mapping[str, Any]) -> dict[str, object]:
-    """Return numbers and breakdowns without values, if a model answered nothing; else nothing."""
+    """Return `metrics` and `breakdowns` of None if a model answered nothing; otherwise empty."""
     if not _says_nothing(results):
         return {}
     nothing = dict.fromkeys(results["metrics"])
-    parts = {
+    breakdowns = {
         category: {value: {**cell, "metrics": nothing} for value, cell in values.items()}
         for category, values in results["breakdowns"].items()
     }
-    return {"metrics": nothing, "breakdowns": parts}
+    return {"metrics": nothing, "breakdowns": breakdowns}
 
 
 def _judge(arguments: Mapping[str, object]) -> str | None:
+    """Return the judge and its rubric from a task's arguments; None for a task without a judge."""
     if "judge" not in arguments:
         return None
     return f"{arguments['judge']}, rubric {arguments.get('rubric')}"
 
 
 def _forms(results: Mapping[str, Any]) -> Collection[str]:
-    """Return the forms of answer that a run was asked for.
+    """Return the forms of answer (mask, box, text, …) that a run was asked for.
 
-    Those of its responses, as its ledger has them, else those of its task; empty for a run of a
-    version that recorded neither.
+    They are read from the ledger of its responses, or else from its task; empty if an earlier
+    version recorded neither.
     """
     responses: Mapping[str, Any] = (results.get("ledger") or {}).get("forms") or {}
     return responses.keys() or frozenset(results.get("forms") or ())
 
 
 def _training(run: Run) -> TrainingInfo | None:
-    """The training of the network that speaks: as the run recorded it, else as the model does.
+    """Return the training of the VLM: as the run recorded it, or else as the model describes it.
 
-    Of several trained parts it is the one that the description names, or the first.
+    If several parts are trained, the one that the model's description names is taken, or the first.
     """
     description = run.manifest.get("model", {}).get("description", {})
     network = description.get("chat", description)
@@ -346,9 +364,10 @@ def _adaptation(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trained_by(provenance: CheckpointProvenance, run: Path) -> TrainingInfo:
-    place = run.resolve() / provenance.folder if provenance.folder else None
-    there = origin_of(place, run=run) if place is not None else None
-    is_there = there is not None and there.config_hash == provenance.config_hash
+    """Return a recorded training, with its folder if that still holds this training."""
+    folder = run.resolve() / provenance.folder if provenance.folder else None
+    current = origin_of(folder, run=run) if folder is not None else None
+    is_there = current is not None and current.config_hash == provenance.config_hash
     return TrainingInfo(
         method=provenance.method,
         tasks=provenance.tasks,
@@ -356,17 +375,18 @@ def _trained_by(provenance: CheckpointProvenance, run: Path) -> TrainingInfo:
         config_hash=provenance.config_hash,
         steps=provenance.steps,
         folder=provenance.name,
-        place=place if is_there else None,
+        place=folder if is_there else None,
     )
 
 
 def _peak(run: Run, name: str) -> int | None:
-    """Return the highest peak of all attempts and processes; earlier versions recorded none."""
-    with suppress(TypeError, ValueError, AttributeError):  # no score hangs on what it cost
-        kept = [
+    """Return the highest peak in bytes of all attempts and processes; None if none is recorded."""
+    # A damaged record of costs must not cost a run its score.
+    with suppress(TypeError, ValueError, AttributeError):
+        peaks_by_attempt = [
             attempt.get("memory", {}).get(name, []) for attempt in run.timing.get("attempts", [])
         ]
-        return max((int(peak) for peaks in kept for peak in peaks), default=None)
+        return max((int(peak) for peaks in peaks_by_attempt for peak in peaks), default=None)
     return None
 
 

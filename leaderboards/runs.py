@@ -1,4 +1,9 @@
-"""Finding finished runs, the tasks that they ran, and the metrics that their scores merge by."""
+"""Open finished runs, and find their tasks and the metrics by which their unit scores merge.
+
+Every reader of run folders (boards, gates, reports, exports) begins here. Records are checked: a
+run that was changed, that is a rehearsal, or whose numbers do not follow from its scores raises
+StoreError, or is collected in `refused`.
+"""
 
 import math
 import sys
@@ -8,6 +13,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import HarnessError, StoreError
+from harness.leaderboards.history.known import KnownRun, KnownValues
 from harness.provenance import is_rehearsal
 from harness.record import RESCORE, RESULTS, Run, no_run, runs_below
 from harness.scores import Corpus, Metric, UnitScore, value_of
@@ -21,20 +27,22 @@ def open_runs(
     *,
     skips_unfinished: bool = False,
     refused: dict[Path, StoreError] | None = None,
+    index: KnownValues | None = None,
 ) -> list[Run]:
-    """Every finished run at or below the folders, each once, in the order of the folders.
+    """Return every finished run at or below the folders, each once, in the order of the folders.
 
     Args:
         folders: Run folders, or folders that hold some.
-        skips_unfinished: Leave out runs without `results.json`, which their evaluation had not
-            written yet or which was lost; the caller names them (`record.unfinished_below`).
-        refused: Receives the runs that cannot be believed, with the reason, and the others are
-            returned; None: the first of them is raised.
+        skips_unfinished: Leave out runs without `results.json`, not yet written or lost; the caller
+            names them (`record.unfinished_below`).
+        refused: Receives the error of each invalid run, and the other runs are returned; None: the
+            first error is raised.
+        index: Cache of the records of unchanged runs.
 
     Raises:
         StoreError: a folder holds no finished run, or files of one were changed since.
     """
-    runs: dict[Path, Run | None] = {}
+    paths: dict[Path, Path] = {}
     for folder in [folders] if isinstance(folders, Path) else folders:
         below = runs_below(folder)
         if skips_unfinished:
@@ -42,25 +50,26 @@ def open_runs(
         if not below:
             raise no_run(folder)
         for path in below:
-            resolved = path.resolve()
-            if resolved not in runs:
-                runs[resolved] = None
-                with refusals(path, refused):
-                    run = Run.open(path)
-                    run.check_files()
-                    refuse_rehearsal(run)
-                    runs[resolved] = run
-    return [run for run in runs.values() if run is not None]
+            paths.setdefault(path.resolve(), path)
+    opened = []
+    for run in map(Run, paths.values()) if index is None else index.runs(paths):
+        with refusals(run.folder, refused):
+            if not isinstance(run, KnownRun) or not run.is_read:
+                run.check_opened()
+                run.check_files()
+            refuse_rehearsal(run)
+            opened.append(run)
+    return opened
 
 
 def refuse_rehearsal(run: Run) -> None:
-    """Raise StoreError for a run of stand-ins, or of what was trained from them.
+    """Raise StoreError for a run of a rehearsal, or of a checkpoint that was trained in one.
 
-    In the rehearsal that it belongs to, nothing is raised.
+    A rehearsal replaces the networks by stand-ins; within it, its own runs are accepted.
     """
     if is_rehearsal():
         return
-    if run.manifest["provenance"].get("rehearsal") or _says_so(run.manifest["model"]):
+    if run.manifest["provenance"].get("rehearsal") or _is_rehearsed(run.manifest["model"]):
         raise StoreError(
             f"run {run.folder}",
             expected="a real run",
@@ -69,16 +78,16 @@ def refuse_rehearsal(run: Run) -> None:
         )
 
 
-def _says_so(described: object) -> bool:
+def _is_rehearsed(described: object) -> bool:
     """Return True if a model's description, or a part of it, names a rehearsed training."""
     if not isinstance(described, Mapping):
         return False
-    return described.get("rehearsal") is True or any(map(_says_so, described.values()))
+    return described.get("rehearsal") is True or any(map(_is_rehearsed, described.values()))
 
 
 @contextmanager
 def refusals(folder: Path, refused: dict[Path, StoreError] | None) -> Iterator[None]:
-    """Record why a run cannot be believed, and go on; raise it if there is no such record."""
+    """Catch any error about a run and put it into `refused` as StoreError; None: raise it."""
     try:
         yield
     except Exception as error:
@@ -89,7 +98,7 @@ def refusals(folder: Path, refused: dict[Path, StoreError] | None) -> Iterator[N
 
 
 def odd_record(folder: Path, error: Exception) -> StoreError:
-    """Return the error of a run whose record holds something that no reader of it foresaw."""
+    """Return the StoreError of a run whose record made a reader fail in an unexpected way."""
     return StoreError(
         f"run {folder}",
         expected="a record as this version writes it",
@@ -99,37 +108,41 @@ def odd_record(folder: Path, error: Exception) -> StoreError:
 
 
 def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]) -> None:
-    """Compute a metric from a run's scores, over all and by category, and hold it to its record.
+    """Compute a metric from a run's scores, in all and by category, and compare with the record.
 
     Stored payloads of a corpus are merged and its function called; no network is run.
 
-    The metric is the last of `metrics`, after those that it is derived from.
+    Args:
+        run: The run.
+        units: Scores of its units.
+        metrics: The metric last, after those that it is derived from.
 
     Raises:
-        StoreError: `results.json` says something else.
+        StoreError: `results.json` has another number, or another number of samples.
     """
     name = metrics[-1].name
-    parts: dict[tuple[str, str] | None, list[UnitScore]] = {None: list(units)}
+    units_by_category: dict[tuple[str, str] | None, list[UnitScore]] = {None: list(units)}
     for unit in units:
         for category in unit.categories.items():
-            parts.setdefault(category, []).append(unit)
+            units_by_category.setdefault(category, []).append(unit)
     recorded = _recorded_means(run, name)
-    for part in dict.fromkeys([*parts, *recorded]):
-        members = parts.get(part, [])
-        now = sum(len(unit.samples) for unit in members), value_of(metrics, members, name)
-        then = recorded.get(part, (0, None))
-        if now[0] != then[0] or not _close(now[1], then[1]):
-            where = "" if part is None else f" for {part[0]} {part[1]}"
+    for pair in dict.fromkeys([*units_by_category, *recorded]):
+        members = units_by_category.get(pair, [])
+        n_samples = sum(len(unit.samples) for unit in members)
+        value = value_of(metrics, members, name)
+        recorded_n, recorded_value = recorded.get(pair, (0, None))
+        if n_samples != recorded_n or not _close(value, recorded_value):
+            where = "" if pair is None else f" for {pair[0]} {pair[1]}"
             raise StoreError(
                 f"file {run.folder / RESULTS}",
-                expected=f"{name}{where} of its scores, {now[1]} over {now[0]} samples",
-                found=f"{then[1]} over {then[0]}",
+                expected=f"{name}{where} of its scores, {value} over {n_samples} samples",
+                found=f"{recorded_value} over {recorded_n}",
                 fix=RESCORE,
             )
 
 
 def _recorded_means(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[int, float | None]]:
-    """Samples and number of a metric by (category, value), and of all of them, as recorded."""
+    """Return the recorded (samples, number) of a metric by (category, value); None: all samples."""
     results = run.results
     try:
         return {None: (results["n_total"], results["metrics"][name])} | {
@@ -150,7 +163,7 @@ def task_of(run: Run, data_root: Path | None = None) -> Task:
     """Build the task that a run was made with, from the files under the recorded data root.
 
     Raises:
-        HarnessError: no such plugin, no data, or a task of another version or protocol.
+        HarnessError: the plugin or the data is missing, or the task's version or protocol differs.
     """
     recorded = run.manifest["task"]
     root = data_root or Path(run.manifest["data"]["root"])
@@ -170,16 +183,17 @@ def task_of(run: Run, data_root: Path | None = None) -> Task:
 def metrics_for(
     run: Run, units: Sequence[UnitScore], *, name: str, data_root: Path | None = None
 ) -> tuple[Metric, ...]:
-    """Return metric `name` and the metrics it derives from, as at the time of scoring.
+    """Return the metrics that metric `name` is derived from, and this metric last.
 
-    The data is not needed where the task's module lists its protocols in `PROTOCOLS`, as ours do,
-    or where the metric is a plain quotient. The metrics must give the recorded number.
+    If the task's module declares its protocols (`PROTOCOLS`), or the metric is a simple mean, they
+    are found without the data, provided that they give the recorded number. Otherwise the task is
+    built from the data.
 
     Raises:
         HarnessError: the task must be built, and cannot be.
     """
-    plain = Metric(name, better=run.results["better"][name])
-    for metrics in (declared_metrics(run), (plain,)):
+    simple_mean = Metric(name, better=run.results["better"][name])
+    for metrics in (declared_metrics(run), (simple_mean,)):
         if any(metric.name == name for metric in metrics):
             chosen = dependencies_of(metrics, name)
             if _reproduces(chosen, units, name, run.results["metrics"][name]):
@@ -188,7 +202,7 @@ def metrics_for(
 
 
 def declared_metrics(run: Run) -> tuple[Metric, ...]:
-    """The metrics of the run's protocol in the installed task's module, found without its data."""
+    """Return the metrics of a run's protocol as the task's module declares them; empty if not."""
     recorded = run.manifest["task"]
     try:
         function = plugins.load("tasks", recorded["name"])
@@ -202,7 +216,7 @@ def declared_metrics(run: Run) -> tuple[Metric, ...]:
 def _reproduces(
     metrics: tuple[Metric, ...], units: Sequence[UnitScore], name: str, recorded: float | None
 ) -> bool:
-    """Return True if the recorded scores merge to the recorded number."""
+    """Return True if a run's scores merge to the recorded number by these metrics."""
     corpora = {metric.name for metric in metrics if metric.corpus is not None}
     names = {metric.name for metric in metrics}
     for unit in units:
@@ -213,11 +227,12 @@ def _reproduces(
 
 
 def _close(computed: float | None, recorded: object) -> bool:
+    """Return True if two numbers differ by rounding at most, or both are None."""
     if computed is None or not isinstance(recorded, (int, float)):
         return computed is recorded
     return math.isclose(computed, recorded, rel_tol=1e-12, abs_tol=1e-12)
 
 
-def _join_words(parts: Sequence[object]) -> str:
-    name, version, split, protocol = parts
+def _join_words(words: Sequence[object]) -> str:
+    name, version, split, protocol = words
     return f"{name} version {version} {split} by {protocol}"

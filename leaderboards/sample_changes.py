@@ -1,12 +1,18 @@
-"""The samples of which two runs' scores differ, the largest drops first."""
+"""Count the samples whose scores differ between two runs, and list the largest drops.
 
-from collections.abc import Sequence
+The gate, `harness diff` and sites use it; `before` and `after` are scores of units.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.scores import Metric, UnitScore, value_of
+from harness.errors import counted
+from harness.leaderboards.unit_values import unit_values
+from harness.scores import Better, Metric, UnitScore
 
-SHOWN = 10
-SAME = 1e-9  # scores closer than this are equal but for rounding
+SHOWN = 10  # units that are listed
+DECIMALS = 4
+"""Decimals to which a sample's score is compared: as many as the pages of a site show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +27,7 @@ class SampleChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleChanges:
-    """Number of units that changed, and the largest drops."""
+    """Numbers of samples whose headline differs, and the units with the largest drops."""
 
     worse: int
     better: int
@@ -29,31 +35,58 @@ class SampleChanges:
     worst: tuple[SampleChange, ...]
     """At most `SHOWN` units that got worse, the largest drop first; ties in the task's order."""
 
+    def __str__(self) -> str:
+        """Return the counts as text: `7 of 36 samples changed: 5 worse, 2 better`."""
+        changed, samples = self.worse + self.better, counted(self.total, "sample")
+        if not changed:
+            return f"none of {samples} changed"
+        return f"{changed:,} of {samples} changed: {self.worse:,} worse, {self.better:,} better"
+
+
+def rounded(value: float | None) -> float | None:
+    """Round a sample's score to `DECIMALS`, as pages show and counts compare it."""
+    return None if value is None else round(value, DECIMALS)
+
 
 def sample_changes(
     metrics: Sequence[Metric], a: Sequence[UnitScore], b: Sequence[UnitScore]
 ) -> SampleChanges | None:
-    """Return the units whose score differs; None where the metric has no value of one unit.
+    """Return the changes between runs a and b; None if the metric has no value of one unit.
 
     The metric is the last of `metrics`; `b` has the units of `a` in any order.
     """
     if any(metric.corpus is not None for metric in metrics):
         return None
-    name, sign = metrics[-1].name, 1 if metrics[-1].better == "higher" else -1
-    after = {unit.unit: unit for unit in b}
-    drops: list[tuple[float, SampleChange]] = []
-    for unit in a:
-        old, new = (
-            value_of(metrics, [unit_score], name) for unit_score in (unit, after[unit.unit])
-        )
-        if old is not None and new is not None and abs(new - old) > SAME:
+    before, after = unit_values(metrics, a), unit_values(metrics, b)
+    return changes_between(a, before, after, better=metrics[-1].better)
+
+
+def changes_between(
+    units: Sequence[UnitScore],
+    before: Mapping[str, float | None],
+    after: Mapping[str, float | None],
+    *,
+    better: Better,
+) -> SampleChanges:
+    """Return the changes between two sets of values, by the units' names.
+
+    Args:
+        units: All units; a unit without a value before or after counts as unchanged.
+        before: Value of each unit.
+        after: Value of each unit after the change.
+        better: Direction of the metric.
+    """
+    sign = 1 if better == "higher" else -1
+    drops: list[tuple[float, int, SampleChange]] = []
+    for unit in units:
+        old, new = rounded(before[unit.unit]), rounded(after[unit.unit])
+        if old is not None and new is not None and new != old:
             change = SampleChange(sample=unit.samples[0], before=old, after=new)
-            drops.append((sign * (old - new), change))
+            drops.append((sign * (old - new), len(unit.samples), change))
     drops.sort(key=lambda drop: -drop[0])
-    worse = [change for drop, change in drops if drop > 0]
     return SampleChanges(
-        worse=len(worse),
-        better=len(drops) - len(worse),
-        total=len(a),
-        worst=tuple(worse[:SHOWN]),
+        worse=sum(count for drop, count, _ in drops if drop > 0),
+        better=sum(count for drop, count, _ in drops if drop < 0),
+        total=sum(len(unit.samples) for unit in units),
+        worst=tuple(change for drop, _, change in drops[:SHOWN] if drop > 0),
     )

@@ -1,10 +1,10 @@
-"""Sensitivity of a score to a setting, from the runs of a sweep in one table.
+"""Sensitivity of a score to a setting, from the runs of a sweep in one table (notes of a board).
 
-Only rows that are equal in all other settings of their sweep are compared, so that what another
-setting does is never put down to this one. A sweep of every combination has several such groups
-for a setting. The note then names the group with the largest spread, because two runs can be
-looked up and paired, and the mean of all spreads, because the largest of many is large by chance
-too. Its paired interval is of those two runs alone; nothing is corrected for having chosen them.
+Only rows with equal other settings are compared, so that the effect of another setting is never
+attributed to this one. A sweep of every combination has several such groups for a setting. The note
+names the group with the largest spread between its worst and best row, whose two runs are compared
+in pairs, and the mean of all spreads, because the largest of many is large by chance. The interval
+is not corrected for this choice.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +19,18 @@ from harness.leaderboards.row import Row
 def setting_notes(
     rows: Sequence[Row], sweeps: Sequence[Mapping[str, Any] | None], compare: Compare
 ) -> Iterator[str]:
-    """Yield the remarks on each setting of each sweep.
+    """Yield a note on each setting of each sweep, if rows differ in it alone.
 
     `Sensitivity of pocket: gIoU from 0.612 (frames=4) to 0.701 (frames=16) over 3 settings of
-    frames; paired difference +0.089 (+0.021 to +0.152).` The base's own value counts among a
-    setting's, where the sweep holds it. Of a sweep of every combination: `… over 3 settings of
-    frames, with prompt=short; …. That is the largest of 2 spreads, one for each combination of
-    the other settings; their mean is 0.070.`
+    frames; paired difference +0.089 (+0.021 to +0.152).` Of a sweep of every combination: `… over 3
+    settings of frames, with prompt=short; …. That is the largest of 2 spreads, one for each
+    combination of the other settings; their mean is 0.070.`
+
+    Args:
+        rows: Rows of one table.
+        sweeps: The sweep of each row, with its `base` and the settings of its `models`; None: it
+            belongs to no sweep.
+        compare: Paired test of two rows by index.
     """
     for base in dict.fromkeys(sweep["base"] for sweep in sweeps if sweep):
         members = {
@@ -33,7 +38,7 @@ def setting_notes(
             for index, sweep in enumerate(sweeps)
             if sweep and sweep["base"] == base and rows[index].model_spec in sweep["models"]
         }
-        for setting in dict.fromkeys(key for given in members.values() for key in given):
+        for setting in dict.fromkeys(key for settings in members.values() for key in settings):
             if groups := _groups(rows, members, setting):
                 yield _setting_note(rows, members, setting, groups, compare)
 
@@ -41,12 +46,12 @@ def setting_notes(
 def _groups(
     rows: Sequence[Row], members: Mapping[int, Mapping[str, str]], setting: str
 ) -> list[list[int]]:
-    """Rows with a number that differ in one setting alone, worst first, where there are several."""
+    """Return the groups of two rows or more that differ in `setting` alone, worst row first."""
     groups: dict[frozenset[tuple[str, str]], list[int]] = {}
     for index in sorted(members, key=lambda index: rows[index].quality):
         if rows[index].value is not None:
-            others = {key: value for key, value in members[index].items() if key != setting}
-            groups.setdefault(frozenset(others.items()), []).append(index)
+            other_settings = {key: value for key, value in members[index].items() if key != setting}
+            groups.setdefault(frozenset(other_settings.items()), []).append(index)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -57,6 +62,7 @@ def _setting_note(
     groups: Sequence[Sequence[int]],
     compare: Compare,
 ) -> str:
+    """Return a sentence on the group of runs whose score depends most on a setting."""
     spreads = [rows[group[-1]].quality - rows[group[0]].quality for group in groups]
     widest = groups[spreads.index(max(spreads))]
     worst, best = widest[0], widest[-1]
@@ -68,13 +74,13 @@ def _setting_note(
         f"Sensitivity of {rows[best].model}: {rows[best].headline} from {ends[0]} to {ends[1]} "
         f"over {len(widest)} settings of {setting}"
     )
-    others = [f"{key}={value}" for key, value in members[best].items() if key != setting]
-    if others:
-        text += f", with {', '.join(others)}"
-    against = compare(worst, best)
-    if against is not None and against.interval is not None:
-        span = formatting.signed_span(against.interval)
-        text += f"; paired difference {formatting.signed_number(against.difference)} ({span})"
+    other_settings = [f"{key}={value}" for key, value in members[best].items() if key != setting]
+    if other_settings:
+        text += f", with {', '.join(other_settings)}"
+    comparison = compare(worst, best)
+    if comparison is not None and comparison.interval is not None:
+        span = formatting.signed_span(comparison.interval)
+        text += f"; paired difference {formatting.signed_number(comparison.difference)} ({span})"
     if len(groups) == 1:
         return f"{text}."
     return (
@@ -83,5 +89,5 @@ def _setting_note(
     )
 
 
-def _setting_name(given: Mapping[str, str], setting: str) -> str:
-    return f"{setting}={given[setting]}" if setting in given else f"{setting} as in the base"
+def _setting_name(settings: Mapping[str, str], setting: str) -> str:
+    return f"{setting}={settings[setting]}" if setting in settings else f"{setting} as in the base"

@@ -1,4 +1,7 @@
-"""Servers and packages that a command needs beside the rest of its board, if they are here."""
+"""Servers and packages that a command of a board needs, and whether they are available.
+
+`table_commands` names them in a plan (`harness reproduce`); commands without them are left out.
+"""
 
 import os
 import socket
@@ -9,9 +12,10 @@ from urllib.parse import urlsplit
 
 from harness.spec import Spec
 
-PATIENCE = 2.0  # seconds
+PATIENCE = 2.0  # seconds to wait for a connection
 BACKEND = "openai"
 ADDRESS = "OPENAI_BASE_URL"
+"""Environment variable with the server's address."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Server:
     url: str
     model: str
     key_variable: str
+    """Environment variable with the key; empty: the server needs no key."""
 
     def __str__(self) -> str:
         if self.key_variable:
@@ -29,13 +34,13 @@ class Server:
 
     @property
     def is_given(self) -> bool:
-        """Return True if its key is in the environment or, of one without, if its port is open."""
+        """True if its key is in the environment or, for a server without key, its port is open."""
         if self.key_variable:
             return bool(os.environ.get(self.key_variable))
-        place = urlsplit(self.url)
+        address = urlsplit(self.url)
         try:
-            port = place.port or {"https": 443}.get(place.scheme, 80)
-            socket.create_connection((place.hostname or "", port), timeout=PATIENCE).close()
+            port = address.port or {"https": 443}.get(address.scheme, 80)
+            socket.create_connection((address.hostname or "", port), timeout=PATIENCE).close()
         except (OSError, ValueError):
             return False
         return True
@@ -52,19 +57,20 @@ class Package:
 
     @property
     def is_given(self) -> bool:
-        """Return True if it is installed."""
+        """True if it is installed."""
         return find_spec(self.name) is not None
 
 
 def servers(spec: Spec) -> Iterator[Server]:
     """Yield the servers that a SPEC names, at any depth."""
-    given = spec.arguments
+    arguments = spec.arguments
     if spec.name == BACKEND:
+        model = arguments.get("model") or arguments.get("checkpoint")
         yield Server(
-            url=str(given.get("base_url") or os.environ.get(ADDRESS) or f"${ADDRESS}"),
-            model=str(given.get("model") or given.get("checkpoint") or "the checkpoint's network"),
-            key_variable=str(given.get("key_variable") or ""),
+            url=str(arguments.get("base_url") or os.environ.get(ADDRESS) or f"${ADDRESS}"),
+            model=str(model or "the checkpoint's network"),
+            key_variable=str(arguments.get("key_variable") or ""),
         )
-    for value in given.values():
+    for value in arguments.values():
         if isinstance(value, Spec):
             yield from servers(value)

@@ -1,4 +1,8 @@
-"""The commands that make a paper's table: its trainings, evaluations and board."""
+"""List the commands that make a paper's table: its trainings, evaluations and board.
+
+`harness reproduce` prints or runs the `Step`s of `plan`, each with an estimate of time and memory
+and, if the device has too little memory, with changes that would fit.
+"""
 
 import inspect
 import re
@@ -9,10 +13,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from harness import plugins
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.leaderboards import estimate
 from harness.leaderboards.definitions import SLOT, BoardRow, Definition, TrainingStep, definitions
 from harness.leaderboards.estimate import Device, Estimate
+from harness.leaderboards.measured import estimate_by, measured, sentences
 from harness.leaderboards.published_results import GENERATED
 from harness.leaderboards.servers import Package, Server, servers
 from harness.run.batching import samples_of
@@ -22,7 +27,7 @@ from harness.store.atomic import read_json
 VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", "interval"})
 """Forms of answer of tasks about videos."""
 ELSEWHERE = ("--machine_rank", "RANK", "--main_process_ip", "ADDRESS")
-"""Options of accelerate that differ between machines or are not known here."""
+"""Options of accelerate that the user fills in for each machine."""
 GPUS = tuple(device for device in estimate.DEVICES if device.name != "CPU")
 
 
@@ -37,30 +42,73 @@ class Step:
     machines: int = 1
     estimate: Estimate | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
-    """Number of samples of each task; 0 where none is known."""
+    """Number of samples of each task; 0 if it is not known."""
     needs: tuple[Server | Package, ...] = ()
-    """Servers that answer in the model's place, and packages: without them it is left out."""
+    """Servers and packages that it needs; without them it is left out."""
+    measured: tuple[str, ...] = ()
+    """Sentences on the pilots of earlier runs by which it is estimated."""
     ways: tuple[str, ...] = ()
     """Configurations, settings and devices with enough memory, if the device has too little."""
 
+    def fits(self, device: Device) -> bool:
+        """Return True if each device has enough memory, or if the memory is not known."""
+        return self.estimate is None or self.estimate.memory <= device.memory
+
+    def about(self, device: Device) -> Iterator[str]:
+        """Yield lines on its time, memory, samples and needs, and on what fits if it does not."""
+        on_devices = f"on {self.processes} × {device.name}"
+        if self.estimate is None:
+            yield self.name
+        elif self.fits(device):
+            yield f"{self.name}: {self.estimate} {on_devices}"
+        else:
+            yield f"{self.name}: {self.estimate.memory:,.0f} GB each {on_devices}"
+        sample_counts = [f"{count:,} of {task}" for task, count in self.samples.items() if count]
+        if sample_counts:
+            yield f"  samples: {', '.join(sample_counts)}"
+        if unknown := [task for task, count in self.samples.items() if not count]:
+            yield (
+                f"  {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: no number is "
+                "published, and --data has no real files of it to count"
+            )
+        yield from (f"  measured: {text}" for text in self.measured)
+        for needed in self.needs:
+            yield f"  needs {needed}" + ("" if needed.is_given else "; left out until it is there")
+        if self.estimate and self.estimate.host:
+            yield f"  {self.estimate.host:,.0f} GB of the machine's own memory"
+        if not self.fits(device):
+            yield f"  more than the {device.memory:.0f} GB of one {device.name}. What fits:"
+            yield from (f"    {way}" for way in self.ways or ("a smaller network",))
+
     @property
     def is_finished(self) -> bool:
-        """Return True if it is a training whose checkpoint is there."""
+        """True if it is a training whose checkpoint exists."""
         return (Path(self.command[self.command.index("--out") + 1]) / "checkpoint").is_dir()
 
     @property
     def line(self) -> list[str]:
-        """The command as a shell takes it."""
+        """The command's words, to be typed in a shell."""
         if self.processes == 1:
             return ["harness", *self.command]
-        several = ["accelerate", "launch", "--num_processes", str(self.processes)]
+        launch = ["accelerate", "launch"]
         if self.machines > 1:
-            several[2:2] = ["--num_machines", str(self.machines), *ELSEWHERE]
-        return [*several, "--mixed_precision", "bf16", "-m", "harness", *self.command]
+            launch += ["--num_machines", str(self.machines), *ELSEWHERE]
+        launch += ["--num_processes", str(self.processes), "--mixed_precision", "bf16"]
+        return [*launch, "-m", "harness", *self.command]
 
 
 def plan(definition: Definition, data: str, out: Path, device: Device) -> list[Step]:
-    """Return the commands that make a table, in their order; raise what is lacking for one."""
+    """Return the commands that make a table, in their order.
+
+    Args:
+        definition: The table.
+        data: Folder of the benchmarks' data.
+        out: Folder of trainings, runs and the board.
+        device: Device for the estimates.
+
+    Raises:
+        HarnessError: a plugin or configuration is missing.
+    """
     trained: dict[str, Step] = {}
     evaluated: dict[tuple[str, ...], Step] = {}
     for row in (row for row in definition.rows if row.model):
@@ -71,20 +119,32 @@ def plan(definition: Definition, data: str, out: Path, device: Device) -> list[S
     return [*trained.values(), *evaluated.values(), *boards(definition, out)]
 
 
+def total(steps: Sequence[Step], device: Device) -> str:
+    """Return a sentence on the time of the steps that can run on a device."""
+    timed = [step for step in steps if step.estimate]
+    running = [
+        step for step in timed if step.fits(device) and all(need.is_given for need in step.needs)
+    ]
+    hours = Estimate(sum(step.estimate.hours for step in running if step.estimate), 0)
+    n_left_out = len(timed) - len(running)
+    without = f" without {counted(n_left_out, 'step')} that cannot run here" if n_left_out else ""
+    return f"about {hours.time} in all{without}; uncertain by a factor of 3 (docs/published.md)"
+
+
 def boards(definition: Definition, out: Path) -> list[Step]:
     """Return the commands that write a table's board and report from its runs."""
     name = f"{definition.paper}/{definition.table}"
-    is_installed = definition in definitions()
+    is_installed = any(board.file == definition.file for board in definitions())
     actions = [("build", "--board", name if is_installed else str(definition.file))]
     actions += [(definition.report,)] if definition.report else []  # type: ignore[list-item]
-    place = ("--runs", str(out / "runs"), "--out", str(out / name.replace("/", "-")))
+    paths = ("--runs", str(out / "runs"), "--out", str(out / name.replace("/", "-")))
     return [
-        Step(name=f"board {action[0]}", command=("board", *action, *place)) for action in actions
+        Step(name=f"board {action[0]}", command=("board", *action, *paths)) for action in actions
     ]
 
 
 def is_small(definition: Definition) -> bool:
-    """Return True if no network of a board is larger than `pocket`: it is of a generated world."""
+    """Return True if no network of a board is larger than `pocket`: it uses a generated world."""
     specs = (parse(row.model) for row in definition.rows if row.model)
     return all(_size(spec) < estimate.SMALL for spec in specs)
 
@@ -92,7 +152,7 @@ def is_small(definition: Definition) -> bool:
 def trainings(
     definition: Definition, spec: Spec, data: str, out: Path, device: Device
 ) -> Iterator[Step]:
-    """Yield the trainings that a SPEC names, those that they begin with first."""
+    """Yield the trainings that a SPEC names, after those that they begin with."""
     for name in SLOT.findall(str(spec)):
         step, folder = definition.trainings[name], out / "trainings" / name
         config = step.read()
@@ -101,7 +161,7 @@ def trainings(
         command = ["train", "--method", step.method, "--config", step.config, "--data", data]
         command += ["--out", str(folder)]
         command += ["--model", _filled(start, out)] if step.start else []
-        command += [part for text in step.set for part in ("--set", text)]
+        command += [word for text in step.set for word in ("--set", text)]
         command += ["--resume"] if (folder / "manifest.json").is_file() else []
         typed = parse(f"x({','.join(step.set)})").arguments if step.set else {}
         tasks = parse_list(",".join(config["train_tasks"]))
@@ -144,30 +204,32 @@ def _fitting_configurations(
     estimated: Callable[..., Estimate],
     device: Device,
 ) -> Iterator[str]:
-    """Yield the method's configurations of the same data that fit, the largest in memory first."""
+    """Yield options for the method's configurations of the same data that fit, largest first.
+
+    Such configurations name their devices: `dt_r1_3b_2x24gb` is for two devices of 24 GB.
+    """
     fitting = []
     for path in step.folder.glob("*.toml"):
-        named = re.search(r"(\d+)x\d+gb", path.stem)
+        devices = re.search(r"(\d+)x\d+gb", path.stem)  # 2x24gb
         published = tomllib.loads(path.read_text(encoding="utf-8"))
-        if named is None or published.get("train_tasks") != config.get("train_tasks"):
+        if devices is None or published.get("train_tasks") != config.get("train_tasks"):
             continue
-        size = re.search(r"_(\d+)b_", path.stem)  # a later stage names no model
+        processes = int(devices[1])
+        size = re.search(r"_(\d+)b_", path.stem)  # _3b_, if a later stage names no model
         network = str(published.get("model") or (f"{size[1]}B" if size else ""))
-        memory = estimated(
+        cost = estimated(
             {**_defaults("trainers", step.method), **published},
             device=device,
             size=estimate.parameters(network),
-            processes=int(named[1]),
-        ).memory
-        if memory <= device.memory and int(named[1]) <= step.processes:
-            more = (
-                f" with a {size[1]}B network in --model"
-                if size and "model" not in published
-                else ""
-            )
-            fitting.append((memory, int(named[1]), f"{path.stem}{more}"))
-    for memory, processes, option in sorted(fitting, reverse=True):
-        yield f"--config {option}: {memory:,.0f} GB on {processes} × {device.name}"
+            processes=processes,
+        )
+        if cost.memory <= device.memory and processes <= step.processes:
+            needs_model = size and "model" not in published
+            model = f" with a {size[1]}B network in --model" if size and needs_model else ""
+            fitting.append((cost.memory, processes, f"{path.stem}{model}", cost.time))
+    for memory, processes, option, time in sorted(fitting, reverse=True):
+        on_devices = f"{memory:,.0f} GB on {processes} × {device.name}"
+        yield f"--config {option}: {on_devices}, about {time}"
 
 
 def evaluations(
@@ -175,46 +237,37 @@ def evaluations(
 ) -> Iterator[Step]:
     """Yield the evaluation of a row for each subset and judge of its columns."""
     spec = parse(row.model)
-    known = _defaults("models", spec.name)
-    adaptation = {**known, **spec.arguments} if {"steps", "rollouts"} & known.keys() else None
+    defaults = _defaults("models", spec.name)
+    adapts = bool({"steps", "rollouts"} & defaults.keys())
+    adaptation = {**defaults, **spec.arguments} if adapts else None
     groups: dict[tuple[str | None, str], dict[str, int]] = {}
     world = _world(definition, data)
     for column in definition.columns:
         if column.task and row.is_of(column):
-            counts = groups.setdefault((column.subset, column.judge), {})
-            counts[column.task] = _samples(column.task, data, world, column.subset)
+            samples_of_task = groups.setdefault((column.subset, column.judge), {})
+            samples_of_task[column.task] = _samples(column.task, data, world, column.subset)
     for (subset, judge), samples in groups.items():
         command = ["eval", "--model", _filled(spec, out), "--tasks", ",".join(samples)]
         command += ["--data", data, "--out", str(out / "runs")]
         command += ["--subset", subset] if subset else []
         command += ["--judge", judge] if judge else []
-        command += [part for metric in definition.metrics for part in ("--metrics", metric)]
+        command += [word for metric in definition.metrics for word in ("--metrics", metric)]
         name = f"eval {row.row}" + (f" with the package {row.package}" if row.package else "")
-
-        def estimated(
-            settings: Mapping[str, object] | None,
-            *,
-            device: Device,
-            samples: Mapping[str, int] = samples,
-        ) -> Estimate:
-            parts = [
-                estimate.evaluation(
-                    size=_size(spec),
-                    samples=count or estimate.UNKNOWN,
-                    device=device,
-                    is_video=_is_video(task),
-                    adaptation=settings,
-                    model=spec.name,
-                )
-                for task, count in samples.items()
-            ]
-            memory, host = max((part.memory, part.host) for part in parts)
-            return Estimate(sum(part.hours for part in parts), memory, host=host)
-
+        needs = (Package(row.package),) if row.package else ()
         network = spec.arguments.get("backend")
-        if isinstance(network, Spec) and (asked := tuple(servers(network))):
-            yield Step(name=name, command=tuple(command), samples=samples, needs=asked)
+        endpoints = tuple(servers(network)) if isinstance(network, Spec) else ()
+        rates = measured(out / "runs", _filled(spec, out), samples, None if endpoints else device)
+        if endpoints or rates:
+            yield Step(
+                name=name,
+                command=tuple(command),
+                samples=samples,
+                needs=endpoints or needs,
+                estimate=estimate_by(rates, samples),
+                measured=sentences(rates, samples),
+            )
             continue
+        estimated = partial(_evaluation_estimate, spec=spec, samples=samples)
         learns = adaptation is not None and "finetune" in adaptation
         changes = [{"offload": "optimizer"}, {"finetune": "lora"}] if learns else []
         yield Step(
@@ -222,9 +275,32 @@ def evaluations(
             command=tuple(command),
             estimate=estimated(adaptation, device=device),
             samples=samples,
-            needs=(Package(row.package),) if row.package else (),
+            needs=needs,
             ways=_ways(estimated, adaptation, device, changes, form="{} in --model"),
         )
+
+
+def _evaluation_estimate(
+    adaptation: Mapping[str, object] | None,
+    *,
+    device: Device,
+    spec: Spec,
+    samples: Mapping[str, int],
+) -> Estimate:
+    """Estimate the evaluation of a model on tasks, given their numbers of samples."""
+    estimates = [
+        estimate.evaluation(
+            size=_size(spec),
+            samples=count or estimate.UNKNOWN,
+            device=device,
+            is_video=_is_video(task),
+            adaptation=adaptation,
+            model=spec.name,
+        )
+        for task, count in samples.items()
+    ]
+    memory, host = max((cost.memory, cost.host) for cost in estimates)
+    return Estimate(sum(cost.hours for cost in estimates), memory, host=host)
 
 
 def _ways(
@@ -236,29 +312,31 @@ def _ways(
     form: str,
     before: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Return the changes with which a command fits a device, and the devices that it fits as is.
+    """Return the changes with which a command fits a device, and devices on which it fits as it is.
 
-    Nothing where it fits.
+    Empty if it fits.
 
     Args:
-        estimated: Estimates the command with settings, on a device.
-        settings: Those of the command.
-        device: The one with too little memory.
-        changes: Settings to try.
-        form: How a change is given on the command line, with {} in its place.
-        before: Ways that are named first.
+        estimated: Estimates the command from settings, on a device.
+        settings: Settings of the command.
+        device: The device.
+        changes: Changes of settings to try.
+        form: Text of a change on the command line, with {} for `name=value,…`.
+        before: Ways that are listed first.
     """
     if estimated(settings, device=device).memory <= device.memory:
         return ()
-    changed = [
-        form.format(",".join(f"{name}={_typed(value)}" for name, value in change.items()))
-        + f": {memory:,.0f} GB"
-        for change in changes
-        if (memory := estimated({**(settings or {}), **change}, device=device).memory)
-        <= device.memory
-    ]
-    wider = [gpu.name for gpu in GPUS if estimated(settings, device=gpu).memory <= gpu.memory]
-    return (*before, *changed, *([f"as it is on {' or '.join(wider)}"] if wider else []))
+    ways = list(before)
+    for change in changes:
+        cost = estimated({**(settings or {}), **change}, device=device)
+        if cost.memory <= device.memory:
+            text = ",".join(f"{name}={_typed(value)}" for name, value in change.items())
+            ways.append(f"{form.format(text)}: {cost.memory:,.0f} GB, about {cost.time}")
+    costs = [(gpu, estimated(settings, device=gpu)) for gpu in GPUS]
+    larger = [f"{gpu.name} (about {cost.time})" for gpu, cost in costs if cost.memory <= gpu.memory]
+    if larger:
+        ways.append(f"as it is on {' or '.join(larger)}")
+    return tuple(ways)
 
 
 def _typed(value: object) -> str:
@@ -266,18 +344,19 @@ def _typed(value: object) -> str:
 
 
 def _filled(spec: Spec, out: Path) -> str:
-    """Return a SPEC with the folders of trainings in the place of their names."""
+    """Return a SPEC with the folders of trainings in place of their names."""
     return SLOT.sub(lambda match: str(out / "trainings" / match[1]), str(spec))
 
 
 @cache
 def _defaults(kind: plugins.Kind, name: str) -> Mapping[str, object]:
-    known = inspect.signature(plugins.load(kind, name)).parameters
-    return {key: parameter.default for key, parameter in known.items()}
+    """Return the defaults of a plugin's arguments."""
+    parameters = inspect.signature(plugins.load(kind, name)).parameters
+    return {key: parameter.default for key, parameter in parameters.items()}
 
 
 def _size(spec: Spec) -> float:
-    """Return the parameters of the network that answers, in 10^9; 0 where there is none."""
+    """Return the parameters of the VLM in 10^9, also inside other models; 0 without a network."""
     base: Value = spec
     while isinstance(base, Spec):
         if not {"base", "checkpoint"} & _defaults("models", base.name).keys():
@@ -287,10 +366,9 @@ def _size(spec: Spec) -> float:
 
 
 def _world(definition: Definition, data: str) -> int:
-    """Return the samples of a split of the generated world that a board of `pocket` is made on.
+    """Return the number of samples of a split of the generated world for a board of `pocket`.
 
-    0 for others: what they would take on a generated world nobody asks. The world may be yet to be
-    written.
+    It is the default size if the world is not written yet; 0 for other boards and for real data.
     """
     if not is_small(definition):
         return 0
@@ -302,29 +380,31 @@ def _world(definition: Definition, data: str) -> int:
 
 @cache
 def _samples(task: str, data: str, world: int, subset: str | None = None) -> int:
-    """Return the published number of samples, or a generated world's size, or those of a real
-    folder; 0 where none is known.
+    """Return the number of samples of a task; 0 if it is not known.
+
+    The first that is known: the generated world's size, the subset's (`first200`, `random-50`), the
+    SPEC's `sample`, the published number, or the count in the data folder.
     """
     spec = parse(task)
     if world:
         return world
     if subset:
         return int(subset.rpartition("-")[2].removeprefix("first"))
-    if isinstance(drawn := spec.arguments.get("sample"), int):
-        return drawn
+    if isinstance(requested := spec.arguments.get("sample"), int):
+        return requested
     card = plugins.find_card(spec.name)
     if card is None:
         return _count(spec, Path(data))
     split = str(spec.arguments.get("split", card.default_split))
     published = card.published_counts(split, {"protocol": card.protocol, **spec.arguments})[0]
-    named = re.search(r"_(\d+)k$", spec.name)  # such as visionreasoner_7k
-    return published or (int(named[1]) * 1000 if named else _count(spec, Path(data)))
+    thousands = re.search(r"_(\d+)k$", spec.name)  # visionreasoner_7k
+    return published or (int(thousands[1]) * 1000 if thousands else _count(spec, Path(data)))
 
 
 def _count(spec: Spec, root: Path) -> int:
-    """Return the samples of a task below a data root; 0 in a generated world, or if none is there.
+    """Count the samples of a task below a data root; 0 in a generated world or without data.
 
-    A file that cannot be read is left to the command itself.
+    0 also if a file cannot be read, because the command itself reports that.
     """
     if not root.is_dir() or (root / GENERATED).is_file():
         return 0

@@ -1,4 +1,8 @@
-"""Responses of several turns, taken apart for display: tags, and texts injected between them."""
+"""Split responses of several turns into blocks for display: tags, and texts injected between turns.
+
+Pages of a site and of rollouts show blocks; a plan in a block is drawn as a graph, a digital twin's
+instances as a table. Places and sizes are in pixels of the drawing.
+"""
 
 import json
 import re
@@ -9,12 +13,14 @@ from typing import Any
 from harness.types import Prediction
 
 TAGGED = re.compile(r"<([a-z][a-z._]*)>(.*?)</\1>", re.DOTALL)
+"""A tag with its text: `<dt.plan>{"seg": []}</dt.plan>`."""
 PLAN, TWIN = ("dt_plan", "dt.plan"), ("dt_rep", "dt.rep")
+"""Tags of a plan and of a digital twin."""
 MAX_BLOCKS = 200  # blocks of a response that are shown
-COLUMNS = 8  # of a table
-ROWS = 40
-WIDE = 80  # characters of a cell
-LETTER, HIGH, GAP = 7, 26, 34  # pixels: of a letter, a node's height, the space between nodes
+COLUMNS = 8  # largest number of columns of a table
+ROWS = 40  # largest number of rows of a table, and of nodes of a plan
+WIDE = 80  # largest number of characters of a cell
+LETTER, HIGH, GAP = 7, 26, 34  # pixels: a letter's width, a node's height, between columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +38,20 @@ def blocks_of(text: str, spans: Sequence[tuple[int, bool]]) -> list[Block]:
 
     Args:
         text: The whole response.
-        spans: (length in characters, True if injected) of its stretches, in order; what is left of
-            the text was written by the network.
+        spans: (length in characters, True if injected) of consecutive parts of the text; the VLM
+            wrote the remaining text.
     """
     blocks: list[Block] = []
     start = 0
     for length, injected in (*spans, (len(text), False)):
-        part = text[start : start + length]
+        span_text = text[start : start + length]
         start += length
-        place = 0
-        for tag in TAGGED.finditer(part):
-            blocks += _plain(part[place : tag.start()], injected)
+        position = 0
+        for tag in TAGGED.finditer(span_text):
+            blocks += _plain(span_text[position : tag.start()], injected)
             blocks.append(Block(tag[1], tag[2].strip(), injected))
-            place = tag.end()
-        blocks += _plain(part[place:], injected)
+            position = tag.end()
+        blocks += _plain(span_text[position:], injected)
     return blocks[:MAX_BLOCKS]
 
 
@@ -54,38 +60,38 @@ def _plain(text: str, injected: bool) -> list[Block]:
 
 
 def spans_of(prediction: Prediction) -> tuple[str, list[tuple[int, bool]]]:
-    """Return the whole text of a response of several turns, and its stretches; ("", []): none.
+    """Return the whole text of a response of several turns, and its spans as in `blocks_of`.
 
-    A record has it where each call continued from all that stood before it.
+    ("", []) for one turn, or if calls did not continue the whole text before them.
     """
     turns = prediction.responses
-    texts = [call.response or "" for call in prediction.calls]
-    if len(turns) < 2 or len(texts) != len(turns):
+    full_texts = [call.response or "" for call in prediction.calls]
+    if len(turns) < 2 or len(full_texts) != len(turns):
         return "", []
-    whole, spans, place = texts[-1], list[tuple[int, bool]](), 0
-    for text, turn in zip(texts, turns, strict=True):  # a call's text ends with its turn
+    full_text, spans, position = full_texts[-1], list[tuple[int, bool]](), 0
+    for text, turn in zip(full_texts, turns, strict=True):  # a call's text ends with its turn
         start = len(text) - len(turn)
-        if start < place or not whole.startswith(text) or not text.endswith(turn):
+        if start < position or not full_text.startswith(text) or not text.endswith(turn):
             return "", []
-        spans += [(start - place, True), (len(turn), False)]
-        place = len(text)
-    return whole, spans[1:]
+        spans += [(start - position, True), (len(turn), False)]
+        position = len(text)
+    return full_text, spans[1:]
 
 
 def plan_of(block: Block) -> dict[str, list[str]] | None:
-    """Return the nodes of a plan with those before each; None where it is not a plan."""
+    """Return the nodes that each node of a plan depends on; None if the block is not a plan."""
     value = _json(block.text) if block.tag in PLAN else None
     if not isinstance(value, dict) or not value or len(value) > ROWS:
         return None
-    whole = all(
+    is_plan = all(
         isinstance(needed, list) and all(isinstance(node, str) for node in needed)
         for needed in value.values()
     )
-    return {str(name): list(needed) for name, needed in value.items()} if whole else None
+    return {str(name): list(needed) for name, needed in value.items()} if is_plan else None
 
 
 def layers_of(plan: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return nodes by the number of steps before them; those of a cycle stand in the last layer.
+    """Return nodes in layers, each after all nodes that it depends on; a cycle is the last layer.
 
     >>> layers_of({"c": ["a", "b"], "a": [], "b": ["a"]})
     [['a'], ['b'], ['c']]
@@ -107,7 +113,7 @@ def layers_of(plan: Mapping[str, Sequence[str]]) -> list[list[str]]:
 def plan_places(
     plan: Mapping[str, Sequence[str]],
 ) -> tuple[dict[str, tuple[int, int, int]], int, int, int]:
-    """Return where a plan's nodes are drawn, a column a step; all numbers are pixels.
+    """Return where a plan's nodes are drawn, one column for each layer, in pixels.
 
     Returns:
         Left, top and width of each node; the drawing's width and height; half a node's height.
@@ -115,17 +121,17 @@ def plan_places(
     layers = layers_of(plan)
     widths = [max(len(name) for name in layer) * LETTER + 16 for layer in layers]
     lefts = [sum(widths[:number]) + number * GAP + 1 for number in range(len(layers))]
-    places = {
+    boxes = {
         name: (lefts[number], row * (HIGH + 10) + 1, widths[number])
         for number, layer in enumerate(layers)
         for row, name in enumerate(layer)
     }
     high = max(len(layer) for layer in layers) * (HIGH + 10)
-    return places, lefts[-1] + widths[-1] + 1, high, HIGH // 2
+    return boxes, lefts[-1] + widths[-1] + 1, high, HIGH // 2
 
 
 def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
-    """Return the header and the rows of a twin's instances; None where it has none."""
+    """Return the header and the rows of a twin's instances; None if the block has none."""
     value = _json(block.text) if block.tag in TWIN else None
     instances = value.get("instances") if isinstance(value, dict) else None
     if not isinstance(instances, list):
@@ -140,11 +146,12 @@ def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
 
 
 def _flat(instance: Mapping[str, Any]) -> dict[str, str]:
-    """Return one object's values by column: its own, and those of its first frame."""
-    first = next((frame for frame in instance.get("frames") or () if isinstance(frame, dict)), {})
-    own = {key: value for key, value in instance.items() if key != "frames"}
-    seen = {key: value for key, value in first.items() if key != "frame"}
-    return {str(key): _short(value) for key, value in {**own, **seen}.items()}
+    """Return an instance's values by column, with those of its first frame."""
+    frames = [frame for frame in instance.get("frames") or () if isinstance(frame, dict)]
+    values = {key: value for key, value in instance.items() if key != "frames"}
+    if frames:
+        values |= {key: value for key, value in frames[0].items() if key != "frame"}
+    return {str(key): _short(value) for key, value in values.items()}
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,8 @@
-"""A digital twin as pictures: instances outlined and labelled, and depth beside them."""
+"""Draw a digital twin: instances outlined and labelled on a frame, and its depth beside it.
+
+`harness twin` calls it. Images are (height, width, 3) of uint8; the twin's boxes and centroids are
+in pixels of the original frame.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,9 +27,9 @@ COLOURS: tuple[Colour, ...] = (
     (204, 121, 167),
 )
 MIN_WIDTH = 480  # pixels; a smaller image is enlarged, so that labels can be read
-MAX_WIDTH = 800
-MAX_FRAMES = 4
-LABEL = 13  # pixels
+MAX_WIDTH = 800  # pixels
+MAX_FRAMES = 4  # of a video
+LABEL = 13  # pixels of a label's font
 
 
 def draw_frame(
@@ -35,80 +39,91 @@ def draw_frame(
     masks: Mapping[str, BoolArray],
     depth: NDArray[np.float32] | None,
 ) -> Frame:
-    """Draw the outlines and labels of a twin's instances on a frame; beside it its depth.
+    """Draw the outlines and labels of a twin's instances on a frame, and its depth beside it.
 
-    `data` is the twin's JSON; `masks` (height × width) of this frame are by path.
+    Args:
+        index: Index of the frame.
+        image: The frame.
+        data: The twin's JSON.
+        masks: (height, width) masks of this frame, by their paths in the JSON.
+        depth: (height, width) depth of the frame; None: without depth.
     """
     scale = _scale(image.shape[1])
-    drawn = _resized(image, scale)
-    seen = [
-        (int(instance["id"]), instance, frame["box"])
-        for instance in data["instances"]
-        for frame in [
-            entry for entry in instance["frames"] if entry["frame"] == index and entry["box"]
-        ][:1]
-    ]
+    canvas = _resized(image, scale)
+    visible = []
+    for instance in data["instances"]:
+        boxes = [frame["box"] for frame in instance["frames"] if frame["frame"] == index]
+        boxes = [box for box in boxes if box]
+        if boxes:
+            visible.append((int(instance["id"]), instance, boxes[0]))
     tops: dict[int, tuple[str, float, float]] = {}
-    for number, instance, _ in seen:
+    for number, instance, _ in visible:
         if instance["mask"] is None:
             continue
         mask = masks[instance["mask"]]
-        size = (drawn.shape[1], drawn.shape[0])
-        grown = cv2.resize(mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) != 0
-        drawn = tint(drawn, grown, colour=_colour(number), alpha=0.3)
-        drawn = outline(drawn, grown, colour=_colour(number))
+        size = (canvas.shape[1], canvas.shape[0])
+        scaled = cv2.resize(mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) != 0
+        canvas = tint(canvas, scaled, colour=_colour(number), alpha=0.3)
+        canvas = outline(canvas, scaled, colour=_colour(number))
         if mask.any():
             rows, columns = np.nonzero(mask)
             tops[number] = str(instance["name"]), float(columns.mean()), float(rows.min())
-    for number, instance, (left, top, right, bottom) in seen:
+    for number, instance, (left, top, right, bottom) in visible:
         if instance["mask"] is None:
             edges = (left * scale, top * scale, right * scale, bottom * scale)
-            drawn = rectangle(drawn, edges, colour=_colour(number))
+            canvas = rectangle(canvas, edges, colour=_colour(number))
             tops[number] = str(instance["name"]), (left + right) / 2, top
-    ordered = {number: tops[number] for number, *_ in seen if number in tops}
-    drawn = _labelled(drawn, ordered, scale)
+    ordered = {number: tops[number] for number, *_ in visible if number in tops}
+    canvas = _labelled(canvas, ordered, scale)
     if depth is None:
-        return drawn
-    return side_by_side([drawn, _resized(draw_depth(depth), scale)])
+        return canvas
+    return side_by_side([canvas, _resized(draw_depth(depth), scale)])
 
 
 def draw_depth(depth: NDArray[np.float32]) -> Frame:
-    """A depth map in viridis, from its least value (dark) to its greatest (bright)."""
+    """Return a (height, width) depth map in viridis, smallest value dark, largest bright."""
     low, high = float(depth.min()), float(depth.max())
     levels = (depth - low) / max(high - low, 1e-9) * 255
-    drawn = cv2.applyColorMap(np.rint(levels).astype(np.uint8), cv2.COLORMAP_VIRIDIS)
-    return np.ascontiguousarray(drawn[..., ::-1], dtype=np.uint8)
+    coloured = cv2.applyColorMap(np.rint(levels).astype(np.uint8), cv2.COLORMAP_VIRIDIS)
+    return np.ascontiguousarray(coloured[..., ::-1], dtype=np.uint8)
 
 
 def stacked(images: Sequence[Frame]) -> Frame:
-    """Images below each other."""
-    turned = [np.ascontiguousarray(image.transpose(1, 0, 2)) for image in images]
-    return np.ascontiguousarray(side_by_side(turned).transpose(1, 0, 2))
+    """Return images one below the other."""
+    transposed = [np.ascontiguousarray(image.transpose(1, 0, 2)) for image in images]
+    return np.ascontiguousarray(side_by_side(transposed).transpose(1, 0, 2))
 
 
 def _labelled(image: Frame, tops: Mapping[int, tuple[str, float, float]], scale: float) -> Frame:
-    """Write number and name of each instance above its top (x, y), in pixels before scaling."""
-    drawn = Image.fromarray(image)
-    pen = ImageDraw.Draw(drawn)
+    """Write the label of each instance above its top, moved down while it overlaps other labels.
+
+    Args:
+        image: The scaled frame.
+        tops: (name, x, y) of each instance by its number, in pixels of the original frame.
+        scale: Factor from the original frame to `image`.
+    """
+    canvas = Image.fromarray(image)
+    pen = ImageDraw.Draw(canvas)
     font = ImageFont.load_default(LABEL)
-    taken: list[tuple[float, float, float, float]] = []
+    boxes: list[tuple[float, float, float, float]] = []
     for number, (name, x, y) in tops.items():
         text = f"{number} {name}"[:32]
         width = pen.textlength(text, font=font) + 6
         left = min(max(x * scale - width / 2, 0), max(image.shape[1] - width, 0))
         top = max(y * scale - LABEL - 6, 0)
-        while any(_touch((left, top, left + width, top + LABEL + 5), label) for label in taken):
+        while any(_overlap((left, top, left + width, top + LABEL + 5), label) for label in boxes):
             top += LABEL + 5
             if top > image.shape[0] - LABEL - 5:
                 break
         box = (left, top, left + width, top + LABEL + 5)
-        taken.append(box)
+        boxes.append(box)
         pen.rectangle(box, fill=(20, 20, 20), outline=_colour(number))
         pen.text((left + 3, top + 1), text, fill=(255, 255, 255), font=font)
-    return np.asarray(drawn, dtype=np.uint8)
+    return np.asarray(canvas, dtype=np.uint8)
 
 
-def _touch(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+def _overlap(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+    """Return True if two boxes (left, top, right, bottom) overlap."""
     return (
         first[0] < second[2]
         and second[0] < first[2]
@@ -127,5 +142,5 @@ def _scale(width: int) -> float:
 
 def _resized(image: Frame, scale: float) -> Frame:
     size = (max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
-    way = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-    return np.asarray(cv2.resize(image, size, interpolation=way), dtype=np.uint8)
+    interpolation = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(image, size, interpolation=interpolation), dtype=np.uint8)

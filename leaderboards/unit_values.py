@@ -1,4 +1,7 @@
-"""The headline metric on one unit alone."""
+"""Compute a metric on each unit alone, from the scores of a run's units.
+
+Boards, `harness diff` and sites use it to find the samples in which runs differ.
+"""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,9 +10,9 @@ from harness.scores import Corpus, Metric, UnitScore, quotient
 
 
 def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
-    """Return the last metric's number over one unit; None if it does not count, or is a corpus.
+    """Return the last metric's value on one unit; None if it does not count or is of a corpus.
 
-    It is the last of `metrics`, after those that it is derived from.
+    `metrics` has the metrics that it is derived from before it.
     """
     numbers: dict[str, float] = {}
     for metric in metrics:
@@ -19,18 +22,18 @@ def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
             if value is not None:
                 numbers[metric.name] = value
         elif statistic is not None and not isinstance(statistic, Corpus):
-            above, below = quotient(statistic)
-            if below:
-                numbers[metric.name] = above / (below + metric.epsilon)
+            numerator, denominator = quotient(statistic)
+            if denominator:
+                numbers[metric.name] = numerator / (denominator + metric.epsilon)
     return numbers.get(metrics[-1].name)
 
 
 def unit_values(
     metrics: Sequence[Metric], units: Iterable[UnitScore]
 ) -> Mapping[str, float | None]:
-    """Return the last metric's number over each unit, by the unit's name; empty without metrics.
+    """Return the last metric's value on each unit, by the unit's name; empty without metrics.
 
-    Runs of one table have the same units, so that their names are kept once.
+    Names are interned, because all runs of a table have the same units.
     """
     if not metrics:
         return {}

@@ -1,7 +1,7 @@
-"""Answers of what a response says, one a form of the question, and one of them all.
+"""Make an `Answer` from the objects of a response, for each form of a question, and join them.
 
-What is left to do may be much, such as propagation: an answer is then `Pending`, a function that
-does the rest.
+Models call it with items in pixels of the image and with tracks of masks. As masks may still have
+to be propagated, an answer is `Pending`: a function that does the remaining work.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK
 
 T = TypeVar("T")
 Pending: TypeAlias = Callable[[], T]
-"""Something of which a part of the work is left."""
+"""A function that does the remaining work and returns its result."""
 
 
 def mask_answer(
@@ -31,15 +31,15 @@ def mask_answer(
     is_image: bool,
     instances: Sequence[Pending[Sequence[BoolArray]]] = (),
 ) -> Pending[Answer]:
-    """Masks of objects, or the boxes around them.
+    """Return the masks of objects, or for a box track the boxes around them, as an answer.
 
     Args:
         form: One of `MASKED`.
         items: The objects, in pixels of the image.
-        tracks: Their joint mask in every frame, looked at one by one.
-        nothing: Nothing is meant.
-        is_image: It is an image: the objects' own boxes are part of the answer, where all have one.
-        instances: The mask of each object in every frame, where the question asks for them.
+        tracks: Gives their joint mask in every frame (height × width each), read one by one.
+        nothing: True if the response says that there is no target.
+        is_image: True for an image: if all objects have a box, the boxes are part of the answer.
+        instances: Give each object's mask in every frame, if the question asks for instances.
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
@@ -60,10 +60,10 @@ def objects_answer(
     *,
     nothing: bool,
 ) -> Pending[Answer]:
-    """Return the masks of objects; they are kept apart too where the query asks for that.
+    """Return the masks of objects as an answer, with instances if the query asks for them.
 
-    `tracks` holds each object's mask in every frame, or one track of all objects. The rest is as
-    in `mask_answer`.
+    `tracks` give each object's mask in every frame, or are one joint track. The other arguments are
+    those of `mask_answer`.
     """
     media = query.media[0]
     return mask_answer(
@@ -79,13 +79,13 @@ def objects_answer(
 
 
 def box_answer(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:
-    """Boxes, points or the number of objects, in pixels of the image.
+    """Return boxes, points or the number of objects (in pixels of the image) as an answer.
 
-    Boxes are part of the answer where every object has one, else points.
+    Boxes are part of the answer if every object has one, else points.
 
     Raises:
-        ParseError: the objects say no answer of this form: a phrase alone has no place and no
-            number, a point no box.
+        ParseError: the objects do not give this form: a phrase alone has no place and no number, a
+            point has no box.
     """
     if phrase and not items:
         raise ParseError(
@@ -98,18 +98,18 @@ def box_answer(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pendi
         raise ParseError("answer", expected="a box an object", found="an object without one")
     located = form is AnswerForm.POINTS or boxes is None
     points = tuple(item.place for item in items) if located else None
-    count = len(items) if form is AnswerForm.COUNT else None
-    return lambda: Answer(points=points, count=count, boxes=boxes, no_target=not items)
+    n_objects = len(items) if form is AnswerForm.COUNT else None
+    return lambda: Answer(points=points, count=n_objects, boxes=boxes, no_target=not items)
 
 
 def boxes_of(items: Sequence[Item]) -> tuple[Box, ...] | None:
-    """The box of every object; None if one has none."""
+    """Return the box of every object; None if an object lacks one."""
     boxes = tuple(item.box for item in items if item.box is not None)
     return boxes if len(boxes) == len(items) else None
 
 
 def combine_answers(parts: Sequence[Pending[Answer]]) -> Answer:
-    """One answer of what each form's response says; NO_TARGET only if every one says so."""
+    """Return one answer with the parts of all forms; no target only if every form says so."""
     answer = Answer()
     for pending in parts:
         part = pending()

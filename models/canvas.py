@@ -1,8 +1,8 @@
-"""The one place where coordinates change frame: a network's canvas and the original image.
+"""Convert coordinates between a network's canvas and the original image; only this module does.
 
-A network speaks of a canvas: pixels of the image that it was given (Qwen2.5-VL), or shares of
-each side (Qwen3-VL: of 1000). The rule both ways is the one of the official VisionReasoner code,
-`int(v * scale + 0.5)`, with one scale a side.
+The numbers of a response are in a canvas: pixels of the image that the network was given
+(Qwen2.5-VL), or shares of each side (Qwen3-VL: of 1000). Both directions round as the official
+VisionReasoner code does, `int(v * scale + 0.5)`, with one scale for each side.
 
 Boxes of a canvas are read as edges (right and bottom exclusive), which is what the official
 evaluation does with them: it rescales the four numbers and neither segmenter nor IoU adds a pixel.
@@ -31,15 +31,15 @@ COORDINATES: Mapping[str, Coordinates] = {
     "qwen3": "pixels",
     "llama": "pixels",
 }
-"""Meaning of the numbers in responses, by the `model_type` of a checkpoint. Networks of text alone
-see no image: their numbers are those that their prompt speaks of."""
+"""Meaning of the numbers in responses, by the `model_type` of a checkpoint. A text-only network
+sees no image: it repeats numbers of its prompt, which are pixels."""
 
 
 def declared_coordinates(model_type: str) -> Coordinates:
-    """Return the meaning of the numbers in an architecture's responses; never guessed.
+    """Return the meaning of the numbers in an architecture's responses.
 
     Raises:
-        ModelError: it is not known.
+        ModelError: the architecture is not in `COORDINATES`; its meaning is never guessed.
     """
     if model_type not in COORDINATES:
         raise ModelError(
@@ -53,8 +53,8 @@ def declared_coordinates(model_type: str) -> Coordinates:
 
 
 STEPS = {1: 1000, 100: 1000, 999: 999, 1000: 1000, 1024: 1024}
-"""Steps of a side that are written of numbers normalized to each: 1 with three decimals, 100 with
-one, so that no grammar is coarser than the others."""
+"""Steps into which a side is divided when numbers are normalized to the key: numbers from 0 to 1
+are written with three decimals, percents with one, so that no grammar is much coarser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,9 @@ class Canvas:
     size: tuple[int, int]
     image: tuple[int, int]
     parts: int = 1
-    """Steps in 1 of a response's numbers: 10 for percents with one decimal."""
+    """Steps in one unit of a response's numbers: 10 for percents with one decimal."""
     y_first: bool = False
+    """True if the response writes y before x."""
     is_shares: bool = False
     """True if the numbers are shares of each side; pixels otherwise."""
 
@@ -82,7 +83,8 @@ class Canvas:
         Args:
             coordinates: Meaning of the numbers.
             image: (width, height) of the original image, in pixels.
-            seen: Its (width, height) as the network sees it; asked for pixels only.
+            seen: Returns the (width, height) of the image as the network sees it; called only if
+                the numbers are pixels.
         """
         side, y_first = normalized_to(coordinates), coordinates.endswith("_yx")
         if side is None:
@@ -96,7 +98,10 @@ class Canvas:
         return self.size[0] // self.parts, self.size[1] // self.parts
 
     def to_image(self, item: Item) -> Item:
-        """Return an object in whole pixels of the image; clipped to it, and never without area."""
+        """Convert an object from canvas numbers to whole pixels of the image.
+
+        Coordinates are clipped to the image; a box is at least one pixel wide and high.
+        """
         across = self.image[0] * self.parts / self.size[0]
         down = self.image[1] * self.parts / self.size[1]
 
@@ -118,18 +123,21 @@ class Canvas:
         >>> canvas.count_outside(Item(box=Box(-1, 0, 1000, 1200)))
         2
         """
-        places = [*(item.box or ())], [*(item.point or ()), *(item.negative or ())], item.second
-        flat = [value for several in places for value in several or ()]
+        shapes = (item.box, item.point, item.negative, item.second)
+        numbers = [number for shape in shapes for number in shape or ()]  # x, y, x, y, …
         across, down = (side / self.parts for side in self.size)
         limits = (down, across) if self.y_first else (across, down)
-        return sum(not 0 <= value <= limits[place % 2] for place, value in enumerate(flat))
+        return sum(not 0 <= number <= limits[index % 2] for index, number in enumerate(numbers))
 
     def x_first(self, item: Item) -> Item:
-        """Return an object with x before y, from the order of the response."""
+        """Return an object with x before y, whatever the order in the response was."""
         return _exchange_axes(item) if self.y_first else item
 
     def to_canvas(self, item: Item) -> Item:
-        """Return an object in a response's numbers: whole steps, clipped, never without area."""
+        """Convert an object from pixels of the image to the numbers of a response.
+
+        Numbers are whole steps, clipped to the canvas; a box is at least one step wide and high.
+        """
         across, down = self.image[0] / self.size[0], self.image[1] / self.size[1]
 
         def box(box: Box) -> Box:
@@ -143,12 +151,12 @@ class Canvas:
             x, y = _point(point, (1 / across, 1 / down), self.size)
             return Point(x / self.parts, y / self.parts)
 
-        there = _map_item(item, box, point)
-        return _exchange_axes(there) if self.y_first else there  # it is its own inverse
+        converted = _map_item(item, box, point)
+        return _exchange_axes(converted) if self.y_first else converted
 
 
 def _map_item(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Point]) -> Item:
-    """Return an object with its box and points changed, where it has some."""
+    """Return an object with `box` applied to its box and `point` to its points, if it has them."""
     return item._replace(
         box=item.box and box(item.box),
         point=item.point and point(item.point),
@@ -158,7 +166,7 @@ def _map_item(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Po
 
 
 def _exchange_axes(item: Item) -> Item:
-    """Return an object with x and y exchanged."""
+    """Return an object with x and y exchanged; applied twice, it changes nothing."""
     return _map_item(
         item,
         lambda box: Box(box.top, box.left, box.bottom, box.right),
@@ -171,12 +179,14 @@ def _box(across: tuple[int, int], down: tuple[int, int]) -> Box:
 
 
 def _point(point: Point, scales: tuple[float, float], limits: tuple[int, int]) -> Point:
+    """Return a point times (x scale, y scale), rounded and clipped to a (width, height)."""
     x = _clip(_scale(point.x, scales[0]), 0, limits[0] - 1)
     y = _clip(_scale(point.y, scales[1]), 0, limits[1] - 1)
     return Point(float(x), float(y))
 
 
 def _scale(value: float, scale: float) -> int:
+    """Scale and round half up, as the official code does."""
     return math.floor(value * scale + 0.5)
 
 
@@ -185,15 +195,17 @@ def _clip(value: int, low: int, high: int) -> int:
 
 
 def _span(low: float, high: float, scale: float, limit: int) -> tuple[int, int]:
+    """Scale two edges of a box to pixels in 0 … limit, at least one pixel apart."""
     start = _clip(_scale(low, scale), 0, limit - 1)
     return start, _clip(_scale(high, scale), start + 1, limit)
 
 
 def _edges(low: float, high: float, limit: int) -> tuple[int, int]:
+    """Round two edges of a box to steps in 0 … limit, at least one step apart."""
     start, end = (_clip(_scale(edge, 1.0), 0, limit) for edge in (low, high))
     if start < end:
         return start, end
-    start = _clip(math.floor((low + high) / 2), 0, limit - 1)  # the step that holds the middle
+    start = _clip(math.floor((low + high) / 2), 0, limit - 1)  # the step with the box's centre
     return start, start + 1
 
 
@@ -202,8 +214,8 @@ def smart_resize(
 ) -> tuple[int, int]:
     """Return (width, height) to which Qwen's processors bring an image of `size` (width, height).
 
-    Both sides become multiples of `factor` (patch size times merge size), the area comes between
-    the two limits, the aspect ratio is kept as well as that allows.
+    Both sides become multiples of `factor` (patch size × merge size), the area (pixels) is brought
+    between the two limits, and the aspect ratio is kept as far as that allows.
     """
     return _resize(size, 1, 1, factor, (min_pixels, max_pixels))
 
@@ -217,10 +229,11 @@ def clip_smart_resize(
     min_pixels: int,
     max_pixels: int,
 ) -> tuple[int, int]:
-    """Apply `smart_resize` of Qwen3-VL's videos, whose limits are for all `frames` together.
+    """Return the (width, height) of a frame by Qwen3-VL's rule for videos.
 
-    The limits are compared with a number of frames rounded to whole temporal patches of
-    `patch_frames`, and frames smaller than one patch are enlarged first.
+    As `smart_resize`, but the two limits are pixels of all `frames` together. The number of frames
+    is first rounded to whole temporal patches of `patch_frames`, and a frame whose shorter side is
+    below `factor` is enlarged.
     """
     width, height = size
     if min(size) < factor:
@@ -233,6 +246,7 @@ def clip_smart_resize(
 def _resize(
     size: tuple[int, int], frames: int, counted: int, factor: int, limits: tuple[int, int]
 ) -> tuple[int, int]:
+    """Resize by Qwen's rule: `counted` frames are compared with the limits, `frames` scale."""
     width, height = size
     wide, high = round(width / factor) * factor, round(height / factor) * factor
     if counted * wide * high > limits[1]:

@@ -1,4 +1,8 @@
-"""The responses of a network to one query, the calls that led to them, and their cost."""
+"""The responses of a network to one query, the calls that led to them, and their cost.
+
+The first stage of a prompted model returns a `ChatResult`; after reading, `with_usage` adds its
+calls, tokens and notes to the `Prediction`, which is what a run records.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +23,7 @@ class ChatResult:
     calls: tuple[Call, ...] = ()
     """Every call that led to the responses, in order."""
     frames: int | None = None
-    """Number of frames that were shown, if it is not the rule's."""
+    """Number of frames that were shown, where it differs from the model's frame setting."""
 
     @classmethod
     def from_calls(
@@ -30,7 +34,7 @@ class ChatResult:
 
     def with_usage(self, prediction: Prediction) -> Prediction:
         """Add the calls, and the network's counts of tokens and frames, to a prediction."""
-        again = [
+        retried = [
             f"asked again, begun with {response.again!r}"
             + (f", to no avail: {response.in_vain}" if response.in_vain else "")
             for response in self.responses
@@ -47,32 +51,35 @@ class ChatResult:
             completion_tokens=sum(response.completion_tokens for response in self.responses),
             frames=prediction.usage.frames if self.frames is None else self.frames,
         )
-        notes = (*prediction.notes, *again, *cut)
+        notes = (*prediction.notes, *retried, *cut)
         marked = with_cuts(prediction, [response.cut for response in self.responses])
         return replace(marked, calls=self.calls, usage=usage, notes=notes)
 
 
 def with_cuts(prediction: Prediction, cut: Sequence[bool]) -> Prediction:
-    """Mark what was parsed of responses that reached their limit.
+    """Return the prediction with `cut` set on each parsed part whose response reached its limit.
 
     Args:
-        prediction: What the responses were read as.
-        cut: Whether each response reached its limit; earlier ones than those that were parsed are
-            votes and turns. One that several forms were parsed from stands for all of them.
+        prediction: The answer read from the responses, with one `Parsed` for each form.
+        cut: True for each response that reached its limit of tokens. Responses before the last
+            `len(prediction.parsed)` are earlier votes or turns. If there are fewer responses than
+            forms, one response holds several forms, and any cut counts for all of them.
     """
     number = len(prediction.parsed)
     last = cut[-number:] if len(cut) >= number else [any(cut)] * number
-    both = zip(prediction.parsed, last, strict=False)
-    return replace(
-        prediction, parsed=tuple(replace(parsed, cut=was_cut) for parsed, was_cut in both)
-    )
+    marked = [
+        replace(parsed, cut=was_cut)
+        for parsed, was_cut in zip(prediction.parsed, last, strict=False)
+    ]
+    return replace(prediction, parsed=tuple(marked))
 
 
 def calls_of(
     query: Query, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
 ) -> tuple[Call, ...]:
-    """Return the calls behind responses as plain data: frames by number and time, without
-    pixels.
+    """Return the calls behind a query's responses as plain data for the record.
+
+    Frames are given by number and time (seconds), without pixels.
     """
     return tuple(
         Call(
@@ -89,8 +96,8 @@ def calls_of(
             response=None if response is None else storable(response.text),
             model="" if response is None else response.model,
         )
-        for request, answered in zip(requests, responses, strict=True)
-        for sent, response in answered.calls_of(request)
+        for request, final in zip(requests, responses, strict=True)
+        for sent, response in final.calls_of(request)
     )
 
 
@@ -106,25 +113,30 @@ def _generation(request: ChatRequest) -> GenerationSettings:
 def _shown_media(
     query: Query, request: ChatRequest, canvases: Sequence[tuple[int, int]]
 ) -> tuple[Shown, ...]:
+    """Return frames, times and size of each medium, as the request showed them.
+
+    `canvases` are the sizes (width, height) in which the network saw the media, if it told them.
+    """
     media = []
-    for place, medium in enumerate(request.media):
-        frames = frames_shown(request, place)
-        times = medium.times()
+    for index, medium in enumerate(request.media):
+        frames = frames_shown(request, index)
+        frame_times = medium.times()
+        times = request.told(index) or tuple(frame_times[frame] for frame in frames)
         media.append(
             Shown(
-                medium=_place(query, medium),
+                medium=_query_index(query, medium),
                 frames=frames,
-                times=tuple(round(times[frame], 3) for frame in frames) if medium.is_video else (),
-                resize=request.squash(place),
-                canvas=canvases[place] if place < len(canvases) else None,
+                times=tuple(round(seconds, 3) for seconds in times) if medium.is_video else (),
+                resize=request.squash(index),
+                canvas=canvases[index] if index < len(canvases) else None,
             )
         )
     return tuple(media)
 
 
-def _place(query: Query, medium: Media) -> int | str:
-    """Return the place of a medium among the query's, or its content id."""
-    for place, own in enumerate(query.media):
-        if own is medium:
-            return place
+def _query_index(query: Query, medium: Media) -> int | str:
+    """Return the index of a medium in the query, or its content id."""
+    for index, query_medium in enumerate(query.media):
+        if query_medium is medium:
+            return index
     return medium.id

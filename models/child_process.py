@@ -1,8 +1,9 @@
-"""Processes that run a plugin's code for this one, and the messages between the two.
+"""Run a plugin's code in a child process, and exchange messages with it over pipes.
 
-A message is a line of JSON that says how many bytes follow it, and those bytes. Nothing is
-unpickled. The process gets no variables that look like secrets; an answer of its own with `error`
-is raised here.
+A message is one line of JSON, which says how many bytes follow it, and those bytes (pixels, masks).
+Nothing is unpickled. The child's environment has no variables that look like secrets; an answer
+with `error` becomes an exception here. Perception nodes and the propagators of a checkout run so: a
+crash of theirs fails a sample, not the run.
 """
 
 import json
@@ -20,20 +21,23 @@ from typing import Any, BinaryIO
 
 from harness.errors import HarnessError, ModelError, OutOfMemory, Unavailable
 
-SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-TOLD = 1500  # characters of what the process said before it ended
-LONGEST = 1 << 26  # bytes of a line; it has the time of every frame of a video
+SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+QUOTED_CHARACTERS = 1500  # characters of the standard error that are quoted when the process ends
+MAX_LINE_BYTES = 1 << 26  # bytes of a JSON line; it may hold the time of every frame of a video
 KINDS: Mapping[str, type[HarnessError]] = {"memory": OutOfMemory, "unavailable": Unavailable}
-"""Errors that are not the code's own, by the `kind` in an answer."""
+"""Exceptions for an answer with `error`, by its `kind`; any other kind is a ModelError."""
 
 Message = tuple[dict[str, Any], bytes]
+"""The head (the JSON object) and the bytes after it."""
 
 
 class Channel:
-    """One side's messages, over two file descriptors."""
+    """Sends and receives messages over two file descriptors: one to read, one to write."""
 
     def __init__(self, source: int, target: int) -> None:
-        self._source, self._target, self._left = source, target, b""
+        self._source, self._target = source, target
+        self._left = b""
+        """Bytes that were read but belong to the next message."""
 
     def send(self, head: Mapping[str, object], data: bytes | memoryview = b"") -> None:
         """Write a message."""
@@ -47,15 +51,15 @@ class Channel:
 
         Raises:
             EOFError: the other side has ended.
-            TimeoutError: it takes longer.
-            ValueError: what it wrote is not a message.
+            TimeoutError: the message took longer.
+            ValueError: the other side wrote something that is not a message.
         """
-        until = None if timeout is None else monotonic() + timeout
+        deadline = None if timeout is None else monotonic() + timeout
         while b"\n" not in self._left:
-            if len(self._left) > LONGEST:
+            if len(self._left) > MAX_LINE_BYTES:
                 raise ValueError("a line that is too long")
-            self._left += self._more(until)
-        line, rest = self._left.split(b"\n", 1)
+            self._left += self._read_more(deadline)
+        line, after_line = self._left.split(b"\n", 1)
         try:
             head: dict[str, Any] = json.loads(line)
         except RecursionError as error:
@@ -63,18 +67,19 @@ class Channel:
         length = head.get("bytes") if isinstance(head, dict) else None
         if type(length) is not int or length < 0:
             raise ValueError("a line that is not a message")
-        parts, held = [rest], len(rest)
-        while held < head["bytes"]:
-            parts.append(self._more(until))
-            held += len(parts[-1])
-        whole = b"".join(parts)
-        self._left = whole[head["bytes"] :]
-        return head, whole[: head["bytes"]]
+        parts, received = [after_line], len(after_line)
+        while received < length:
+            parts.append(self._read_more(deadline))
+            received += len(parts[-1])
+        received_bytes = b"".join(parts)
+        self._left = received_bytes[length:]
+        return head, received_bytes[:length]
 
-    def _more(self, until: float | None) -> bytes:
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self._source, selectors.EVENT_READ)
-            if not waiting.select(None if until is None else max(0.0, until - monotonic())):
+    def _read_more(self, deadline: float | None) -> bytes:
+        """Return the next bytes, at least one; TimeoutError after `deadline` (`monotonic`)."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._source, selectors.EVENT_READ)
+            if not selector.select(None if deadline is None else max(0.0, deadline - monotonic())):
                 raise TimeoutError
         data = os.read(self._source, 1 << 20)
         if not data:
@@ -83,19 +88,22 @@ class Channel:
 
 
 def parent() -> Channel:
-    """Return the channel to the parent; what code prints goes to the standard error from now on."""
+    """Return the child's channel to its parent.
+
+    The channel takes over the standard output; what code prints goes to the standard error.
+    """
     target = os.dup(1)
     os.dup2(2, 1)
     return Channel(0, target)
 
 
 class ChildProcess:
-    """A process of `python -m module`, which is killed when nothing refers to this any more.
+    """A process of `python -m module`, killed when this object is no longer referenced.
 
     Args:
-        module: What it runs; it talks by `parent()`.
-        what: What errors are blamed on.
-        timeout: Seconds that an answer may take; None: any time.
+        module: Module to run; it answers messages over `parent()`.
+        what: Name of the part in errors.
+        timeout: Seconds that an answer may take; None: unlimited.
         variables: More environment variables.
     """
 
@@ -109,31 +117,31 @@ class ChildProcess:
     ) -> None:
         self.what, self.timeout = what, timeout
         self.lock = threading.Lock()
-        """For callers whose messages belong together."""
-        self._said: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as it
+        """Held by a caller whose messages must not be mixed with those of other threads."""
+        self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - open while it runs
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env={**environment(), **(variables or {})},
             bufsize=0,
         )
         assert self.process.stdin is not None and self.process.stdout is not None, "pipes"
         self._channel = Channel(self.process.stdout.fileno(), self.process.stdin.fileno())
-        weakref.finalize(self, _end, self.process, self._said, os.getpid())
+        weakref.finalize(self, _end, self.process, self._stderr, os.getpid())
 
     def ask(self, head: Mapping[str, object], data: bytes | memoryview = b"") -> Message:
         """Send a message and return the answer.
 
         Raises:
             ModelError: the process has ended or does not answer, or the code failed.
-            OutOfMemory, Unavailable: that is what the process says.
+            OutOfMemory, Unavailable: the process answered with an error of that kind.
         """
         try:
-            with suppress(OSError):  # it has ended; what it said of that is read below
+            with suppress(OSError):  # the process has ended; `receive` then raises EOFError
                 self._channel.send(head, data)
-            answer, rest = self._channel.receive(self.timeout)
+            answer, payload = self._channel.receive(self.timeout)
         except TimeoutError as error:
             self.process.kill()
             expected = f"an answer within {self.timeout:g} s"
@@ -144,30 +152,34 @@ class ChildProcess:
             raise ModelError(self.what, expected="an answer", found=reason) from error
         if "error" in answer:
             raise KINDS.get(answer.get("kind", ""), ModelError)(f"{self.what}: {answer['error']}")
-        return answer, rest
+        return answer, payload
 
     def _last_words(self) -> str:
-        self._said.seek(0)
-        text = self._said.read().decode("utf-8", "replace")
-        return " ".join(text[-TOLD:].split()) or "it said nothing"
+        """Return the end of what the process wrote to its standard error, on one line."""
+        self._stderr.seek(0)
+        text = self._stderr.read().decode("utf-8", "replace")
+        return " ".join(text[-QUOTED_CHARACTERS:].split()) or "it said nothing"
 
 
-def _end(process: "subprocess.Popen[bytes]", said: BinaryIO, owner: int) -> None:
-    """End a process, and close what leads to it; not from a fork, whose parent may still use it."""
+def _end(process: "subprocess.Popen[bytes]", stderr: BinaryIO, owner: int) -> None:
+    """Kill a process and close its streams; in a fork of `owner` (a process id), do nothing."""
     if os.getpid() != owner:
         return
     process.kill()
     process.wait()
-    for stream in (process.stdin, process.stdout, said):
+    for stream in (process.stdin, process.stdout, stderr):
         if stream is not None:
             stream.close()
 
 
 def environment() -> dict[str, str]:
-    """The variables of this process but for secrets; no bytecode is written beside other code."""
-    kept = {
+    """Return this process's environment variables without secrets, for a child process.
+
+    The child writes no bytecode, which would land beside other people's code.
+    """
+    harmless = {
         name: value
         for name, value in os.environ.items()
-        if not any(word in name.upper() for word in SECRET)
+        if not any(word in name.upper() for word in SECRET_WORDS)
     }
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**harmless, "PYTHONDONTWRITEBYTECODE": "1"}

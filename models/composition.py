@@ -1,4 +1,8 @@
-"""The options that every composition offers, and the parts that are built from them."""
+"""The options that every prompted method shares, and the parts that are built from them.
+
+A method's plugin function takes the options (SPECs such as `segmenter=sam2`, numbers) as one
+`Composition`; `build` returns the constructor arguments of a `PromptedModel`.
+"""
 
 from dataclasses import dataclass
 from typing import TypedDict
@@ -61,12 +65,12 @@ class Composition:
     def build(
         self, coordinates: Coordinates | None = None, *, method: str = "", **where: Value
     ) -> Parts:
-        """Build the parts that are given as SPECs, and those of the paper in place of others.
+        """Build the parts from their SPECs; a part that was not chosen is the one of the paper.
 
         Args:
-            coordinates: Of the grammar, if it has its own.
-            method: The plugin, whose `paper.toml` counts.
-            where: Settings of it on which the paper's parts depend.
+            coordinates: Meaning of the numbers in the method's grammar; None: the network's own.
+            method: Name of the plugin whose `paper.toml` states the paper's parts.
+            where: Settings of the method on which the paper's parts depend.
         """
         return Parts(
             chat=self.chat(self.backend, coordinates),
@@ -84,7 +88,7 @@ class Composition:
         )
 
     def chat(self, backend: Spec | Chat, coordinates: Coordinates | None = None) -> Chat:
-        """Build a network behind a backend, with the checkpoint, batch size and seed of these."""
+        """Build the backend, with this composition's checkpoint, batch size and seed."""
         return build_chat(
             backend,
             checkpoint=self.checkpoint,

@@ -1,7 +1,8 @@
-"""The segmenter and propagator of a composition for which none was chosen: its paper's.
+"""The segmenter and propagator of a method when the user chose none: those of its paper.
 
-Where the paper has none, or its weights are not here, the part says so (`missing`), and a run that
-needs it is refused before it begins. Nothing takes its place by itself.
+`Composition.build` asks for them. If the paper states none, or its weights are not on this machine,
+a `MissingPart` stands in: its `missing` text says what to choose, and a run that needs the part is
+refused before it begins. No other part is ever substituted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ CLASSICAL: Mapping[str, str] = {
 
 
 class MissingPart:
-    """A part that was not chosen, and that the paper cannot give."""
+    """Stands in for a part that was not chosen and that the paper cannot supply."""
 
     name = "none"
     reads_pixels = False
@@ -38,7 +39,7 @@ class MissingPart:
         self.missing = missing
 
     def refuse(self) -> NoReturn:
-        """Raise UsageError: what was expected, and both ways to have it."""
+        """Raise UsageError with the two ways to get the part: fetch the paper's, or choose one."""
         raise UsageError(self.missing)
 
 
@@ -61,40 +62,49 @@ class MissingPropagator(MissingPart, Propagator):
 
 
 def missing_parts(segmenter: Segmenter, propagator: Propagator) -> dict[AnswerForm, str]:
-    """Return the forms of answer that lack a part, each with what to do about it."""
-    image, video = segmenter.missing, propagator.missing
-    both = " ".join(filter(None, (image, video)))
-    needed = {form: image if form is AnswerForm.MASK else both for form in MASKED}
-    return {form: why for form, why in needed.items() if why}
+    """Return the forms of answer that lack a part, each with the text that says what to do.
+
+    A mask of an image needs the segmenter; forms about a video need the propagator too.
+    """
+    image = segmenter.missing
+    video = " ".join(filter(None, (segmenter.missing, propagator.missing)))
+    reasons = {form: image if form is AnswerForm.MASK else video for form in MASKED}
+    return {form: reason for form, reason in reasons.items() if reason}
 
 
 def default_segmenter(method: str, **where: Value) -> Segmenter:
-    """Return the segmenter of a method's paper, with these other settings; or what says why not."""
+    """Return the paper's segmenter for a method with these settings, or a `MissingSegmenter`."""
     segmenter, missing = _default(method, "segmenter", where)
     return segmenter if isinstance(segmenter, Segmenter) else MissingSegmenter(missing)
 
 
 def default_propagator(method: str) -> Propagator:
-    """Return the propagator of a method's paper, or what says why not."""
+    """Return the propagator of a method's paper, or a `MissingPropagator`."""
     propagator, missing = _default(method, "propagator", {})
     return propagator if isinstance(propagator, Propagator) else MissingPropagator(missing)
 
 
 def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object, str]:
-    """Return the paper's part, or None and why there is none."""
+    """Return (the paper's part, ""), or (None, the reason why it is not available).
+
+    Args:
+        method: Name of the plugin whose `paper.toml` is read.
+        part: `segmenter` or `propagator`.
+        where: The method's settings; a row of `paper.toml` counts if its `where` agrees with them.
+    """
     paper, settings = declared_settings(method)
     declared = [
         setting
         for setting in settings
         if setting.setting == part
-        and all(where.get(k) == v for k, v in (setting.where or {}).items())
+        and all(where.get(name) == value for name, value in (setting.where or {}).items())
     ]
     values = [str(value) for setting in declared for value in setting.paper]
     none = f"no {part} is chosen for {method}, and"
     alternative = CLASSICAL[part] + (" and is not the paper's" if paper else "")
     if not values:
-        said = next((setting.published for setting in declared if setting.published), "")
-        why = f"its paper has none ({said})" if said else "no paper of it says which"
+        published = next((setting.published for setting in declared if setting.published), "")
+        why = f"its paper has none ({published})" if published else "no paper of it says which"
         return None, f"{none} {why}. Choose one: {part}={SAM2[part]}, or {alternative}."
     try:
         return plugins.build(KINDS[part], parse(values[0])), ""

@@ -1,4 +1,7 @@
-"""Text around an answer in every grammar: the frame that the answer is for, and the reasoning."""
+"""Parse and write what surrounds the answer in every grammar: `<frame>`, `<think>`, `<answer>`.
+
+A method's `Prompt.parse` calls `read_response` with a function that reads the answer itself.
+"""
 
 import re
 from collections.abc import Callable
@@ -18,39 +21,43 @@ _BESIDE = re.compile(
     r"(?i:\b(?:near|outside|of|to|from|beside|behind|above|below|under|over|except|excluding|unlike"
     r"|without|e\.g\.|example|was)[\s:,]{0,3}\Z)"
 )
-"""Words before a place that is something else's."""
+"""Matches the end of a text before a place if the place belongs to another object: "left of ",
+"not the one near: "."""
 _DOUBTED = re.compile(
     r"\s?(?:(?i:px|pixels?|[cm]?m|in|ft)\b|[°?])|.{0,200}(?:\b(?i:if|unless)\b|\?\s{0,9}\Z)"
 )
-"""Words after places: a unit, a condition, a question."""
+"""Matches a text after places that makes them doubtful: a unit (" px", "°"), a condition (" if it
+is red") or a question (", or not?")."""
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
 def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
-    """Read a response by a method's own rule for its answer; no response is an error.
+    """Read a response with a method's own reader of the answer.
+
+    Whatever the network wrote, this returns: an unreadable response is a result with an `error`.
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
-        read: Is given what follows the thought and the frame. Its ParseError is the result's
-            error.
+        read: Reads the text after the thought and the frame; a ParseError that it raises becomes
+            the `error` of the result.
 
     Raises:
-        HarnessError: `read` raised something else, which is a fault of the method.
+        HarnessError: `read` raised any other exception, which is a fault of the method.
     """
-    frame, think, said = take_apart(response)
+    frame, think, text = take_apart(response)
     try:
-        if think and not said.strip():
+        if think and not text.strip():
             raise ParseError("response", expected="an answer", found="only reasoning")
-        said = own_turn(said)
-        answer = tag_text(said, "answer")
-        if answer is None and "<answer>" not in said:
-            refuse_tool_call(said)
-        _refuse_denied(said if answer is None else answer)
-        items, notes = read(said)
+        text = own_turn(text)
+        answer = tag_text(text, "answer")
+        if answer is None and "<answer>" not in text:
+            refuse_tool_call(text)
+        _refuse_denied(text if answer is None else answer)
+        items, notes = read(text)
     except ParseError as error:
         return ParseResult(think=think, frame=frame, error=str(error))
-    except (HarnessError, ImportError, MemoryError):  # which are told as what they are
+    except (HarnessError, ImportError, MemoryError):  # these state their own cause
         raise
     except Exception as error:
         raise HarnessError(
@@ -62,15 +69,20 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
     return ParseResult(items=items, think=think, frame=frame, notes=notes)
 
 
-def _refuse_denied(said: str) -> None:
-    """Raise where words before or after the places deny them, doubt them, or make them others'."""
-    before, bracket, _ = re.split(r"([\[{(<`]|\Z)", said[:2000], maxsplit=1)
-    after = re.split(r"[\]})>]", said[-2000:])[-1].strip(" `").partition("\n")[0].partition(". ")[0]
-    if bracket and (
-        denied_after(before, whole=True) or says_unable(before) or _BESIDE.search(before)
-    ):
+def _refuse_denied(text: str) -> None:
+    """Raise ParseError if the words around the places deny or doubt them, or name another object.
+
+    Looked at are the words before the first bracket, and the sentence after the last one; at most
+    2000 characters at each end.
+    """
+    before, bracket, _ = re.split(r"([\[{(<`]|\Z)", text[:2000], maxsplit=1)
+    if not bracket:
+        return
+    if denied_after(before, whole=True) or says_unable(before) or _BESIDE.search(before):
         raise ParseError("response", expected="places", found=repr(before[:60]))
-    if bracket and (denied_after(after, whole=True) or _DOUBTED.match(after)):
+    last_words = re.split(r"[\]})>]", text[-2000:])[-1].strip(" `")
+    after = last_words.partition("\n")[0].partition(". ")[0]
+    if denied_after(after, whole=True) or _DOUBTED.match(after):
         raise ParseError("response", expected="places", found=repr(after[:60]))
 
 

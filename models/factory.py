@@ -1,4 +1,8 @@
-"""Parts of a composition, built from SPECs: one place for all adapters."""
+"""Build the parts of a method from what the user wrote: a SPEC, or an object built already.
+
+`Composition`, `mask_model` and the trainers call these, so that all adapters share the rules for
+defaults such as checkpoint, batch size and seed.
+"""
 
 from harness import plugins
 from harness.backend import Chat
@@ -10,6 +14,7 @@ from harness.spec import Spec, Value
 
 GRABCUT, FLOW = Spec("grabcut"), Spec("flow")
 FRAMES = 8
+"""Frames of a video to show where neither the user nor the method states a number."""
 
 
 def at_least(owner: str, minimum: int, **numbers: float) -> None:
@@ -29,38 +34,38 @@ def build_chat(
     seed: int = 0,
     coordinates: Coordinates | None = None,
 ) -> Chat:
-    """Return the network behind `backend`; its own SPEC wins over the arguments given here.
+    """Return the network behind `backend`; arguments in its SPEC win over those given here.
 
-    `seed` reaches a backend that samples, `checkpoint` one that has a network: stored responses
-    have none. `checkpoint` and `coordinates` are left out where none are given.
+    A backend receives only the options that it has: `stored`, for example, has no `checkpoint` and
+    no `seed`. A `checkpoint` or `coordinates` of None is left to the backend's default.
     """
     if not isinstance(backend, Spec):
         return backend
-    given: dict[str, Value] = {"batch_size": batch_size}
+    defaults: dict[str, Value] = {"batch_size": batch_size}
     if checkpoint is not None and plugins.accepts("backends", backend.name, "checkpoint"):
-        given["checkpoint"] = checkpoint
+        defaults["checkpoint"] = checkpoint
     if plugins.accepts("backends", backend.name, "seed"):
-        given["seed"] = seed
+        defaults["seed"] = seed
     if coordinates is not None and plugins.accepts("backends", backend.name, "coordinates"):
-        given["coordinates"] = coordinates
-    built: Chat = plugins.build("backends", backend.with_defaults(**given))
+        defaults["coordinates"] = coordinates
+    built: Chat = plugins.build("backends", backend.with_defaults(**defaults))
     return built
 
 
 def build_segmenter(part: Spec | Segmenter) -> Segmenter:
-    """Return the segmenter that a SPEC names."""
+    """Return the segmenter that a SPEC names; a segmenter as it is."""
     built: Segmenter = plugins.build("segmenters", part) if isinstance(part, Spec) else part
     return built
 
 
 def build_propagator(part: Spec | Propagator) -> Propagator:
-    """Return the propagator that a SPEC names."""
+    """Return the propagator that a SPEC names; a propagator as it is."""
     built: Propagator = plugins.build("propagators", part) if isinstance(part, Spec) else part
     return built
 
 
 def build_frame_policy(frames: int | Spec | FramePolicy | None) -> int | FramePolicy:
-    """Return the number of frames to show of a video, or a SPEC's rule; None: `FRAMES`."""
+    """Return how many frames of a video to show, or the rule that a SPEC names; None: `FRAMES`."""
     if frames is None:
         return FRAMES
     return frame_policy(frames) if isinstance(frames, Spec) else frames

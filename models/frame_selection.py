@@ -1,4 +1,7 @@
-"""Frames of a query that a network sees, and their size."""
+"""Choose the frames of a query that a network sees, their size in pixels, and the times it is told.
+
+`PromptedRequests` calls these with the `frames=` setting: a number, or a `FramePolicy`.
+"""
 
 from collections.abc import Sequence
 
@@ -6,42 +9,39 @@ from harness.chat import ChatRequest
 from harness.errors import UsageError
 from harness.frames import FramePolicy, uniform
 from harness.media import Media
+from harness.pixel_budget import Resample
 from harness.types import Query
 
 
 def frames_shown(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[int, ...], ...]:
-    """Return the frames of each of a query's media that requests show, each once, in order."""
-    return tuple(
-        tuple(
-            sorted(
-                {
-                    frame
-                    for request in requests
-                    for place, shown in enumerate(request.media)
-                    if shown is media
-                    for frame in (request.frames[place] if request.frames else range(len(media)))
-                }
-            )
-        )
-        for media in query.media
-    )
+    """Return the frames of each medium that any request shows: sorted, without repetition."""
+    return tuple(_frames_of(media, requests) for media in query.media)
+
+
+def _frames_of(media: Media, requests: Sequence[ChatRequest]) -> tuple[int, ...]:
+    frames: set[int] = set()
+    for request in requests:
+        for index, medium in enumerate(request.media):
+            if medium is media:
+                frames.update(request.frames[index] if request.frames else range(len(media)))
+    return tuple(sorted(frames))
 
 
 def choose_frames(media: Media, frames: int | FramePolicy) -> tuple[int, ...]:
-    """Return the frames of a video by a rule: a number, evenly spread, or a policy."""
+    """Return the frames to show: evenly spread if `frames` is a number, else by the policy."""
     if isinstance(frames, int):
         return uniform(range(len(media)), frames)
     return frames.choose(media.times()) if len(media) > 1 else (0,)
 
 
 def pixel_budget(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
-    """Return (width, height) within a policy's budget of pixels; None: the rule has no budget.
+    """Return the (width, height) that a policy's pixel budget allows; None: there is no budget.
 
-    A question about images alone has the budget of images, any other that of frames.
+    A query of images only has the budget for images, any other query that for frames.
 
     Raises:
-        UsageError: there is a budget, and the query has images of several sizes, or more frames
-            than it has room for.
+        UsageError: there is a budget, and the media differ in size, or have more frames than the
+            budget allows.
     """
     sizes = {media.size for media in query.media}
     if isinstance(frames, int) or frames.budget is None:
@@ -55,3 +55,16 @@ def pixel_budget(query: Query, frames: int | FramePolicy) -> tuple[int, int] | N
     longest = max(len(choose_frames(media, frames)) for media in query.media)
     is_image = all(len(media) == 1 for media in query.media)
     return frames.size(sizes.pop(), is_image=is_image, frames=longest)
+
+
+def told_times(query: Query, frames: int | FramePolicy) -> tuple[tuple[float, ...], ...]:
+    """Return the times (seconds) that a policy states for the frames; empty: the frames' own."""
+    if isinstance(frames, int):
+        return ()
+    seconds = [frames.told(media.times()) if len(media) > 1 else () for media in query.media]
+    return tuple(seconds) if any(seconds) else ()
+
+
+def resample(frames: int | FramePolicy) -> Resample:
+    """Return the interpolation by which frames are resized to the size of the budget."""
+    return "bilinear" if isinstance(frames, int) else frames.resample

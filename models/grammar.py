@@ -1,7 +1,8 @@
-"""Objects of a response, before anything is rescaled: boxes, points and phrases.
+"""Parts of grammars that methods share: reading objects (boxes, points, phrases) from a response.
 
-Methods share these pieces; each has its own tags, keys and wording (its `Prompt`). Reading takes
-time linear in the response's length, whatever is in it, and raises nothing but ParseError.
+Each method's `Prompt` has its own tags, keys and wording, and builds on these functions. Numbers
+stay as the response writes them; `canvas` rescales them later. Reading takes time linear in the
+response's length, whatever is in it, and raises nothing but ParseError.
 """
 
 import re
@@ -21,36 +22,36 @@ MAX_OBJECTS = 120
 """Most objects of a response that are read, as in the official VisionReasoner reward."""
 
 LABELS = ("label", "name", "object", "class", "category", "description")
-"""Keys of the name of an object, which come before its other texts."""
+"""Keys of an object's name; their texts come first in `label_of`."""
 MAX_LABEL = 200
-"""Characters of a text that may name an object; a longer one is a mask or a story."""
+"""Most characters of a text that may name an object; a longer one is an encoded mask or prose."""
 
 FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
 
 
 class Item(NamedTuple):
-    """One object, by a box, a point or a phrase, or by several of them.
+    """One object, given by a box, a point or a phrase, or by several of them.
 
-    Box and points are in one coordinate frame that the context names.
+    Box and points have the same coordinate frame, which the function that returns them states.
     """
 
     box: Box | None = None
     point: Point | None = None
     negative: Point | None = None
-    """A point that is not on it."""
+    """A point outside the object."""
     second: Point | None = None
-    """A second point on it."""
+    """A second point on the object."""
     phrase: str = ""
-    """Words for the object. Without box and point: for every object that they fit."""
+    """Words for the object, a prompt. Without box and point they mean all objects that they fit."""
     label: str = ""
-    """Name that the response gives the object, which no segmenter is prompted with."""
+    """Name that the response gives the object. It is checked, and never prompts a segmenter."""
 
     @property
     def place(self) -> Point:
-        """Return the point, or the middle of the box if there is none.
+        """Return the point; without one, the middle of the box.
 
         Raises:
-            ParseError: there is neither.
+            ParseError: there is neither a point nor a box.
         """
         if self.point is not None:
             return self.point
@@ -62,11 +63,11 @@ class Item(NamedTuple):
         """Return the box, for a grammar or a reward that needs one.
 
         Raises:
-            ParseError: there is none.
+            ParseError: there is no box.
         """
         if self.box is None:
-            given = "a phrase alone" if self.point is None else "a point alone"
-            raise ParseError("object", expected="a box", found=given)
+            content = "a phrase alone" if self.point is None else "a point alone"
+            raise ParseError("object", expected="a box", found=content)
         return self.box
 
 
@@ -82,25 +83,25 @@ def numerals(values: Iterable[float]) -> list[int | float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParseResult:
-    """The content of a response: `items` or a `phrase` (neither: no target), or an `error`."""
+    """Content of a response: `items` or a `phrase`, neither (no target), or an `error`."""
 
     items: tuple[Item, ...] = ()
-    """Objects in the numbers of the response (`harness.coordinates.Coordinates`): a box that a
-    `_yx` network wrote holds (y1, x1, y2, x2), as written.
+    """Objects in the response's own numbers (`harness.coordinates.Coordinates`): the box of a `_yx`
+    network holds (y1, x1, y2, x2), as written.
     """
     think: str = ""
     """The reasoning, without its tags."""
     phrase: str = ""
-    """Words for every item that has none of its own; without items, the whole answer."""
+    """Words for every item without a phrase of its own; without items, the whole answer."""
     frame: int | None = None
-    """The frame of a video that the response names, where it names one."""
+    """Number of the video's frame that the response names; None: it names none."""
     notes: tuple[str, ...] = ()
-    """Repairs that were needed."""
+    """Repairs that reading needed, such as "code fence"."""
     error: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Return True if the response is in the grammar."""
+        """Return True if the response could be read."""
         return self.error is None
 
 
@@ -113,28 +114,28 @@ class Prompt(Protocol):
 
     @property
     def resize(self) -> tuple[int, int] | None:
-        """(width, height) that images are squashed to; None: the processor's own rule."""
+        """(width, height) in pixels that images are resized to; None: the processor's own rule."""
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the request for a question; a response must name one of the `numbered` frames."""
 
     def parse(self, response: str) -> ParseResult:
-        """Read a response, with the repairs that inference may make."""
+        """Read a response, with the repairs that inference may make (rewards may not)."""
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """Return the response that expresses `items`, given in its numbers (see `numerals`).
+        """Return the response for `items`, whose numbers are the response's own (see `numerals`).
 
-        Each item has a box, a point and, as its phrase, the words of the question: a grammar writes
-        those of them that it has.
+        Each item has a box, a point and, as its phrase, the words of the question; a grammar writes
+        those that it has a form for.
         """
 
 
 def well_formed(response: str, *between: str) -> bool:
-    r"""Return True if the whole response is `<think>`, each tag of `between`, and `<answer>`.
+    r"""Return True if a response is `<think>…</think>`, each tag of `between`, and `<answer>`.
 
     Equal to `fullmatch` of `<think>.*?</think>\s*<tag>.*?</tag>\s*<answer>.*?</answer>`, in which
-    `.` matches line breaks, but never slower than linear: each seam is looked for at its first
-    place, which leaves the most to the rest.
+    `.` matches line breaks, but always in linear time: it takes the first `</left>…<right>` between
+    two tags, which leaves the most text for the following ones.
 
     >>> well_formed("<think>a</think>\n<answer>b</answer>")
     True
@@ -145,8 +146,8 @@ def well_formed(response: str, *between: str) -> bool:
     if not (response.startswith(opening) and response.endswith(end)):
         return False
     at = len(opening)
-    for left, right in pairwise(("think", *between, "answer")):
-        seam = re.compile(rf"</{left}>\s*<{right}>").search(response, at)
+    for tag, next_tag in pairwise(("think", *between, "answer")):
+        seam = re.compile(rf"</{tag}>\s*<{next_tag}>").search(response, at)
         if seam is None:
             return False
         at = seam.end()
@@ -154,7 +155,7 @@ def well_formed(response: str, *between: str) -> bool:
 
 
 def split_frame(response: str) -> tuple[int | None, str]:
-    """Take off a leading `<frame>k</frame>`: the frame, if one is named, and the rest.
+    """Return (number of the frame in a leading `<frame>k</frame>` or None, the text after it).
 
     >>> split_frame("<frame>12</frame><think>…")
     (12, '<think>…')
@@ -164,47 +165,47 @@ def split_frame(response: str) -> tuple[int | None, str]:
 
 
 class ResponseParts(NamedTuple):
-    """A response taken apart, before its answer is read."""
+    """The parts of a response, before its answer is read."""
 
     frame: int | None
-    """The frame that it names before or after its thought."""
+    """Number of the frame that it names before or after its thought; None: it names none."""
     think: str
-    said: str
-    """All after the thought and the frame."""
+    text: str
+    """The text after the thought and the frame."""
 
 
 def take_apart(response: str) -> ResponseParts:
-    """Split a response into the frame that it names, its thought, and what it says after both.
+    """Split a response into the frame that it names, its thought, and the text after both.
 
     >>> take_apart("<think>the third</think><frame>3</frame>[]")
-    ResponseParts(frame=3, think='the third', said='[]')
+    ResponseParts(frame=3, think='the third', text='[]')
     """
     parts = parts_of(response)
-    named, said = split_frame(parts.said)
-    if named is None:
-        first = (split_frame(text)[0] for text in reversed(parts.before))
-        named = next((frame for frame in first if frame is not None), None)
-    return ResponseParts(named, split_thought(response)[0], said)
+    frame, text = split_frame(parts.after)
+    if frame is None:
+        earlier_frames = (split_frame(turn)[0] for turn in reversed(parts.before))
+        frame = next((number for number in earlier_frames if number is not None), None)
+    return ResponseParts(frame, split_thought(response)[0], text)
 
 
-def several_answers(count: int, which: Which) -> tuple[str, ...]:
-    """Return the note that a response has several answers, and which of them counts."""
-    return (f"{count} answers: the {which} counts",) if count > 1 else ()
+def several_answers(n_answers: int, which: Which) -> tuple[str, ...]:
+    """Return a note that a response has several answers, and which one counts; () for one."""
+    return (f"{n_answers} answers: the {which} counts",) if n_answers > 1 else ()
 
 
 def frame_tag(frame: int | None) -> str:
-    """Return the tag that `split_frame` reads; empty for None."""
+    """Return the tag that `split_frame` reads, `<frame>k</frame>`; "" for None."""
     return "" if frame is None else f"<frame>{frame}</frame>"
 
 
 def ask_for_frame(numbered: Sequence[int]) -> str:
-    """Return the words that request the name of one frame shown; empty if there are none."""
+    """Return the sentence that asks to name one of the `numbered` frames; "" without any."""
     listed, prefix = ", ".join(map(str, numbered)), text_of("harness.models", "numbered_frames.txt")
     return fill(prefix.strip(), Numbers=listed) + "\n" if numbered else ""
 
 
 def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
-    """Parse JSON; unless `strict`, with the repairs of `harness.responses`, which are returned."""
+    """Return the value of JSON and notes on repairs; `strict`: without repairs, or ParseError."""
     if strict:
         return loads_strict(text), ()
     body = fenced(text)
@@ -215,9 +216,9 @@ def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
 
 
 def fenced(text: str) -> str | None:
-    """Return the inside of the first ``` … ``` fence, without its language; None: no fence.
+    """Return the text inside the first ``` … ``` fence, without the word `json`; None: no fence.
 
-    Of several fences, those that later words take back do not count.
+    If there are several, fences before a correction ("no, it is …") do not count.
     """
     if text.count("```") > 2:
         text = after_correction(text)
@@ -229,17 +230,17 @@ def fenced(text: str) -> str | None:
 def read_items(
     value: object, *, keys: Sequence[str], point: str | None = None, strict: bool = False
 ) -> tuple[tuple[Item, ...], tuple[str, ...]]:
-    """Read `[{"<one of keys>": [x1, y1, x2, y2], "<point>": [x, y]}, …]`; with notes.
+    """Read `[{"<one of keys>": [x1, y1, x2, y2], "<point>": [x, y]}, …]`; return items and notes.
 
-    Unless `strict`, one object stands for a list of it, and where no point is asked for, four
-    numbers stand for an object.
+    Unless `strict`, a single object is read as a list of one, and if `point` is None, four numbers
+    are read as an object.
 
-    One object that is wrong makes the whole response wrong, as in the official parsers: leaving it
-    out would change a count without a word. A box needs x1 < x2 and y1 < y2, and is never
-    swapped. `strict` is for rewards, which take any four numbers as a box.
+    One wrong object makes the whole response wrong, as in the official parsers: leaving it out
+    would silently change a count. A box needs x1 < x2 and y1 < y2; corners are never swapped.
+    `strict` is for rewards, which take any four numbers as a box.
 
     Raises:
-        ParseError: it is something else; text, true, false and NaN are not numbers.
+        ParseError: `value` has another form; text, true, false and NaN are not numbers.
     """
     notes: tuple[str, ...] = ()
     if not strict:
@@ -256,7 +257,7 @@ def read_items(
 
 
 def as_objects(value: object, key: str, point: str | None = None) -> tuple[object, tuple[str, ...]]:
-    """Return a list of objects in place of what is nearly one, with a note."""
+    """Return one object, or boxes without keys, as a list of objects with notes; others as is."""
     notes: tuple[str, ...] = ()
     is_row = isinstance(value, list) and bool(value) and not isinstance(value[0], (list, Mapping))
     if (isinstance(value, Mapping) and value) or (is_row and point is None):
@@ -268,10 +269,10 @@ def as_objects(value: object, key: str, point: str | None = None) -> tuple[objec
 
 
 def read_box(value: object, what: str, *, strict: bool = False) -> Box:
-    """Return the box of four numbers, which has an area unless `strict`.
+    """Return the box of four numbers; `what` names it in errors.
 
     Raises:
-        ParseError: it is none.
+        ParseError: it is not four finite numbers, or, unless `strict`, has no area.
     """
     box = Box(*finite_numbers(value, 4, what))
     if not strict and (box.right <= box.left or box.bottom <= box.top):
@@ -282,30 +283,31 @@ def read_box(value: object, what: str, *, strict: bool = False) -> Box:
 def _item(
     value: object, what: str, *, keys: Sequence[str], point: str | None, strict: bool
 ) -> Item:
-    wanted = (" or ".join(keys), *([point] if point else []))
-    known = value if isinstance(value, Mapping) else {}
-    key = next((key for key in keys if key in known), None)
-    if key is None or (point is not None and point not in known):
-        shown = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _type_name(value)
-        raise ParseError(what, expected=" and ".join(wanted), found=shown or "neither")
-    box = read_box(known[key], f"{what}: {key}", strict=strict)
-    place = None if point is None else finite_numbers(known[point], 2, f"{what}: {point}")
-    spot = None if place is None else Point(*place)
-    return Item(box, spot, label="" if strict else label_of(known))
+    expected_keys = (" or ".join(keys), *([point] if point else []))
+    fields = value if isinstance(value, Mapping) else {}
+    key = next((key for key in keys if key in fields), None)
+    if key is None or (point is not None and point not in fields):
+        names = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _type_name(value)
+        raise ParseError(what, expected=" and ".join(expected_keys), found=names or "neither")
+    box = read_box(fields[key], f"{what}: {key}", strict=strict)
+    coordinates = None if point is None else finite_numbers(fields[point], 2, f"{what}: {point}")
+    spot = None if coordinates is None else Point(*coordinates)
+    return Item(box, spot, label="" if strict else label_of(fields))
 
 
 def label_of(fields: Mapping[str, object]) -> str:
-    """Return all texts of an object, also those of languages and lists: any may be its name.
+    """Return all texts of an object's JSON fields, also in lists and maps: any may be its name.
 
     >>> label_of({"bbox_2d": [1, 2, 3, 4], "names": {"zh": "狗", "en": "dog"}, "label": "animal"})
     'animal 狗 dog'
     """
     keys = sorted(fields, key=lambda key: key not in LABELS)
-    return " ".join(text for key in keys for text in _texts(fields[key]) if len(text) <= MAX_LABEL)
+    texts = (text for key in keys for text in _texts_of(fields[key]))
+    return " ".join(text for text in texts if len(text) <= MAX_LABEL)
 
 
-def _texts(value: object) -> list[str]:
-    """Return a text, or those of a list or a mapping."""
+def _texts_of(value: object) -> list[str]:
+    """Return the texts of a value: itself, or those in a list or a mapping."""
     rows = value.values() if isinstance(value, Mapping) else value
     listed = [rows] if isinstance(rows, str) or not isinstance(rows, Iterable) else rows
     return [text for text in listed if isinstance(text, str)]

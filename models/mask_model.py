@@ -3,7 +3,8 @@
     query ─request─▶ MaskNetwork ─text and masks─▶ answer
 
 LISA, GLaMM, Sa2VA and UniPixel are of this kind: a token of the response stands for an object, and
-a decoder beside the language network makes its mask.
+a decoder beside the language network makes its mask. A plugin gives its network (`MaskNetwork`) to
+`MaskModel`, which makes the requests and checks shape and dtype of the masks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,10 +53,10 @@ class Emitted:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskModel(StagedModel[Emitted]):
-    """A network that emits masks, with requests in its own wording.
+    """A network that emits masks, and the wording of its requests.
 
-    One request a form of answer, about all frames of the media. The masks of a response's objects
-    are joined by OR; a response without objects is NO_TARGET.
+    It gets one request for each form of answer, about all frames of the media. The masks of a
+    response's objects are joined by OR; a response without objects is NO_TARGET.
     """
 
     name: str
@@ -66,7 +67,7 @@ class MaskModel(StagedModel[Emitted]):
     prompt: str = QUESTION
     """The request for masks, with the question in place of `{Question}`."""
     words: AnswerPrompt | None = None
-    """Asks and reads questions that are answered in words; None: it answers with masks alone."""
+    """Wording and parser of questions that are answered in words; None: it gives masks only."""
     max_new_tokens: int = 1024
     batch_size: int = 1
     device: str = "cpu"
@@ -94,12 +95,12 @@ class MaskModel(StagedModel[Emitted]):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that it can give."""
+        """Forms of answer that this model can give."""
         return MASKED if self.words is None else MASKED | self.words.forms
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Device of the setting."""
+        """The network's device, as the settings name it."""
         return (self.device,)
 
     def prepare(self) -> None:
@@ -144,15 +145,16 @@ class MaskModel(StagedModel[Emitted]):
         """Return the network's responses to each query, one a form.
 
         Raises:
-            ModelError: it gives another number of responses than there are requests, or others.
+            ModelError: the number of responses differs from that of the requests, or a response is
+                not a `MaskResponse`.
         """
         requests = [self.requests(query) for query in queries]
-        every = [request for several in requests for request in several]
-        responses = self.network.generate(every)
-        if len(responses) != len(every):
+        flat = [request for row in requests for request in row]
+        responses = self.network.generate(flat)
+        if len(responses) != len(flat):
             raise ModelError(
                 f"model {self.name}",
-                expected=f"{len(every)} responses",
+                expected=f"{len(flat)} responses",
                 found=str(len(responses)),
             )
         if wrong := [response for response in responses if not isinstance(response, MaskResponse)]:
@@ -163,14 +165,14 @@ class MaskModel(StagedModel[Emitted]):
             )
         output = iter(responses)
         emitted = []
-        for query, several in zip(queries, requests, strict=True):
-            own = tuple(next(output) for _ in several)
-            texts = [ChatResponse(text=response.text) for response in own]
-            emitted.append(Emitted(own, calls_of(query, several, texts)))
+        for query, row in zip(queries, requests, strict=True):
+            query_responses = tuple(next(output) for _ in row)
+            text_responses = [ChatResponse(text=response.text) for response in query_responses]
+            emitted.append(Emitted(query_responses, calls_of(query, row, text_responses)))
         return emitted
 
     def begin(self, query: Query, output: Emitted) -> Pending[Prediction]:
-        """Return the function that encodes the masks of responses."""
+        """Return the function that checks and encodes the masks of the responses."""
         return lambda: replace(self._prediction(query, output.responses), calls=output.calls)
 
     def _prediction(self, query: Query, responses: Sequence[MaskResponse]) -> Prediction:
@@ -203,6 +205,12 @@ class MaskModel(StagedModel[Emitted]):
     def _part(
         self, query: Query, form: AnswerForm, response: MaskResponse, text: str
     ) -> Pending[Answer]:
+        """Return the answer of one form: read from `text`, or made of the response's masks.
+
+        Raises:
+            ParseError: the text has no answer of this form.
+            ModelError: number, shape or dtype of the masks is wrong, or the scores are.
+        """
         if form not in MASKED:
             answer = self._answer_prompt(form).read(query, form, text)
             return lambda: answer
@@ -219,23 +227,23 @@ class MaskModel(StagedModel[Emitted]):
                 expected=f"{len(tracks)} scores from 0 to 1",
                 found=str(scores)[:60],
             )
-        scored = len(media) == 1 and bool(scores)
-        items = [Item(box=extent(track[0])) for track in tracks] if scored else []
+        # A score needs a box or an instance to belong to; masks of an image have a box each.
+        scored_image = len(media) == 1 and bool(scores)
+        items = [Item(box=extent(track[0])) for track in tracks] if scored_image else []
+        instances = [partial(itemgetter(number), tracks) for number in range(len(tracks))]
         pending = mask_answer(
             form,
             items,
             lambda: joint,
             nothing=not tracks,
-            is_image=scored,
-            instances=[partial(itemgetter(place), tracks) for place in range(len(tracks))]
-            if query.instances
-            else (),
+            is_image=scored_image,
+            instances=instances if query.instances else (),
         )
 
         def with_scores() -> Answer:
             answer = pending()
-            told_apart = scores and (answer.boxes or answer.instances)
-            return replace(answer, box_scores=scores) if told_apart else answer
+            has_objects = answer.boxes or answer.instances
+            return replace(answer, box_scores=scores) if scores and has_objects else answer
 
         return with_scores
 
@@ -263,7 +271,7 @@ class MaskModel(StagedModel[Emitted]):
 
 
 def _usage(query: Query, responses: Sequence[MaskResponse]) -> Usage:
-    """Tokens and frames of all responses."""
+    """Sum tokens and frames over the responses; one that states no frames saw all of them."""
     all_frames = sum(map(len, query.media))
     return Usage(
         prompt_tokens=sum(response.prompt_tokens for response in responses),

@@ -1,8 +1,9 @@
-"""A prompt of one's own in the place of a method's words: `prompt="… {question} …"` or a file's.
+"""The user's own prompt in place of a method's: `prompt="… {question} …"` or `prompt=file:PATH`.
 
-Places are still read by the method's grammar, so that the text has to ask for that format. Of a
-question in words `{question}` stands for the whole request, with its options and the sentence that
-asks for a letter or a number; beside `{options}` it stands for the question alone.
+Responses are still read by the method's grammar, so the text has to ask for that format. In a
+question that is answered in words, `{question}` is the whole request: the question, its options,
+and the sentence that asks for a letter or a number. If the text has `{options}` too, `{question}`
+is the question alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,8 +22,8 @@ from harness.types import Answer, AnswerForm, Query
 
 QUESTION, OPTIONS = "{question}", "{options}"
 FILE = "file:"
-LONGEST = 8000
-"""Characters of a prompt, which a SPEC has room for."""
+MAX_CHARACTERS = 8000
+"""Most characters of a prompt, so that it fits into the SPEC of a record."""
 
 
 def text_of_file(prompt: str) -> str:
@@ -43,27 +44,32 @@ def text_of_file(prompt: str) -> str:
 
 
 def own_template(owner: str, prompt: str, names: Iterable[str]) -> str | None:
-    """Return the text of a prompt of one's own; None if it is one of the method's names.
+    """Return the user's own template; None if `prompt` is one of the method's prompt `names`.
+
+    Args:
+        owner: The method, for errors.
+        prompt: A name, a text with `{question}`, or `file:PATH` of one.
+        names: The method's own prompts.
 
     Raises:
-        UsageError: it is neither a name nor a text with a place for the question.
+        UsageError: it is not a name, and the text lacks `{question}` or is too long.
     """
     if prompt in names:
         return None
     text = text_of_file(prompt)
-    if QUESTION not in text or len(text) > LONGEST:
+    if QUESTION not in text or len(text) > MAX_CHARACTERS:
         raise UsageError(
             f"{owner}(prompt=…)",
             expected=f"{', '.join(names)}, or a text (or file:PATH) with {QUESTION}, of at most "
-            f"{LONGEST:,} characters",
-            found=repr(text[:80]) if len(text) <= LONGEST else f"{len(text):,} characters",
+            f"{MAX_CHARACTERS:,} characters",
+            found=repr(text[:80]) if len(text) <= MAX_CHARACTERS else f"{len(text):,} characters",
             fix=f"Write {QUESTION} in the place of the question.",
         )
     return text
 
 
 def asked_with(model: PromptedModel, template: str | None) -> PromptedModel:
-    """Return a model that asks in one's own words; the same model without a template."""
+    """Return the model with the user's template as its prompt; unchanged if there is none."""
     if template is None:
         return model
     return replace(
@@ -76,7 +82,7 @@ def asked_with(model: PromptedModel, template: str | None) -> PromptedModel:
 
 @dataclass(frozen=True, slots=True)
 class OwnPrompt:
-    """A text of one's own, with the grammar of another prompt."""
+    """The user's template for questions about places, with the grammar of the method's prompt."""
 
     grammar: Prompt
     template: str
@@ -84,44 +90,45 @@ class OwnPrompt:
 
     @property
     def resize(self) -> tuple[int, int] | None:
-        """(width, height) that images are squashed to, as the grammar's prompt has it."""
+        """(width, height) in pixels that images are squashed to, as for the method's prompt."""
         return self.grammar.resize
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the request for a question, after a request for a frame where one is named."""
+        """Return the request; with `numbered` frames it begins by asking for one of them."""
         return ask_for_frame(numbered) + fill(self.template.replace(OPTIONS, ""), question=text)
 
     def parse(self, response: str) -> ParseResult:
-        """Read a response by the grammar."""
+        """Read a response by the method's grammar."""
         return self.grammar.parse(response)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """Return the response that expresses `items` in the grammar."""
+        """Return the response that expresses `items` in the method's grammar."""
         return self.grammar.write(items, frame=frame)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnQuestions:
-    """A text of one's own around questions that are answered in words."""
+    """The user's template for questions in words; the method's `AnswerPrompt` reads answers."""
 
-    asked: AnswerPrompt
+    method_prompt: AnswerPrompt
     template: str
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that can be asked for."""
-        return self.asked.forms
+        """Forms of answer that the method can ask for."""
+        return self.method_prompt.forms
 
     @property
-    def counts(self) -> Which:
-        """The one of several `<answer>` tags that is read."""
-        return self.asked.counts
+    def answer_tag(self) -> Which:
+        """The one of several `<answer>` tags that is read: the first or the last."""
+        return self.method_prompt.answer_tag
 
     def render(self, query: Query, form: AnswerForm) -> str:
         """Return the request for one form of answer."""
-        usual = self.asked.render(query, form)  # raises for a form that cannot be asked for
+        # Raises for a form that cannot be asked for.
+        request = self.method_prompt.render(query, form)
         if OPTIONS not in self.template:
-            return fill(self.template, question=usual)
+            return fill(self.template, question=request)
         options = "\n".join(
             f"{letter}. {option}"
             for letter, option in zip(ascii_uppercase, query.options, strict=False)
@@ -130,8 +137,8 @@ class OwnQuestions:
 
     def read(self, query: Query, form: AnswerForm, response: str) -> Answer:
         """Return the answer that a response gives."""
-        return self.asked.read(query, form, response)
+        return self.method_prompt.read(query, form, response)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
         """Return the response for `answer`."""
-        return self.asked.write(form, answer)
+        return self.method_prompt.write(form, answer)

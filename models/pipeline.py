@@ -25,9 +25,11 @@ from harness.types import AnswerForm, Prediction, Query
 
 @dataclass(frozen=True, kw_only=True)
 class PromptedModel(PromptedReader):
-    """A vision-language network that answers with places or words, and the perception after it.
+    """A model that sends a query's requests to a VLM, and makes masks of the places it names.
 
-    How it asks is in `PromptedRequests`, how it reads in `PromptedReader`.
+    `PromptedRequests` makes the requests, `PromptedReader` reads the responses. The engine calls
+    three stages: `generate` (network), `begin` (parse and segment), and the function that `begin`
+    returns (propagate through the video).
     """
 
     def describe(self) -> Mapping[str, object]:
@@ -40,7 +42,7 @@ class PromptedModel(PromptedReader):
             "resize": self.prompt.resize and list(self.prompt.resize),
             "words_resize": self.words_resize and list(self.words_resize),
             "system": self.system,
-            "coordinates": self.meaning,
+            "coordinates": self.coordinates or self.chat.coordinates,
             "segmenter": settings(self.segmenter),
             "propagator": settings(self.propagator),
             "keyframe": self.keyframe,
@@ -53,12 +55,12 @@ class PromptedModel(PromptedReader):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that it can give."""
+        """Forms of answer that this model can give."""
         return LOCATED | self.words.forms
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """Forms with masks, without a segmenter or, of videos, a propagator."""
+        """Forms of answer that need a segmenter or propagator that is missing, with the reason."""
         return missing_parts(self.segmenter, self.propagator)
 
     @property
@@ -76,7 +78,7 @@ class PromptedModel(PromptedReader):
         return replace(self, segmenter=segmenter, propagator=propagator)
 
     def with_part(self, part: ReaderPart, donor: "PromptedModel") -> Self:
-        """Return the same model with one part of another."""
+        """Return the same model with one part taken from `donor`."""
         if part == "coordinates":
             return replace(self, coordinates=donor.meaning)
         if part == "segmenter":
@@ -84,39 +86,39 @@ class PromptedModel(PromptedReader):
         return replace(self, propagator=donor.propagator)
 
     def reads_pixels(self, query: Query) -> bool:
-        """Return True if the network's backend reads pixels, or a part that makes masks does."""
+        """Return True if the backend, or a part that this query's masks need, reads pixels."""
         perception = (self.segmenter, self.propagator) if MASKED.intersection(query.forms) else ()
         return any(part.reads_pixels for part in (self.chat, *perception))
 
     @property
     def wait_seconds(self) -> float | None:
-        """Seconds that the network has waited for images so far; None: not known."""
+        """Seconds that the network has waited for images so far; None: not measured."""
         return self.chat.wait_seconds
 
     @property
     def asks_again(self) -> bool:
-        """Return True if second tries are set and the backend continues from a prefix."""
+        """Return True if `retry` is set and the backend can continue from a prefix."""
         return self.retry and self.chat.goes_on
 
     def prepare_next(self, queries: Sequence[Query]) -> None:
-        """Begin to make the first inputs of `generate` for these queries."""
+        """Start to prepare the network's inputs for these queries, while it works on others."""
         self.chat.prepare_next([request for query in queries for request in self.requests(query)])
 
     def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
-        """Ask the network: the first stage of `predict`."""
+        """Send the requests of all queries in one call: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
-        responses = self.chat.generate([request for several in requests for request in several])
+        responses = self.chat.generate([request for row in requests for request in row])
         if self.asks_again:
             tries = [
-                request
-                for query, several in zip(queries, requests, strict=True)
-                for request in self._retry_requests(query, several)
+                attempt
+                for query, row in zip(queries, requests, strict=True)
+                for attempt in self._retry_requests(query, row)
             ]
             responses = retry_unreadable(self.chat, tries, responses)
         output = iter(responses)
         return [
-            ChatResult.from_calls(query, several, [next(output) for _ in several])
-            for query, several in zip(queries, requests, strict=True)
+            ChatResult.from_calls(query, row, [next(output) for _ in row])
+            for query, row in zip(queries, requests, strict=True)
         ]
 
     def _goes_on(self, queries: Sequence[Query]) -> bool:
@@ -127,14 +129,17 @@ class PromptedModel(PromptedReader):
         return self.chat, self.segmenter, self.propagator
 
     def conversation(self, query: Query) -> Conversation[ChatResult]:
-        """Yield the requests of one query, and second ones for responses that cannot be read."""
+        """Yield the requests of one query, then second requests for responses that are unreadable.
+
+        The caller sends back one response a request; the result joins all of them.
+        """
         requests = self.requests(query)
         responses = list((yield requests))
         if self.asks_again:
             tries = self._retry_requests(query, requests)
-            again = retry_requests(tries, responses, greedy=self.chat.greedy)
-            if again:
-                responses = merge_second(tries, responses, again, (yield list(again.values())))
+            retries = retry_requests(tries, responses, greedy=self.chat.greedy)
+            if retries:
+                responses = merge_second(tries, responses, retries, (yield list(retries.values())))
         return ChatResult.from_calls(query, requests, responses)
 
     def _retry_requests(self, query: Query, requests: Sequence[ChatRequest]) -> list[RetryRequest]:
@@ -148,13 +153,18 @@ class PromptedModel(PromptedReader):
         ]
 
     def objects(self, query: Query, result: ChatResult) -> int:
-        """Return the most objects that have masks at once: forms are propagated one by one."""
-        output = zip(query.forms, result.responses[-len(query.forms) :], strict=False)
-        return max(
-            (self._count_objects(form, response.text) for form, response in output), default=0
-        )
+        """Return the largest number of objects of a form: forms are propagated one by one.
+
+        The engine estimates the memory of propagation from it.
+        """
+        last = result.responses[-len(query.forms) :]
+        n_objects = [
+            self._count_objects(form, response.text)
+            for form, response in zip(query.forms, last, strict=False)
+        ]
+        return max(n_objects, default=0)
 
     def begin(self, query: Query, result: ChatResult) -> Pending[Prediction]:
-        """Read responses and segment, the second stage; return a function that is the third."""
+        """Parse and segment (second stage); return the function that propagates (third stage)."""
         reading = self.reading(query, [response.text for response in result.responses])
         return lambda: result.with_usage(reading())

@@ -1,12 +1,14 @@
-"""Responses read and written: grammar → canvas → segmenter → propagator → answer.
+"""Read responses into answers: grammar → canvas → segmenter → propagator → answer; and write them.
 
-Reading a response does not depend on who wrote it: `read` is used for the network's responses, for
-stored ones, and for perfect ones that `write` wrote from the ground truth.
+Reading does not depend on who wrote a response: `read` is used for the network's responses, for
+stored ones, and for perfect ones that `write` made from the ground truth.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from harness.errors import ParseError
 from harness.models.answers import MASKED, Pending, box_answer, combine_answers, objects_answer
@@ -34,31 +36,45 @@ from harness.types import (
     Usage,
 )
 
+LOCATE = "qwen_vl(backend=stored,prompt=locate)"
+"""Model that counts in words, and boxes and points as Qwen-VL writes them."""
+PLACES = re.compile(r"[(\[]\s*\d+(?:\.\d+)?\s*,\s*\d+(?:\.\d+)?\s*[,)\]]")
+"""The beginning of a box or of a point."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PromptedReader(PromptedRequests):
-    """Reads the responses to its requests, and writes the response that reads as an answer.
+    """Reads the responses to its requests, and writes the response that would read as an answer.
 
-    Masks are made on the original image, one prompt an object, and joined by OR; in a video
-    every object is propagated from the key frame both ways first. A response without objects is
-    NO_TARGET (with empty masks, no boxes, or a count of 0); one outside the grammar is a failure.
+    The segmenter makes one mask for each object on the original image; masks are joined by OR. In
+    a video each object is first propagated from the key frame forward and backward. A response
+    without objects is NO_TARGET (empty masks, no boxes, or a count of 0); a response outside the
+    grammar is a failure.
     """
 
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
-        """Read responses, one a form of the query, in the order of its forms.
+        """Return the prediction that responses give: one response for each form, in that order.
 
-        The text is read as it can be stored, so that reading it again from a record gives the same
-        answer. A product of forms is answered as far as its responses can be read; notes name the
-        others.
+        The text is read in its storable form, so that reading it again from a record gives the
+        same answer. If a query has several forms and some responses are unreadable, the others
+        still count and notes name the problems; if none is readable, the prediction is a failure.
+
+        Args:
+            query: The question; it holds the media and the forms.
+            responses: The network's texts.
+            calls: Calls of a record; the canvas sizes in them are preferred to the model's own.
         """
         return self.reading(query, responses, calls)()
 
     def reading(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Pending[Prediction]:
-        """Read and segment at once; return a function that propagates and gives the result."""
+        """Parse and segment now; return a function that propagates and gives the prediction.
+
+        Arguments are those of `read`.
+        """
         texts = tuple(storable(response) for response in responses)
         parts: list[Pending[Answer]] = []
         parsed: list[Parsed] = []
@@ -75,31 +91,30 @@ class PromptedReader(PromptedRequests):
             else:
                 parts.append(part)
                 parsed.append(read)
-                which: Which = "first" if form in LOCATED else self.words.counts
-                said = after_thought(text)
-                lines = 0 if form in LOCATED else len(answer_lines(said))
-                notes.extend((*repairs, *several_answers(said.count("<answer>"), which)))
+                which: Which = "first" if form in LOCATED else self.words.answer_tag
+                answer_text = after_thought(text)
+                lines = 0 if form in LOCATED else len(answer_lines(answer_text))
+                notes.extend((*repairs, *several_answers(answer_text.count("<answer>"), which)))
                 notes.extend(several_answers(lines, "last"))
-        unread = len(problems) >= len(query.forms) or len(texts) != len(query.forms)
-        failure = Failure(FailureKind.PARSE, "; ".join(problems)) if unread else None
+        is_failure = len(problems) >= len(query.forms) or len(texts) != len(query.forms)
+        failure = Failure(FailureKind.PARSE, "; ".join(problems)) if is_failure else None
         usage = self._usage(query, texts)
         return lambda: Prediction(
             query_id=query.id,
-            answer=None if unread else combine_answers(parts),
+            answer=None if is_failure else combine_answers(parts),
             failure=failure,
             responses=texts,
             parsed=tuple(parsed),
             usage=usage,
-            notes=(*notes, *([] if unread else problems)),
+            notes=(*notes, *([] if is_failure else problems)),
         )
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """Return the responses that `read` reads as `answer`: its inverse, up to rounding.
+        """Return the responses that `read` reads as `answer`, up to rounding; one for each form.
 
-        A mask is written as one object an instance, or a connected part where the answer does not
-        tell instances apart; COUNT as so many boxes. A track is written for the key frame of the
-        rule; if it is empty there, for the frame where it is largest, which the response then
-        names.
+        Each instance of a mask becomes one object, or each connected part if the answer has no
+        instances. A count becomes that many boxes. A track is written for the model's key frame;
+        if it is empty there, for the frame where it is largest, and the response names that frame.
         """
         return tuple(
             self._located_text(query, form, answer)
@@ -109,6 +124,7 @@ class PromptedReader(PromptedRequests):
         )
 
     def _is_readable(self, query: Query, form: AnswerForm, response: str) -> bool:
+        """Return True if `read` finds an answer of this form; nothing is segmented."""
         text = storable(response)
         try:
             if form not in LOCATED:
@@ -120,53 +136,64 @@ class PromptedReader(PromptedRequests):
             return is_count and stated_count(text, query.text) is not None
         return True
 
-    def _counted(self, count: int) -> Answer:
-        """Return the answer of a count in words.
+    def _counted(self, n_objects: int) -> Answer:
+        """Return the answer for a count that a response states in words ("There are 9 dogs.").
 
         Raises:
-            ParseError: this model counts by the places of its grammar, as its authors read it.
+            ParseError: this model, as its authors use it, counts the places that it names.
         """
         if not self.counts_in_words:
             raise ParseError(
                 "count",
                 expected="places, which are counted",
-                found=f"{count} in words",
-                fix="qwen_vl(backend=stored,prompt=locate) reads counts in words.",
+                found=f"{n_objects} in words",
+                fix=f"{LOCATE} reads counts in words.",
             )
-        return Answer(count=count)
+        return Answer(count=n_objects)
 
     def _canvas(self, query: Query, form: AnswerForm, calls: Sequence[Call] = ()) -> Canvas:
-        """Return the canvas in the record of the calls, or else this model's own."""
+        """Return the canvas of the response's numbers: the recorded one, or else the model's own.
+
+        A record holds the size in which the network saw the image, by the key of the call.
+        """
         key = "" if len(query.forms) == 1 else f":{form}"
-        own = (call.request for call in calls if call.key in (key, f"{key}:again"))
-        seen = [request.shown[0].canvas for request in own if request.shown]
-        if seen and (size := seen[-1]) is not None:
-            return Canvas.for_image(self.meaning, query.size, seen=lambda: size)
-        return self.canvas(self._request(query, form))
+        requests = [call.request for call in calls if call.key in (key, f"{key}:again")]
+        recorded = [request.shown[0].canvas for request in requests if request.shown]
+        size = recorded[-1] if recorded else None
+        if size is None:
+            return self.canvas(self._request(query, form))
+        return Canvas.for_image(self.meaning, query.size, seen=lambda: size)
 
     def _usage(self, query: Query, responses: Sequence[str]) -> Usage:
-        shown = (self._shown_frames(query, located=form in LOCATED) for form in query.forms)
+        media_frames = chain.from_iterable(
+            self._shown_frames(query, located=form in LOCATED) for form in query.forms
+        )
         return Usage(
             completion_tokens=sum(map(self.chat.count_tokens, responses)),
             reasoning_tokens=sum(
                 self.chat.count_tokens(reasoning(response)) for response in responses
             ),
-            frames=sum(len(frames) for media in shown for frames in media),
+            frames=sum(map(len, media_frames)),
         )
 
     def _part(
         self, query: Query, form: AnswerForm, response: str, calls: Sequence[Call]
     ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
+        """Return one form's answer, what was parsed of its response, and notes of repairs.
+
+        Raises:
+            ParseError: the response has no answer of this form.
+        """
         if form not in LOCATED:
             answer = self.words.read(query, form, response)
             return lambda: answer, Parsed(form=form), ()
         try:
             output, start, canvas = self._read_places(query, form, response, calls)
         except ParseError:
-            count = stated_count(response, query.text) if form is AnswerForm.COUNT else None
-            if count is None:
+            n_stated = stated_count(response, query.text) if form is AnswerForm.COUNT else None
+            if n_stated is None:
                 raise
-            counted = self._counted(count)
+            counted = self._counted(n_stated)
             return lambda: counted, Parsed(form=form), ("the count is read from words",)
         items = [canvas.to_image(item) for item in output.items]
         parsed = Parsed(
@@ -182,38 +209,46 @@ class PromptedReader(PromptedRequests):
     def _read_places(
         self, query: Query, form: AnswerForm, response: str, calls: Sequence[Call] = ()
     ) -> tuple[ParseResult, int, Canvas]:
-        """Return what a response says about places, in which frame, and the canvas of its numbers.
+        """Return the objects of a response, the frame they are in, and the canvas of their numbers.
 
         Raises:
-            ParseError: it is not in the grammar, or its places are not what was asked for.
+            ParseError: the response is outside the grammar, its numbers contradict the canvas, or
+                its words say that the places are not those of the object asked for.
         """
         output = self.prompt.parse(response)
         if output.error is not None:
-            raise ParseError(output.error)
+            is_count = form is AnswerForm.COUNT and not self.counts_in_words
+            has_places = is_count and PLACES.search(response)
+            hint = f". {LOCATE} reads Qwen's own form of boxes and points" if has_places else ""
+            raise ParseError(f"{output.error}{hint}")
         start, canvas = self._start(query, form, output), self._canvas(query, form, calls)
         if output.items:
             refuse_other_scale(output.items, canvas)
-            said = after_thought(response)
-            refuse_other_meaning(said, canvas)
-            refuse_other_subject(query.text, said)
+            answer_text = after_thought(response)
+            refuse_other_meaning(answer_text, canvas)
+            refuse_other_subject(query.text, answer_text)
             refuse_other_objects(query.text, output.items)
         return output, start, canvas
 
     def _locate(
         self, query: Query, form: AnswerForm, start: int, items: Sequence[Item], phrase: str
     ) -> Pending[Answer]:
+        """Return the answer that objects (in pixels of frame `start`) and a phrase give.
+
+        Objects are segmented together, or one by one if the query asks for instances.
+        """
         if form not in MASKED:
             return box_answer(form, items, phrase=phrase)
         media, nothing = query.media[0], not items and not phrase
-        apart = [[item] for item in items] if query.instances and items else [items]
+        groups = [[item] for item in items] if query.instances and items else [items]
         masks = [
             cache(joint_masks(self.segmenter, self.propagator, media, start, group, phrase=phrase))
-            for group in apart
+            for group in groups
         ]
         return objects_answer(query, form, items, masks, nothing=nothing)
 
     def _count_objects(self, form: AnswerForm, response: str) -> int:
-        """Return the number of objects in a response that masks are made of."""
+        """Return the number of objects of a response that get masks; 0 if it is unreadable."""
         if form not in MASKED:
             return 0
         try:
@@ -223,6 +258,11 @@ class PromptedReader(PromptedRequests):
         return len(prompts_of(output.items, output.phrase)) if output.ok else 0
 
     def _start(self, query: Query, form: AnswerForm, output: ParseResult) -> int:
+        """Return the frame that the objects are in: the one that is named, or the key frame.
+
+        Raises:
+            ParseError: the named frame does not exist, or the response had to name one.
+        """
         media = query.media[0]
         if output.frame is not None:
             if output.frame >= len(media):
@@ -235,14 +275,15 @@ class PromptedReader(PromptedRequests):
         return self._key_frame(media)
 
     def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
-        rule = self._key_frame(query.media[0])
-        start = key_frame_of(answer, rule)
+        """Return the response that names the objects of `answer` in the grammar."""
+        key_frame = self._key_frame(query.media[0])
+        start = key_frame_of(answer, key_frame)
         items = [] if answer.no_target else objects_of(form, answer, start, query.size)
         canvas = self._canvas(query, form)
-        named = start != rule or self.must_name(query, form)
+        names_frame = start != key_frame or self.must_name(query, form)
         return self.prompt.write(
             [canvas.to_canvas(item._replace(phrase=query.text)) for item in items],
-            frame=start if named else None,
+            frame=start if names_frame else None,
         )
 
 

@@ -1,7 +1,7 @@
-"""The words of a method are data files of its folder, and are sent as they were published.
+"""Load and fill prompt templates: text files in a method's folder, word for word as published.
 
-Networks that were trained from scratch, as `pocket` was, have never read such words; they can be
-asked in a few of their own, and know the grammar of the response from their training alone.
+Networks that were trained from scratch, such as `pocket`, have never read published prompts. They
+are asked in the short wording (`short.txt`), and know the format of the response from training.
 """
 
 import re
@@ -18,32 +18,32 @@ WORDINGS: tuple[Wording, ...] = get_args(Wording)
 
 @lru_cache
 def text_of(package: str, name: str) -> str:
-    """A text of a package, word for word: official prompts end without a newline."""
+    """Return a package's text file without the newline at its end, which no official prompt has."""
     return files(package).joinpath(name).read_text("utf-8").removesuffix("\n")
 
 
 def wording_of(prompt: object) -> Wording:
-    """The wording of a model's prompt, which may be of a kind that has one only."""
+    """Return the wording of a model's prompt; "paper" if the prompt has no choice of wording."""
     wording: Wording = getattr(prompt, "wording", "paper")
     return wording
 
 
 def asked_briefly(question: str) -> str:
-    """A question in the words of the wording `short`."""
+    """Return the request for a question in the wording `short`."""
     return fill(text_of("harness.models", "short.txt"), Question=question)
 
 
 def fill(template: str, /, **values: object) -> str:
-    """Return a template with values in the place of their names in braces.
+    """Return a template with each `{name}` replaced by its value.
 
-    What is filled in is not looked at again: a question may contain "{Answer}".
+    A filled-in value is not searched for further names: a question may contain "{Answer}".
 
     >>> fill("{Question} Such as {Answer}", Question="is it {Answer}?", Answer="[]")
     'is it {Answer}? Such as []'
 
     Raises:
-        ModelError: the template has no place for one of the values, so that the model would never
-            see it.
+        ModelError: the template lacks the `{name}` of a value, so that the model would never see
+            that value.
     """
     missing = [name for name in values if f"{{{name}}}" not in template]
     if missing:
@@ -53,5 +53,5 @@ def fill(template: str, /, **values: object) -> str:
             found="a prompt without it",
             fix="Put it back into the file of the prompt.",
         )
-    places = re.compile("|".join(rf"\{{{re.escape(name)}\}}" for name in values))
-    return places.sub(lambda place: str(values[place[0][1:-1]]), template)
+    names = re.compile(rf"\{{({'|'.join(map(re.escape, values))})\}}")  # "{Question}", "{Answer}"
+    return names.sub(lambda match: str(values[match[1]]), template)

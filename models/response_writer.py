@@ -1,10 +1,9 @@
-"""Answers as objects to write: those that a perfect response would name, in pixels of the image.
+"""Turn a ground-truth answer into the objects that a perfect response would name.
 
-Where a benchmark distinguishes objects, they are its own: one that is seen in two places is one,
-two that touch are two. Elsewhere the connected parts of a mask stand for them.
-
-Written responses express the whole ground truth. Training and rewards use it `without_specks`: a
-stray pixel of an annotation is not an object to find.
+The objects (`Item`, in pixels of the image) go to `Prompt.write`. If the benchmark annotates
+instances, each instance is one object; otherwise each connected part of the mask is. A written
+response expresses the whole ground truth; training and rewards use `training_answer`, which leaves
+out specks, because a stray pixel of an annotation is not an object to find.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,16 +19,16 @@ from harness.models.tracks import extent
 from harness.types import Answer, AnswerForm, Box, Point
 
 SPECK_PIXELS = 16
-"""A part of as many pixels is an object, whatever its share."""
+"""A part with at least this many pixels is an object, however small its share of the mask."""
 SPECK_SHARE = 0.01
-"""All specks of a mask together stay below this share of it: an IoU loses less than that."""
-COLUMNS = 12  # of the grid of boxes that stands for a number of objects
+"""All specks of a mask are together less than this share of its area, and so is the loss in IoU."""
+COLUMNS = 12  # of the grid of boxes that expresses a count; MAX_OBJECTS is a multiple of it
 
 
 def key_frame_of(answer: Answer, rule: int) -> int:
-    """The frame to write an answer for: `rule` unless the object is not in it.
+    """Return the frame to write an answer for: `rule`, unless the object is not visible there.
 
-    Then the frame where its mask is largest, or where its box is (the first, if several).
+    Then it is the frame where the mask is largest, or the first frame with a box.
     """
     if answer.masks is not None:
         sizes = [mask.area for mask in answer.masks]
@@ -41,14 +40,21 @@ def key_frame_of(answer: Answer, rule: int) -> int:
 
 
 def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, int]) -> list[Item]:
-    """Return the objects of `answer`: one an instance, part, box, point or counted thing.
+    """Return the objects of `answer`: one for each instance, part, box, point or counted thing.
+
+    Args:
+        form: The form of answer that is written.
+        answer: The ground truth.
+        start: Number of the frame whose masks or boxes are written.
+        size: (width, height) of the image in pixels.
 
     Raises:
-        ParseError: there are more than a grammar holds, or the answer says nothing of the form.
+        ParseError: there are more than `MAX_OBJECTS` boxes, points or counted things, or the
+            answer has nothing of this form.
     """
-    count = answer.count if form is AnswerForm.COUNT else None
-    if count is not None and not (answer.boxes and len(answer.boxes) == count):
-        items = counted_items(min(count, MAX_OBJECTS + 1), size)
+    n_objects = answer.count if form is AnswerForm.COUNT else None
+    if n_objects is not None and not (answer.boxes and len(answer.boxes) == n_objects):
+        items = counted_items(min(n_objects, MAX_OBJECTS + 1), size)
     elif form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and answer.masks is not None:
         return objects_in(answer, start)
     elif answer.box_track is not None:
@@ -68,37 +74,37 @@ def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, in
 def objects_in(answer: Answer, frame: int) -> list[Item]:
     """Return the objects of an answer's masks in a frame, largest first, at most `MAX_OBJECTS`.
 
-    One object an instance that is seen there: the box around all of it, the point of its largest
-    part. Where instances are not known, one a connected part.
+    Each visible instance is one object, with the box around all of it and the point of its largest
+    part. An answer without instances gives one object for each connected part.
     """
     if answer.instances is not None:
-        there = [track[frame] for track in answer.instances if track[frame].area]
-        there.sort(key=lambda mask: mask.area, reverse=True)
-        return [_whole_item(mask) for mask in there[:MAX_OBJECTS]]
+        visible = [track[frame] for track in answer.instances if track[frame].area]
+        visible.sort(key=lambda mask: mask.area, reverse=True)
+        return [_instance_item(mask) for mask in visible[:MAX_OBJECTS]]
     return [] if answer.masks is None else parts(answer.masks[frame])
 
 
-def _whole_item(mask: Rle) -> Item:
+def _instance_item(mask: Rle) -> Item:
     box = extent(mask.to_array())
-    assert box is not None, "`objects_in` leaves out what is empty"
+    assert box is not None, "`objects_in` leaves out empty masks"
     return Item(box, parts(mask, limit=1)[0].point)
 
 
 def parts(mask: Rle, *, limit: int = MAX_OBJECTS) -> list[Item]:
     """Return the 8-connected parts of a mask, largest first, at most `limit`.
 
-    Boxes end after the last pixel; the point is the pixel farthest from the part's edge, the
-    centre of its largest inscribed circle.
+    Boxes are in pixels, right and bottom exclusive. The point is the pixel farthest from the part's
+    edge: the centre of its largest inscribed circle.
     """
     array = mask.to_array().astype(np.uint8)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(array, connectivity=8)
+    n_labels, labels, stats, _ = cv2.connectedComponentsWithStats(array, connectivity=8)
     numbers = np.asarray(stats)
-    order = 1 + np.argsort(-numbers[1:count, cv2.CC_STAT_AREA], kind="stable")
+    order = 1 + np.argsort(-numbers[1:n_labels, cv2.CC_STAT_AREA], kind="stable")
     items = []
     for label in order[:limit]:
         left, top, width, height = (int(number) for number in numbers[label, :4])
         inside = np.asarray(labels)[top : top + height, left : left + width] == label
-        # Outside the image is outside the part: pad, so that its border is an edge.
+        # Pad with one pixel of background, so that the border of the image counts as an edge.
         depth = cv2.distanceTransform(np.pad(inside, 1).astype(np.uint8), cv2.DIST_L2, 5)
         row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
         point = Point(float(left + int(column) - 1), float(top + int(row) - 1))
@@ -107,17 +113,17 @@ def parts(mask: Rle, *, limit: int = MAX_OBJECTS) -> list[Item]:
 
 
 def without_specks(mask: Rle) -> Rle:
-    """The mask without its smallest 8-connected parts, which are not objects of their own.
+    """Return the mask without specks: tiny 8-connected parts that annotation tools leave behind.
 
-    Smallest first, as long as a part has fewer than 16 pixels, and all that are left out together
-    less than 1 % of the mask: what edges of polygons and of brushes leave behind. So a mask of
-    nothing but dots stays whole, and no mask becomes empty.
+    Parts are removed from the smallest on, while a part has fewer than `SPECK_PIXELS` pixels and
+    all removed ones together are less than `SPECK_SHARE` of the mask. So a mask that consists of
+    dots stays whole, and no mask becomes empty.
     """
     array = mask.to_array()
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(
+    n_labels, labels, stats, _ = cv2.connectedComponentsWithStats(
         array.astype(np.uint8), connectivity=8
     )
-    areas = np.asarray(stats)[1:count, cv2.CC_STAT_AREA]
+    areas = np.asarray(stats)[1:n_labels, cv2.CC_STAT_AREA]
     order = np.argsort(areas, kind="stable")
     few = (areas[order] < SPECK_PIXELS) & (np.cumsum(areas[order]) < SPECK_SHARE * mask.area)
     if not few.any():
@@ -126,50 +132,38 @@ def without_specks(mask: Rle) -> Rle:
 
 
 def training_answer(answer: Answer, frames: Iterable[int]) -> Answer:
-    """An answer as it is taught: its masks of these frames, and its largest, without specks.
+    """Return the answer for training: without specks in `frames` and in the largest mask's frame.
 
-    Instances lose their own specks, so that a small one stays whole beside a large one; masks are
-    still their union.
+    Specks are removed from each instance by its own area, so that a small instance stays whole
+    beside a large one; the masks remain the union of the instances.
     """
     if not answer.masks:
         return answer
-    looked = {*frames, int(np.argmax([mask.area for mask in answer.masks]))}
+    cleaned = {*frames, int(np.argmax([mask.area for mask in answer.masks]))}
     if answer.instances is None:
-        return replace(answer, masks=_without_specks(answer.masks, looked))
-    instances = tuple(_without_specks(track, looked) for track in answer.instances)
-    masks = tuple(
-        _union_of_changes(
-            mask,
-            [
-                (was[index], now[index])
-                for was, now in zip(answer.instances, instances, strict=True)
-            ],
-        )
-        for index, mask in enumerate(answer.masks)
-    )
-    return replace(answer, masks=masks, instances=instances)
+        return replace(answer, masks=_clean_frames(answer.masks, cleaned))
+    instances = tuple(_clean_frames(track, cleaned) for track in answer.instances)
+    masks = []
+    for frame, mask in enumerate(answer.masks):
+        before = [track[frame] for track in answer.instances]
+        after = [track[frame] for track in instances]
+        changed = any(new is not old for old, new in zip(before, after, strict=True))
+        masks.append(after[0].union(*after[1:]) if changed else mask)
+    return replace(answer, masks=tuple(masks), instances=instances)
 
 
-def _without_specks(masks: Sequence[Rle], looked: Collection[int]) -> tuple[Rle, ...]:
+def _clean_frames(masks: Sequence[Rle], frames: Collection[int]) -> tuple[Rle, ...]:
     return tuple(
-        without_specks(mask) if index in looked else mask for index, mask in enumerate(masks)
+        without_specks(mask) if frame in frames else mask for frame, mask in enumerate(masks)
     )
 
 
-def _union_of_changes(mask: Rle, changes: Sequence[tuple[Rle, Rle]]) -> Rle:
-    """The union of what instances became, from (before, after); `mask` if none has changed."""
-    if all(after is before for before, after in changes):
-        return mask
-    first, *others = (after for _, after in changes)
-    return first.union(*others)
-
-
-def counted_items(count: int, size: tuple[int, int]) -> list[Item]:
-    """So many boxes, side by side: they stand for a number, and for no place."""
+def counted_items(n_objects: int, size: tuple[int, int]) -> list[Item]:
+    """Return `n_objects` boxes in a grid over the image: they express a count, not places."""
     width, height = size
     rows = MAX_OBJECTS // COLUMNS
     items = []
-    for index in range(count):
+    for index in range(n_objects):
         left, top = (index % COLUMNS) * width / COLUMNS, (index // COLUMNS % rows) * height / rows
         items.append(_box_item(Box(left, top, left + width / COLUMNS, top + height / rows)))
     return items

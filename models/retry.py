@@ -1,8 +1,9 @@
-"""A second try for responses that cannot be read: the network goes on from a beginning that can.
+"""Send a second request for a response that cannot be read; it starts with a readable beginning.
 
-A small network that is shown what it was not trained on lists without end, or leaves out a part of
-its grammar. So what it named first is kept, its reasoning is ended there, and it is asked for the
-answer: the "budget forcing" of s1 (arXiv:2501.19393), for what is out of the grammar.
+A small network that sees something unlike its training lists names without end, or leaves out a
+part of its grammar. The second request (`ChatRequest.prefix`) keeps the first name in the
+reasoning, closes the reasoning and opens the answer: the "budget forcing" of s1 (arXiv:2501.19393).
+`PromptedModel` calls this with `retry` set, for backends that continue from a prefix.
 """
 
 import re
@@ -16,92 +17,102 @@ from harness.models.grammar import frame_tag, split_frame
 from harness.thoughts import reasoning
 
 NAMED = re.compile(r"[^\d,:;<>]{0,80}")
-"""Matches the first name in a reasoning: up to 80 characters before a digit, tag or , : ;"""
+"""Matches the first name of a reasoning, "red cross" in "red cross, red": at most 80 characters
+before a digit, a tag or one of , : ;"""
 
 
 def response_start(response: str, *, numbered: Sequence[int] = ()) -> str:
-    """Return the beginning of a response, up to its answer, from one that cannot be read.
+    """Return the beginning of the second response, up to its opened answer.
 
     Args:
-        response: The network's text.
-        numbered: Numbers of the frames of which one is to be named; none: no frame is.
+        response: The first response, which cannot be read.
+        numbered: Numbers of the frames of which the response must name one: the one that it named,
+            or else the middle one. Empty: it names none.
 
     >>> response_start("<think>red cross, red cross, red", numbered=(0, 4, 8))
     '<frame>4</frame><think>red cross</think><answer>'
     """
-    frame, rest = split_frame(response)
+    frame, after_frame = split_frame(response)
     if numbered and frame not in numbered:
         frame = numbered[len(numbered) // 2]
-    named = NAMED.match(reasoning(rest))
-    words = named[0].strip() if named else ""
-    return f"{frame_tag(frame if numbered else None)}<think>{words}</think><answer>"
+    match = NAMED.match(reasoning(after_frame))
+    name = match[0].strip() if match else ""
+    return f"{frame_tag(frame if numbered else None)}<think>{name}</think><answer>"
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRequest:
-    """A request, and a predicate for responses to it that can be read."""
+    """A first request, and a predicate that is True for responses that can be read."""
 
     request: ChatRequest
     readable: Callable[[str], bool]
     numbered: Sequence[int] = ()
-    """Numbers of the frames of which the response is to name one."""
+    """Numbers of the frames of which the response must name one."""
 
 
 def retry_unreadable(
     chat: Chat, tries: Sequence[RetryRequest], responses: Sequence[ChatResponse]
 ) -> list[ChatResponse]:
-    """Return the responses, with readable second ones in place of those that cannot be read.
+    """Return the responses, with a readable second one in place of each that cannot be read.
 
-    Where the network fails at a second request, the first response stays. Faults that are not the
-    network's (an absent server, full memory) are left to the engine. A greedy network gets no
-    second request for a beginning that it wrote itself: it would repeat its response, or go on
-    with one that was cut off.
+    If the network fails at a second request, the first response stays.
 
     Raises:
-        OutOfMemory, Unavailable: as for first requests; the engine then asks sample by sample,
-            first requests included.
+        OutOfMemory, Unavailable: the memory is full or the server absent; the engine then sends
+            all requests again, sample by sample.
     """
-    again = retry_requests(tries, responses, greedy=chat.greedy)
-    if not again:
+    retries = retry_requests(tries, responses, greedy=chat.greedy)
+    if not retries:
         return list(responses)
-    output = _generate_guarded(chat, list(again.values()))
-    return merge_second(tries, responses, again, output)
+    output = _generate_guarded(chat, list(retries.values()))
+    return merge_second(tries, responses, retries, output)
 
 
 def retry_requests(
     tries: Sequence[RetryRequest], responses: Sequence[ChatResponse], *, greedy: bool
 ) -> dict[int, ChatRequest]:
-    """Return second requests, by the place of the response that cannot be read."""
-    again: dict[int, ChatRequest] = {}
-    for place, (attempt, response) in enumerate(zip(tries, responses, strict=True)):
+    """Return the second requests, by the index of the response that cannot be read.
+
+    A greedy network gets none if its response already began that way: it would repeat it, or
+    continue one that was cut off.
+    """
+    retries: dict[int, ChatRequest] = {}
+    for index, (attempt, response) in enumerate(zip(tries, responses, strict=True)):
         if attempt.readable(response.text):
             continue
         prefix = response_start(response.text, numbered=attempt.numbered)
         if not (greedy and response.text.startswith(prefix)):
-            again[place] = replace(
+            retries[index] = replace(
                 attempt.request, key=f"{attempt.request.key}:again", prefix=prefix
             )
-    return again
+    return retries
 
 
 def merge_second(
     tries: Sequence[RetryRequest],
     responses: Sequence[ChatResponse],
-    again: Mapping[int, ChatRequest],
+    retries: Mapping[int, ChatRequest],
     output: Sequence[ChatResponse | ModelError],
 ) -> list[ChatResponse]:
-    """Return the responses, with the second one at each of `again` if it helped, else the first,
-    and with what both cost.
+    """Return the responses, replacing each first one that its second one improved on.
+
+    Either way the response has the tokens and the calls of both.
+
+    Args:
+        tries: The first requests.
+        responses: The responses to them.
+        retries: The second requests, by index among the first.
+        output: A response or the network's failure for each second request, in order.
     """
     best = list(responses)
-    for (place, request), second in zip(again.items(), output, strict=True):
-        first, calls = responses[place], responses[place].calls_of(tries[place].request)
+    for (index, request), second in zip(retries.items(), output, strict=True):
+        first, calls = responses[index], responses[index].calls_of(tries[index].request)
         if isinstance(second, ModelError):
             calls = (*calls, (request, None))
-            best[place] = replace(first, calls=calls, again=request.prefix, in_vain=str(second))
+            best[index] = replace(first, calls=calls, again=request.prefix, in_vain=str(second))
             continue
-        helped = tries[place].readable(second.text)
-        best[place] = replace(
+        helped = tries[index].readable(second.text)
+        best[index] = replace(
             second if helped else first,
             prompt_tokens=first.prompt_tokens + second.prompt_tokens,
             completion_tokens=first.completion_tokens + second.completion_tokens,
@@ -115,7 +126,7 @@ def merge_second(
 def _generate_guarded(
     chat: Chat, requests: Sequence[ChatRequest]
 ) -> list[ChatResponse | ModelError]:
-    """Return a response or a failure for each request; where a call fails, each is sent alone."""
+    """Return a response or a failure for each request; if the joint call fails, send each alone."""
     try:
         return [*chat.generate(requests)]
     except OutOfMemory:

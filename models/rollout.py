@@ -1,16 +1,16 @@
-"""One rollout: a network's turns, and what its environment injects between them.
+"""Write one rollout: the network's turns, and the text that an environment injects between them.
 
     request ─▶ network ─written─▶ Episode ─Turn─▶ injected ─▶ network ─▶ … ─▶ Transcript
 
-The same generator writes the rollouts of a training and the responses of an evaluation. Tokens are
-put together, never text: what a network wrote may be tokenized otherwise a second time. The
-environment sees the query and what was written, and nothing else.
+Training and evaluation use the same generator, `write_rollout`. It joins tokens, not text, because
+text that a network wrote may be tokenized differently the second time. The environment sees the
+query and what was written, nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import ModelError
@@ -23,9 +23,9 @@ class Turn:
     """The environment's answer to a turn of the network."""
 
     inject: str | None
-    """Text that the rollout goes on from, such as a program's output; None: it has ended.
+    """Text to append before the network continues, such as a program's output; None: the end.
 
-    Nothing is learned from it: its tokens count in no loss, divergence, entropy or length.
+    Its tokens are masked out: they do not count in loss, divergence, entropy or length.
     """
     stop: tuple[str, ...] = ()
     """Texts that end the network's next turn."""
@@ -33,25 +33,18 @@ class Turn:
     """Plain data to add to the rollout's facts."""
 
 
-class Episode(Protocol):
-    """The environment's side of one rollout.
+Episode: TypeAlias = Callable[[str], Turn | Future[Turn]]
+"""The environment's side of one rollout.
 
-    Called after every turn with what the network has written since the last call, the text that
-    its response began with included. It never raises on what a network wrote. What takes long is
-    returned as a future, so that other rollouts are written meanwhile.
-    """
-
-    def __call__(self, written: str) -> Turn | Future[Turn]: ...  # noqa: D102
-
-
-class Environment(Protocol):
-    """Begins an episode for a query, such as a sandbox that runs what the network writes."""
-
-    def __call__(self, query: Query) -> Episode: ...  # noqa: D102
+It is called after every turn with what the network has written since the last call; on the first
+call this includes the text that the template or prefix opened. It must not raise for anything that
+a network writes. Slow work is returned as a future, so that other rollouts proceed meanwhile."""
+Environment: TypeAlias = Callable[[Query], Episode]
+"""Begins the episode of a query, such as a sandbox that runs the code that the network writes."""
 
 
 class Tokens(Protocol):
-    """Tokens to text and back: the part of `harness.backend.Chat` that a rollout needs."""
+    """The tokenizer of a backend: the part of `harness.backend.Chat` that a rollout needs."""
 
     @property
     def opening(self) -> str: ...  # noqa: D102
@@ -69,9 +62,9 @@ class Part:
 
     text: str
     tokens: tuple[int, ...] = ()
-    """Its tokens; empty where the backend gives none."""
+    """Token ids; empty if the backend gives none."""
     call: tuple[ChatRequest, ChatResponse] | None = None
-    """Call that wrote it; None: it was injected."""
+    """The call that wrote it; None: it was injected."""
 
 
 @dataclass(eq=False)
@@ -79,25 +72,25 @@ class Transcript:
     """A rollout while it is written."""
 
     start: str = ""
-    """Text before the first part: what the template opens, and the request's `prefix`."""
+    """Text before the first part: the template's opening, such as `<think>`, and the `prefix`."""
     parts: list[Part] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     cut: bool = False
-    """True if it reached the limit of tokens, injected ones included."""
+    """True if the rollout reached its limit of tokens, injected ones included."""
 
     @property
     def text(self) -> str:
-        """Text of all parts."""
+        """Start and text of all parts."""
         return self.start + "".join(part.text for part in self.parts)
 
     @property
     def tokens(self) -> list[int]:
-        """Tokens of all parts."""
+        """Token ids of all parts, without those of `start`."""
         return [token for part in self.parts for token in part.tokens]
 
     @property
     def mask(self) -> list[int]:
-        """1 for each token that the network wrote, 0 for injected ones."""
+        """1 for each of `tokens` that the network wrote, 0 for injected ones."""
         return [int(part.call is not None) for part in self.parts for _ in part.tokens]
 
     @property
@@ -114,21 +107,21 @@ def write_rollout(
     *,
     who: str = "the model",
 ) -> Conversation[Transcript]:
-    """Write a rollout to its end: turn after turn, with what the episode injects between them.
+    """Yield the requests of a rollout turn by turn; return the transcript at its end.
 
     Args:
-        first: The request of the first turn; its limit of new tokens is that of the whole rollout,
-            injected tokens included.
-        episode: The environment's side; None: there is one turn.
-        tokens: The backend, or the one whose tokenizer it has.
-        transcript: Filled while it is written.
-        who: What an error of the episode is blamed on.
+        first: Request of the first turn; its `max_new_tokens` limits the whole rollout, injected
+            tokens included.
+        episode: The environment's side; None: the rollout has one turn.
+        tokens: Tokenizer of the backend.
+        transcript: Filled as the rollout proceeds, so that a caller can read it after a failure.
+        who: Name in errors of the episode.
 
     Raises:
         ModelError: the episode raised.
     """
     transcript.start = f"{tokens.opening}{first.prefix}"
-    request, written = first, transcript.start
+    request, text_before = first, transcript.start
     while True:
         (response,) = yield (request,)
         if response.tokens:
@@ -136,13 +129,14 @@ def write_rollout(
         else:
             text = f"{response.text.removeprefix(request.prefix)}{response.stopped}"
             if not transcript.parts and "</think>" in text.partition("<think>")[0]:
-                transcript.start = written = "<think>"  # a template opened it, unseen from here
+                # A `</think>` without `<think>`: the server's template opened the thought.
+                transcript.start = text_before = "<think>"
         transcript.parts.append(Part(text, response.tokens, (request, response)))
         transcript.cut = response.cut
         if episode is None:
             return transcript
         with plugin_errors(f"environment of {who}", ModelError):
-            turn = episode(written + text)
+            turn = episode(text_before + text)
         if isinstance(turn, Future):
             yield turn
             with plugin_errors(f"environment of {who}", ModelError):
@@ -151,25 +145,22 @@ def write_rollout(
         if turn.inject is None or transcript.cut:
             return transcript
         injected = Part(turn.inject, tokens.encode(turn.inject) if response.tokens else ())
-        left = first.max_new_tokens - sum(
+        used = sum(
             len(part.tokens) or tokens.count_tokens(part.text)
             for part in (*transcript.parts, injected)
         )
-        if left <= 0:
+        if used >= first.max_new_tokens:
             transcript.cut = True
             return transcript
         transcript.parts.append(injected)
-        going_on: dict[str, Any] = (
-            {"written": tuple(transcript.tokens)}
-            if response.tokens
-            else {"prefix": transcript.text.removeprefix(tokens.opening)}
-        )
-        turns = len(transcript.calls)
         request = replace(
             first,
-            key=f"{first.key}/turn{turns}",
+            key=f"{first.key}/turn{len(transcript.calls)}",
             stop=turn.stop,
-            max_new_tokens=left,
-            **going_on,
+            max_new_tokens=first.max_new_tokens - used,
         )
-        written = ""
+        if response.tokens:
+            request = replace(request, written=tuple(transcript.tokens))
+        else:
+            request = replace(request, prefix=transcript.text.removeprefix(tokens.opening))
+        text_before = ""

@@ -1,4 +1,8 @@
-"""From objects in one frame to their joint mask in every frame."""
+"""Make the joint mask of objects in every frame from their boxes, points or phrases in one frame.
+
+`PromptedReader` calls `joint_masks` with the objects of a response: a segmenter makes their masks
+in the key frame, a propagator carries them through the video. Box arithmetic follows.
+"""
 
 import math
 from bisect import bisect_left
@@ -16,6 +20,7 @@ from harness.types import Box
 
 Time = TypeVar("Time", int, float)
 BLANK = np.zeros(1, np.uint8)
+"""The pixel of the image that a segmenter gets which reads no pixels."""
 NESTED = "A list of masks an object, one a frame, each of (height, width)."
 
 
@@ -28,16 +33,23 @@ def joint_masks(
     *,
     phrase: str = "",
 ) -> Callable[[], Sequence[BoolArray]]:
-    """One mask (height × width) a frame, the union of all objects, in two steps.
+    """Segment the objects in one frame now; return a function that gives their union in all frames.
 
-    `items` are in pixels of frame `start`, which is segmented as it was decoded, at once. What is
-    returned carries the objects to the other frames one by one, forward and backward, when it is
-    called. A `phrase` goes with every item that has none of its own; without items it is a prompt
-    by itself. Memory: a mask of each object in one frame, and run-lengths of the others, where the
-    propagator gives a `Track` an object.
+    The function propagates each object from frame `start` forward and backward, and returns one
+    mask (height × width) for each frame. It holds one mask for each object, and run-lengths of the
+    other frames if the propagator returns a `Track` for each object.
+
+    Args:
+        segmenter: Makes the masks in frame `start`.
+        propagator: Carries them to the other frames.
+        media: An image or a video.
+        start: Number of the frame that the objects are in.
+        items: The objects, in pixels of that frame.
+        phrase: Words for every item without a phrase; without items, a prompt by itself.
 
     Raises:
-        ModelError: the segmenter or the propagator gives another number of masks, or of pixels.
+        ModelError: the segmenter or the propagator returns a wrong number of masks, or masks of
+            another size.
     """
     shape = (media.size[1], media.size[0])
     prompts = prompts_of(items, phrase)
@@ -52,10 +64,10 @@ def joint_masks(
 def carried_masks(
     propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
 ) -> Sequence[BoolArray]:
-    """Return the joint mask in every frame of objects whose masks in frame `start` are given.
+    """Return the union in every frame of objects whose masks in frame `start` are given.
 
     Raises:
-        ModelError: the propagator gives another number of masks, or of pixels.
+        ModelError: the propagator returns a wrong number of masks, or masks of another size.
     """
     if not masks:
         return Track(len(media), media.size[1], media.size[0])
@@ -68,43 +80,46 @@ def carried_masks(
 def tracks_of(
     propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
 ) -> Sequence[Sequence[BoolArray]]:
-    """Return what a propagator makes of masks.
+    """Return a propagator's track of each mask: one mask for each frame.
 
     Raises:
-        ModelError: it gives another number of tracks.
+        ModelError: the number of tracks differs from that of the masks.
     """
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):
-        who, count = f"propagator {propagator.name}", str(len(tracks))
-        raise ModelError(who, expected=f"{len(masks)} tracks", found=count)
+        what, n_tracks = f"propagator {propagator.name}", str(len(tracks))
+        raise ModelError(what, expected=f"{len(masks)} tracks", found=n_tracks)
     return tracks
 
 
-def joint_track(who: str, tracks: Sequence[Sequence[BoolArray]], media: Media) -> Track:
-    """The union of objects in every frame of a medium.
+def joint_track(what: str, tracks: Sequence[Sequence[BoolArray]], media: Media) -> Track:
+    """Return the union of objects in every frame of a medium.
 
     Args:
-        who: The part that made the tracks, for errors.
-        tracks: One an object, in it a mask (height × width of `media`) a frame.
+        what: The part that made the tracks, for errors.
+        tracks: One for each object: a mask (height × width of `media`) for each frame.
         media: An image or a video.
 
     Raises:
-        ModelError: a track has another number of masks, or a mask other pixels.
+        ModelError: the number of masks of a track, or the size of a mask, differs from the media's.
     """
     shape = (media.size[1], media.size[0])
     for track in tracks:
-        _check(who, track, len(media), shape)
-    known = [track for track in tracks if isinstance(track, Track)]
-    if known and len(known) == len(tracks):
-        return known[0].union(*known[1:])
+        _check(what, track, len(media), shape)
+    encoded = [track for track in tracks if isinstance(track, Track)]
+    if encoded and len(encoded) == len(tracks):
+        return encoded[0].union(*encoded[1:])  # run-lengths, without decoding
     joint = Track(len(media), *shape)
-    for index, frame in enumerate(zip(*tracks, strict=True)):
-        joint[index] = np.logical_or.reduce(frame)
+    for frame, masks in enumerate(zip(*tracks, strict=True)):
+        joint[frame] = np.logical_or.reduce(masks)
     return joint
 
 
 def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
-    """One prompt an object, with its own phrase or the given one; that alone if there is none."""
+    """Return one segmenter prompt for each item; without items, one for the phrase, if any.
+
+    An item without a phrase gets `phrase`.
+    """
     if not items:
         return [ObjectPrompt(phrase=phrase)] if phrase else []
     return [
@@ -119,7 +134,7 @@ def prompts_of(items: Sequence[Item], phrase: str = "") -> list[ObjectPrompt]:
 
 
 def extent(mask: BoolArray) -> Box | None:
-    """The box around a mask (right and bottom exclusive), or None if it is empty."""
+    """Return the box around a mask in pixels (right and bottom exclusive); None if it is empty."""
     columns, rows = np.flatnonzero(mask.any(axis=0)), np.flatnonzero(mask.any(axis=1))
     if columns.size == 0:
         return None
@@ -127,7 +142,7 @@ def extent(mask: BoolArray) -> Box | None:
 
 
 def box_overlap(first: Box, second: Box) -> float:
-    """Intersection over union of two boxes; 0 where it is NaN or infinite."""
+    """Return the intersection over union of two boxes; 0 if their union is empty or not finite."""
     across = min(first.right, second.right) - max(first.left, second.left)
     down = min(first.bottom, second.bottom) - max(first.top, second.top)
     shared = max(across, 0.0) * max(down, 0.0)
@@ -137,24 +152,27 @@ def box_overlap(first: Box, second: Box) -> float:
 
 
 def around(boxes: Sequence[Box]) -> Box | None:
-    """Return the box around boxes; None of none."""
+    """Return the smallest box around all boxes; None if there are none."""
     if not boxes:
         return None
     left, top, right, bottom = zip(*boxes, strict=True)
     return Box(min(left), min(top), max(right), max(bottom))
 
 
-def box_at(known: Mapping[Time, Box], time: Time) -> Box:
-    """Return the box at a time: between two that are known it moves in a straight line."""
-    before = max((moment for moment in known if moment <= time), default=min(known))
-    after = min((moment for moment in known if moment >= time), default=max(known))
+def box_at(boxes_by_time: Mapping[Time, Box], time: Time) -> Box:
+    """Return the box at a time, linearly interpolated between the known boxes around it.
+
+    Before the first and after the last known time, the box there is returned.
+    """
+    before = max((moment for moment in boxes_by_time if moment <= time), default=min(boxes_by_time))
+    after = min((moment for moment in boxes_by_time if moment >= time), default=max(boxes_by_time))
     share = 0.0 if after == before else (time - before) / (after - before)
-    pairs = zip(known[before], known[after], strict=True)
+    pairs = zip(boxes_by_time[before], boxes_by_time[after], strict=True)
     return Box(*(start + (end - start) * share for start, end in pairs))
 
 
 def nearest_place(times: Sequence[float], time: float) -> int:
-    """Return the place of the nearest of ascending times, the earlier of two.
+    """Return the index of the time (ascending) that is nearest; of two equally near, the earlier.
 
     >>> nearest_place([0.0, 0.5, 1.0], 0.75), nearest_place([0.0, 0.5, 1.0], 9)
     (1, 2)
@@ -165,17 +183,18 @@ def nearest_place(times: Sequence[float], time: float) -> int:
     return after if times[after] - time < time - times[after - 1] else after - 1
 
 
-def _check(who: str, masks: Sequence[BoolArray], count: int, shape: tuple[int, int]) -> None:
+def _check(what: str, masks: Sequence[BoolArray], n_masks: int, shape: tuple[int, int]) -> None:
+    """Raise ModelError unless there are `n_masks` masks of `shape` (height, width)."""
     shapes = (
         [(masks.height, masks.width)]
         if isinstance(masks, Track)
         else [mask.shape for mask in masks]
     )
     wrong = [size for size in shapes if size != shape]
-    if len(masks) != count or wrong:
+    if len(masks) != n_masks or wrong:
         raise ModelError(
-            who,
-            expected=f"{count} masks of {shape[0]} × {shape[1]} pixels",
+            what,
+            expected=f"{n_masks} masks of {shape[0]} × {shape[1]} pixels",
             found=f"{len(masks)} of them" + (f", one of {wrong[0]}" if wrong else ""),
             fix=NESTED if wrong and len(wrong[0]) < len(shape) else "",
         )

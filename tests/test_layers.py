@@ -130,7 +130,7 @@ def test_a_script_that_is_no_part_of_a_package_imports_what_is_there(script, mon
     tree = ast.parse(script.read_text("utf-8"))
     modules = {one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
     modules |= {a.name for one in ast.walk(tree) if isinstance(one, ast.Import) for a in one.names}
-    parts = ("models", "serving")  # networks of published sizes; servers and planted faults
+    parts = ("models", "serving", "golden")  # networks; servers and planted faults; vendors' cases
     rooms = (script.parent, *(REPOSITORY / "tests" / part for part in parts))
     beside = {one.stem for room in rooms for one in room.glob("*.py")}
     others = {

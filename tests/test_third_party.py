@@ -16,35 +16,35 @@ from harness.trainers.grpo.method import Group, Rollout
 from harness.types import Answer, AnswerForm, Query, Sample, Target
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
-BLOCK = re.compile(r"^```(?:toml|python) (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(?:toml|python|csv) (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+GREAT = "great/"
+"""Beginning of the names of the files of the page's second package."""
+
+
+def blocks() -> dict[str, str]:
+    return dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
+
+
+def install(folder: Path, files: dict[str, str]) -> Path:
+    """Install a package of these files; return the folder that it is imported from."""
+    for name, text in files.items():
+        (folder / "package" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "package" / name).write_text(text, encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps"]
+    subprocess.run(
+        [*pip, "--no-index", "--target", str(folder / "site"), str(folder / "package")],
+        check=True,
+        capture_output=True,
+    )
+    return folder / "site"
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("installed")
-    package = folder / "bright"
-    package.mkdir()
-    for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        (package / name).write_text(text, encoding="utf-8")
-    target = folder / "site"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-build-isolation",
-            "--no-deps",
-            "--no-index",
-            "--target",
-            str(target),
-            str(package),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return target
+    files = {name: text for name, text in blocks().items() if not name.startswith(GREAT)}
+    return install(tmp_path_factory.mktemp("bright"), files)
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_page_has_one_file_and_one_line_for_each_plugin():
-    blocks = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
-    assert set(blocks) == {
+    files = {name: text for name, text in blocks().items() if not name.startswith(GREAT)}
+    assert set(files) == {
         "pyproject.toml",
         "bright_task.py",
         "bright_box.py",
@@ -70,7 +70,7 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
         "bright_trainer.py",
         "test_bright.py",
     }
-    lines = [line for line in blocks["pyproject.toml"].splitlines() if '= "bright_' in line]
+    lines = [line for line in files["pyproject.toml"].splitlines() if '= "bright_' in line]
     assert len(lines) == 8
 
 
@@ -101,6 +101,25 @@ def after_each_other(process, *lines):
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_a_package_folder_brings_a_card_a_board_and_its_numbers(
+    installed, images, process, tmp_path
+):
+    files = {
+        name.removeprefix(GREAT): text for name, text in blocks().items() if name.startswith(GREAT)
+    }
+    process.path += [installed, install(tmp_path / "great", files)]
+    (card,) = process.json("list", "tasks", "great_light")
+    assert (card["title"], card["default_split"], card["protocols"]) == (
+        "GreatLight",
+        "test",
+        {"brightest/iou": ""},
+    )
+    done = process("reproduce", "great", "1", "--data", images, "--out", "made")
+    assert done.returncode == 0, done.stderr
+    board = (process.folder / "made" / "great-1" / "board.md").read_text("utf-8")
+    assert "GreatNet (2026), Table 1: bright parts" in board and "| *77.5* → 100.0 |" in board
 
 
 def test_the_package_of_the_page_works(installed, images, process):
@@ -138,7 +157,7 @@ def test_the_tests_of_the_page_pass(installed, tmp_path, process):
     process.path.append(installed)
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
-        [*line, installed.parent / "bright" / "test_bright.py"],
+        [*line, installed.parent / "package" / "test_bright.py"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -1,8 +1,9 @@
-"""Alarms of a training with GRPO that goes nowhere, from the numbers of its rounds alone.
+"""Alarms of a GRPO training that fails to learn, raised from the numbers of its curve alone.
 
-Every threshold is in `RULES` and `HACKING`, beside what was measured by `benchmarks/alarms.py`:
-seven planted faults, and twenty honest trainings. Numbers are of the last WINDOW rounds, so that
-one odd round raises nothing, and a resumed training reads its curve again to know as much.
+`Session` shows each step to `Alarms.see`. Two kinds: a number beyond its limit (`RULES`), and
+accuracy that falls while the reward does not (`HACKING`). All limits stand beside the numbers that
+`benchmarks/alarms.py` measured with seven planted faults and twenty honest trainings. Numbers are
+averaged over the last WINDOW rounds, so that one odd round raises no alarm.
 """
 
 import math
@@ -15,20 +16,21 @@ from typing import Any, Literal, TypeAlias
 from harness.errors import ModelError
 
 WINDOW = 8
-"""Rounds that a number is taken over; no alarm is raised before so many."""
+"""Number of rounds over which numbers are averaged; no alarm is raised before."""
 LAG = 3 * WINDOW
-"""Rounds from which accuracy may have fallen, beside the first ones."""
+"""Rounds between the two windows that are compared for reward hacking; the first window of the
+training is compared, too."""
 Rounds: TypeAlias = Sequence[tuple[int, Mapping[str, float]]]
-"""Steps that began a round, with their numbers."""
+"""(first step, its numbers in the curve) of each round."""
 PREFIX = "alarms/"
-"""A row of the curve has 1 under this and the name of each alarm that holds."""
+"""Key of a holding alarm in the curve, with its name after it; the value is 1."""
 
 
 OnAlarm: TypeAlias = Literal["off", "note", "stop"]
 
 
 class AlarmStop(ModelError):
-    """An alarm ended a training, as its setting wants (`alarms=stop`); the state is saved."""
+    """An alarm ended a training (`alarms=stop`); the state is saved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,7 @@ class Alarm:
     since: int
     """First step of the rounds that it was raised for."""
     found: str
-    """Number that was found, and the threshold."""
+    """Sentence with the number and its limit."""
     fix: str
 
     def __str__(self) -> str:
@@ -63,15 +65,15 @@ class Rule:
     number: str
     limit: float
     honest: float
-    """Number that came nearest to the limit in an honest training (a share of the start's)."""
+    """Measured: the number nearest to the limit in an honest training (with `of_start` a share)."""
     planted: float
-    """Number that the planted fault came to."""
+    """Measured: the number in the training with the planted fault."""
     below: bool = False
-    """Alarm at or below the limit, not at or above it."""
+    """True: the alarm holds at or below the limit; False: at or above it."""
     of_start: bool = False
-    """The limit is a share of the same number in the first rounds."""
+    """True: the limit is a share of the same number in the first rounds."""
     typical: Callable[[Sequence[float]], float] = fmean
-    """Mean of shares; median of what single rounds can blow up."""
+    """Average of a window: mean of shares, median of numbers that single rounds can blow up."""
     says: str
     """Sentence with `{found}` and `{limit}`."""
     fix: str
@@ -84,8 +86,9 @@ RULES = (
         limit=0.9,
         honest=0.844,
         planted=1.0,
-        says="{found:.0%} of the groups earn alike and teach nothing (alarm from {limit:.0%})",
-        fix="Take other samples, more num_generations, a higher temperature or a finer reward.",
+        says="{found:.0%} of the groups have equal rewards and teach nothing (alarm from "
+        "{limit:.0%})",
+        fix="Use other samples, more num_generations, a higher temperature or a finer reward.",
     ),
     Rule(
         name="all_cut",
@@ -94,7 +97,8 @@ RULES = (
         honest=0.031,
         planted=0.996,
         says="{found:.0%} of the responses are cut (alarm from {limit:.0%})",
-        fix="Raise max_completion_length, or read rollouts.jsonl: does the reward pay for length?",
+        fix="Raise max_completion_length, or read rollouts.jsonl: does the reward grow with "
+        "length?",
     ),
     Rule(
         name="entropy_gone",
@@ -105,7 +109,7 @@ RULES = (
         below=True,
         of_start=True,
         typical=median,
-        says="the policy says one thing: its entropy is {found:.3g} (alarm up to {limit:.3g}, a "
+        says="the policy has collapsed: its entropy is {found:.3g} (alarm up to {limit:.3g}, a "
         "tenth of the first rounds')",
         fix="Lower learning_rate, raise entropy_coef or beta, or let epsilon_high be above "
         "epsilon.",
@@ -117,7 +121,7 @@ RULES = (
         honest=0.374,
         planted=6.31,
         typical=median,
-        says="the policy has left its start: KL is {found:.3g} a token (alarm from {limit:.3g})",
+        says="the policy is far from its start: KL is {found:.3g} a token (alarm from {limit:.3g})",
         fix="Lower learning_rate or raise beta, and go back to a checkpoint before it.",
     ),
     Rule(
@@ -126,8 +130,8 @@ RULES = (
         limit=0.2,
         honest=0.002,
         planted=0.616,
-        says="{found:.0%} of the responses' tokens repeat what they said (alarm from {limit:.0%})",
-        fix="Read rollouts.jsonl: does the reward pay for length? Lower learning_rate or raise "
+        says="{found:.0%} of the responses' tokens are repetitions (alarm from {limit:.0%})",
+        fix="Read rollouts.jsonl: does the reward grow with length? Lower learning_rate or raise "
         "beta.",
     ),
 )
@@ -135,26 +139,26 @@ RULES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Hacking:
-    """Limits of the reward-hacking sign: accuracy falls, and what is paid does not.
+    """Limits of the reward-hacking alarm: accuracy falls, but the reward does not.
 
-    Measured: raised by the four planted rewards that do not pay for accuracy (form, length,
+    Measured: raised by the four planted rewards that do not reward accuracy (form, length,
     repetition, agreement) at step 16, and by none of twenty honest trainings.
     """
 
     rises: tuple[str, ...] = ("format",)
-    """Parts of names of components that pay for form; the total reward counts too."""
+    """Parts of the names of components that reward form; the total reward counts as one, too."""
     falls: tuple[str, ...] = ("acc", "iou", "correct", "answer", "match", "success")
-    """Parts of names of components that pay for being right."""
+    """Parts of the names of components that reward accuracy."""
     fall: float = 0.15
-    """Share of its size that accuracy falls by, at least."""
+    """Smallest fall of accuracy, as a share of its size."""
     rise: float = 0.03
-    """Share of its size that the other rises by, at least."""
+    """Smallest rise of form or reward, as a share of its size."""
     errors: float = 3.0
-    """Standard errors that each changes by, at least."""
+    """Smallest size of both changes, in standard errors."""
     collapse: float = 0.5
-    """Share that accuracy falls by where nothing has to rise: it is not paid for."""
+    """Smallest fall of accuracy, as a share, for an alarm without a rise."""
     unpaid: float = 0.5
-    """Share of such a fall that the reward falls by, at most."""
+    """Largest fall of the reward, as a share of the fall of accuracy, if there is no rise."""
 
 
 HACKING = Hacking()
@@ -171,17 +175,17 @@ class Alarms:
         self.raised: list[Alarm] = []
         """Every alarm so far."""
         self._start: list[tuple[int, Mapping[str, float]]] = []
+        """The first WINDOW rounds."""
         self._recent = deque[tuple[int, Mapping[str, float]]](maxlen=LAG + WINDOW)
         self._held: dict[str, int] = {}
-        """Rounds, by name of an alarm, since it held."""
+        """Rounds since an alarm last held, by its name."""
 
     def see(self, step: int, numbers: Mapping[str, float]) -> tuple[list[str], list[Alarm]]:
-        """Take a step's numbers; returns names of alarms that hold, and those that are new.
+        """Add a step's numbers; return the names of alarms that hold, and the alarms that are new.
 
-        An alarm is new if it has not held for WINDOW rounds. Steps that begin no round are passed
-        over.
+        An alarm is new if it has not held for WINDOW rounds.
         """
-        if "reward" not in numbers:
+        if "reward" not in numbers:  # not the first step of a round
             return [], []
         if len(self._start) < WINDOW:
             self._start.append((step, numbers))
@@ -189,35 +193,37 @@ class Alarms:
         self._held = {name: age + 1 for name, age in self._held.items() if age < WINDOW}
         if len(self._recent) < WINDOW:
             return [], []
-        holding = [alarm for alarm in map(self._broken, RULES) if alarm is not None]
-        holding += [alarm for alarm in [self._hacking()] if alarm is not None]
+        alarms = [*map(self._beyond_limit, RULES), self._hacking()]
+        holding = [alarm for alarm in alarms if alarm is not None]
         new = [alarm for alarm in holding if alarm.name not in self._held]
         self._held |= {alarm.name: 0 for alarm in holding}
         self.raised += new
         return [alarm.name for alarm in holding], new
 
-    def _broken(self, rule: Rule) -> Alarm | None:
-        """Return the alarm of a rule, if its limit is reached."""
+    def _beyond_limit(self, rule: Rule) -> Alarm | None:
+        """Return the alarm of a rule if its number has reached the limit, else None."""
         window = list(self._recent)[-WINDOW:]
         values, start = _values(window, rule.number), _values(self._start, rule.number)
         if len(values) < WINDOW or (rule.of_start and len(start) < WINDOW):
             return None
-        found = rule.typical(values)
+        number = rule.typical(values)
         limit = rule.limit * (rule.typical(start) if rule.of_start else 1.0)
-        if not (found <= limit if rule.below else found >= limit):
+        if number > limit if rule.below else number < limit:
             return None
-        said = rule.says.format(found=found, limit=limit)
-        return self._alarm(rule.name, window[0][0], said, rule.fix)
+        sentence = rule.says.format(found=number, limit=limit)
+        return self._alarm(rule.name, window[0][0], sentence, rule.fix)
 
     def _hacking(self) -> Alarm | None:
-        """Return the alarm of a reward that is gamed."""
+        """Return the alarm of reward hacking if it holds since the start, or since LAG rounds."""
         rounds = list(self._recent)
         window, references = rounds[-WINDOW:], [self._start]
         if len(rounds) == LAG + WINDOW:
             references.append(rounds[:WINDOW])
         for reference in references:
-            if reference[-1][0] < window[0][0] and (said := _gamed(reference, window)):
-                return self._alarm("reward_hacking", reference[-1][0], said, HACKING_FIX)
+            last_step = reference[-1][0]
+            sentence = _hacking_sentence(reference, window) if last_step < window[0][0] else ""
+            if sentence:
+                return self._alarm("reward_hacking", last_step, sentence, HACKING_FIX)
         return None
 
     def _alarm(self, name: str, since: int, found: str, fix: str) -> Alarm:
@@ -231,7 +237,7 @@ class Change:
     old: float
     new: float
     errors: float
-    """Standard errors that it changed by; infinite where nothing varies."""
+    """Signed change in standard errors; infinite if the mean changes and nothing varies."""
 
     @property
     def share(self) -> float:
@@ -240,34 +246,40 @@ class Change:
 
 
 def _change(old: Sequence[float], new: Sequence[float]) -> Change:
+    """Return the change between the numbers of two windows; 0 if one of them is not full."""
     if len(old) < WINDOW or len(new) < WINDOW:
         return Change(0.0, 0.0, 0.0)
-    apart = fmean(new) - fmean(old)
+    difference = fmean(new) - fmean(old)
     error = math.sqrt((variance(old) + variance(new)) / WINDOW)
-    errors = apart / error if error else math.copysign(math.inf, apart) if apart else 0.0
+    if error:
+        errors = difference / error
+    else:
+        errors = math.copysign(math.inf, difference) if difference else 0.0
     return Change(fmean(old), fmean(new), errors)
 
 
-def _gamed(reference: Rounds, window: Rounds) -> str:
-    """Return what is said of the change between two windows; empty: nothing is gamed."""
+def _hacking_sentence(reference: Rounds, window: Rounds) -> str:
+    """Return a sentence if `window` shows reward hacking against an earlier window; else empty."""
     changes = {
         name: _change(_values(reference, name), _values(window, name))
         for name in reference[0][1]
         if name == "reward" or (name.startswith("rewards/") and name.count("/") == 1)
     }
-    form = {name for name in changes if _any_in(name, HACKING.rises)}
-    right = {name for name in changes if _any_in(name, HACKING.falls)} - form
+    form = {name for name in changes if _has_part(name, HACKING.rises)}
+    accuracy = {name for name in changes if _has_part(name, HACKING.falls)} - form
     sure = {name for name, change in changes.items() if abs(change.errors) >= HACKING.errors}
-    down = min(right & sure, key=lambda name: changes[name].share, default="")
+    down = min(accuracy & sure, key=lambda name: changes[name].share, default="")
     up = max(({"reward"} | form) & sure, key=lambda name: changes[name].share, default="")
-    fall, paid = (-changes[down].share if down else 0.0), -changes["reward"].share
+    fall = -changes[down].share if down else 0.0
+    reward_fall = -changes["reward"].share
     if up and changes[up].share >= HACKING.rise and fall >= HACKING.fall:
         limit = HACKING.fall
-    elif fall >= HACKING.collapse and paid <= fall * HACKING.unpaid:
+    elif fall >= HACKING.collapse and reward_fall <= fall * HACKING.unpaid:
         up, limit = "reward", HACKING.collapse
     else:
         return ""
-    fell, went = (f"from {changes[one].old:.3g} to {changes[one].new:.3g}" for one in (down, up))
+    fell = f"from {changes[down].old:.3g} to {changes[down].new:.3g}"
+    went = f"from {changes[up].old:.3g} to {changes[up].new:.3g}"
     return (
         f"{down} has fallen {fell} while {up} went {went} (alarm from a fall by {limit:.0%} and "
         f"{HACKING.errors:g} standard errors)"
@@ -280,5 +292,5 @@ def _values(rounds: Rounds, name: str) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def _any_in(name: str, parts: Sequence[str]) -> bool:
+def _has_part(name: str, parts: Sequence[str]) -> bool:
     return any(part in name.lower() for part in parts)

@@ -1,7 +1,7 @@
-"""Checkpoints of steps in between: the last ones, and the best one, beside their states.
+"""`KeptCheckpoints`: the last checkpoints of a training and the best, in `checkpoints/step-<n>`.
 
-The settings are called as in transformers: `save_total_limit`, `metric_for_best_model`,
-`greater_is_better`, `load_best_model_at_end`.
+Settings are those of transformers: `save_total_limit`, `metric_for_best_model`,
+`greater_is_better`, `load_best_model_at_end`. The training loop calls `add` after each state.
 """
 
 import math
@@ -19,29 +19,29 @@ from harness.trainers.settings import TrainingSettings
 from harness.trainers.state import by_step, replaced_folder
 
 FOLDER = "checkpoints"
-"""Folder in a training's, with one checkpoint a step: `step-<n>`."""
+"""Folder, in that of a training, with one checkpoint a step: `step-<n>`."""
 
 
 @dataclass(frozen=True)
 class KeptCheckpoints:
-    """The checkpoints that a training keeps; nothing is kept with the usual settings."""
+    """The checkpoints of steps that a training keeps; with the default settings, none."""
 
     run: TrainingRun
     settings: TrainingSettings
 
     @property
     def folder(self) -> Path:
-        """Where they lie."""
+        """The folder of these checkpoints."""
         return self.run.out / FOLDER
 
     @property
     def is_wanted(self) -> bool:
         """True if checkpoints are kept at all."""
-        chosen = self.settings
-        return chosen.save_total_limit > 1 or chosen.metric_for_best_model is not None
+        settings = self.settings
+        return settings.save_total_limit > 1 or settings.metric_for_best_model is not None
 
     def add(self, step: int, export: Callable[[Path], None]) -> None:
-        """Keep the network as it is after a step, and drop what is neither recent nor the best.
+        """Write the checkpoint of a step, and drop those that are neither recent nor the best.
 
         Called in every process, after the step was logged.
         """
@@ -52,12 +52,12 @@ class KeptCheckpoints:
             self._drop(set(self.steps()) - self.kept([*self.steps(), step]))
 
     def catch_up(self, step: int, export: Callable[[Path], None]) -> None:
-        """Keep the checkpoint of the state that a training goes on from, if that was not done.
+        """Write the checkpoint of the state after `step`, which training resumes, if it is missing.
 
-        Those of later steps are dropped: their states were deleted, and the steps are made again.
+        Checkpoints of later steps are dropped: these steps are made again.
         """
         if self.run.main:
-            self._drop({other for other in self.steps() if other > step})
+            self._drop({later for later in self.steps() if later > step})
         if step and self.is_wanted and not gather([step in self.steps()])[0]:
             self.add(step, export)
 
@@ -66,63 +66,67 @@ class KeptCheckpoints:
         return sorted(by_step(self.folder))
 
     def _drop(self, steps: Collection[int]) -> None:
+        """Remove the checkpoints of these steps."""
         for step in steps:
             path = self.folder / f"step-{step}"
             with writing(path):
                 shutil.rmtree(path)
 
     def kept(self, steps: Sequence[int]) -> set[int]:
-        """Return which of these steps are kept: the last ones, and the best one."""
+        """Return those of these steps that are kept: the last ones, and the best one."""
         best = self.best(steps)
         recent = sorted(set(steps))[-self.settings.save_total_limit :]
         return {*recent, *(() if best is None else (best,))}
 
     def best(self, steps: Sequence[int]) -> int | None:
-        """Return the best of these steps by the curve; None: no metric is named, or logged.
+        """Return the best of these steps by the curve, the latest of equal ones.
 
-        A round's own numbers are logged with its first step, and count for each step of it.
+        None: no metric is named, or none of these steps has logged it. The numbers of a round are
+        logged with its first step, and count for all of its steps.
         """
-        name, turns = self.settings.metric_for_best_model, self.settings.steps_per_round
+        name, size = self.settings.metric_for_best_model, self.settings.steps_per_round
         if name is None:
             return None
         sign = 1 if self.settings.is_greater_better else -1
         rows = {row["step"]: row for row in self.run.curve.read()}
         values = dict[int, float]()
         for step in rows.keys() & set(steps):
-            of_round = (rows.get(one, {}) for one in range(step, (step - 1) // turns * turns, -1))
-            value = next((row[name] for row in of_round if name in row), math.nan)
-            if math.isfinite(value):
-                values[step] = sign * value
+            before = (step - 1) // size * size  # last step before the round
+            of_round = [rows.get(earlier, {}) for earlier in range(step, before, -1)]
+            logged = [row[name] for row in of_round if name in row]
+            if logged and math.isfinite(logged[0]):
+                values[step] = sign * logged[0]
         return max(values, key=lambda step: (values[step], step), default=None)
 
     def check_metric(self) -> None:
-        """Raise UsageError, in every process, if no step so far has logged the metric.
+        """Raise UsageError, in every process, if the first round has not logged the metric.
 
-        Called after the first round; evaluations may bring theirs later (`check_evaluated`), and so
-        may samples that a component of the reward applies to: then it is noted.
+        Numbers of evaluations come later (`check_evaluated`). A component of the reward may come
+        later, too, if it does not apply to the first samples: this is only noted.
         """
         raise_together(self._unlogged_metric())
 
     def _unlogged_metric(self) -> UsageError | None:
+        """Return the error of `check_metric`, in the first process; None: there is none."""
         name = self.settings.metric_for_best_model
         if name is None or name.startswith(f"{EVALUATIONS}/") or not self.run.main:
             return None
-        known = sorted({key for row in self.run.curve.read() for key in row} - {"step"})
-        if name in known:
+        names = sorted({key for row in self.run.curve.read() for key in row} - {"step"})
+        if name in names:
             return None
-        if name.startswith("rewards/"):  # a component need not apply to the first samples
-            logged = ", ".join(key for key in known if key.startswith("rewards/"))
+        if name.startswith("rewards/"):
+            logged = ", ".join(key for key in names if key.startswith("rewards/"))
             self.run.progress.note(
                 f"the first round has not logged {name} (metric_for_best_model), but {logged}"
             )
             return None
-        expected = f"a number of the curve: {', '.join(known)}"
+        expected = f"a number of the curve: {', '.join(names)}"
         return UsageError("metric_for_best_model", expected=expected, found=name, fix=CHANGED)
 
     def finish(self, export: Callable[[Path], None]) -> Mapping[str, object]:
-        """Write the checkpoint: the network as it is now, or the best step's; return facts.
+        """Write the training's checkpoint: of the last step, or of the best; return facts.
 
-        Called in every process, at the end. An adapter comes to lie beside the checkpoint.
+        Called in every process, at the end. An adapter is moved out of the checkpoint, beside it.
         """
         run, name = self.run, self.settings.metric_for_best_model
         best = gather([self.best(self.steps()) if run.main else None])[0]
@@ -148,11 +152,11 @@ class KeptCheckpoints:
         return {**facts, "best_step": best, "best_metric": name}
 
 
-CHANGED = "The same command with another metric_for_best_model goes on."
+CHANGED = "The same command with another metric_for_best_model continues."
 
 
 def check_evaluated(run: TrainingRun, settings: TrainingSettings) -> None:
-    """Raise UsageError if evaluations are to say which step is best, and do not log this number."""
+    """Raise UsageError if `metric_for_best_model` is one of evaluations, and they do not log it."""
     name = settings.metric_for_best_model
     if name is None or not name.startswith(f"{EVALUATIONS}/"):
         return
@@ -165,7 +169,7 @@ def check_evaluated(run: TrainingRun, settings: TrainingSettings) -> None:
     if run.evaluated and name not in run.evaluated:
         raise UsageError(
             "metric_for_best_model",
-            expected=f"a number that evaluations log: {', '.join(run.evaluated)}",
+            expected=f"one of the numbers that evaluations log: {', '.join(run.evaluated)}",
             found=name,
             fix="Further metrics of a task are logged with --eval-metrics.",
         )

@@ -1,8 +1,8 @@
-"""A training from top to bottom: samples → round → `loss` → step → state.
+"""The training loop, `train`: samples → round → loss → optimiser step → state → checkpoint.
 
-`train` is the whole loop, of fine-tuning and of GRPO. A `Learner` has the network and its
-optimiser; what a round is, and what a step makes smaller, its kinds say. Test-time methods have a
-lighter loop: `harness.models.test_time`.
+Supervised fine-tuning and GRPO share it. A `Learner` has the network and its optimiser; its classes
+`SftLearner` and `GrpoLearner` make the rounds and their loss. Test-time methods have a lighter loop
+(`harness.models.test_time`).
 """
 
 import math
@@ -37,7 +37,7 @@ from harness.trainers.settings import TrainingSettings
 from harness.trainers.stopwatch import UPDATE, Stopwatch
 
 WEIGHTS, OPTIMIZER, ENGINE = "trained.safetensors", "optimizer.pt", "engine"
-"""Files of a state, and the name of what DeepSpeed saves instead."""
+"""Files of a state; and the tag of DeepSpeed's own files, which replace both."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,7 +45,7 @@ ExampleT = TypeVar("ExampleT")
 ReadyT = TypeVar("ReadyT")
 BatchT = TypeVar("BatchT")
 Counted: TypeAlias = Mapping[str, tuple[Tensor, Tensor]]
-"""For the log, by name: numbers of tokens, and 1 for each token that counts in their mean."""
+"""By name in the log: (numbers, 1 for each number that counts in their mean), two equal shapes."""
 
 
 def train(
@@ -54,48 +54,49 @@ def train(
     """Train to the end, from the session's state or from the beginning; write the checkpoint.
 
     Returns:
-        Facts for the manifest: steps and epochs.
+        Facts for the manifest: steps, epochs, and those of the checkpoint.
 
     Raises:
         KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
-        AlarmStop: an alarm wants it; likewise.
+        AlarmStop: an alarm stopped it (`alarms=stop`); the state after its round is saved.
     """
-    run, chosen, done = session.run, learner.settings, session.done
+    run, settings, done = session.run, learner.settings, session.done
     learner.run, learner.stopwatch = run, session.stopwatch
-    processes, turns = learner.accelerator.num_processes, chosen.steps_per_round
-    size, total = chosen.samples_per_round(processes), chosen.steps(len(examples), processes)
+    processes, per_round = learner.accelerator.num_processes, settings.steps_per_round
+    size, total = settings.samples_per_round(processes), settings.steps(len(examples), processes)
     if session.state is not None:
         session.check_state()
         learner.load(session.state)
-    rate, kept = learning_rates(chosen, total), KeptCheckpoints(run, chosen)
+    rate, kept = learning_rates(settings, total), KeptCheckpoints(run, settings)
     run.progress.start("training", total, done)
     if session.state is not None:
         session.catch_up()
     kept.catch_up(done, learner.export)
     learner.resumed(run.curve.read() if run.main else [])
-    rounds = range(math.ceil(done / turns), math.ceil(total / turns))
-    coming = learner.drawn(examples, rounds, size)
+    rounds = range(math.ceil(done / per_round), math.ceil(total / per_round))
+    ready = learner.prepared(examples, rounds, size)
     for number in rounds:
-        first, end = number * turns, min(total, (number + 1) * turns)
+        first, end = number * per_round, min(total, (number + 1) * per_round)
         with _saved_if_it_fails(learner, session, first):
             with learner.interruptible():
-                batch = learner.round(next(coming), number)
+                round_ = learner.round(next(ready), number)
             for step in range(first, end):
-                numbers = batch.numbers if step == first else {}
+                numbers = round_.numbers if step == first else {}
                 with session.stopwatch.part(UPDATE):
-                    numbers |= learner.update(batch, rate(step), step + 1)
-                numbers["epoch"] = learner.shown((number + 1) * size) / len(examples)
+                    numbers |= learner.update(round_, rate(step), step + 1)
+                numbers["epoch"] = learner.samples_drawn((number + 1) * size) / len(examples)
                 numbers |= session.watch(step + 1, numbers)
                 if step + 1 < end:
                     session.log(step + 1, numbers, evaluates=False)
-        # A state is of the end of a round, whose rollouts need not be kept in it.
+        # States are saved only at the end of a round: so they need no rollouts.
         stopping = session.stopping()
-        due = end == total or end // chosen.save_steps > first // chosen.save_steps
+        due = end == total or end // settings.save_steps > first // settings.save_steps
         saving = stopping or due or session.evaluates(end)
         if saving:
             learner.save_state(session, end, numbers)
         is_cut = stopping and end < total
-        if not (is_cut and session.evaluates(end)):  # that may take long; it follows on resuming
+        # An evaluation takes long: a training that stops leaves it to the resumed one.
+        if not (is_cut and session.evaluates(end)):
             session.log(end, numbers)
             if number == rounds.start:
                 kept.check_metric()
@@ -104,18 +105,18 @@ def train(
         if is_cut:
             session.stop()
     run.progress.end()
-    facts = {"steps": total, "epochs": learner.shown(rounds.stop * size) / len(examples)}
-    return {**facts, **kept.finish(learner.export)}
+    epochs = learner.samples_drawn(rounds.stop * size) / len(examples)
+    return {"steps": total, "epochs": epochs, **kept.finish(learner.export)}
 
 
 @contextmanager
 def _saved_if_it_fails(
     learner: "Learner[ExampleT, ReadyT, BatchT]", session: Session, done: int
 ) -> Iterator[None]:
-    """Save the state after `done` steps if the block, which follows it, fails before an update.
+    """Save the state after `done` steps if the block fails before it has updated a weight.
 
-    The first process writes it alone, and those that fail too wait for it; the others may not have
-    failed, or be gone. With DeepSpeed, whose states are of all processes, nothing is written.
+    The first process writes it alone: others may not have failed, or have ended. Those that failed,
+    too, wait for it. With DeepSpeed nothing is written: its states need all processes.
     """
     learner.begin_round()
     try:
@@ -138,44 +139,45 @@ def _saved_if_it_fails(
 
 
 def sample_order(seed: int, samples: int) -> Iterator[int]:
-    """Yield samples without end, each once an epoch, in an order of seed and epoch alone.
+    """Yield indices of samples without end: a permutation for each epoch, by seed and epoch alone.
 
-    So a state holds no order, and no sample is left out because it does not fill a round.
+    So a state need not hold the order, and a round may reach into the next epoch.
     """
     for epoch in count():
         key = np.array([seed % 2**64, epoch], dtype=np.uint64)
         yield from np.random.Generator(np.random.Philox(key=key)).permutation(samples).tolist()
 
 
-def one_ahead(function: Callable[[T], R], several: Iterable[T]) -> Iterator[R]:
-    """Yield `function` of each, called in a thread while the one before it is used."""
-    coming = deque[Future[R]]()
+def one_ahead(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield `function(item)` in order; a thread computes the next one while the last is used."""
+    pending = deque[Future[R]]()
     with ThreadPoolExecutor(1) as pool:
-        for one in several:
-            coming.append(pool.submit(function, one))
-            if len(coming) > 1:
-                yield coming.popleft().result()
-        yield from (one.result() for one in coming)
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > 1:
+                yield pending.popleft().result()
+        yield from (future.result() for future in pending)
 
 
 def learning_rates(settings: TrainingSettings, total: int) -> Callable[[int], float]:
-    """Return the learning rate of the step after so many others: transformers' schedule."""
+    """Return the learning rate as a function of steps done (of `total`): transformers' schedule."""
     from transformers import get_scheduler
 
-    stand_in = torch.optim.SGD([torch.zeros(1)], lr=1.0)  # a state then holds no schedule
-    course = get_scheduler(settings.lr_scheduler_type, stand_in, settings.warmup_steps, total)
-    return lambda step: settings.peak_learning_rate * course.lr_lambdas[0](step)
+    # The schedule wants an optimiser; with a dummy one, a state need not hold the schedule.
+    stand_in = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    schedule = get_scheduler(settings.lr_scheduler_type, stand_in, settings.warmup_steps, total)
+    return lambda step: settings.peak_learning_rate * schedule.lr_lambdas[0](step)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Round(Generic[BatchT]):
-    """Batches of this process that one step, or several, learn from."""
+    """Batches of this process that `steps_per_round` optimiser steps learn from."""
 
     batches: Sequence[BatchT]
     tokens: float
     """Number of tokens that count in the loss, in all processes."""
     numbers: dict[str, float]
-    """Numbers of the round for the log."""
+    """Numbers for the log of the round's first step."""
     samples: Sequence[Sequence[str]] = ()
     """Names of each batch's samples, for errors."""
 
@@ -185,7 +187,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
 
     settings: TrainingSettings
     run: TrainingRun = TrainingRun(out=Path())
-    """The training that it belongs to."""
+    """The training that it belongs to; `train` sets it, and the stopwatch."""
     stopwatch: Stopwatch = Stopwatch()
 
     def __init__(
@@ -200,129 +202,133 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
     ) -> None:
         """Load the network of a backend.
 
-        `seed` is that of the adapter and of all draws, `temperature` that of the probabilities that
-        the loss sees.
+        `seed` decides the adapter's first weights and all draws; `temperature` is that of the loss.
         """
         self.chat, self.settings = chat, settings
         self.accelerator, self.seed = accelerator, seed
         self.changed = False
         """True if weights were changed in this round."""
-        set_seed(seed % 2**32)  # an adapter begins with random numbers
+        set_seed(seed % 2**32)  # for an adapter's random initial weights
         self.network = load_policy(chat, settings, lora_dropout=lora_dropout)
         self.policy, self.optimizer = accelerator.prepare(
             Policy(self.network, temperature),
             torch.optim.AdamW(decayed(self.network, settings.weight_decay), lr=0.0),
         )
-        self.policy.train()  # or no activations are computed twice, and nothing is dropped
+        self.policy.train()  # enables gradient checkpointing and dropout
 
-    def drawn(self, examples: Sequence[ExampleT], rounds: range, size: int) -> Iterator[ReadyT]:
-        """Yield this process's part of each round, of `size` samples in all, encoded one ahead."""
+    def prepared(self, examples: Sequence[ExampleT], rounds: range, size: int) -> Iterator[ReadyT]:
+        """Yield this process's share of each round of `size` samples, prepared one round ahead."""
         order = islice(sample_order(self.run.seed, len(examples)), rounds.start * size, None)
-        drawn = (self.share([examples[row] for row in islice(order, size)]) for _ in rounds)
-        return one_ahead(self.prepare, drawn)
+        shares = (self.share([examples[row] for row in islice(order, size)]) for _ in rounds)
+        return one_ahead(self.prepare, shares)
 
-    def shown(self, samples: int) -> int:
-        """Return how many samples the rounds so far have passed, of which so many were learned."""
-        return samples
+    def samples_drawn(self, learned: int) -> int:
+        """Return the number of samples drawn so far; `learned` of them were learned from."""
+        return learned
 
     @abstractmethod
     def prepare(self, examples: Sequence[ExampleT]) -> ReadyT:
-        """Return this process's part of a round, encoded: in a thread, while another is learned."""
+        """Encode this process's share of a round; called in a thread, one round ahead."""
 
     @abstractmethod
     def round(self, ready: ReadyT, number: int) -> Round[BatchT]:
-        """Make what the steps of a round learn from."""
+        """Return the batches of round `number` (from 0), made of what `prepare` returned."""
 
     @abstractmethod
     def loss(self, batch: BatchT, tokens: float) -> tuple[Tensor, Counted]:
         """Return the loss of a batch, and numbers of its tokens for the log.
 
-        `tokens` are those of a step, as many as come to one batch: losses of the batches of a
-        step, and of all processes, are averaged.
+        `tokens` is the step's number of tokens divided by the number of its batches in all
+        processes, since the losses of these are averaged.
         """
 
     def resumed(self, rows: Sequence[Mapping[str, float]]) -> None:
-        """Go on from what was logged so far: the rows of the curve, in the first process."""
+        """Restore counts from the rows of the curve, which only the first process has."""
         del rows
 
     def share(self, examples: Sequence[ExampleT]) -> Sequence[ExampleT]:
-        """Return this process's part of a round."""
-        own, rank = len(examples) // self.accelerator.num_processes, self.accelerator.process_index
-        return examples[rank * own : (rank + 1) * own]
+        """Return this process's share of a round's examples."""
+        size = len(examples) // self.accelerator.num_processes
+        rank = self.accelerator.process_index
+        return examples[rank * size : (rank + 1) * size]
 
     def begin_round(self) -> None:
         """Note what a state before the round holds; called before its samples are drawn."""
         self.changed = False
 
     def seed_round(self, number: int) -> None:
-        """Begin the generators anew: seed and number of a round decide every draw in it."""
+        """Seed all random generators from the training's seed and the number of the round."""
         drawn = np.random.SeedSequence([self.seed % 2**64, number]).generate_state(1)
         set_seed(int(drawn[0]) >> 1, device_specific=True)
 
     def interruptible(self) -> AbstractContextManager[None]:
-        """Make a block that a signal ends at once, if the state before it can still be saved."""
-        spread = zero_stage(self.accelerator)  # states of all processes are needed then
-        return nullcontext() if self.changed or spread else self.run.interruptible()
+        """Return a block that a signal ends at once, if the state before it can still be saved."""
+        needs_all = zero_stage(self.accelerator)  # DeepSpeed's states need all processes
+        return nullcontext() if self.changed or needs_all else self.run.interruptible()
 
-    def update(self, batch: Round[BatchT], learning_rate: float, step: int = 1) -> dict[str, float]:
-        """Make an optimiser step, the `step`th, on a round; returns what is logged of it.
+    def update(
+        self, round_: Round[BatchT], learning_rate: float, step: int = 1
+    ) -> dict[str, float]:
+        """Make an optimiser step, number `step` from 1, on a round; return its numbers to log.
 
         Raises:
             UnstableTraining: the loss or the gradient is not finite; no weight has changed.
         """
-        accelerator, parts = self.accelerator, len(batch.batches)
+        accelerator, parts = self.accelerator, len(round_.batches)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        tokens = batch.tokens / accelerator.num_processes / parts
+        tokens = round_.tokens / accelerator.num_processes / parts
         sums, norm, names = torch.zeros(1, device=accelerator.device), None, list[str]()
         losses = list[float]()
-        for one in batch.batches:
+        for batch in round_.batches:
             with accelerator.accumulate(self.policy):
                 with self.interruptible():
-                    loss, counted = self.loss(one, tokens)
+                    loss, counted = self.loss(batch, tokens)
                     losses.append(float(loss.detach()))
-                    if zero_stage(accelerator):  # which makes the step in `backward`
-                        self._check_step(step, losses, None, batch)
+                    if zero_stage(accelerator):  # DeepSpeed makes the step in `backward`
+                        self._check_step(step, losses, None, round_)
                         self.changed |= accelerator.sync_gradients
                     accelerator.backward(loss)
                     if accelerator.sync_gradients:
                         limit = self.settings.max_grad_norm or math.inf
                         norm = accelerator.clip_grad_norm_(self.policy.parameters(), limit)
-                        self._check_step(step, losses, norm, batch)
+                        self._check_step(step, losses, norm, round_)
                 self.changed |= accelerator.sync_gradients
                 self.optimizer.step()
                 self.optimizer.zero_grad()
             names = list(counted)
             with torch.no_grad():
-                pairs = ((one * counts, counts) for one, counts in counted.values())
-                totals = [loss / parts, *(one.sum() for pair in pairs for one in pair)]
+                totals = [loss / parts]  # then a sum and a count for each name
+                for values, weights in counted.values():
+                    totals += [(values * weights).sum(), weights.sum()]
                 sums = sums + torch.stack(totals)
-        loss_sum, *rest = accelerator.reduce(sums, reduction="sum").tolist()
+        loss_sum, *pairs = accelerator.reduce(sums, reduction="sum").tolist()
         numbers = {"loss": loss_sum / accelerator.num_processes, "learning_rate": learning_rate}
-        if norm is not None:  # DeepSpeed has clipped by itself, and does not always say it
+        if norm is not None:  # DeepSpeed clips by itself, and does not always report the norm
             numbers["grad_norm"] = float(norm)
-        means = zip(names, rest[::2], rest[1::2], strict=True)
+        means = zip(names, pairs[::2], pairs[1::2], strict=True)
         return numbers | {name: total / number for name, total, number in means if number}
 
     def _check_step(
-        self, step: int, losses: Sequence[float], norm: object, batch: Round[BatchT]
+        self, step: int, losses: Sequence[float], norm: object, round_: Round[BatchT]
     ) -> None:
-        """Raise UnstableTraining, in every process, if one of them must not make the step."""
-        known = None if norm is None else float(norm)  # type: ignore[arg-type]
+        """Raise UnstableTraining, in every process, if a loss or gradient of one is not finite."""
+        size = None if norm is None else float(norm)  # type: ignore[arg-type]
         fault: UnstableTraining | None = None
         try:
-            guards.check_step(step, losses, known, batch.samples, self.settings.describe())
+            guards.check_step(step, losses, size, round_.samples, self.settings.describe())
         except UnstableTraining as error:
             fault = error
-        faults = [one for one in gather([fault]) if one is not None]
+        faults = [fault for fault in gather([fault]) if fault is not None]
         if faults:
             self.optimizer.zero_grad()
-            raise max(faults, key=lambda one: "a loss" in str(one))  # it names the samples
+            # An error about a loss names the samples: it is preferred.
+            raise max(faults, key=lambda fault: "a loss" in str(fault))
 
     def check_weights(self, *, together: bool) -> None:
         """Raise UnstableTraining, in every process, if a trained weight is not finite.
 
-        Without `together` only the process that calls it looks at its own, which are all.
+        Without `together` only the calling process checks, and raises; it then holds all weights.
         """
         fault: UnstableTraining | None = None
         try:
@@ -345,13 +351,13 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         *,
         together: bool = True,
     ) -> None:
-        """Write the state after a step, with the numbers that are yet to be logged of it.
+        """Write the state after a step.
 
         Args:
-            session: Knows the folder.
-            step: Steps that are done.
-            numbers: Numbers of the last step; None: they are logged.
-            together: Whether all processes call this; else the first one does alone.
+            session: The training, whose folder the state goes to.
+            step: Number of steps that are done.
+            numbers: Numbers of the last step, which are logged after this; None: already logged.
+            together: True if all processes call this; else the first one does alone.
 
         Raises:
             UnstableTraining: a weight is not finite.
@@ -365,7 +371,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
         ) as folder:
             self.save(folder)
             if session.run.main and numbers is not None:
-                session.leave(folder, numbers)
+                session.save_numbers(folder, numbers)
         session.saved = step
 
     def save(self, folder: Path) -> None:
@@ -377,7 +383,7 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             states.save_optimizers(folder / OPTIMIZER, [self.optimizer])
 
     def load(self, folder: Path) -> None:
-        """Go on from a state."""
+        """Restore a state that `save` wrote."""
         if zero_stage(self.accelerator):
             self.policy.load_checkpoint(str(folder), tag=ENGINE)
         else:
@@ -385,11 +391,11 @@ class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
             states.load_optimizers(folder / OPTIMIZER, [self.optimizer])
 
     def export(self, folder: Path) -> None:
-        """Write the network as it is now; called in every process."""
+        """Write the current network as a checkpoint; called in every process."""
         tensors = None
         if zero_stage(self.accelerator) == 3:  # otherwise each process holds all weights
-            whole = self.accelerator.get_state_dict(self.policy)
-            tensors = {name.removeprefix("network."): one for name, one in (whole or {}).items()}
+            gathered = self.accelerator.get_state_dict(self.policy) or {}  # only in the first one
+            tensors = {name.removeprefix("network."): gathered[name] for name in gathered}
         if self.accelerator.is_main_process:
             networks.export(self.network, self.chat.folder, folder, tensors=tensors)
         self.accelerator.wait_for_everyone()

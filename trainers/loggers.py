@@ -17,10 +17,12 @@ WANDB = "wandb"
 
 
 def names_of(report_to: str | None) -> list[str]:
-    """Return the loggers that are joined by `+`; `auto`: TensorBoard if it is installed.
+    """Return the names in a setting such as `tensorboard+wandb`.
+
+    `auto` is TensorBoard if it is installed; None and `none` mean none.
 
     Raises:
-        UsageError: there is none of a name.
+        UsageError: a name is unknown.
     """
     if report_to == "auto":
         return [TENSORBOARD] if find_spec(TENSORBOARD) is not None else []
@@ -36,12 +38,12 @@ def names_of(report_to: str | None) -> list[str]:
 
 
 def check_loggers(report_to: str | None) -> None:
-    """Raise what the loggers lack, before any work: a package, or W&B's key.
+    """Check, before any work, that each logger has its package, and W&B its key.
 
-    On a terminal W&B asks for the key; `WANDB_MODE=offline` needs none.
+    On a terminal W&B asks for the key; with `WANDB_MODE=offline` it needs none.
 
     Raises:
-        UsageError: there is none of a name, or W&B has no key, or not the right one.
+        UsageError: a name is unknown, or W&B has no valid key.
         MissingDependency: a package is not installed.
     """
     for name in names_of(report_to):
@@ -63,16 +65,18 @@ def check_loggers(report_to: str | None) -> None:
 def loggers(
     names: str | None, run: TrainingRun, done: int, settings: Mapping[str, object]
 ) -> "list[GeneralTracker]":
-    """Return accelerate's trackers of `names_of`, in the first process.
+    """Start accelerate's trackers for a setting such as `tensorboard+wandb`, and return them.
 
-    To both, a resumed training is the same run: TensorBoard forgets the steps after `done`, W&B
-    goes on with the run that it keeps the id of in the training's folder.
+    Only the first process has any. A resumed training continues its run: TensorBoard drops the
+    steps after `done`, and W&B finds the id of its run in the training's folder.
 
     Raises:
-        UsageError: there is none of a name.
-        MissingDependency: its package is not installed.
+        UsageError: a name is unknown.
+        MissingDependency: a package is not installed.
     """
-    known: Mapping[str, Mapping[str, object]] = {
+    if not run.main:
+        return []
+    arguments: Mapping[str, Mapping[str, object]] = {
         TENSORBOARD: {
             "run_name": TENSORBOARD,
             "logging_dir": str(run.out),
@@ -86,18 +90,19 @@ def loggers(
             "config": dict(settings),
         },
     }
-    made: list[GeneralTracker] = []
-    for name in names_of(names) if run.main else ():
+    trackers: list[GeneralTracker] = []
+    for name in names_of(names):
         with plugin_errors(f"report_to={names}", ModelError):
             import_module(name)
-            tracker = import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[name]
-            made.append(tracker(**known[name]))
-            made[-1].start()
-    return made
+            tracker_class = import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[name]
+            tracker = tracker_class(**arguments[name])
+            tracker.start()
+        trackers.append(tracker)
+    return trackers
 
 
 def as_in_trl(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Return numbers under TRL's names, where ours are shorter: means of a reward's components.
+    """Return numbers under TRL's names: it adds `/mean` to those of a reward's components.
 
     >>> as_in_trl({"rewards/iou": 0.5, "rewards/iou/std": 0.1, "reward": 1.0})
     {'rewards/iou/mean': 0.5, 'rewards/iou/std': 0.1, 'reward': 1.0}

@@ -1,4 +1,8 @@
-"""The policy: loaded, adapted, and written as a checkpoint for evaluation."""
+"""The network of a training: load it, describe it, and write it as a checkpoint for evaluation.
+
+`trainable` builds the model that `--model` names; `export` writes a folder that `from_pretrained`
+loads, with an adapter merged into the weights.
+"""
 
 import shutil
 from collections import Counter
@@ -10,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import plugins
 from harness.errors import MissingDependency, UsageError
-from harness.models.backends.checkpoint import read_json, saved_dtype
-from harness.models.backends.checkpoint import weights as weights_of
+from harness.models.backends.checkpoint import saved_dtype
 from harness.models.backends.loading import no_bars
 from harness.models.backends.networks import load_network
 from harness.models.backends.transformers import TransformersChat
+from harness.models.backends.weights import read_json
+from harness.models.backends.weights import weights as weights_of
 from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
 from harness.store.atomic import write_json
@@ -33,8 +38,8 @@ CONFIG = "config.json"
 ADAPTER = "adapter"
 """Folder in a checkpoint with the adapter that is merged into it."""
 MERGED = "float32"
-"""Type of weights that an adapter is merged into, and that their checkpoint is loaded in."""
-SHOWN = 20  # dropped samples that the manifest names
+"""Type of weights that an adapter is merged into, and in which their checkpoint is loaded."""
+MAX_LISTED = 20  # number of dropped samples that the manifest names
 COPIED = (
     "generation_config.json",
     "processor_config.json",
@@ -53,29 +58,34 @@ COPIED = (
 
 
 def trainable(
-    who: str, spec: Spec | None, kind: type[Any] = PromptedModel
+    trainer: str, spec: Spec | None, model_class: type[Any] = PromptedModel
 ) -> tuple[Any, TransformersChat]:
-    """Build the model to train: a network in process, with the composition that asks it.
+    """Build the model to train; return it with its chat, which runs a network in this process.
 
-    `who` is the trainer's name, for errors; `kind` the class that the model must be of.
+    Args:
+        trainer: Name of the trainer, for errors.
+        spec: SPEC given as `--model`.
+        model_class: Class that the model must have.
 
     Raises:
-        UsageError: it is something else, or has an adapter beside its weights.
+        UsageError: there is no model, it is of another kind, or it has an adapter beside its
+            weights.
     """
     if spec is None:
-        raise UsageError(f"trainer {who}", expected="a model to start from (--model)", found="none")
+        expected = "a model to start from (--model)"
+        raise UsageError(f"trainer {trainer}", expected=expected, found="none")
     model = plugins.build("models", spec)
-    if not isinstance(model, kind) or not isinstance(model.chat, TransformersChat):
-        usual = "qwen_vl" if kind is PromptedModel else who
+    if not isinstance(model, model_class) or not isinstance(model.chat, TransformersChat):
+        example = "qwen_vl" if model_class is PromptedModel else trainer
         raise UsageError(
-            f"trainer {who}, model {spec}",
+            f"trainer {trainer}, model {spec}",
             expected="a network that transformers calls, with a prompt and a grammar, such as "
-            f"{usual}(checkpoint=…)",
+            f"{example}(checkpoint=…)",
             found=type(model).__name__,
         )
-    if model.chat.adapter is not None:  # which would be left out
+    if model.chat.adapter is not None:  # training would ignore it
         raise UsageError(
-            f"trainer {who}, adapter {model.chat.adapter.name}",
+            f"trainer {trainer}, adapter {model.chat.adapter.name}",
             expected="a checkpoint that holds all of its weights",
             found="an adapter beside one",
             fix="Merge it first: a training with finetune=lora has the merged network in its "
@@ -86,7 +96,12 @@ def trainable(
 
 
 def deepspeed_file(name: str | None) -> str | None:
-    """Return the path of a DeepSpeed configuration: `zero2` and `zero3` are here."""
+    """Return the path of a DeepSpeed configuration: `zero2` and `zero3` are ours, else a file.
+
+    Raises:
+        MissingDependency: DeepSpeed is not installed.
+        UsageError: there is no such file.
+    """
     if name is None:
         return None
     if find_spec("deepspeed") is None:
@@ -96,83 +111,89 @@ def deepspeed_file(name: str | None) -> str | None:
             found="it is not installed",
             fix="Install it.",
         )
-    own = Path(__file__).parent / "deepspeed" / f"{name}.json"
-    path = own if own.is_file() else Path(name)
+    own_file = Path(__file__).parent / "deepspeed" / f"{name}.json"
+    path = own_file if own_file.is_file() else Path(name)
     if not path.is_file():
         raise UsageError(f"deepspeed={name}", expected="zero2, zero3, or a file", found="neither")
     return str(path)
 
 
 def memory_note(network: "PreTrainedModel", *, computes_bf16: bool, reference: bool) -> str:
-    """Return what is trained in which type, and what that takes on each device."""
-    sizes = [(one.numel(), one.element_size(), one.requires_grad) for one in network.parameters()]
+    """Return a note: the number and type of trained weights, and their memory on each device.
+
+    `reference` is True if a second copy of the network is held.
+    """
+    parameters = list(network.parameters())
     types = Counter[str]()
-    for one in network.parameters():
-        types[str(one.dtype).removeprefix("torch.")] += one.numel() * one.requires_grad
-    trained = types.total()
-    held = sum(size * width for size, width, _ in sizes)
-    gradients = sum(size * width for size, width, grad in sizes if grad)
+    for weight in parameters:
+        types[str(weight.dtype).removeprefix("torch.")] += weight.numel() * weight.requires_grad
+    held = sum(weight.nbytes for weight in parameters)
+    gradients = sum(weight.nbytes for weight in parameters if weight.requires_grad)
     parts = {
         "weights": held,
         "gradients": gradients,
         "AdamW": 2 * gradients,  # two moments, in the weight's type
         **({"the reference": held} if reference else {}),
     }
-    each = ", ".join(f"{size / 1e9:.2f} for {name}" for name, size in parts.items())
-    kind = types.most_common(1)[0][0] + (", computing in bfloat16" if computes_bf16 else "")
+    listed = ", ".join(f"{size / 1e9:.2f} for {name}" for name, size in parts.items())
+    dtype = types.most_common(1)[0][0] + (", computing in bfloat16" if computes_bf16 else "")
     return (
-        f"trains {trained:,} of {sum(size for size, _, _ in sizes):,} weights in {kind}: "
-        f"{sum(parts.values()) / 1e9:.2f} GB on each device ({each}), without activations and "
-        "without what DeepSpeed spreads"
+        f"trains {types.total():,} of {sum(weight.numel() for weight in parameters):,} weights in "
+        f"{dtype}: {sum(parts.values()) / 1e9:.2f} GB on each device ({listed}), without "
+        "activations and without what DeepSpeed spreads"
     )
 
 
 def training_facts(
     examples: Sequence[object], dropped: Sequence[SkippedSample], network: "PreTrainedModel"
 ) -> dict[str, object]:
-    """Return facts for the manifest: how many samples were learned from, how many weights."""
-    sizes = [(one.numel(), one.requires_grad) for one in network.parameters()]
+    """Return facts for the manifest: numbers of samples and of weights, and dropped samples."""
+    weights = list(network.parameters())
     return {
         "examples": len(examples),
-        "dropped": dict(Counter(one.why for one in dropped)),
-        "dropped_samples": [asdict(one) for one in dropped[:SHOWN]],
-        "parameters": sum(size for size, _ in sizes),
-        "parameters_trained": sum(size for size, trained in sizes if trained),
+        "dropped": dict(Counter(sample.why for sample in dropped)),
+        "dropped_samples": [asdict(sample) for sample in dropped[:MAX_LISTED]],
+        "parameters": sum(weight.numel() for weight in weights),
+        "parameters_trained": sum(weight.numel() for weight in weights if weight.requires_grad),
     }
 
 
 def checkpoint_facts(folder: Path) -> dict[str, object]:
-    """Return the type of a checkpoint's weights, as it is loaded, and their size in bytes."""
+    """Return the type in which a checkpoint's weights are loaded, and their size in bytes."""
     return {
         "dtype": saved_dtype(read_json(folder / CONFIG)),
         "bytes": sum(path.stat().st_size for path in weights_of(folder)),
     }
 
 
-HALF = ("bfloat16", "float16")
-"""Types in which a step of the usual size is rounded away: 8 or 11 bits hold a weight."""
+HALF_PRECISION = ("bfloat16", "float16")
+"""Types in which a step of the usual size is rounded away: a weight has 8 or 11 significant bits.
+"""
 
 
 def types_of(chat: TransformersChat, settings: TrainingSettings) -> tuple[str, bool]:
-    """Return the type that weights are trained in, and True if bfloat16 is computed in.
+    """Return the type of the trained weights, and True if computations are in bfloat16.
 
-    All weights of a checkpoint in half precision are trained in float32, unless `dtype` says
-    otherwise or DeepSpeed keeps such copies itself: an AdamW step of 1e-6 changes a weight of
-    bfloat16 by less than its last bit.
+    A checkpoint in half precision is trained in float32: an AdamW step of 1e-6 changes a weight of
+    bfloat16 by less than its last bit. Exceptions: `dtype` is set, or DeepSpeed keeps float32
+    copies itself.
     """
     dtype, bf16 = settings.dtype, settings.bf16 or settings.dtype == "bfloat16"
     if dtype != "auto" or settings.finetune != "full":
         return dtype, bf16
     saved = chat.dtype if chat.dtype != "auto" else saved_dtype(read_json(chat.folder / CONFIG))
-    if saved not in HALF:
+    if saved not in HALF_PRECISION:
         return dtype, bf16
     return ("auto", True) if settings.deepspeed else ("float32", True)
 
 
 def media_tokens(network: Network) -> tuple[int, ...]:
-    """Return the tokens of images and videos: one that is written would want its patches."""
-    named = (getattr(network.config, f"{kind}_token_id", None) for kind in ("image", "video"))
-    return tuple(sorted({token for token in named if token is not None}))
+    """Return the ids of the image and video tokens, which a network must never generate.
+
+    A generated one would need patches of an image that does not exist.
+    """
+    ids = (getattr(network.config, f"{medium}_token_id", None) for medium in ("image", "video"))
+    return tuple(sorted({token for token in ids if token is not None}))
 
 
 def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
@@ -195,43 +216,51 @@ def export(
 ) -> None:
     """Write a checkpoint that `from_pretrained` loads: weights, and the base's other files.
 
-    An adapter is merged into the weights that are written, and lies beside them in `adapter/`; the
-    network itself stays as it is. `base` is the folder of the checkpoint that training began with,
-    and `folder` is replaced as a whole; `tensors` are all weights, where the network does not hold
-    them itself (ZeRO-3). Weights that transformers does not load come from `base`.
+    An adapter is merged into the written weights, and is written beside them in `adapter/`; the
+    network itself is not changed. Weights that transformers does not load are copied from `base`.
+
+    Args:
+        network: The trained network.
+        base: Folder of the checkpoint that training began with.
+        folder: Folder to write; it is replaced as a whole.
+        tensors: All weights, if the network does not hold them itself (ZeRO-3).
     """
     with replaced_folder(folder) as partial, no_bars():
-        plain, weights = merged_weights(network)
-        whole = dict(tensors or weights)
-        unloaded = unloaded_weights(plain, base, whole)
-        if unloaded:  # under names that transformers must not turn back: they were never changed
-            whole = saved_names(plain, whole) | unloaded
-        plain.save_pretrained(partial, state_dict=whole, save_original_format=not unloaded)
+        bare, own_weights = merged_weights(network)
+        weights = dict(tensors or own_weights)
+        unloaded = unloaded_weights(bare, base, weights)
+        if unloaded:  # they have the names of the base: the others get such names here, too
+            weights = saved_names(bare, weights) | unloaded
+        bare.save_pretrained(partial, state_dict=weights, save_original_format=not unloaded)
         for name in COPIED:
             if (base / name).is_file():
                 shutil.copyfile(base / name, partial / name)
-        if plain is not network:
-            _name_type(partial / CONFIG, MERGED)
+        if bare is not network:
+            _set_dtype(partial / CONFIG, MERGED)
             network.save_pretrained(str(partial / ADAPTER), save_embedding_layers=False)
 
 
-def _name_type(configuration: Path, dtype: str) -> None:
-    """Make `dtype` the type that a checkpoint is loaded in, and its parts."""
-    whole = read_json(configuration)
-    for part in (whole, *(one for one in whole.values() if isinstance(one, dict))):
-        if part is whole or "dtype" in part:
-            part["dtype"] = dtype
-    write_json(configuration, whole)
+def _set_dtype(path: Path, dtype: str) -> None:
+    """Set the type in which a checkpoint is loaded, in its config.json and the config's parts."""
+    config = read_json(path)
+    parts = [part for part in config.values() if isinstance(part, dict) and "dtype" in part]
+    for part in (config, *parts):
+        part["dtype"] = dtype
+    write_json(path, config)
 
 
 def unloaded_weights(
     network: "PreTrainedModel", base: Path, loaded: "Mapping[str, Tensor]"
 ) -> "dict[str, Tensor]":
-    """Return the weights of a checkpoint that no weight of the network is made of, as saved.
+    """Return the weights of a checkpoint that the network does not load, under their saved names.
 
-    Such are Qwen3.5's layers that predict several tokens at once (`mtp`), the talker beside Omni's
-    thinker, and the vision tower beside a language model. `loaded` has the network's weights by
-    name; the checkpoint's names are renamed as transformers does when it loads them.
+    Examples: Qwen3.5's layers that predict several tokens at once (`mtp`), the talker beside Omni's
+    thinker, the vision tower beside a language model.
+
+    Args:
+        network: The network, whose class decides how saved names are renamed on loading.
+        base: Folder of the checkpoint.
+        loaded: The network's weights by name.
     """
     from safetensors import safe_open
     from transformers.conversion_mapping import get_model_conversion_mapping
@@ -256,19 +285,19 @@ def unloaded_weights(
 
 
 def saved_names(network: "PreTrainedModel", tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Return a network's weights as `save_pretrained` writes them: tied ones once, renamed back."""
+    """Return weights under the names of saved checkpoints, tied ones once, as `save_pretrained`."""
     from transformers.core_model_loading import revert_weight_conversion
     from transformers.modeling_utils import remove_tied_weights_from_state_dict
 
-    once = remove_tied_weights_from_state_dict(dict(tensors), network)
-    return dict(revert_weight_conversion(network, once))
+    untied = remove_tied_weights_from_state_dict(dict(tensors), network)
+    return dict(revert_weight_conversion(network, untied))
 
 
 def merged_weights(network: Network) -> "tuple[PreTrainedModel, dict[str, Tensor]]":
     """Return the network without its adapter's layers, and its weights with the adapter merged in.
 
-    The sums are of float32: an adapter changes most weights of half precision by less than their
-    last bit.
+    The sums are in float32: an adapter changes most weights of half precision by less than their
+    last bit. A network without an adapter is returned as it is.
     """
     import torch
 
@@ -285,6 +314,6 @@ def merged_weights(network: Network) -> "tuple[PreTrainedModel, dict[str, Tensor
             if hasattr(layer, "base_layer"):
                 (adapter,) = layer.active_adapters
                 change = layer.get_delta_weight(adapter).float()
-                # On the CPU: a device need not have room for all of them.
+                # On the CPU: the device may lack memory for all of them.
                 weights[f"{name}.weight"] = (layer.base_layer.weight.float() + change).cpu()
     return base, weights

@@ -1,4 +1,7 @@
-"""Requests and completions as tensors: prompts as evaluation encodes them, and what follows."""
+"""Encode requests and completions as tensors, prompts exactly as evaluation encodes them.
+
+Fine-tuning and GRPO build the inputs of their networks here.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,65 +15,69 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from harness.chat import ChatRequest
-from harness.models.backends.continuous_batching import token_positions
 from harness.models.backends.inputs import (
     POSITIONS,
     joined_inputs,
     processor_inputs,
     with_tokens,
 )
+from harness.models.backends.token_positions import token_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
 Prompt: TypeAlias = Mapping[str, Tensor]
-"""One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
+"""Tensors of one prompt: `input_ids` without padding (1 × length), and patches of its media."""
 ROWS = "rows"
-"""Key of the index of each row's prompt beside the tensors of `shared_prompts`."""
+"""Key, in the result of `shared_prompts`, of the index of each row's prompt."""
 
 
 def encode_prompt(processor: "ProcessorMixin", request: ChatRequest) -> Prompt:
-    """Return one prompt, encoded by the function that evaluation uses."""
-    made = processor_inputs(processor, [request])
-    return {name: torch.as_tensor(value) for name, value in made.items()}
+    """Encode a request as a prompt, by the function that evaluation uses."""
+    inputs = processor_inputs(processor, [request])
+    return {name: torch.as_tensor(value) for name, value in inputs.items()}
 
 
 def encoded_each(processor: "ProcessorMixin", requests: Sequence[ChatRequest]) -> list[Prompt]:
-    """Return several prompts, in order; equal ones are one object, encoded once."""
-    plain = [replace(request, key="") for request in requests]
-    alike = list(dict.fromkeys(plain))
+    """Encode requests in order; those that differ only in their key share one prompt object."""
+    keyless = [replace(request, key="") for request in requests]
+    different = list(dict.fromkeys(keyless))
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
-        prompts = pool.map(partial(encode_prompt, processor), alike)
-        known = dict(zip(alike, prompts, strict=True))
-    return [known[one] for one in plain]
+        encoded = pool.map(partial(encode_prompt, processor), different)
+        prompts = dict(zip(different, encoded, strict=True))
+    return [prompts[request] for request in keyless]
 
 
 def completed(
     processor: "ProcessorMixin", prompts: Sequence[Prompt], completions: Sequence[Sequence[int]]
 ) -> dict[str, Tensor]:
-    """Return a network's inputs: prompts padded on the left, completions' tokens on the right."""
+    """Return the network's inputs for prompts with their completions (tokens), one a row.
+
+    Prompts are padded on the left, completions on the right.
+    """
     ids = padded(completions, processor.tokenizer.pad_token_id)
-    seen = padded([1] * len(tokens) for tokens in completions)
-    inputs: dict[str, Tensor] = with_tokens(dict(joined_inputs(processor, prompts)), ids, seen)
+    is_token = padded([1] * len(tokens) for tokens in completions)
+    inputs: dict[str, Tensor] = with_tokens(dict(joined_inputs(processor, prompts)), ids, is_token)
     return inputs
 
 
 def shared_prompts(
     network: "PreTrainedModel", processor: "ProcessorMixin", prompts: Sequence[Prompt]
 ) -> dict[str, Tensor] | None:
-    """Return the different prompts of rows, and the index of each row's prompt as `ROWS`.
+    """Return inputs of each different prompt once, and under `ROWS` the index of each row's prompt.
 
-    None where no two rows have the same prompt, which is one object.
+    `prompts` has one prompt a row. Rows share a prompt if it is the same object (`encoded_each`).
+    None: no two rows do.
     """
-    different = {id(one): one for one in prompts}
+    different = {id(prompt): prompt for prompt in prompts}
     if len(different) == len(prompts):
         return None
     inputs = dict(joined_inputs(processor, list(different.values())))
-    places = list(different)
-    rows = torch.tensor([places.index(id(one)) for one in prompts])
+    prompt_ids = list(different)
+    rows = torch.tensor([prompt_ids.index(id(prompt)) for prompt in prompts])
     return {**inputs, POSITIONS: token_positions(network, inputs), ROWS: rows}
 
 
 def padded(rows: Iterable[Sequence[float]], fill: float = 0) -> Tensor:
-    """Return rows of numbers as one tensor, filled on the right."""
+    """Return rows of numbers as one tensor (rows × longest), filled on the right."""
     return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=fill)

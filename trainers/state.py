@@ -1,7 +1,7 @@
-"""States that a training goes on from: whole or absent, however it was killed.
+"""States that a training resumes from: complete or absent, even if the training was killed.
 
-A state is a folder `state/step-<n>`, which is written under another name, synced, and renamed.
-Nothing in it is unpickled but what `torch.load(…, weights_only=True)` reads.
+A state is a folder `state/step-<n>`. It is written under another name, synced, and renamed. Only
+`torch.load(…, weights_only=True)` unpickles anything of it.
 """
 
 import errno
@@ -23,15 +23,21 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-PARTIAL, REPLACED = ".partial", ".replaced"  # names of a folder that does not count, or no longer
+PARTIAL, REPLACED = ".partial", ".replaced"
+"""Names of a folder that is being written, and of one that is being removed."""
 FILES = "files.json"
 """File of a state with the size and the checksum of each other file."""
-BLOCK = 2**22  # bytes that are read at once
+READ_BYTES = 2**22  # bytes that are read at once
 GRACE, LONGEST = 10.0, 3600.0
-"""Seconds in which the first process begins to save a state, and has saved it."""
-DAMAGED = "Delete its folder: the same command goes on from the state before, or from the start."
+"""Seconds to wait until the first process has begun to save a state, and until it has saved it."""
+DAMAGED = (
+    "Delete its folder: the same command continues from the state before it, or from the start."
+)
 TORCH_WRITER = re.compile(r"inline_container|PytorchStreamWriter|iostream error|Parent directory")
-"""What torch's writer of files says where it cannot write, all as RuntimeError."""
+"""Matches a RuntimeError of torch's file writer if it cannot write.
+
+Such as `[enforce fail at inline_container.cc:603]` or `Parent directory /x does not exist.`
+"""
 
 
 @contextmanager
@@ -43,47 +49,50 @@ def saved_state(
     wait: Callable[[], object] = lambda: None,
     keep: Callable[[Sequence[int]], Collection[int]] = lambda steps: (max(steps),),
 ) -> Iterator[Path]:
-    """Yield a folder to write the state after `step` into; at the end older ones are removed.
+    """Yield a folder to write the state after `step` into; then remove older states.
 
-    `keep` says which of the states stay, by the steps after which they were saved.
+    Every process enters the block.
 
-    Each process enters the block: the one with `main` makes the folder and gives it its name, and
-    `wait` returns once all have called it.
+    Args:
+        folder: Folder of the states.
+        step: Number of steps done.
+        main: True in the process that makes the folder and renames it.
+        wait: Returns once all processes have called it.
+        keep: Returns those steps, of all with a state, whose states are kept.
 
     Raises:
         StoreError: the disk is full or read-only; the older state is still there.
     """
-    whole = folder / f"step-{step}"
-    with replaced_folder(whole) if main else nullcontext(folder / PARTIAL) as partial:
+    complete = folder / f"step-{step}"
+    with replaced_folder(complete) if main else nullcontext(folder / PARTIAL) as partial:
         wait()
         yield partial
         wait()
         if main:
             note_files(partial)
-    there = by_step(folder) if main else {}
-    kept = {step, *keep(sorted(there))} if main else set()
-    for other, path in there.items():
-        if other not in kept:
-            with writing(path):
-                shutil.rmtree(path)
+    if main:
+        states = by_step(folder)
+        for old in states.keys() - {step, *keep(sorted(states))}:
+            with writing(states[old]):
+                shutil.rmtree(states[old])
     wait()
 
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write into that takes the place of `folder` once the block has ended.
+    """Yield an empty folder that replaces `folder` at the end of the block, if it does not fail.
 
     Raises:
         StoreError: the disk is full or read-only.
     """
     partial, replaced = folder.with_name(PARTIAL), folder.with_name(REPLACED)
     with writing(folder), as_system_errors(folder):
-        for left in (partial, replaced):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in (partial, replaced):
+            shutil.rmtree(leftover, ignore_errors=True)
         partial.mkdir(parents=True)
         yield partial
-        for written in (*partial.rglob("*"), partial):
-            sync(written)
+        for path in (*partial.rglob("*"), partial):
+            sync(path)
         if folder.exists():
             folder.rename(replaced)
         partial.rename(folder)
@@ -92,14 +101,14 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
 
 
 def newest_state(folder: Path) -> Path | None:
-    """Return the whole state to go on from, if there is one."""
+    """Return the complete state of the most steps; None: there is none."""
     return max(by_step(folder).values(), key=step_of, default=None)
 
 
 def by_step(folder: Path) -> dict[int, Path]:
-    """Return the folders `step-<n>` by their steps; a user's copy of one is left alone."""
-    named = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{1,12}", path.name))
-    return {step_of(path): path for path in named if path.is_dir()}
+    """Return the folders `step-<n>` by their steps; others, such as `step-5 copy`, are ignored."""
+    paths = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{1,12}", path.name))
+    return {step_of(path): path for path in paths if path.is_dir()}
 
 
 def step_of(state: Path) -> int:
@@ -108,35 +117,39 @@ def step_of(state: Path) -> int:
 
 
 def trained_tensors(network: "nn.Module") -> "dict[str, Tensor]":
-    """Return what training changes: parameters with gradients, and buffers that are saved.
+    """Return the tensors that training changes: trained parameters, and persistent buffers.
 
-    Under the network's own names; tied weights, one tensor under two names, are there once.
+    They have the network's own names; tied weights, one tensor under two names, are listed once.
     """
-    saved = network.state_dict()
-    trained = {name: one for name, one in network.named_parameters() if one.requires_grad}
-    buffers = {name: one for name, one in network.named_buffers() if name in saved}
-    return {name: one.detach() for name, one in {**trained, **buffers}.items()}
+    saved, tensors = network.state_dict(), {}
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad:
+            tensors[name] = parameter.detach()
+    for name, buffer in network.named_buffers():
+        if name in saved:
+            tensors[name] = buffer.detach()
+    return tensors
 
 
 def save_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
-    """Write tensors as safetensors."""
+    """Write tensors as a safetensors file."""
     from safetensors.torch import save_file
 
-    save_file({name: one.contiguous() for name, one in tensors.items()}, path)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
 
 
 @contextmanager
 def as_system_errors(path: Path) -> Iterator[None]:
-    """Turn what torch's and safetensors' writers say of a disk into OSError.
+    """Turn errors of torch's and safetensors' writers about the disk into OSError.
 
-    Other errors, such as of memory or of shapes, stay what they are.
+    Other errors, such as of memory or of shapes, are raised as they are.
     """
     from safetensors import SafetensorError
 
     try:
         yield
     except SafetensorError as error:
-        number = re.search(r"os error (\d+)", str(error))
+        number = re.search(r"os error (\d+)", str(error))  # "… (os error 28)"
         code = int(number[1]) if number else errno.EIO
         text = os.strerror(code) if number else str(error)
         raise OSError(code, text, str(path)) from error
@@ -148,16 +161,17 @@ def as_system_errors(path: Path) -> Iterator[None]:
 
 
 def note_files(folder: Path) -> None:
-    """Note the size and the checksum of each file in a state, for `check_files`."""
+    """Write the size and the checksum of each file of a state to FILES, for `check_files`."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != FILES]
-    names = [path.relative_to(folder).as_posix() for path in files]
-    sizes = [path.stat().st_size for path in files]
-    noted = zip(sizes, _checksums(files), strict=True)
-    write_json(folder / FILES, dict(zip(names, map(list, noted), strict=True)))
+    noted = {
+        path.relative_to(folder).as_posix(): [path.stat().st_size, checksum]
+        for path, checksum in zip(files, _checksums(files), strict=True)
+    }
+    write_json(folder / FILES, noted)
 
 
 def check_files(folder: Path) -> None:
-    """Raise StoreError unless a state's files are those that were saved, byte by byte."""
+    """Raise StoreError unless a state's files have the sizes and checksums that were noted."""
     what, unfit = f"state {folder}", (OSError, TypeError, ValueError, LookupError, AttributeError)
     with raised_as(StoreError, what, f"a list of its files, {FILES}", *unfit, fix=DAMAGED):
         noted = read_json(folder / FILES, fix=DAMAGED)
@@ -165,34 +179,34 @@ def check_files(folder: Path) -> None:
     files = [folder / name for name in noted]
     with raised_as(StoreError, what, f"its files {', '.join(noted)}", OSError, fix=DAMAGED):
         sizes = [path.stat().st_size for path in files]
-        found = dict(zip(noted, zip(sizes, _checksums(files), strict=True), strict=True))
-    for name, kept in noted.items():
-        if found[name] != kept:
-            expected = f"the {kept[0]} bytes of {name} that were saved"
+        now = zip(sizes, _checksums(files), strict=True)
+    for (name, saved), present in zip(noted.items(), now, strict=True):
+        if present != saved:
+            expected = f"the {saved[0]} bytes of {name} that were saved"
             raise StoreError(what, expected=expected, found="others", fix=DAMAGED)
 
 
 def _checksums(files: Iterable[Path]) -> list[int]:
-    """Return the CRC-32 of each file: it finds damage, and a CPU reads 1 GB in about a second."""
+    """Return the CRC-32 of each file: it detects damage, at about 1 GB a second."""
 
     def checksum(path: Path) -> int:
-        value = 0
+        crc = 0
         with path.open("rb", buffering=0) as file:
-            while block := file.read(BLOCK):
-                value = zlib.crc32(block, value)
-        return value
+            while block := file.read(READ_BYTES):
+                crc = zlib.crc32(block, crc)
+        return crc
 
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(checksum, files))
 
 
 def await_state(folder: Path, step: int) -> None:
-    """Return once the first process has saved the state after `step`, or does not save one.
+    """Wait until the first process has saved the state after `step`, or seems to save none.
 
-    A launcher ends all processes as soon as one has ended.
+    A process waits here before it ends: a launcher ends all processes as soon as one has ended.
     """
-    whole, began = folder / f"step-{step}", monotonic()
-    while not whole.is_dir():
+    complete, began = folder / f"step-{step}", monotonic()
+    while not complete.is_dir():
         waited = monotonic() - began
         if waited > (LONGEST if (folder / PARTIAL).is_dir() else GRACE):
             return
@@ -200,30 +214,28 @@ def await_state(folder: Path, step: int) -> None:
 
 
 def load_tensors(path: Path, network: "nn.Module") -> None:
-    """Load what `save_tensors` wrote of `trained_tensors`, every tensor and no other.
+    """Load a file of `trained_tensors` into a network.
 
     Raises:
-        StoreError: names, shapes or types are not those of the network.
+        StoreError: the file is damaged, or its names, shapes or types are not the network's.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    wanted = trained_tensors(network)
+    expected = trained_tensors(network)
     with raised_as(StoreError, f"state {path}", "tensors", OSError, SafetensorError, fix=DAMAGED):
-        found = load_file(path)
-    check_tensors(path, wanted, found)
-    for name, tensor in found.items():
-        wanted[name].copy_(tensor)
+        saved = load_file(path)
+    check_tensors(path, expected, saved)
+    for name, tensor in saved.items():
+        expected[name].copy_(tensor)
 
 
 def check_tensors(
-    path: Path, wanted: "Mapping[str, Tensor]", found: "Mapping[str, Tensor]"
+    path: Path, wanted: "Mapping[str, Tensor]", saved: "Mapping[str, Tensor]"
 ) -> None:
-    """Raise StoreError unless names, shapes and types of a state's tensors are those `wanted`."""
-    ours, theirs = (
-        {(name, one.dtype, *one.shape) for name, one in several.items()}
-        for several in (wanted, found)
-    )
+    """Raise StoreError unless saved tensors have the names, shapes and types of `wanted`."""
+    ours = {(name, tensor.dtype, *tensor.shape) for name, tensor in wanted.items()}
+    theirs = {(name, tensor.dtype, *tensor.shape) for name, tensor in saved.items()}
     if ours != theirs:
         raise StoreError(
             f"state {path}",
@@ -234,14 +246,14 @@ def check_tensors(
 
 
 def save_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
-    """Write the states of optimisers."""
+    """Write the states of optimisers as a list."""
     import torch
 
-    torch.save([one.state_dict() for one in optimizers], path)
+    torch.save([optimizer.state_dict() for optimizer in optimizers], path)
 
 
 def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
-    """Load what `save_optimizers` wrote, or the state of one optimiser alone.
+    """Load a list of optimiser states, or the bare state of a single optimiser.
 
     Raises:
         StoreError: the file is damaged, or is of other optimisers.
@@ -253,12 +265,12 @@ def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
     what, expected = f"state {path}", "states of the optimisers that train"
     unfit = AttributeError, EOFError, LookupError, OSError, TypeError, UnpicklingError, ValueError
     with raised_as(StoreError, what, expected, *unfit, RuntimeError, fix=DAMAGED):
-        # Onto the CPU: each optimiser takes its part to the device of its own weights.
-        kept = torch.load(path, map_location="cpu", weights_only=True)
-    kept = [kept] if isinstance(kept, dict) else kept
-    known = isinstance(kept, list) and all(isinstance(one, dict) for one in kept)
-    if not known or len(kept) != len(optimizers):
+        # Onto the CPU: each optimiser moves its state to the device of its own weights.
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    states = [saved] if isinstance(saved, dict) else saved
+    is_list = isinstance(states, list) and all(isinstance(state, dict) for state in states)
+    if not is_list or len(states) != len(optimizers):
         raise StoreError(what, expected=expected, found="something else", fix=DAMAGED)
-    for optimizer, state in zip(optimizers, kept, strict=True):
+    for optimizer, state in zip(optimizers, states, strict=True):
         with raised_as(StoreError, what, expected, *unfit, fix=DAMAGED):
             optimizer.load_state_dict(state)

@@ -1,4 +1,7 @@
-"""Seconds of a training's parts: for loggers and terminals, never for the curve."""
+"""`Stopwatch`: seconds of the parts of a training step, for loggers and the terminal.
+
+The curve has no times, so that equal trainings have equal curves.
+"""
 
 import time
 from collections import defaultdict
@@ -9,7 +12,7 @@ GENERATION, REWARD, UPDATE = "generation", "reward", "update"
 
 
 class Stopwatch:
-    """Sums seconds by the name of a part, from one `take` to the next."""
+    """Sums the seconds of each part of a step, from one `take` to the next."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
@@ -17,7 +20,7 @@ class Stopwatch:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count the block's seconds as those of a part."""
+        """Add the seconds of the block to a part."""
         began = time.perf_counter()
         try:
             yield
@@ -25,20 +28,21 @@ class Stopwatch:
             self._seconds[name] += time.perf_counter() - began
 
     def lap(self, name: str) -> None:
-        """Count the seconds since the last lap, or `take`, as those of a part."""
+        """Add the seconds since the last `lap` or `take` to a part."""
         now = time.perf_counter()
         self._seconds[name] += now - self._lapped
         self._lapped = now
 
     def take(self, tokens: float) -> Mapping[str, float]:
-        """Return seconds and tokens a second since the last call, and begin anew.
+        """Return the seconds since the last call, in all and by part, and start again.
 
         Args:
-            tokens: Tokens that were written since then, in all processes.
+            tokens: Tokens that were written since then, in all processes; 0: no speed is returned.
         """
         now = time.perf_counter()
-        whole, self._began, self._lapped = now - self._began, now, now
+        step_time = now - self._began
+        self._began = self._lapped = now
         parts = {f"timing_s/{name}": seconds for name, seconds in self._seconds.items()}
         self._seconds.clear()
-        speed = {"perf/tokens_per_second": tokens / whole} if tokens and whole else {}
-        return {"step_time": whole, **parts, **speed}
+        speed = {"perf/tokens_per_second": tokens / step_time} if tokens and step_time else {}
+        return {"step_time": step_time, **parts, **speed}

@@ -18,7 +18,7 @@ from typing import Any
 from harness.leaderboards.figure import Panel, figure
 from harness.leaderboards.runs import open_runs
 from harness.record import Run
-from harness.run.contamination import Training
+from harness.run.training_record import Training
 
 SUCCESS = "rewards/success"
 

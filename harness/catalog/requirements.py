@@ -1,8 +1,7 @@
-"""Requirements of a plugin before it runs, found without importing it.
+"""Requirements of a plugin, found without importing it; `harness list` shows them.
 
-Settings that must be given are in its signature. What no signature says is in a file `needs.toml`
-beside its module, under the plugin's name. A model needs the packages of the parts, too, that it
-takes unless others are given.
+Required settings are read from the plugin's signature; files and packages from `needs.toml` beside
+its module, under the plugin's name. A model also needs the packages of its default parts.
 """
 
 import ast
@@ -24,7 +23,7 @@ PARTS: dict[str, plugins.Kind] = {
     "segmenter": "segmenters",
     "propagator": "propagators",
 }
-"""Settings that name a part, and its kind."""
+"""Settings of a model whose value is a part, with the kind of plugin that the part is."""
 
 
 def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
@@ -42,7 +41,7 @@ def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
 
 @lru_cache
 def _packages(kind: plugins.Kind, name: str) -> tuple[str, ...]:
-    """The packages of a part."""
+    """Return the packages that a part needs; none if the part is not installed."""
     return tuple(
         package
         for part in plugins.groups().get(f"harness.{kind}", ())
@@ -52,11 +51,17 @@ def _packages(kind: plugins.Kind, name: str) -> tuple[str, ...]:
 
 
 def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
-    """Read the lists `given` and `packages` of a plugin from `needs.toml`; raise DataError."""
-    place = plugins.folder(entry)
-    declared = _read_needs(place / FILE).get(entry.name, {}) if place is not None else {}
+    """Return the lists `given` and `packages` of a plugin in `needs.toml`, those that are there.
+
+    Raises:
+        DataError: the file cannot be read, or does not hold lists of texts.
+    """
+    folder = plugins.folder(entry)
+    declared = _read_needs(folder / FILE).get(entry.name, {}) if folder is not None else {}
     lists = declared.values() if isinstance(declared, dict) else (None,)
-    if not all(isinstance(row, list) and all(isinstance(a, str) for a in row) for row in lists):
+    if not all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists
+    ):
         raise DataError(
             f"file {FILE} of {entry.name}",
             expected='lists of texts, "given" and "packages"',
@@ -67,6 +72,7 @@ def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
 
 @lru_cache
 def _read_needs(path: Path) -> dict[str, Any]:
+    """Read a `needs.toml`; an empty table without the file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -78,13 +84,13 @@ def _read_needs(path: Path) -> dict[str, Any]:
 def _required_settings(kind: str, options: Mapping[str, Offered]) -> Iterator[str]:
     """Yield settings without a default, and a model's checkpoint if it has no default."""
     for name, offered in options.items():
-        none = isinstance(offered.default, ast.Constant) and not offered.default.value
-        if offered.default is None or (kind == "models" and name == "checkpoint" and none):
+        is_empty = isinstance(offered.default, ast.Constant) and not offered.default.value
+        if offered.default is None or (kind == "models" and name == "checkpoint" and is_empty):
             yield name
 
 
 def _parts(options: Mapping[str, Offered]) -> Iterator[tuple[plugins.Kind, str]]:
-    """Kinds and names of the parts that are taken by default: those given as `Spec("name")`."""
+    """Yield kind and name of each part that is a setting's default, written as `Spec("name")`."""
     for name, offered in options.items():
         default = offered.source.resolve_default(offered.default) if name in PARTS else None
         match default:

@@ -1,8 +1,8 @@
-"""Settings of a plugin, read from its source: nothing is imported to list them.
+"""Settings of a plugin, read from its source without importing it; `harness list` shows them.
 
-A plugin function's keyword-only parameters are its settings. A decorator may add the fields of a
-dataclass: `harness.options.with_options` those of its positional arguments. Its other arguments are
-their defaults.
+A plugin function's keyword-only parameters are its settings. A decorator may add the fields of
+dataclasses: `@with_options(Composition, max_new_tokens=2048)` adds those of `Composition`, with
+another default for one of them (see `harness.options`).
 """
 
 import ast
@@ -18,30 +18,30 @@ from harness import plugins
 from harness.spec import Spec
 
 Defined = TypeVar("Defined", ast.FunctionDef, ast.ClassDef)
-WITHOUT = "without"
-MARK = "Carried"  # says of an option that a checkpoint carries it, and nothing of its type
+WITHOUT = "without"  # argument of `with_options`: names of fields that the plugin does not offer
+MARK = "Carried"  # `Carried[int]`: a checkpoint carries the option; its type is `int`
 COMMON = (
     *("checkpoint", "backend", "base_url", "segmenter", "propagator", "frames", "max_new_tokens"),
     *("learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "finetune"),
     *("model", "temperature", "batch_size", "save_steps", "save_total_limit"),
 )
-"""Settings that are asked for first, wherever a plugin offers them."""
+"""Settings that users ask for most, whichever plugin offers them."""
 SHOWN, OWN, FEW = 10, 5, 2
-"""Settings that a plugin's screen shows; how many in the order of its source come before `COMMON`;
-and how many more are shown rather than left to `--all`."""
-LONGEST = 100  # characters of the choices of a named type that are written out
+"""SHOWN: settings on a plugin's screen without `--all`; OWN: how many of them, in the order of its
+source, come before `COMMON`; FEW: so many above SHOWN are shown rather than cut."""
+LONGEST = 100  # characters: longer lists of choices of a named type are left out
 
 
 def settings(entry: EntryPoint) -> dict[str, str]:
-    """Return every setting of a plugin: its default, its choices, and its documentation.
+    """Return each setting of a plugin by name, as a line with default, choices and documentation.
 
-    Its own come first, in the order of its source; then those of its engine.
+    Its own come first, in the order of its source; then those that decorators add.
     """
     return {name: setting.line() for name, setting in offered_settings(entry).items()}
 
 
 def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
-    """Return all that a plugin's function offers, by name; see `settings` for the order."""
+    """Return each setting of a plugin by name, in the order of `settings`; none without source."""
     source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
     function = source.defined(ast.FunctionDef, entry.attr) if source is not None else None
     if source is None or function is None:
@@ -63,59 +63,63 @@ def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
 def documented_settings(function: ast.FunctionDef) -> dict[str, str]:
     """Return the descriptions in the `Args:` of a function's docstring, by name."""
     text = ast.get_docstring(function) or ""
+    # `    canvas: Side of the image` and its further lines, which are indented by 8 or more
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
 
 
 def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offered]":
-    """The settings that decorators add."""
+    """Return the settings that decorators add: fields of the classes in their arguments."""
     added: dict[str, Offered] = {}
     for call in function.decorator_list:
         if not isinstance(call, ast.Call):
             continue
-        given = _given(source, call)
-        left_out = given.pop(WITHOUT, None)
+        defaults = _keywords(source, call)
+        left_out = defaults.pop(WITHOUT, None)
         for name in (argument.id for argument in call.args if isinstance(argument, ast.Name)):
             module = source.origin(name)
-            known = module.defined(ast.ClassDef, name) if module is not None else None
-            if module is None or known is None:
+            dataclass_node = module.defined(ast.ClassDef, name) if module is not None else None
+            if module is None or dataclass_node is None:
                 continue
-            for field, offered in _fields(module, known).items():
+            for field, offered in _fields(module, dataclass_node).items():
                 if left_out is None or field not in ast.literal_eval(left_out):
-                    own = given.get(field)
-                    default = offered.default if own is None else source.value(own)
+                    changed = defaults.get(field)
+                    default = offered.default if changed is None else source.value(changed)
                     added[field] = offered._replace(default=default)
     return added
 
 
-def _given(source: "ModuleSource", call: ast.Call) -> dict[str, ast.expr]:
-    """The keyword arguments of a call, those of a table that is unpacked (`**RUNS`) among them."""
-    given: dict[str, ast.expr] = {}
+def _keywords(source: "ModuleSource", call: ast.Call) -> dict[str, ast.expr]:
+    """Return the keyword arguments of a call, with those of an unpacked table (`**RUNS`)."""
+    keywords: dict[str, ast.expr] = {}
     for keyword in call.keywords:
         table = source.resolve_default(keyword.value) if keyword.arg is None else None
         if keyword.arg is not None:
-            given[keyword.arg] = keyword.value
+            keywords[keyword.arg] = keyword.value
         elif isinstance(table, ast.Dict):
             pairs = zip(table.keys, table.values, strict=True)
-            given |= {ast.literal_eval(key): value for key, value in pairs if key is not None}
-    return given
+            keywords |= {ast.literal_eval(key): value for key, value in pairs if key is not None}
+    return keywords
 
 
-def _fields(module: "ModuleSource", known: ast.ClassDef) -> "dict[str, Offered]":
-    """Every field of a dataclass and of its bases; one that a base documents may be given anew."""
+def _fields(module: "ModuleSource", dataclass_node: ast.ClassDef) -> "dict[str, Offered]":
+    """Return each field of a dataclass and of its bases, by name.
+
+    A field that a class repeats without a docstring keeps that of the base.
+    """
     offered: dict[str, Offered] = {}
-    for base in known.bases:
+    for base in dataclass_node.bases:
         if not isinstance(base, ast.Name) or (origin := module.origin(base.id)) is None:
             continue
-        if (above := origin.defined(ast.ClassDef, base.id)) is not None:
-            offered |= _fields(origin, above)
-    following = [*known.body[1:], ast.Pass()]
-    for statement, after in zip(known.body, following, strict=True):
+        if (base_node := origin.defined(ast.ClassDef, base.id)) is not None:
+            offered |= _fields(origin, base_node)
+    following = [*dataclass_node.body[1:], ast.Pass()]
+    for statement, next_statement in zip(dataclass_node.body, following, strict=True):
         match statement:
             case ast.AnnAssign(annotation=ast.Subscript(value=ast.Name(id="ClassVar"))):
                 continue
             case ast.AnnAssign(target=ast.Name(id=name)):
-                about = _text(after)
+                about = _docstring_text(next_statement)
             case _:
                 continue
         if not about and name in offered:
@@ -124,32 +128,35 @@ def _fields(module: "ModuleSource", known: ast.ClassDef) -> "dict[str, Offered]"
     return offered
 
 
-def _text(statement: ast.stmt) -> str:
+def _docstring_text(statement: ast.stmt) -> str:
+    """Return a statement's text on one line if it is a text alone, as a docstring is; else ""."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return " ".join(str(statement.value.value).split())
     return ""
 
 
 class Offered(NamedTuple):
-    """A setting as its source has it."""
+    """A setting as it is written in a source."""
 
     source: "ModuleSource"
-    """The module that names of its type and default are of."""
-    kind: ast.expr | None
+    """The module where names in its type and default are defined or imported."""
+    annotation: ast.expr | None
+    """Its type."""
     default: ast.expr | None
+    """None: the setting is required."""
     about: str
-    """Words of the function on it, or else its field's docstring."""
+    """Its entry in the function's `Args:`, or else its field's docstring."""
 
     def line(self) -> str:
         """Return the setting as a SPEC gives it: `=8 (Rollouts of a prompt)`, choices by name."""
-        choices = ", ".join(self.source.choices(self.kind))
+        choices = ", ".join(self.source.choices(self.annotation))
         value = "= needed"
         if self.default is not None:
             value = f"={_word(self.source.value(self.default))}"
-        words = [f"one of {choices}"] if choices else []
+        remarks = [f"one of {choices}"] if choices else []
         about = re.sub(r"\bNone\b", "none", self.about).rstrip(".")
-        words += [about] if about else []
-        return f"{value} ({'. '.join(words)})" if words else value
+        remarks += [about] if about else []
+        return f"{value} ({'. '.join(remarks)})" if remarks else value
 
 
 def _word(value: ast.expr) -> str:
@@ -162,15 +169,16 @@ def _word(value: ast.expr) -> str:
     if constant is None or isinstance(constant, bool):
         return str(constant).lower()
     if isinstance(constant, str):
-        return str(Spec("x", {"x": constant}))[4:-1]  # in quotes where a SPEC needs them
+        as_spec = str(Spec("x", {"x": constant}))  # in quotes where a SPEC needs them
+        return as_spec.removeprefix("x(x=").removesuffix(")")
     return repr(constant)
 
 
 def main_settings(offered: "Mapping[str, Offered]") -> list[str]:
-    """Return the names of the settings that are shown first: `SHOWN`, or all if few are left.
+    """Return the names of the settings that are shown without `--all`, in this order.
 
-    Those that are needed, then the first in the order of the source, which are the plugin's own,
-    then `COMMON`, then the others.
+    Required ones, the first `OWN` in the source (the plugin's own), `COMMON` ones, then the others;
+    `SHOWN` of them, or all if there are at most `FEW` more.
     """
     needed = [name for name, setting in offered.items() if setting.default is None]
     common = [name for name in COMMON if name in offered]
@@ -180,7 +188,7 @@ def main_settings(offered: "Mapping[str, Offered]") -> list[str]:
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """A module's source."""
+    """A module's source, in which names are looked up without importing it."""
 
     tree: ast.Module
 
@@ -195,15 +203,18 @@ class ModuleSource:
             return None
         return cls(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
 
-    def defined(self, kind: type[Defined], name: str) -> Defined | None:
-        """A function or a class of the module, by name."""
+    def defined(self, node_type: type[Defined], name: str) -> Defined | None:
+        """Return a function or a class of the module by name; None if it is not defined here."""
         definitions = (
-            node for node in self.tree.body if isinstance(node, kind) and node.name == name
+            node for node in self.tree.body if isinstance(node, node_type) and node.name == name
         )
         return next(definitions, None)
 
     def origin(self, name: str) -> "ModuleSource | None":
-        """The module that a name is imported from; this one if it is defined here."""
+        """Return the module that a name is imported from, this one if it is defined here.
+
+        None if neither is found.
+        """
         for module, names in self._imports():
             if name in names:
                 return ModuleSource.of_module(module)
@@ -213,16 +224,16 @@ class ModuleSource:
     def choices(self, annotation: ast.expr | None) -> list[str]:
         """Return the values that a type lists (`Literal`), wherever it is defined; else none."""
         match annotation:
-            case ast.BinOp(left=left, right=right):
-                sides = [self.choices(left), self.choices(right)]
-                nothing = any(isinstance(side, ast.Constant) for side in (left, right))
-                return [*sides[0], *sides[1], *(["none"] if nothing and any(sides) else [])]
+            case ast.BinOp(left=first, right=second):
+                sides = [self.choices(first), self.choices(second)]
+                has_none = any(isinstance(side, ast.Constant) for side in (first, second))
+                return [*sides[0], *sides[1], *(["none"] if has_none and any(sides) else [])]
             case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=values)):
                 return [_word(value) for value in values]
-            case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[kind, *_])):
-                return self.choices(kind)
-            case ast.Subscript(value=ast.Name(id=name), slice=kind) if name == MARK:
-                return self.choices(kind)
+            case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
+                return self.choices(inner)
+            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name == MARK:
+                return self.choices(inner)
             case ast.Name(id=name):
                 module, alias = self._find_definition(name)
                 listed = [] if alias is None else module.choices(alias)
@@ -230,18 +241,18 @@ class ModuleSource:
         return []
 
     def value(self, default: ast.expr) -> ast.expr:
-        """A default as it is shown: a named number or text, wherever it is defined, is itself."""
+        """Return a default as it is shown: the name of a number, text or call by what it names."""
         resolved = self.resolve_default(default)
         return resolved if isinstance(resolved, (ast.Constant, ast.UnaryOp, ast.Call)) else default
 
     def resolve_default(self, default: ast.expr | None) -> ast.expr | None:
-        """Return a default, or the default that a name stands for."""
+        """Return the expression that a name stands for; other defaults unchanged."""
         return self._find_definition(default.id)[1] if isinstance(default, ast.Name) else default
 
     def _find_definition(self, name: str) -> tuple["ModuleSource", ast.expr | None]:
-        """The module that gives a name its value, and the value; None if that is not found."""
-        if name in (own := self._names()):
-            return self, own[name]
+        """Return the module that gives a name its value, and the value; None if not found."""
+        if name in (values := self._names()):
+            return self, values[name]
         for module, names in self._imports():
             if name in names and module.partition(".")[0] == "harness":
                 source = ModuleSource.of_module(module)
@@ -250,12 +261,13 @@ class ModuleSource:
         return self, None
 
     def _imports(self) -> Iterator[tuple[str, set[str]]]:
+        """Yield each module that `from module import …` names, with the names taken from it."""
         for node in self.tree.body:
             if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
                 yield node.module, {alias.asname or alias.name for alias in node.names}
 
     def _names(self) -> Mapping[str, ast.expr]:
-        """Names that are given a value: `Kind: TypeAlias = …`, `LIMIT = 5` and `A = B = 5`."""
+        """Return the module's names with their values: `Kind: TypeAlias = …`, `A = B = 5`."""
         values: dict[str, ast.expr] = {}
         for node in self.tree.body:
             match node:

@@ -1,20 +1,26 @@
-"""Facts of a task without a card, read from its module's source: nothing is imported to list them.
+"""Facts of a task without a card, for `harness list`, boards and `harness score --protocols`.
 
-Literal parts of its calls are read: the `forms` of `Task(…)`, and the name, headline and words of
-each `Protocol(…)`. What code decides is not stated.
+`stated_facts` imports nothing. It reads literal arguments in the source: the `forms` of `Task(…)`,
+and the name, headline and description of each `Protocol(…)`. `protocol_facts` imports the task.
 """
 
 import ast
-from collections.abc import Iterator
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 
+from harness import plugins
 from harness.catalog.settings import ModuleSource, offered_settings
 
 FORMS = "AnswerForm"  # harness.types, which imports NumPy, is not needed to list tasks
 
 
 def stated_facts(entry: EntryPoint) -> dict[str, object]:
-    """Return answer forms, protocols, headline and default split under the keys of a card."""
+    """Return answer forms, protocols, headline and default split under the keys of a card.
+
+    The headline is that of the first protocol. Facts that the source does not state are left out.
+    """
     source = ModuleSource.of_module(entry.module)
     if source is None:
         return {}
@@ -28,16 +34,39 @@ def stated_facts(entry: EntryPoint) -> dict[str, object]:
         {key: _text(source, call.get(key)) for key in ("name", "headline", "about")}
         for call in _calls(source.tree, "Protocol")
     ]
-    named = [protocol for protocol in protocols if protocol["name"]]
+    with_names = [protocol for protocol in protocols if protocol["name"]]
     split = offered_settings(entry).get("split")
     facts: dict[str, object] = {
         "forms": list(dict.fromkeys(forms)),
-        "headline": named[0]["headline"] if named else "",
-        "protocol": named[0]["name"] if named else "",
-        "protocols": {protocol["name"]: protocol["about"] for protocol in named},
+        "headline": with_names[0]["headline"] if with_names else "",
+        "protocol": with_names[0]["name"] if with_names else "",
+        "protocols": {protocol["name"]: protocol["about"] for protocol in with_names},
         "default_split": _text(source, split.default if split is not None else None),
     }
     return {key: value for key, value in facts.items() if value}
+
+
+def protocol_facts(entry: EntryPoint) -> dict[str, object]:
+    """Return `protocols`, `protocol` and `headline` of a task's `PROTOCOLS`, as in a card.
+
+    `PROTOCOLS` is the mapping of the task's module from names to protocols. Without it, return the
+    facts that the source states.
+
+    Raises:
+        HarnessError: the task cannot be imported.
+    """
+    function = plugins.load("tasks", entry.name)
+    protocols = getattr(sys.modules[entry.module], "PROTOCOLS", None)
+    if not isinstance(protocols, Mapping) or not protocols:
+        return stated_facts(entry)
+    parameter = inspect.signature(function).parameters.get("protocol")
+    default = parameter.default if parameter is not None else None
+    name = default if default in protocols else next(iter(protocols))
+    return {
+        "protocols": {name: protocol.about for name, protocol in protocols.items()},
+        "protocol": name,
+        "headline": protocols[name].headline,
+    }
 
 
 def _calls(tree: ast.Module, name: str) -> Iterator[dict[str | None, ast.expr]]:
@@ -48,8 +77,8 @@ def _calls(tree: ast.Module, name: str) -> Iterator[dict[str | None, ast.expr]]:
 
 
 def _text(source: ModuleSource, value: ast.expr | None) -> str:
-    """Return a text that is written out, or that a name of the module stands for; else ""."""
-    stated = source.resolve_default(value)
-    if isinstance(stated, ast.Constant) and isinstance(stated.value, str):
-        return stated.value
+    """Return the text that an expression or a name of the module is; "" for other expressions."""
+    resolved = source.resolve_default(value)
+    if isinstance(resolved, ast.Constant) and isinstance(resolved.value, str):
+        return resolved.value
     return ""

@@ -1,4 +1,8 @@
-"""Evaluation of a training's checkpoints, by the model that loads them."""
+"""Evaluation of a training's checkpoints on `--eval-tasks`, during and after the training.
+
+`harness train` makes a `CheckpointEvaluator`; the trainer calls `while_training` at its steps, and
+the command `after_training` at the end.
+"""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,14 +15,14 @@ from harness.errors import Unavailable, UnsupportedAnswerForm, UsageError
 from harness.judge import Judge
 from harness.run.contamination import (
     Contamination,
-    TrainedSample,
     measure_contamination,
     refuse_contamination,
-    write_trainings,
+    write_contamination_and_origins,
 )
 from harness.run.evaluate import evaluate
 from harness.run.judging import bind_judge
 from harness.run.options import NullProgress, Options, Progress, TitledProgress
+from harness.run.training_record import TrainedSample
 from harness.run.workers import build_model
 from harness.spec import Spec, slug
 from harness.summary import public
@@ -28,27 +32,33 @@ from harness.trainer import EVALUATIONS, Trainer
 
 @dataclass(frozen=True)
 class CheckpointEvaluator:
-    """Evaluation of checkpoints during and after a training."""
+    """Evaluates checkpoints of one training."""
 
     tasks: list[tuple[Spec, Task]]
     model: Spec | None
+    """SPEC of the model that the training starts from; None: it trains from scratch."""
     trainer: Trainer
     out: Path
+    """The training's folder, which holds the finished checkpoint."""
     seed: int
     data_root: str
     judge: Judge | None = None
     """Judge of free answers, for tasks that need one."""
     evaluated: Spec | None = None
-    """SPEC of the model that evaluates the checkpoint, which it names as `{checkpoint}`."""
+    """SPEC of `--eval-model`, with `{checkpoint}` in place of the checkpoint."""
     further: tuple[str, ...] = ()
-    """Names of the metrics beside the headline that the curve gets."""
+    """Names of metrics beside the headline for the training's curve."""
     aside: Progress = field(default_factory=NullProgress)
     """Progress of the evaluations during the training."""
 
     def spec(self, checkpoint: Path) -> Spec:
-        """Return the SPEC that loads a checkpoint; raise UsageError if none takes one.
+        """Return the SPEC of a model that loads a checkpoint.
 
-        It is that of `--eval-model`, of the training's start, or the trainer's default.
+        It is `--eval-model`, else the model that the training starts from, else the trainer's
+        default.
+
+        Raises:
+            UsageError: there is no such model, or it takes no checkpoint.
         """
         if self.evaluated is not None:
             return checkpoints.fill_checkpoint(self.evaluated, str(checkpoint))
@@ -66,7 +76,7 @@ class CheckpointEvaluator:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Names of what `while_training` returns."""
+        """The names of the numbers that `while_training` returns."""
         return tuple(
             f"{EVALUATIONS}/{spec}/{metric}"
             for spec, task in self.tasks
@@ -74,7 +84,10 @@ class CheckpointEvaluator:
         )
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
-        """Return numbers of a checkpoint as `eval/<task>/<metric>`, and remove its folder."""
+        """Evaluate a checkpoint, remove its folder, and return numbers by `eval/<task>/<metric>`.
+
+        A metric without a value is left out.
+        """
         del step
         numbers = {}
         try:
@@ -91,10 +104,13 @@ class CheckpointEvaluator:
     def after_training(
         self, progress: Progress, overlaps: Mapping[str, Contamination]
     ) -> dict[str, dict[str, object]]:
-        """Evaluate the finished checkpoint and keep its run folders; return the results."""
+        """Evaluate the finished checkpoint, keep its runs below `out`; return results by task.
+
+        `overlaps`, by task, are written into the run folders.
+        """
         results = self._evaluate(self.out, self.out / EVALUATIONS, progress)
         for name, overlap in overlaps.items():
-            write_trainings(self.out / EVALUATIONS / slug(name), overlap)
+            write_contamination_and_origins(self.out / EVALUATIONS / slug(name), overlap)
         return results
 
     def overlaps(self, rows: Sequence[TrainedSample]) -> dict[str, Contamination]:
@@ -102,18 +118,19 @@ class CheckpointEvaluator:
         return {str(spec): measure_contamination(rows, task) for spec, task in self.tasks}
 
     def refuse(self, rows: Sequence[TrainedSample]) -> None:
-        """Raise UsageError if some of a task would be trained on."""
+        """Raise UsageError if any of these training samples is a sample of a task."""
         refuse_contamination(self.overlaps(rows))
 
     def _evaluate(
         self, checkpoint: Path, runs: Path, progress: Progress
     ) -> dict[str, dict[str, Any]]:
+        """Return the public results by task; a task that cannot be evaluated is noted, left out."""
         if not self.tasks:
             return {}
         spec = self.spec(checkpoint)
         model = build_model(spec, self.seed)
         options = Options(seed=self.seed, data_root=self.data_root)
-        shown = {}
+        results = {}
         for task_spec, task in self.tasks:
             folder = runs / slug(str(task_spec))
             try:
@@ -129,5 +146,5 @@ class CheckpointEvaluator:
             except (UnsupportedAnswerForm, Unavailable) as error:  # the training goes on
                 progress.note(str(error))
                 continue
-            shown[str(task_spec)] = public(run.results)
-        return shown
+            results[str(task_spec)] = public(run.results)
+        return results

@@ -1,4 +1,6 @@
-"""Choice of the model that evaluates a checkpoint: SPECs with the checkpoint put in."""
+"""SPECs of the model that evaluates a training's checkpoint: they are checked before the training,
+and get the checkpoint's folder after it.
+"""
 
 import inspect
 from collections.abc import Mapping
@@ -9,18 +11,18 @@ from harness import plugins
 from harness.chosen.names import spelled_out
 from harness.errors import UsageError
 from harness.models.default_parts import default_propagator, default_segmenter
-from harness.spec import Spec, parse
+from harness.spec import Spec, Value, parse
 from harness.types import AnswerForm
 
-HERE = "{checkpoint}"
+CHECKPOINT_PLACEHOLDER = "{checkpoint}"
 """Placeholder in `--eval-model` for the checkpoint of the training."""
 PARTS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
-"""Arguments of models that are plugins, and can be made before anything is trained."""
+"""Arguments of models that are plugins of these kinds; they do not depend on the checkpoint."""
 IMAGES, VIDEOS = frozenset({AnswerForm.MASK}), frozenset({AnswerForm.MASK_TRACK})
 
 
-def evaluated_by(text: str | None) -> Spec | None:
-    """Return the SPEC of `--eval-model`; raise UsageError if it has no place for the checkpoint."""
+def parse_eval_model(text: str | None) -> Spec | None:
+    """Return the SPEC of `--eval-model`; raise UsageError if it does not name `{checkpoint}`."""
     if text is None:
         return None
     spec = spelled_out(parse(text))
@@ -46,7 +48,7 @@ def fill_checkpoint(spec: Spec, checkpoint: str) -> Spec:
             key: fill_checkpoint(value, checkpoint)
             if isinstance(value, Spec)
             else checkpoint
-            if value == HERE
+            if value == CHECKPOINT_PLACEHOLDER
             else value
             for key, value in spec.arguments.items()
         },
@@ -54,16 +56,16 @@ def fill_checkpoint(spec: Spec, checkpoint: str) -> Spec:
 
 
 def check_network(spec: Spec) -> None:
-    """Raise UsageError if the network that a model asks needs a checkpoint, and none is given."""
-    parameters = inspect.signature(plugins.load("models", spec.name)).parameters
-    usual = {name: option.default for name, option in parameters.items()}
-    given = {**usual, **spec.arguments}
-    backend = given.get("backend")
+    """Raise UsageError if a model's backend requires a checkpoint and the SPEC gives none."""
+    arguments = _with_defaults(spec)
+    backend = arguments.get("backend")
     backend = parse(backend) if isinstance(backend, str) else backend
-    if given.get("checkpoint", "") is not None or not isinstance(backend, Spec):
+    if not _is_unset(arguments, "checkpoint") or not isinstance(backend, Spec):
         return
-    wanted = inspect.signature(plugins.load("backends", backend.name)).parameters.get("checkpoint")
-    if wanted is None or wanted.default is not wanted.empty or "checkpoint" in backend.arguments:
+    parameters = inspect.signature(plugins.load("backends", backend.name)).parameters
+    checkpoint = parameters.get("checkpoint")
+    is_required = checkpoint is not None and checkpoint.default is checkpoint.empty
+    if not is_required or "checkpoint" in backend.arguments:
         return
     raise UsageError(
         f"model {spec}",
@@ -73,8 +75,25 @@ def check_network(spec: Spec) -> None:
     )
 
 
+def _with_defaults(spec: Spec) -> dict[str, Value]:
+    """Return the arguments of a model's SPEC and the defaults of those that it does not give."""
+    parameters = inspect.signature(plugins.load("models", spec.name)).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    return {**defaults, **spec.arguments}
+
+
+def _is_unset(arguments: Mapping[str, Value], name: str) -> bool:
+    """Return True if a model has an argument `name`, and its value is None."""
+    return name in arguments and arguments[name] is None
+
+
 def check_parts(spec: Spec) -> None:
-    """Make the parts of a model that exist before its checkpoint; raise what is wrong with them."""
+    """Build the parts of an `--eval-model` as a check, before its checkpoint exists.
+
+    Raises:
+        UsageError: the model does not take an argument.
+        HarnessError: a part cannot be built.
+    """
     plugins.load("models", spec.name)
     for key, value in spec.arguments.items():
         if not plugins.accepts("models", spec.name, key):
@@ -86,26 +105,27 @@ def check_parts(spec: Spec) -> None:
 
 
 def check_default_parts(spec: Spec, forms: frozenset[AnswerForm]) -> None:
-    """Raise UsageError for a part that forms of answer need and `lacking_parts` lists."""
+    """Raise UsageError with the first reason of `lacking_parts`, if any."""
     for reason in lacking_parts(spec, forms).values():
         raise UsageError(reason)
 
 
 def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
-    """Return the parts that forms of answer need, and neither a model's SPEC nor its paper gives.
+    """Return the parts that `forms` need and neither the SPEC nor the model's paper names.
 
-    Each has the reason, and what to choose.
+    The values are messages: why the part is missing, and which can be chosen.
     """
-    parameters = inspect.signature(plugins.load("models", spec.name)).parameters
-    given = {**{name: option.default for name, option in parameters.items()}, **spec.arguments}
-    needed, lacking = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}, {}
-    for name, served in needed.items():
-        if not forms & served or given.get(name, "") is not None or given.get("sam2"):
+    arguments = _with_defaults(spec)
+    forms_of_part = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}
+    lacking = {}
+    for name, forms_that_need_it in forms_of_part.items():
+        is_given = not _is_unset(arguments, name) or arguments.get("sam2")
+        if is_given or not forms & forms_that_need_it:
             continue
         part = (
             default_propagator(spec.name)
             if name == "propagator"
-            else default_segmenter(spec.name, **given)
+            else default_segmenter(spec.name, **arguments)
         )
         if part.missing:
             lacking[name] = part.missing
@@ -113,9 +133,12 @@ def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
 
 
 def with_checkpoint(spec: Spec, folder: Path) -> Spec:
-    """The same model with another checkpoint: its backend's if that names one, else its own.
+    """Return the SPEC with a trained checkpoint: in its backend if that names one, else its own.
 
-    Parts that are not trained keep theirs. Raises UsageError if it has none.
+    Checkpoints of other parts, such as a segmenter, stay.
+
+    Raises:
+        UsageError: the model takes no checkpoint.
     """
     backend = spec.arguments.get("backend")
     if isinstance(backend, Spec) and "checkpoint" in backend.arguments:

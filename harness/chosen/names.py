@@ -1,4 +1,7 @@
-"""The model that a text of `--model` names: a SPEC, a preset, or a checkpoint."""
+"""From a text of `--model` to a SPEC: the text is a SPEC, a preset's name, or a checkpoint.
+
+A checkpoint is asked by the model of its training, or else by the model for its architecture.
+"""
 
 import re
 import tomllib
@@ -10,40 +13,51 @@ from pathlib import Path
 
 from harness import checkpoint_config, plugins, presets
 from harness.errors import HarnessError, UsageError
-from harness.models.backends import checkpoint
+from harness.models.backends import checkpoint, weights
 from harness.models.own_prompt import text_of_file
 from harness.run.checkpoint_provenance import INSIDE
-from harness.spec import Spec, Value, parse, parse_list
+from harness.spec import Spec, Value, parse, parse_list, split_list
 from harness.store.atomic import read_json
 
 PARTS = ("segmenter", "propagator")
 """Arguments of a training's model that a checkpoint given by its folder alone has too."""
 WEIGHTS = "checkpoint"
-ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
+ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")  # `Qwen/Qwen2.5-VL-7B-Instruct`
 
 
 def named_models(text: str) -> list[tuple[str, Spec]]:
     """Return each name in a text of `--model` with the SPEC that it stands for.
 
-    The text is SPECs with commas, or one checkpoint.
+    The text is SPECs and checkpoints with commas. The folder of a single checkpoint may have one.
     """
-    if is_checkpoint(text):
-        return [(text, _of_checkpoint(text))]
-    return [(str(spec), spelled_out(spec)) for spec in parse_list(text)]
+    with suppress(OSError, RuntimeError, ValueError):
+        name, arguments = split_checkpoint(text)
+        is_one = len(split_list(f"model{arguments}")) == 1
+        if is_one and Path(name).expanduser().is_dir() and is_checkpoint(text):
+            return [(text, _of_checkpoint(text))]
+    models = []
+    for part in split_list(text):
+        if is_checkpoint(part):
+            models.append((part, _of_checkpoint(part)))
+        else:
+            models += [(str(spec), spelled_out(spec)) for spec in parse_list(part)]
+    return models
 
 
-def _split(text: str) -> tuple[str, str]:
-    """Return the name and the arguments in parentheses, which may be empty.
+def split_checkpoint(text: str) -> tuple[str, str]:
+    """Return a checkpoint's name and the arguments in parentheses, which may be empty.
 
-    >>> _split("./my-qwen(batch_size=4)"), _split("org/name")
+    >>> split_checkpoint("./my-qwen(batch_size=4)"), split_checkpoint("org/name")
     (('./my-qwen', '(batch_size=4)'), ('org/name', ''))
     """
-    name, opening, rest = text.partition("(")
-    return (name.strip(), opening + rest) if text.rstrip().endswith(")") else (text, "")
+    if not text.rstrip().endswith(")"):
+        return text, ""
+    name, opening, arguments = text.partition("(")
+    return name.strip(), opening + arguments
 
 
 def spelled_out(spec: Spec) -> Spec:
-    """Return a SPEC without presets, with a prompt's words for its file, and with short paths.
+    """Return a SPEC with presets and prompt files replaced by their content, and short paths.
 
     Raises:
         UnknownPlugin: neither a model nor a preset has its name.
@@ -75,7 +89,7 @@ def is_checkpoint(text: str) -> bool:
     Raises:
         UsageError: it is a path, but there is no such folder.
     """
-    name, _ = _split(text)
+    name, _ = split_checkpoint(text)
     if not name.strip() or name in plugins.installed_plugins("models") or name in presets.presets():
         return False
     with suppress(OSError, RuntimeError, ValueError):  # no home, no such path
@@ -101,21 +115,21 @@ def _of_checkpoint(text: str) -> Spec:
         ModelError: it is not here.
         UsageError: no model asks networks of its architecture, or the arguments cannot be read.
     """
-    text, arguments = _split(text)
-    given = parse(f"checkpoint{arguments}").arguments
-    if "checkpoint" in given:
+    text, arguments = split_checkpoint(text)
+    typed = parse(f"checkpoint{arguments}").arguments
+    if "checkpoint" in typed:
         raise UsageError(f"--model {text}{arguments}", expected="one checkpoint", found="two")
     folder = checkpoint.find(text)
     if (trained := checkpoint_config.read(folder)) is not None:
         parts = _parts_of_training(folder, trained.name)
         return spelled_out(
-            presets.changed(Spec(trained.name, {"checkpoint": text, **parts}), given)
+            presets.changed(Spec(trained.name, {"checkpoint": text, **parts}), typed)
         )
     for name in architectures_of(folder):
         if name in _adapters():
             adapter = _adapters()[name]
             spec = Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
-            return spelled_out(presets.changed(spec, given))
+            return spelled_out(presets.changed(spec, typed))
     raise UsageError(
         f"--model {text}",
         expected=f"a training's checkpoint, with {checkpoint_config.FILE}, or a "
@@ -126,9 +140,10 @@ def _of_checkpoint(text: str) -> Spec:
 
 
 def _parts_of_training(folder: Path, model: str) -> dict[str, Value]:
-    """Return the segmenter and the propagator that a checkpoint's training was given for `model`.
+    """Return the segmenter and the propagator with which a checkpoint's training ran `model`.
 
-    They stand in the training's manifest beside the weights; none where that does not name them.
+    They are read from the training's manifest beside the weights; empty if it names neither, or
+    cannot be read.
     """
     with suppress(HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError):
         manifest = read_json(folder / INSIDE)
@@ -142,13 +157,13 @@ def _parts_of_training(folder: Path, model: str) -> dict[str, Value]:
 def architectures_of(folder: Path) -> tuple[str, ...]:
     """Return the architectures that a checkpoint's config.json names; none without the file."""
     path = folder / "config.json"
-    named = checkpoint.read_json(path).get("architectures") if path.is_file() else None
-    return tuple(map(str, named)) if isinstance(named, list) else ()
+    architectures = weights.read_json(path).get("architectures") if path.is_file() else None
+    return tuple(map(str, architectures)) if isinstance(architectures, list) else ()
 
 
 @cache
 def _adapters() -> Mapping[str, Spec]:
-    """Return the model that asks each architecture."""
+    """Return the SPEC of the model that runs each architecture of networks, by its name."""
     text = files("harness.models").joinpath("architectures.toml").read_text("utf-8")
     return {name: parse(spec) for name, spec in tomllib.loads(text).items()}
 
@@ -161,12 +176,12 @@ def stands_for(text: str, spec: str) -> str:
     """
     if not is_checkpoint(text):
         return "" if text == spec else f"{text} is {spec}"
-    name, _ = _split(text)
+    name, _ = split_checkpoint(text)
     folder = checkpoint.find(name)
     if (trained := checkpoint_config.read(folder)) is not None:
         has_parts = bool(_parts_of_training(folder, trained.name))
         return f"{name} is {spec}, with the parts of its training" if has_parts else ""
-    why = " ".join(architectures_of(folder))
-    others = [preset.name for preset in presets.of_checkpoint(name)]
-    more = f"; presets with this checkpoint: {', '.join(others)}" if others else ""
-    return f"{name} is a {why}; harness runs it as {spec}{more}"
+    architecture = " ".join(architectures_of(folder))
+    preset_names = [preset.name for preset in presets.of_checkpoint(name)]
+    hint = f"; presets with this checkpoint: {', '.join(preset_names)}" if preset_names else ""
+    return f"{name} is a {architecture}; harness runs it as {spec}{hint}"

@@ -1,4 +1,7 @@
-"""Settings of `--model` from its checkpoint: those of the training, unless the SPEC has others."""
+"""Settings that a trained checkpoint carries, such as its prompt, put into a SPEC of `--model`.
+
+So a checkpoint is asked as it was in its training, unless the SPEC itself says otherwise.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,32 +18,33 @@ NETWORK = ("backend", "chat")
 but its training does not decide how the VLM is prompted."""
 READER = "model"
 """Argument by which a model, such as `replay`, names another model that reads its responses."""
-SHOWN = 600  # characters of arguments that a note shows
+SHOWN = 600  # characters of arguments in a note; a prompt may be long
 
 
 class CheckpointSettings(NamedTuple):
-    """Settings that a checkpoint has and the SPEC lacks."""
+    """Settings that a checkpoint carries and the SPEC does not give."""
 
     weights: str = ""
-    """Argument that names the weights."""
+    """The argument that names the weights, as `checkpoint DIR` or `adapter DIR`."""
     added: Mapping[str, Value] = {}
+    """Settings that the model takes."""
     lacking: Mapping[str, Value] = {}
-    """Arguments that the model does not take."""
+    """Settings that the model does not take."""
 
 
 def as_trained(spec: Spec) -> Spec:
-    """Return the SPEC with the settings that it lacks, as the checkpoint of its VLM carries them.
+    """Return the SPEC with the settings that its VLM's checkpoint carries and it does not give.
 
-    Settings equal to the model's defaults are left out. The same is done for a model in it that
-    reads responses.
+    Settings equal to the model's defaults are left out. A model in it that reads responses
+    (`READER`) is treated alike.
     """
     reader = spec.arguments.get(READER)
-    read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
-    return Spec(spec.name, {**spec.arguments, **read, **_checkpoint_settings(spec).added})
+    with_reader = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
+    return Spec(spec.name, {**spec.arguments, **with_reader, **_checkpoint_settings(spec).added})
 
 
 def settings_notes(spec: Spec) -> Iterator[str]:
-    """Yield what `as_trained` adds to a SPEC, in words."""
+    """Yield a sentence for the user on the settings that `as_trained` adds or cannot add."""
     reader = spec.arguments.get(READER)
     if isinstance(reader, Spec):
         yield from settings_notes(reader)
@@ -60,20 +64,21 @@ def settings_notes(spec: Spec) -> Iterator[str]:
 
 
 def _as_typed(arguments: Mapping[str, Value]) -> str:
-    """Format arguments as typed, on one line of a terminal: a file may hold anything."""
-    folded = " ".join(str(Spec("x", arguments))[2:-1].split())
-    plain = "".join(char if char.isprintable() else "\ufffd" for char in folded)
-    return storable(plain, SHOWN)
+    """Format arguments as typed, `a=1,b=2`, on one line and safe for a terminal."""
+    as_spec = str(Spec("x", arguments)).removeprefix("x(").removesuffix(")")
+    one_line = " ".join(as_spec.split())
+    printable = "".join(char if char.isprintable() else "\ufffd" for char in one_line)
+    return storable(printable, SHOWN)
 
 
 def _checkpoint_settings(spec: Spec) -> CheckpointSettings:
-    """Return what a checkpoint has and the SPEC lacks: what the model takes, and the rest."""
-    weights, known = _config(spec)
-    if known is None or known.name != spec.name:
+    """Return the settings that a SPEC's checkpoint carries for its model, and it does not give."""
+    weights, carried = _config(spec)
+    if carried is None or carried.name != spec.name:
         return CheckpointSettings(weights)
     missing = {
         key: value
-        for key, value in checkpoint_config.unusual(known).arguments.items()
+        for key, value in checkpoint_config.unusual(carried).arguments.items()
         if not _has_argument(spec, key)
     }
     taken = {key for key in missing if plugins.accepts("models", spec.name, key)}
@@ -85,13 +90,13 @@ def _checkpoint_settings(spec: Spec) -> CheckpointSettings:
 
 
 def _has_argument(spec: Spec, key: str) -> bool:
-    """Return True if a SPEC gives an argument, or a rule for frames that sets their pixels."""
-    ruled = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
-    return ruled or key in spec.arguments
+    """Return True if a SPEC gives an argument; a rule for `frames` also gives their `pixels`."""
+    frames_rule = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
+    return frames_rule or key in spec.arguments
 
 
 def _innermost(spec: Spec, name: str) -> Value:
-    """Return an argument of the innermost SPEC of the VLM that a SPEC names."""
+    """Return an argument of a SPEC, or of the SPEC of its backend (`NETWORK`) if that gives it."""
     for part in NETWORK:
         inner = spec.arguments.get(part)
         if isinstance(inner, Spec) and (value := _innermost(inner, name)) is not None:
@@ -100,28 +105,30 @@ def _innermost(spec: Spec, name: str) -> Value:
 
 
 def _config(spec: Spec) -> tuple[str, Spec | None]:
-    """Return the argument that names the weights, and the model that they carry settings for.
+    """Return the argument that names the weights, and the SPEC with the settings that they carry.
 
-    An adapter was trained after its base and takes precedence. Shipped weights carry none. None
-    without settings.
+    An adapter was trained after its base and takes precedence. ("", None) without settings.
     """
     for name in ("adapter", "checkpoint"):
-        named, revision = _innermost(spec, name), _innermost(spec, "revision")
-        if named is None or isinstance(named, Spec):
+        weights, revision = _innermost(spec, name), _innermost(spec, "revision")
+        if weights is None or isinstance(weights, Spec):
             continue
-        folder = _folder(name, str(named), None if revision is None else str(revision))
-        if folder is not None and (known := checkpoint_config.read(folder)) is not None:
-            return f"{name} {named}", known
+        folder = _folder(name, str(weights), None if revision is None else str(revision))
+        if folder is not None and (carried := checkpoint_config.read(folder)) is not None:
+            return f"{name} {weights}", carried
     return "", None
 
 
-def _folder(kind: str, named: str, revision: str | None) -> Path | None:
-    """Return the folder that a backend finds; None where there is none: the backend reports it."""
-    if kind == "checkpoint" and named in checkpoint.SHIPPED:
+def _folder(plugin_kind: str, weights: str, revision: str | None) -> Path | None:
+    """Return the folder of weights; None for shipped ones, which carry no settings.
+
+    None also if there is no such folder: the backend reports that.
+    """
+    if plugin_kind == "checkpoint" and weights in checkpoint.SHIPPED:
         return None
     try:
-        if kind == "adapter":
-            return adapters.folder_of(named)
-        return checkpoint.find(named, revision=revision)
+        if plugin_kind == "adapter":
+            return adapters.folder_of(weights)
+        return checkpoint.find(weights, revision=revision)
     except (HarnessError, OSError, RuntimeError, ValueError):  # no home, no such path
         return None

@@ -10,7 +10,14 @@ from harness.task import Task
 
 
 def against(arguments: Namespace, task: Task, *, pairs: int) -> Against | None:
-    """Return the comparison that `--against` asks for, if it does; `pairs`: models times tasks."""
+    """Return the comparison with the run of `--against`; None without the option.
+
+    `pairs` is the number of models times tasks that are evaluated.
+
+    Raises:
+        UsageError: the options do not fit together, or there is more than one pair.
+        DataError: the task has no ground truth to decide with.
+    """
     path: Path | None = arguments.against
     if path is None:
         if arguments.until_decided:

@@ -1,4 +1,4 @@
-"""`harness audit`: what of a model's score is seeing; one page, one verdict a control, a badge."""
+"""`harness audit`: how much of a model's score needs the images."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -10,18 +10,13 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import UsageError, counted
 from harness.leaderboards import formatting
-from harness.leaderboards.differences.audit import BLIND, CONTROLS, Audit, Control
+from harness.leaderboards.differences.audit import CONTROLS, Audit, Control
 from harness.leaderboards.differences.audit import audit as run_audit
-from harness.leaderboards.render import badge as badges
+from harness.leaderboards.render.audit import SYMBOLS, badge, page, summary
 from harness.record import MANIFEST, Run
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.store.atomic import json_bytes, write_bytes
-
-COLOURS = {True: badges.GOOD, False: badges.BAD, None: badges.UNKNOWN}
-SYMBOLS = {True: "✓", False: "✗", None: "·"}
-WIDTH = 260
-"""Pixels of the longest bar."""
 
 
 def audit(arguments: Namespace) -> int:
@@ -56,7 +51,7 @@ def audit(arguments: Namespace) -> int:
 
 
 def _run(arguments: Namespace, progress: LineProgress) -> Run:
-    """Open the run that was named, or evaluate the model that was."""
+    """Open the run that was named, or evaluate the named model to get one."""
     if (Path(arguments.of) / MANIFEST).is_file():
         if arguments.tasks or arguments.subset:
             raise UsageError("--tasks or --subset beside RUN", expected="the run's", found="others")
@@ -77,22 +72,6 @@ def _run(arguments: Namespace, progress: LineProgress) -> Run:
     return evaluate(task, model, folder, options, task_spec=str(spec), progress=progress)
 
 
-def summary(report: Audit) -> str:
-    """Describe in one sentence what of the score is seeing."""
-    number = formatting.number
-    best = report.best_blind
-    if best is None or best.comparison is None:
-        return "No control without the question's images could be run."
-    reach, low_is_good = best.comparison.interval, best.comparison.better == "lower"
-    if reach is not None and not low_is_good:
-        reach = -reach[1], -reach[0]
-    span = f" ({formatting.signed_span(reach)})" if reach else ""
-    return (
-        f"Of {report.headline} {number(report.value)}, {number(report.seeing)}{span} is seeing: "
-        f"it is {number(best.value)} without the question's own images."
-    )
-
-
 def _print(report: Audit) -> None:
     say(
         f"{report.model} on {report.task}, {report.protocol}, "
@@ -108,34 +87,3 @@ def _cells(control: Control) -> tuple[str, ...]:
     number, change = formatting.number(control.value), formatting.change(control.comparison)
     why = control.reason or control.about
     return (SYMBOLS[control.passed], control.name, number, change, control.verdict, why)
-
-
-def page(report: Audit) -> str:
-    """Return the page: the sentence, a bar and a verdict for each control."""
-    known = [control.value for control in report.controls if control.value is not None]
-    longest = max([abs(report.value or 0.0), *map(abs, known)]) or 1.0
-    from harness.leaderboards.render.pages import fill
-
-    return fill(
-        "audit.jinja",
-        made=report,
-        summary=summary(report),
-        width=lambda value: max(1, round(WIDTH * abs(value) / longest)),
-        colours=COLOURS,
-        symbols=SYMBOLS,
-    )
-
-
-def badge(report: Audit) -> str:
-    """Return a badge for a README: what of the score is seeing."""
-    best = report.best_blind
-    if best is None or best.comparison is None or report.seeing is None or not report.value:
-        text, colour = "not known", COLOURS[None]
-    else:
-        share = f"{max(0.0, report.seeing / report.value):.0%} of it"
-        blind = f"{formatting.number(best.value)} blind"  # an error has no share that is seeing
-        evidence = blind if best.comparison.better == "lower" else share
-        text = f"{report.headline} {formatting.number(report.value)}, {evidence}"
-        verdicts = [control.passed for control in report.controls if control.name in BLIND]
-        colour = COLOURS[False if False in verdicts else True if all(verdicts) else None]
-    return badges.svg("seeing", text, colour)

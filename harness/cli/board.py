@@ -1,11 +1,17 @@
-"""`harness board`: build, site, keep, check, adaptation."""
+"""`harness board`: leaderboards and sites from runs, and the gate that compares runs.
 
+The actions are `build`, `site`, `keep` and `check` (baseline and gate) and `adaptation`; `curves`
+has its own module.
+"""
+
+import gc
 import json
 import math
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,26 +20,42 @@ from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import note, say, tell, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, counted
-from harness.record import SCORES, Run, no_run, runs_below, unfinished_below
+from harness.record import Run, incomplete_below, no_run, runs_below
 from harness.store.atomic import write_bytes, write_json, writing
 
 if TYPE_CHECKING:
     from harness.leaderboards.board import Board
     from harness.leaderboards.gate_report import GateReport
+    from harness.leaderboards.history.known import KnownValues
 
 
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Collect no garbage: boards have few cycles, and the search takes a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_without_collection()
 def build(arguments: Namespace) -> int:
     """Write board.md, board.json and samples.parquet from run folders, and tables for papers."""
     from harness.leaderboards.export.tables import SAMPLES, write_samples
+    from harness.leaderboards.history.known import find_index
     from harness.leaderboards.render import write, write_tables
     from harness.leaderboards.render.summary import Style
 
-    board = _built(arguments)
+    board = _built(arguments, find_index(arguments.db, note))
     style = Style(
         metrics=arguments.metrics,
         spread=arguments.spread,
         percent=not arguments.fractions,
         digits=arguments.digits,
+        tasks=arguments.tasks,
     )
     formats = dict.fromkeys(arguments.format or ())
     with writing(arguments.out):
@@ -41,12 +63,14 @@ def build(arguments: Namespace) -> int:
         paths = [*write(board, arguments.out), arguments.out / SAMPLES, *tables]
         entries = [entry for table in board.tables for entry in table.entries]
         rows = {entry.folder: entry.row for entry in entries}
-        write_samples(list(map(Run, rows)), arguments.out / SAMPLES, rows=rows)
+        write_samples([entry.run for entry in entries], arguments.out / SAMPLES, rows=rows)
     return _report(arguments, list(map(str, paths)), board)
 
 
+@_without_collection()
 def site(arguments: Namespace) -> int:
     """Write a site from run folders: the board, its runs, and every sample."""
+    from harness.leaderboards.history.known import find_index
     from harness.leaderboards.site.trainings import trainings_below
     from harness.leaderboards.site.write import check_place, write_site
 
@@ -56,7 +80,8 @@ def site(arguments: Namespace) -> int:
     arguments.runs = [
         folder for folder in trained if runs_below(folder) or not trainings_below([folder])
     ]
-    board = _built(arguments)
+    index = find_index(arguments.db, note)
+    board = _built(arguments, index)
     start = write_site(
         board,
         arguments.out,
@@ -64,12 +89,16 @@ def site(arguments: Namespace) -> int:
         images=not arguments.no_images,
         trained=trained,
         note=lambda line: say(line, to=sys.stderr),
+        index=index,
     )
     return _report(arguments, [str(start)], board)
 
 
-def _built(arguments: Namespace) -> "Board":
-    """Return the board of the arguments' runs, or of those that a definition names."""
+def _built(arguments: Namespace, index: "KnownValues | None") -> "Board":
+    """Return the board of `--runs`, or only of those that the table of `--board` defines.
+
+    Runs that cannot be on it are listed in the board; if all are refused, the reason is raised.
+    """
     from harness.leaderboards.board import build as build_board
     from harness.leaderboards.definitions import find, read
     from harness.leaderboards.grid import left_off_text
@@ -85,6 +114,7 @@ def _built(arguments: Namespace) -> "Board":
         data_root=arguments.data,
         published=not arguments.no_published,
         definition=definition,
+        index=index,
     )
     board = make(names_refused=True)
     if board.refused and not board.tables:
@@ -101,12 +131,11 @@ def _built(arguments: Namespace) -> "Board":
 
 
 def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
-    """Say what was written and what is not on the board; return 1 if a run was refused, else 0."""
-    below = (path for folder in arguments.runs for path in runs_below(folder))
-    for path in dict.fromkeys(path for path in below if not (path / SCORES).is_file()):
-        note(f"{path} has no scores, for the ground truth is hidden.")
-    below = (path for folder in arguments.runs for path in unfinished_below(folder))
-    unfinished = list(dict.fromkeys(below))
+    """Print what was written and what is not on the board; return 1 if a run was refused."""
+    below = [incomplete_below(folder) for folder in arguments.runs]
+    for path in dict.fromkeys(path for unscored, _ in below for path in unscored):
+        note(f"{path} has no scores: the benchmark does not publish its ground truth.")
+    unfinished = list(dict.fromkeys(path for _, paths in below for path in paths))
     for path in unfinished:
         note(f"{path} is unfinished and left out; run the same `harness eval` to finish it.")
     for refusal in board.refused:
@@ -124,7 +153,7 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
 
 def keep(arguments: Namespace) -> int:
     """Copy scores and records of runs, without predictions and without paths of this machine."""
-    from harness.leaderboards.baseline import blind_tasks
+    from harness.leaderboards.baseline import blind_tasks, by_task
     from harness.leaderboards.baseline import keep as keep_run
 
     if arguments.out.exists():
@@ -136,13 +165,14 @@ def keep(arguments: Namespace) -> int:
         )
     if not (folders := runs_below(arguments.runs)):
         raise no_run(arguments.runs)
+    by_task(map(Run.open, folders), "baseline")  # refuses two runs of a task
     for folder in folders:
-        place = arguments.out / folder.relative_to(arguments.runs)
-        keep_run(Run.open(folder), place)
-        say(place)
+        copy = arguments.out / folder.relative_to(arguments.runs)
+        keep_run(Run.open(folder), copy)
+        say(copy)
     for task, groups, needed in blind_tasks([*map(Run.open, folders)]):
         note(
-            f"a gate with this baseline cannot show a drop of {task}: it has "
+            f"a gate with this baseline cannot show a drop of {task} alone: it has "
             f"{counted(groups, 'image or video', 'images or videos')}, {needed} are needed"
         )
     return 0
@@ -157,8 +187,8 @@ def check(arguments: Namespace) -> int:
         raise UsageError("--level", expected="a number between 0 and 1", found=str(arguments.level))
     formats = _formats(arguments)
     limits = _limits(arguments.max_drop)
-    typed = (part.strip() for text in arguments.tasks or () for part in text.split(","))
-    tasks = list(filter(None, typed)) or None
+    task_names = (part.strip() for text in arguments.tasks or () for part in text.split(","))
+    tasks = list(filter(None, task_names)) or None
     report = check_gate(
         arguments.baseline,
         arguments.candidate,
@@ -179,8 +209,8 @@ def check(arguments: Namespace) -> int:
             write_text(path, text)
     if not arguments.update_baseline:
         return 0 if report.is_passed else 1
-    for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
-        say(f"replaced: {place}", to=sys.stderr)
+    for replaced in update(arguments.baseline, arguments.candidate, tasks=tasks):
+        say(f"replaced: {replaced}", to=sys.stderr)
     return 0
 
 
@@ -191,7 +221,7 @@ def _address(site: str) -> str:
 
 
 def _limits(texts: Sequence[str] | None) -> dict[str, float]:
-    """Limits by task, from `X` and `TASK=X`; the one of all others has an empty name."""
+    """Return the limits of `--max-drop` by task, from `TASK=X`; `X` alone has the name ""."""
     limits = {}
     for text in texts or ():
         task, _, number = text.rpartition("=")
@@ -207,7 +237,7 @@ def _limits(texts: Sequence[str] | None) -> dict[str, float]:
 
 
 def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
-    """The formats of the report, each with its file; None: standard output."""
+    """Return the formats of the gate's report, each with its file; None: standard output."""
     if arguments.json:
         arguments.format = [*(arguments.format or ()), "json"]
     usual = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"
@@ -229,14 +259,15 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
 
 
 def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
+    """Return the gate's report in a format; a badge for a path is SVG or JSON by its suffix."""
     from harness.leaderboards import gate_formats
     from harness.leaderboards.render import badge
 
     if name == "badge":
-        words = gate_formats.badge(report)
+        label_text_colour = gate_formats.badge(report)
         if path is not None and path.suffix.lower() == ".svg":
-            return badge.svg(*words)
-        return json.dumps(badge.shields(*words)) + "\n"
+            return badge.svg(*label_text_colour)
+        return json.dumps(badge.shields(*label_text_colour)) + "\n"
 
     if name == "json":
         return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
@@ -250,19 +281,22 @@ def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
 
 
 def adaptation(arguments: Namespace) -> int:
-    """Write the report of adapted runs: adaptation.md, adaptation.json and a figure a table."""
+    """Write adaptation.md, adaptation.json and one figure for each table of adapted runs."""
     from harness.leaderboards.adaptation import reports
     from harness.leaderboards.adaptation_tables import charts, to_markdown
     from harness.leaderboards.figure import figure
 
     all_reports = reports(
-        arguments.runs, metric=arguments.metric, data_root=arguments.data, texts=arguments.texts
+        arguments.runs,
+        metric=arguments.metric,
+        data_root=arguments.data,
+        score_texts=arguments.texts,
     )
     plain = [report.to_json() for report in all_reports]
     files = {"adaptation.md": to_markdown(all_reports).encode()}
-    for place, report in enumerate(all_reports, 1):
+    for number, report in enumerate(all_reports, 1):
         if panels := charts(report):
-            files[f"adaptation-{place}.svg"] = figure(panels).encode()
+            files[f"adaptation-{number}.svg"] = figure(panels).encode()
     with writing(arguments.out):
         arguments.out.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

@@ -1,4 +1,4 @@
-"""`harness certify`: whether two ways of calling one network are the same model, and a page."""
+"""`harness certify`: test whether two ways of calling one network are the same model."""
 
 from argparse import Namespace
 from itertools import islice
@@ -11,15 +11,12 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import UsageError
 from harness.leaderboards.certification.battery import battery
-from harness.leaderboards.certification.certify import Certificate
 from harness.leaderboards.certification.certify import certify as compare
-from harness.leaderboards.render.pages import fill
+from harness.leaderboards.certification.page import page, rows
 from harness.model import Model
 from harness.run.batching import select
 from harness.store.atomic import json_bytes, write_bytes, writing
 from harness.types import Query
-
-SYMBOLS = {True: "✓", False: "✗", None: "?"}
 
 
 def certify(arguments: Namespace) -> int:
@@ -33,7 +30,7 @@ def certify(arguments: Namespace) -> int:
         (str(specs[0]), str(specs[1])),
         (a, b),
         _queries(arguments, a, b),
-        progress=lambda done, of: note(f"{done} of {of} questions asked"),
+        progress=lambda done, total: note(f"{done} of {total} questions asked"),
     )
     if arguments.out is not None:
         with writing(arguments.out):
@@ -44,7 +41,7 @@ def certify(arguments: Namespace) -> int:
         show_json(certificate.to_json())
     else:
         say(*wrap_lines(certificate.summary), "")
-        show_columns([("", "compared", "times", ""), *_rows(certificate)])
+        show_columns([("", "compared", "times", ""), *rows(certificate)])
         if certificate.settings:
             say("", "recorded settings that differ:", *(f"  {row}" for row in certificate.settings))
         if arguments.out is not None:
@@ -53,34 +50,13 @@ def certify(arguments: Namespace) -> int:
 
 
 def _queries(arguments: Namespace, a: Model, b: Model) -> list[Query]:
-    """Questions of the tasks, or of the battery if none is named."""
+    """Return questions of `--tasks`, else of the battery in forms that both models answer."""
     if arguments.tasks is None:
-        known = [model.forms for model in (a, b) if model.forms is not None]
-        return battery(arguments.questions, frozenset.intersection(*known) if known else None)
+        forms = [model.forms for model in (a, b) if model.forms is not None]
+        return battery(arguments.questions, frozenset.intersection(*forms) if forms else None)
     chosen = [
         sample.query
         for _, _, task in requested_tasks(arguments)
         for sample in select(task, f"seed0-{arguments.questions}").samples(task)
     ]
     return list(islice(chosen, arguments.questions))
-
-
-def _rows(certificate: Certificate) -> list[tuple[str, str, str, str]]:
-    return [
-        (SYMBOLS[check.equal], check.aspect, str(check.questions or ""), check.words)
-        for check in certificate.checks
-    ]
-
-
-def page(certificate: Certificate) -> str:
-    """Return the page: the verdict, what was compared, and the recorded settings that differ."""
-    models = zip("AB", (certificate.a, certificate.b), certificate.dtypes, strict=True)
-    return fill(
-        "certificate.html",
-        "page.css",
-        title=f"Two ways of calling one network: {certificate.verdict}",
-        summary=certificate.summary,
-        sides=list(models),
-        checks=_rows(certificate),
-        settings="\n".join(certificate.settings),
-    )

@@ -1,4 +1,4 @@
-"""`harness conform`: somebody else's scorer on our adversarial cases."""
+"""`harness conform`: test another program's scorer against a protocol, on adversarial cases."""
 
 from argparse import Namespace
 from dataclasses import asdict
@@ -8,11 +8,11 @@ from harness.cli.tables import show_columns
 from harness.leaderboards.differences.conform import Deviation
 from harness.leaderboards.differences.conform import conform as run_cases
 
-SHOWN = 12
+SHOWN = 12  # deviations in the printed table
 
 
 def conform(arguments: Namespace) -> int:
-    """Print where the scorer deviates, the smallest case first; exit code 1 if it does."""
+    """Print the cases on which the scorer deviates, the smallest first; exit code 1 if any."""
     count, deviations = run_cases(
         arguments.scorer, arguments.protocol, tolerance=arguments.tolerance, scale=arguments.scale
     )
@@ -26,11 +26,11 @@ def conform(arguments: Namespace) -> int:
         return 0
     first = deviations[0]
     say("", f"the smallest that deviates: {first.case}")
-    say(f"  {first.metric} {_number(first.expected)}, the scorer gives {_given(first)}")
+    say(f"  {first.metric} {_number(first.expected)}, the scorer gives {_deviation_text(first)}")
     say(*(f"    {line}" for line in first.example), "")
     rows = [("metric", "protocol", "scorer", "case")]
     rows += [
-        (deviation.metric, _number(deviation.expected), _given(deviation), deviation.case)
+        (deviation.metric, _number(deviation.expected), _deviation_text(deviation), deviation.case)
         for deviation in deviations[:SHOWN]
     ]
     show_columns(rows)
@@ -43,5 +43,6 @@ def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
 
 
-def _given(deviation: Deviation) -> str:
+def _deviation_text(deviation: Deviation) -> str:
+    """Return the scorer's value, or its error."""
     return deviation.error or _number(deviation.found)

@@ -12,7 +12,7 @@ from harness.run.contamination import (
     measure_contamination,
     read_contamination,
     refuse_contamination,
-    trained_by,
+    samples_of_model,
 )
 from harness.spec import Spec
 from harness.store.checksums import TRAINED_ON, is_changed
@@ -27,17 +27,18 @@ def contamination_of(
     Args:
         model: The SPEC; its checkpoints record their training data.
         task: The task of the run.
-        subset: The name of the part of it.
+        subset: The subset of the task that the run evaluates; None: all samples.
         folder: The run's folder, which stores the overlap.
-        anew: Compute the overlap again, as an earlier run is set aside.
-        strict: Raise UsageError if there is an overlap.
+        anew: Ignore the stored overlap, as `--restart` sets the earlier run aside.
+        strict: Refuse an overlap (`--strict-split`).
 
     Raises:
-        StoreError: the stored one was edited, and cannot be computed again.
+        StoreError: the stored overlap was edited, and cannot be computed again.
+        UsageError: there is an overlap, and `strict` refuses it.
     """
     edited = not anew and is_changed(folder, TRAINED_ON)
     overlap = None if anew or edited else read_contamination(folder)
-    if overlap is None and (rows := trained_by(model)) is not None:
+    if overlap is None and (rows := samples_of_model(model)) is not None:
         overlap = measure_contamination(rows, task, select(task, subset))
     if edited and overlap is None:
         raise StoreError(
@@ -54,7 +55,7 @@ def contamination_of(
 
 
 def print_contamination(overlaps: Mapping[str, Contamination]) -> None:
-    """Print on standard error the evaluated samples that were trained on."""
+    """Print a note on standard error for each run with samples that its model was trained on."""
     for name, overlap in overlaps.items():
         if overlap.is_any:
             note(f"{name}: {overlap}")

@@ -1,34 +1,25 @@
-"""`harness data make | fetch | check | info`."""
+"""`harness data`: make, fetch, describe and check the files of benchmarks.
 
-import re
+The actions are `make`, `fetch`, `check`, `init` (the function `draft`) and `info`.
+"""
+
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import plugins
 from harness.cli.output import note, say, show_json, tell
 from harness.cli.spec_arguments import require, specs
 from harness.cli.spec_arguments import tasks as requested_tasks
+from harness.dataset_facts import check_task, task_facts
 from harness.errors import UsageError, counted
-from harness.files import read_text
-from harness.hub.fetch import card_of, fetched_sources
+from harness.hub.fetch import card_of
 from harness.hub.fetch import fetch as fetch_files
-from harness.interchange.journal_form import answer_to_json
-from harness.leaderboards.published_results import papers, published_results
-from harness.media import Media
-from harness.run.batching import samples_of, select
-from harness.run.duplicates import same_media, same_samples
-from harness.run.preflight import conversion_text, odd_text, problem_lines, survey, undecodable
+from harness.run.preflight import problem_lines
+from harness.run.survey import conversion_text, odd_text
 from harness.store.atomic import writing
-from harness.task import Problem, Task
-from harness.types import Sample
+from harness.task import Problem
 
-SHOWN = 20
-MANIFEST = "shapes.json"
-"""File at the root of a generated world (`harness.world.shapes` writes it)."""
+SHOWN = 20  # problems, duplicates and members of a duplicate that are printed
 
 
 def make(arguments: Namespace) -> int:
@@ -38,20 +29,23 @@ def make(arguments: Namespace) -> int:
     texts = arguments.tasks
     names = [spec.name for spec in specs(texts, "--tasks")] if texts else None
     with writing(arguments.out):
-        written = make_shapes(arguments.out, tasks=names, size=arguments.size, seed=arguments.seed)
-    plain = {"out": str(arguments.out), "tasks": written}
-    tell(arguments, plain, f"{arguments.out}: {', '.join(written)}")
+        example_counts = make_shapes(
+            arguments.out, tasks=names, size=arguments.size, seed=arguments.seed
+        )
+    plain = {"out": str(arguments.out), "tasks": example_counts}
+    tell(arguments, plain, f"{arguments.out}: {', '.join(example_counts)}")
     return 0
 
 
 def draft(arguments: Namespace) -> int:
-    """Write a description beside a table, from its fields' names and values.
+    """Write a first description beside a table, guessed from its fields' names and values.
 
     Raises:
-        UsageError: there is one.
+        UsageError: the table has a description.
         DataError: the table cannot be read.
     """
-    from harness.tasks.table.draft import CHECK, draft
+    from harness.tasks.table.description import CHECK
+    from harness.tasks.table.draft import draft
 
     table = Path(arguments.table)
     path = table.with_suffix(".toml")
@@ -59,7 +53,7 @@ def draft(arguments: Namespace) -> int:
         raise UsageError(
             f"description {path}", expected="no such file", found="one", fix="Edit it, or move it."
         )
-    name = arguments.name or re.sub(r"\W", "_", table.stem)
+    name = arguments.name or _identifier(table.stem)
     text = draft(table).toml(name)
     path.write_text(text, encoding="utf-8")
     doubts = text.count(f"# {CHECK}")
@@ -74,8 +68,18 @@ def draft(arguments: Namespace) -> int:
     return 0
 
 
+def _identifier(stem: str) -> str:
+    """Return the stem of a table's name as the name of a benchmark.
+
+    >>> _identifier("val-2"), _identifier("4_count")
+    ('val_2', 'table_4_count')
+    """
+    name = "".join(sign if f"_{sign}".isidentifier() else "_" for sign in stem)
+    return name if name.isidentifier() else f"table_{name}"
+
+
 def fetch(arguments: Namespace) -> int:
-    """Fetch the files that a task's card names; print commits and the steps that remain by hand."""
+    """Fetch the repositories that a task's card names; print what remains to do by hand."""
     require(arguments, "data")
     root: Path = arguments.data
     card = card_of(arguments.task)
@@ -100,110 +104,32 @@ def fetch(arguments: Namespace) -> int:
 
 
 def _with_name(arguments: Namespace) -> Namespace:
+    """Add the positional TASK to `--tasks`."""
     if arguments.task:
         arguments.tasks = [*(arguments.tasks or []), arguments.task]
     return arguments
 
 
 def check(arguments: Namespace) -> int:
-    """List everything that is wrong with the files, and count them.
+    """List what is wrong with the files of each task, or their numbers of samples and videos.
 
-    Exit code 1 if anything is wrong; with `--strict` also if the numbers of samples or videos are
-    not the published ones. Without it such a difference is named, so that a generated world, an
-    example or a part of a download passes.
+    Exit code 1 if anything is wrong; with `--strict` also if the numbers are not the published
+    ones. Without it such a difference is only printed, so that a generated world, an example or a
+    part of a download passes.
     """
     opened = requested_tasks(_with_name(arguments))
-    shown = [_check_task(arguments, key, task) for key, _, task in opened]
+    results = [check_task(key, task, arguments.data, arguments.decode) for key, _, task in opened]
     if arguments.json:
-        show_json(shown)
+        show_json(results)
     else:
-        for line in shown:
+        for line in results:
             _show_check(line, strict=arguments.strict)
-    wrong = (line["problems"] or (arguments.strict and line["differences"]) for line in shown)
+    wrong = (line["problems"] or (arguments.strict and line["differences"]) for line in results)
     return int(any(wrong))
 
 
-def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
-    card = plugins.find_card(task.name)
-    with plugins.plugin_errors(f"the check of {task.name}"):
-        problems = [asdict(problem) for problem in task.check()]
-    if not problems and arguments.decode != "none":
-        problems = [asdict(fault) for fault in undecodable(task, every=arguments.decode == "all")]
-    samples, videos = (0, 0) if card is None else card.published_counts(task.split, task.arguments)
-    line: dict[str, Any] = {
-        "name": key,
-        "split": task.split,
-        "problems": problems,
-        "published": samples or None,
-        "published_videos": videos or None,
-        "differences": [],
-        "generated": (arguments.data / MANIFEST).is_file(),
-        "fetched": [] if card is None else fetched_sources(arguments.data, card),
-    }
-    if card is not None:
-        line["data"] = card.data
-    if not problems:
-        line |= _complete(task)
-        line["differences"] = [
-            {"what": what, "found": counted, "published": published}
-            for what, counted, published in (
-                ("samples", line["samples"] + line["left_out"], samples),
-                ("videos", line["videos"], videos),
-            )
-            if published and counted != published
-        ]
-    return line
-
-
-def _complete(task: Task) -> dict[str, object]:
-    """Return the counts of files that are complete."""
-    surveyed = survey(task, select(task, None), every_frame=True)
-    groups: set[str] = set()
-    unanswered: set[str] = set()
-
-    def count_samples() -> Iterator[Sample]:
-        for sample in samples_of(task):
-            groups.add(sample.group)
-            if sample.target is None:
-                unanswered.add(sample.id)
-            yield sample
-
-    same = same_media(count_samples()) + same_samples(partial(samples_of, task))
-    return {
-        "samples": surveyed.n_total,
-        "videos": len(groups),
-        "fingerprint": surveyed.fingerprint,
-        # Rows that lost their image belong to the published list, but are not samples.
-        "conversions": dict(surveyed.conversions),
-        "odd": list(surveyed.odd),
-        "notes": [*_without_ground_truth(task, len(unanswered)), *_unchecked(task)],
-        "left_out": int(task.arguments.get("without_image") or 0),
-        "duplicates": same,
-    }
-
-
-def _without_ground_truth(task: Task, n_unanswered: int) -> Iterator[str]:
-    """Yield a note on samples without ground truth, where no file for a server is made of them."""
-    if n_unanswered and task.submission is None:
-        yield (
-            f"{counted(n_unanswered, 'sample')} without ground truth cannot be scored; the "
-            "description of a table names its field: field = … in [answer]"
-        )
-
-
-def _unchecked(task: Task) -> Iterator[str]:
-    """Yield a note on each description of a table with lines that its draft marked."""
-    from harness.tasks.table.draft import CHECK
-
-    for path in task.annotations:
-        if path.suffix == ".toml" and (n_marked := read_text(path).count(f"# {CHECK}")):
-            yield (
-                f"{path.name} still has {counted(n_marked, 'line')} marked {CHECK}: correct each, "
-                "and remove the mark"
-            )
-
-
 def _show_check(line: dict[str, Any], *, strict: bool) -> None:
+    """Print the result of `check_task`."""
     where = f"{line['name']}, split {line['split']}"
     if line["problems"]:
         say(f"{where}: {counted(len(line['problems']), 'problem')}")
@@ -212,7 +138,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
         if len(problems) > SHOWN:
             say("  (--json lists all)")
     else:
-        say(f"{where}: {_counts(line)}, fingerprint {line['fingerprint']}")
+        say(f"{where}: {_counts_text(line)}, fingerprint {line['fingerprint']}")
         _show_differences(line, strict=strict)
         if converted := conversion_text(line["conversions"]):
             print(f"  {converted}")
@@ -221,8 +147,8 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
         say(*(f"  note: {text}" for text in line["notes"]))
         for groups in line["duplicates"][:SHOWN]:
             say(f"  the same content: {', '.join(groups[:SHOWN])}")
-        if (rest := len(line["duplicates"]) - SHOWN) > 0:
-            say(f"  … and {rest} more (--json lists all)")
+        if (n_more := len(line["duplicates"]) - SHOWN) > 0:
+            say(f"  … and {n_more} more (--json lists all)")
     for source in line["fetched"]:
         part = "" if source.get("files") is not None else ", not complete: run data fetch again"
         say(f"  fetched from {source['repository']}, commit {source['commit']}{part}")
@@ -230,8 +156,8 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
         say(f"  Source: {line['data']}")
 
 
-def _counts(line: dict[str, object]) -> str:
-    """Return the numbers found, with the published ones where they differ."""
+def _counts_text(line: dict[str, object]) -> str:
+    """Return the number of samples in words, with the published one if it differs."""
     text = counted(int(str(line["samples"])), "sample")
     if line["published"]:
         same = line["published"] == line["samples"]
@@ -249,99 +175,26 @@ def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
         f"{difference['found']} of {difference['published']} {difference['what']}"
         for difference in line["differences"]
     )
-    kind = "error" if strict else "difference"
+    label = "error" if strict else "difference"
     remark = " (a generated world)" if line["generated"] else ""
-    say(f"  {kind}: {text}{remark}")
+    say(f"  {label}: {text}{remark}")
 
 
 def info(arguments: Namespace) -> int:
-    """Sizes, licence, categories, answer forms and one example."""
-    shown = [_info(key, task) for key, _, task in requested_tasks(_with_name(arguments))]
+    """Print sizes, licence, categories, answer forms and one example of each task."""
+    results = [task_facts(key, task) for key, _, task in requested_tasks(_with_name(arguments))]
     if arguments.json:
-        show_json(shown)
+        show_json(results)
         return 0
-    for facts in shown:
+    for facts in results:
         for name, value in facts.items():
             say(*f"{name}: {str(_with_unknown(name, value)).strip()}".splitlines())
         print()
     return 0
 
 
-def _info(key: str, task: Task) -> dict[str, object]:
-    categories: dict[str, dict[str, int]] = {}
-    groups: dict[str, int] = {}
-    first = None
-    count = 0
-    for sample in samples_of(task):
-        first = first or sample
-        count += 1
-        if sample.group not in groups:
-            groups[sample.group] = sum(map(_weight, sample.query.media))
-        for name, value in sample.categories.items():
-            counts = categories.setdefault(name, {})
-            counts[value] = counts.get(value, 0) + 1
-    plain: dict[str, object] = {
-        "name": key,
-        "split": task.split,
-        "samples": count,
-        "groups": len(groups),
-        "bytes": sum(groups.values()),
-        "answers": [str(form) for form in task.forms],
-        "protocol": task.protocol.name,
-        "headline": task.protocol.headline,
-        "categories": categories,
-    }
-    card = plugins.find_card(task.name)
-    plain |= {
-        name: getattr(card, name)
-        for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")
-        if getattr(card, name, None)
-    }
-    if printed := list(_printed_counts(task.name)):
-        plain["counts in papers"] = printed
-    if first is not None:
-        ground_truth = answer_to_json(first.target.answer) if first.target else None
-        plain["example"] = {
-            "id": first.id,
-            "text": first.query.text,
-            "media": repr(first.query.media),
-            "ground_truth": _shorten(ground_truth),
-        }
-    return plain
-
-
-def _printed_counts(task: str) -> Iterator[str]:
-    """Yield the numbers of samples that papers print of a benchmark, such as how many they used."""
-    for paper, title in papers().items():
-        for result in published_results(paper):
-            if result.unit == "count" and result.task == task:
-                what = " ".join(filter(None, (result.split, result.part)))
-                yield f"{title}, Table {result.table}: {result.printed} of {what}"
-
-
 def _with_unknown(name: str, value: Any) -> object:
-    """Return published numbers by split; a 0 means that nobody has published one."""
+    """Return published numbers by split as a text, with `unknown` for 0; other facts unchanged."""
     if name not in ("splits", "videos"):
         return value
     return ", ".join(f"{split} {number or 'unknown'}" for split, number in value.items())
-
-
-def _weight(media: Media) -> int:
-    """Return the size of its files in bytes; 0 where one is missing."""
-    try:
-        return media.weight
-    except OSError:
-        return 0
-
-
-def _shorten(value: Any) -> Any:
-    """Plain data with long texts and lists cut, to be read by people."""
-    if isinstance(value, str) and len(value) > 40:
-        return value[:40] + "…"
-    if isinstance(value, list) and len(value) > 4:
-        return [*map(_shorten, value[:4]), f"… {len(value) - 4} more"]
-    if isinstance(value, list):
-        return [_shorten(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _shorten(item) for key, item in value.items()}
-    return value

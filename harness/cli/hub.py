@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from harness.cli.output import tell
 from harness.record import Run, runs_below
-from harness.run.contamination import Training
+from harness.run.training_record import Training
 from harness.trainer import EVALUATIONS
 
 
@@ -13,8 +13,8 @@ def card(arguments: Namespace) -> int:
     from harness.hub.model_card import write_card
 
     training = Training.open(arguments.training)
-    own = arguments.training / EVALUATIONS
-    folders = arguments.runs or ([own] if own.is_dir() else [])
+    evaluations = arguments.training / EVALUATIONS
+    folders = arguments.runs or ([evaluations] if evaluations.is_dir() else [])
     print(write_card(training, [Run.open(run) for folder in folders for run in runs_below(folder)]))
     return 0
 

@@ -12,7 +12,11 @@ from harness.task import Task
 
 
 def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
-    """Return the judge of `--judge`; raise UsageError unless the tasks need just that."""
+    """Return the judge of `--judge`; None if no task needs one.
+
+    Raises:
+        UsageError: a task needs a judge and none is given, or the reverse; or it cannot be built.
+    """
     judged = [task for task in tasks if task.protocol.rubric is not None]
     if arguments.judge is None:
         if judged:
@@ -31,18 +35,18 @@ def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
 
 
 def build_judge(text: str) -> Judge:
-    """Build the judge of a SPEC, whose name is recorded; raise UsageError if it cannot be built."""
+    """Build the judge of a SPEC; raise UsageError if that fails, or it has no name to record."""
     try:
         judge: Judge = plugins.build("judges", parse(text))
         with plugins.plugin_errors(f"judge {text}", ModelError):
-            assert judge.name, "a judge has a name, which tells its model"
+            assert judge.name, "a judge with a name, which states its model"
     except (ModelError, DataError) as error:
         raise UsageError(f"--judge {text}: {error}") from error
     return judge
 
 
 def refuse_several(judge: Judge | None, workers: int) -> None:
-    """Raise UsageError if several processes would ask one judge."""
+    """Raise UsageError if several processes would call the judge; stored verdicts are allowed."""
     is_stored = isinstance(judge, KeptJudge) and judge.inner is None
     if workers > 1 and judge is not None and not is_stored:
         raise UsageError(

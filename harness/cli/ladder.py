@@ -1,4 +1,7 @@
-"""`harness ladder`: where masks are lost."""
+"""`harness ladder`: find the stage of a run where masks are lost.
+
+Stages are replaced by the ground truth one after another (see `leaderboards.differences.ladder`).
+"""
 
 from argparse import Namespace
 
@@ -11,16 +14,17 @@ from harness.record import Run
 
 
 def ladder(arguments: Namespace) -> int:
-    """Print what each fault costs, and what one true stage alone would give."""
+    """Print the loss of each stage, and the score with the ground truth in one stage alone."""
     waterfall.check_out(arguments.out)
     run = Run.open(arguments.run)
     run.check_files()
     climbed = climb(run, data_root=arguments.data, level=arguments.level)
-    more = {"alone": climbed.alone, "by_part": climbed.by_part}
-    return waterfall.show(climbed.way, arguments, more, lambda: _print_below(climbed))
+    further_fields = {"alone": climbed.alone, "by_part": climbed.by_part}
+    return waterfall.show(climbed.way, arguments, further_fields, lambda: _print_below(climbed))
 
 
 def _print_below(climbed: Ladder) -> None:
+    """Print the meaning of each stage, the loss by part, and the scores of one true stage alone."""
     print()
     show_columns([(step.name, RUNGS.get(step.name, "")) for step in climbed.way.steps])
     losses = ", ".join(f"{part} {loss:.4f}" for part, loss in climbed.by_part.items())

@@ -12,11 +12,12 @@ from importlib import import_module
 from itertools import islice
 from textwrap import fill
 
-from harness.cli.address_space import check_address_space
+from harness.address_space import check_address_space
 from harness.cli.arguments import board, data, look, publish, scores, train
 from harness.cli.arguments.shared import Commands
 from harness.cli.streams import tolerant_streams
 from harness.errors import HarnessError, MissingDependency, UsageError
+from harness.unknown_options import unknown_option
 from harness.version import __version__
 
 INTERRUPTED = 130
@@ -29,6 +30,7 @@ EXIT_CODES = f"""exit codes:
   5  a run folder or the output cannot be written; a run folder belongs to another process or run
   6  a dependency or server is missing, or memory is too small
   7  the gate's baseline is missing
+  8  --budget is reached; finished work is kept; the same command continues
   {HarnessError.exit_code}  a bug in harness or in a plugin
   {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); finished work is kept; the same command continues
 """
@@ -43,12 +45,12 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         scores.add_score,
         look.add_view,
         look.add_explain,
-        scores.add_diff,
         board.add_board,
         train.add_train,
     ),
-    "test a score": (
+    "examine a score": (
         scores.add_verify,
+        scores.add_diff,
         scores.add_conform,
         scores.add_audit,
         scores.add_ladder,
@@ -58,17 +60,18 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         board.add_reproduce,
         publish.add_runs,
         publish.add_publish,
+        publish.add_server,
         publish.add_hub,
     ),
     "other tools": (publish.add_lmms, train.add_env, train.add_twin, data.add_completion),
 }
 """The commands, `NAME` from `add_NAME`, in the groups of `harness --help`."""
-OLD_NAMES = (scores.add_sweep, publish.add_samples, board.add_curves)
-"""Old names of commands, which are not listed and say what to use; 0.2 drops them."""
+OLD_NAMES = {"sweep": "eval --vary", "samples": "runs samples", "curves": "board curves"}
+"""Commands by their old names, which are not listed; 0.2 drops them."""
 
 LIGHT = ("list", "completion")
-"""Commands that do without NumPy and SciPy."""
-OUT_OF_MEMORY = re.compile(
+"""Commands that load neither NumPy nor SciPy, so need no check of the address space."""
+OUT_OF_MEMORY = re.compile(  # messages of the system's loader, of OpenBLAS and of Python
     "cannot allocate memory|failed to map segment|cannot map|memory exhausted"
     "|can't start new thread",
     re.IGNORECASE,
@@ -77,34 +80,42 @@ OUT_OF_MEMORY = re.compile(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    typed = sys.argv[1:] if arguments is None else list(arguments)
+    command_line = sys.argv[1:] if arguments is None else list(arguments)
     with tolerant_streams() as streams:
         try:
-            code = _run(typed)
-        except SystemExit as end:  # of argparse, which has told what it has to
+            code = _run(command_line)
+        except SystemExit as end:  # argparse has printed its message or the help
             if not streams.lost():
                 raise
             code = int(end.code or 0)
-        if lost := streams.lost():
-            print(f"harness: {lost}", file=sys.stderr)
-        return code or (lost.exit_code if lost else 0)
+        if output_error := streams.lost():
+            print(f"harness: {output_error}", file=sys.stderr)
+        return code or (output_error.exit_code if output_error else 0)
 
 
-def _run(typed: Sequence[str]) -> int:
-    parser = build_parser(typed[0] if typed else None)
+def _run(command_line: Sequence[str]) -> int:
+    """Run a command line, print its errors on standard error, and return the exit code."""
+    old = command_line[0] if command_line and command_line[0] in OLD_NAMES else ""
+    if old:
+        note = f"note: `harness {old}` is `harness {OLD_NAMES[old]}` now"
+        print(f"{note}; release 0.2 drops the old name", file=sys.stderr)
+        command_line = [*OLD_NAMES[old].removesuffix(" --vary").split(), *command_line[1:]]
+    parser = build_parser(command_line[0] if command_line else None)
     try:
-        parsed = parser.parse_args(typed)
+        parsed, left_over = parser.parse_known_args(command_line)
+        if left_over:
+            command = getattr(parsed, "parser", parser)
+            raise unknown_option(command.prog, left_over, command._option_string_actions)
         if not hasattr(parsed, "function"):
             parser.print_help()
             return UsageError.exit_code
-        if typed[0] not in LIGHT:
+        if command_line[0] not in LIGHT:
             check_address_space()
         if getattr(parsed, "config", None):
-            parsed = _with_config(parser, parsed, typed)
-        if parsed.instead:
-            old = f"note: `harness {typed[0]}` is `{parsed.instead}` now"
-            print(f"{old}; release 0.2 drops the old name", file=sys.stderr)
-        parsed.typed = typed
+            parsed = _with_config(parser, parsed, command_line)
+        if old == "sweep" and not parsed.vary:
+            raise UsageError("harness sweep", expected="--vary SETTING=VALUES", found="none")
+        parsed.typed = command_line
         module, _, name = parsed.function.partition(":")  # as `arguments.shared.command` sets it
         room = "rehearsal.command" if getattr(parsed, "rehearse", False) else module
         return int(getattr(import_module(f"harness.{room}"), name)(parsed))
@@ -123,7 +134,7 @@ def _run(typed: Sequence[str]) -> int:
 
 
 def _explain(error: Exception) -> HarnessError:
-    """Return the error to tell: itself, what is missing, or a fault with the way to report it."""
+    """Return an error of ours as it is, lack of memory as such, others as a bug to report."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, (MemoryError, ImportError, RuntimeError)) and _is_out_of_memory(error):
@@ -137,15 +148,15 @@ def _explain(error: Exception) -> HarnessError:
     from harness.plugins import describe_error
 
     return HarnessError(
-        f"{describe_error(error)}. This was not foreseen: please report it, with what "
-        "HARNESS_TRACEBACK=1 in the environment shows"
+        f"{describe_error(error)}. This is a bug: please report it, with the traceback "
+        "that HARNESS_TRACEBACK=1 in the environment prints"
     )
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:
     """Return True if an error, or one that caused it, says that memory ran out.
 
-    A shared library that cannot be mapped is told as an ImportError.
+    It may be an ImportError: of a shared library that could not be mapped into memory.
     """
     while error is not None:
         if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)):
@@ -155,7 +166,7 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Return the whole command line, or that of one command, which takes an eighth of the time."""
+    """Return the parser of all commands, or of one, which takes an eighth of the time."""
     parser = argparse.ArgumentParser(
         prog="harness",
         usage="%(prog)s [-h] [--version] COMMAND …",
@@ -165,18 +176,18 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"harness {__version__}")
     commands = parser.add_subparsers(prog="harness", metavar="COMMAND", help=argparse.SUPPRESS)
-    every = [add for group in (*GROUPS.values(), OLD_NAMES) for add in group]
-    if chosen := [add for add in every if add.__name__ == f"add_{command}"]:
+    adders = [add for group in GROUPS.values() for add in group]
+    if chosen := [add for add in adders if add.__name__ == f"add_{command}"]:
         chosen[0](commands)
         return parser
-    for add in every:
+    for add in adders:
         add(commands)
     parser.description = f"{parser.description}\n\n{_listed(commands)}"
     return parser
 
 
 def _listed(commands: Commands) -> str:
-    """Return the commands with what they do, in groups."""
+    """Return the text of the help that lists the commands in groups."""
     about = {action.dest: action.help or "" for action in commands._choices_actions}
     names = iter(about)
     lines = []

@@ -1,11 +1,12 @@
-"""Output: a JSON value or lines of text, notes on standard error, files."""
+"""Output of all commands: one JSON value or lines of text, notes on standard error, and files.
 
-import csv
-import io
+Text of benchmarks, records and plugins may hold anything; nothing here lets it break a line or
+control the terminal.
+"""
+
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -14,18 +15,18 @@ from harness.store.atomic import write_bytes, writing
 
 
 def say(*lines: object, to: TextIO | None = None) -> None:
-    """Print lines, whatever a benchmark, a record or a plugin put into them: none is two lines.
+    r"""Print each text on a line of its own.
 
     Args:
-        lines: Texts without a line feed; one that they hold is spelled out.
-        to: Standard output, unless another is given.
+        lines: Texts; a line feed within one is printed as `\n`.
+        to: The stream; None: standard output.
     """
     for line in lines:
         print(one_line(str(line)), file=to)
 
 
 def show_json(value: object) -> None:
-    """Print one JSON value in one line, control characters of terminals as their numbers."""
+    """Print a JSON value on one line, with control characters of terminals as escapes."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     print(CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
@@ -39,7 +40,7 @@ def tell(arguments: Namespace, value: object, *lines: object) -> None:
 
 
 def note(text: str) -> None:
-    """Print on standard error what the user should know."""
+    """Print a note for the user on standard error."""
     say(f"note: {text}", to=sys.stderr)
 
 
@@ -48,14 +49,3 @@ def write_text(path: Path, text: str) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, text.encode())
-
-
-def to_csv(rows: Sequence[Mapping[str, object]], delimiter: str = ",") -> str:
-    """Return rows as CSV, with a column for each key of any row; with tabs all cells are quoted."""
-    text = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    dialect = csv.unix_dialect if delimiter == "\t" else csv.excel
-    writer = csv.DictWriter(text, names, dialect=dialect, delimiter=delimiter, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

@@ -1,4 +1,7 @@
-"""Progress on a terminal: samples a second, the running score, failures so far, both times."""
+"""Progress on a terminal: one bar for each run, and one for all runs together.
+
+A bar shows samples per second, the score and the failures so far, the time passed and left.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Self
@@ -16,16 +19,18 @@ from harness.run.options import NullProgress
 
 
 def speed(bar: Bar) -> float | None:
-    """Return steps a second since the bar began; None before the first.
+    """Return steps per second since the bar began; None before the first step.
 
-    What was done before the bar began (its field `before`) does not count. The time until the first
-    steps, in which a model may be loaded, counts until as much time has passed again; from then on
-    the speed is that since the first steps (the field `first`: when they came, and what was done).
+    Steps done before the bar began (its field `before`) do not count. The time until the first
+    steps, in which a model may be loaded, counts at first; once as much time has passed again, the
+    speed is that since the first steps (field `first`: seconds until then, steps done then). The
+    speed of a full bar is that of all its steps.
     """
-    done, elapsed = bar.completed - bar.fields.get("before", 0), bar.elapsed or 0.0
-    when, had = bar.fields.get("first") or (elapsed, 0)
-    if elapsed - when > when:
-        done, elapsed = bar.completed - had, elapsed - when
+    done = bar.completed - bar.fields.get("before", 0)
+    elapsed = bar.finished_time or bar.elapsed or 0.0
+    first_seconds, first_done = bar.fields.get("first") or (elapsed, 0)
+    if elapsed - first_seconds > first_seconds and not bar.finished:
+        done, elapsed = bar.completed - first_done, elapsed - first_seconds
     return done / elapsed if done > 0 and elapsed else None
 
 
@@ -35,14 +40,14 @@ def clock(seconds: float) -> str:
     >>> clock(79.4), clock(3600)
     ('1:19', '1:00:00')
     """
-    minutes, rest = divmod(round(seconds), 60)
-    return (
-        f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
-    )
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{seconds:02}"
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 class Speed(ProgressColumn):
-    """Samples a second."""
+    """Column with the samples per second."""
 
     def render(self, task: Bar) -> Text:
         """Draw the number."""
@@ -51,10 +56,10 @@ class Speed(ProgressColumn):
 
 
 class Times(ProgressColumn):
-    """The time since the bar began, until it was full, and the time left at the speed so far."""
+    """Column with the time since the bar began, and the time left at the speed so far."""
 
     def render(self, task: Bar) -> Text:
-        """Draw `1:19, 0:40 left`; without the second where it is not known, or nothing is left."""
+        """Draw `1:19, 0:40 left`, or `1:19` if the time left is unknown or the bar is full."""
         seconds = task.finished_time if task.finished else task.elapsed
         elapsed, rate = clock(seconds or 0.0), speed(task)
         if rate is None or task.remaining is None or task.finished:
@@ -63,14 +68,14 @@ class Times(ProgressColumn):
 
 
 def times_column() -> Times:
-    """Return the column of both times, whole on a narrow terminal."""
+    """Return the column of times, which a narrow terminal does not shorten."""
     return Times(table_column=Column(no_wrap=True))
 
 
 def title_column() -> TextColumn:
-    """Return the column of a bar's title as it is, shortened on a narrow terminal."""
-    place = Column(no_wrap=True, overflow="ellipsis", ratio=2)
-    return TextColumn("{task.description}", markup=False, table_column=place)
+    """Return the column of a bar's title, without markup; a narrow terminal shortens it."""
+    column = Column(no_wrap=True, overflow="ellipsis", ratio=2)
+    return TextColumn("{task.description}", markup=False, table_column=column)
 
 
 class DrawnBars:
@@ -118,22 +123,22 @@ class ProgressBars(DrawnBars):
         self._all: TaskID | None = None
 
     def expect(self, runs: int, samples: int) -> None:
-        """Draw a bar of all runs together, with the time that is left for them."""
+        """Begin a bar of all runs together, if there are several; `samples` is their total."""
         if runs > 1:
             title = f"all {runs} runs"
             self._all = self._bars.add_task(title, total=samples, headline="", failed="")
 
     def start(self, name: str, total: int, done: int) -> None:
-        """A task begins."""
+        """Begin the bar of a run with `total` samples, `done` of which are there already."""
         self._id = self._bars.add_task(
             one_line(name), total=total, completed=done, before=done, headline="", failed=""
         )
         if self._all is not None and done:  # what was done before tells nothing about the speed
-            whole = self._bars.tasks[self._bars.task_ids.index(self._all)].total or 0
-            self._bars.update(self._all, total=whole - done)
+            total_samples = self._bars.tasks[self._bars.task_ids.index(self._all)].total or 0
+            self._bars.update(self._all, total=total_samples - done)
 
     def advance(self, samples: int, failed: int, headline: float | None) -> None:
-        """A batch is finished; `failed` samples of the run have no answer so far."""
+        """Add a finished batch; `failed` samples of the run have no answer so far."""
         if self._all is not None:
             self._bars.advance(self._all, samples)
             self._moved(self._all)
@@ -150,13 +155,13 @@ class LineProgress(NullProgress):
     """No bars; notes go to standard error."""
 
     def expect(self, runs: int, samples: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Print a note on standard error."""
         note(text)
 
 
 def progress(*, quiet: bool) -> AbstractContextManager[LineProgress | ProgressBars]:
-    """Return the progress of runs on a terminal: bars, unless it is to be quiet."""
+    """Return the progress of runs on a terminal: bars, or only notes if it should be quiet."""
     return nullcontext(LineProgress()) if quiet else ProgressBars()

@@ -1,4 +1,4 @@
-"""`harness score RUN --protocols`: the same predictions by every protocol of their benchmark."""
+"""`harness score RUN --protocols`: score a run by several protocols of its benchmark."""
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ STRIP = 40
 
 
 def score_protocols(arguments: Namespace) -> int:
-    """Print a run's number by each protocol; with `all`, also leave it in the run for boards."""
+    """Print each run's score by each protocol; `all` also writes them into the run for boards."""
     for name in ("tasks", "predictions", "model", "subset", "out"):
         if getattr(arguments, name):
             raise UsageError(f"--{name} beside --protocols", expected="only RUN", found="both")
@@ -26,23 +26,23 @@ def score_protocols(arguments: Namespace) -> int:
     listed = filter(None, map(str.strip, arguments.protocols.split(",")))
     names = None if arguments.protocols == "all" else list(listed)
     judge = None if arguments.judge is None else build_judge(arguments.judge)
-    shown = []
+    documents = []
     for folder in arguments.runs:
         run = Run.open(folder)
         run.check_files()
         bracketed = bracket.bracket(run, data_root=arguments.data, names=names, judge=judge)
         if names is None:
             bracket.write(run, bracketed)
-        shown.append({"run": str(folder), "protocols": [asdict(entry) for entry in bracketed]})
+        documents.append({"run": str(folder), "protocols": [asdict(entry) for entry in bracketed]})
         if not arguments.json:
             say(*lines(run, bracketed))
     if arguments.json:
-        show_json(shown)
+        show_json(documents)
     return 0
 
 
 def lines(run: Run, bracketed: Sequence[Bracketed]) -> Iterator[str]:
-    """Yield a strip for each protocol, whose scorer it is, and the papers that use it."""
+    """Yield the printed lines: each protocol's score as a strip, its scorer, and papers with it."""
     results = run.results
     scored = [entry for entry in bracketed if not entry.reason]
     yield (
@@ -51,8 +51,8 @@ def lines(run: Run, bracketed: Sequence[Bracketed]) -> Iterator[str]:
     )
     for entry in bracketed:
         yield ""
-        own = " (the run's own)" if entry.protocol == results["protocol"] else ""
-        yield f"  {entry.protocol}{own}"
+        mark = " (the run's own)" if entry.protocol == results["protocol"] else ""
+        yield f"  {entry.protocol}{mark}"
         if entry.reason:
             yield from wrap_lines(f"    no number: {entry.reason}", indent=6)
             continue
@@ -66,17 +66,15 @@ def lines(run: Run, bracketed: Sequence[Bracketed]) -> Iterator[str]:
 
 
 def strip(value: float | None, interval: tuple[float, float] | None) -> str:
-    """Draw a number and its interval between 0 and 1; blank if it lies elsewhere.
+    """Draw a score and its interval on a strip from 0 to 1; blank if one is outside, or missing.
 
     >>> strip(0.5, (0.25, 0.75))
     '··········├─────────●─────────┤·········'
     """
-    places = (value, *(interval or (value, value)))
-    if not all(place is not None and 0 <= place <= 1 for place in places):
+    ends = (value, *(interval or (value, value)))
+    if not all(end is not None and 0 <= end <= 1 for end in ends):
         return " " * STRIP
-    middle, low, high = (
-        min(STRIP - 1, int(place * STRIP)) for place in places if place is not None
-    )
+    middle, low, high = (min(STRIP - 1, int(end * STRIP)) for end in ends if end is not None)
     drawn = ["·"] * STRIP
     drawn[low : high + 1] = ["─"] * (high + 1 - low)
     drawn[low], drawn[high], drawn[middle] = "├", "┤", "●"

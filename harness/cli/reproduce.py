@@ -1,4 +1,7 @@
-"""`harness reproduce`: the trainings, evaluations and board that make a paper's table."""
+"""`harness reproduce`: make a paper's table by training, evaluating and building the board.
+
+Each step of `leaderboards.table_commands.plan` is a `harness` command, which runs as a process.
+"""
 
 import shlex
 import subprocess
@@ -8,42 +11,52 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import plugins
-from harness.cli.doctor import gpus
+from harness.cli.output import note
 from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.hub.fetch import repositories
 from harness.leaderboards import estimate
-from harness.leaderboards.definitions import Definition, find
-from harness.leaderboards.estimate import Device, Estimate
+from harness.leaderboards.definitions import Definition, find, unreadable, with_rows
+from harness.leaderboards.estimate import Device
 from harness.leaderboards.published_results import GENERATED
-from harness.leaderboards.table_commands import Step, is_small, plan
+from harness.leaderboards.table_commands import Step, is_small, plan, total
+from harness.machine import gpus
 from harness.spec import parse
 
 OUT = Path("reproduce")
 """Folder of trainings, runs and boards by default."""
 ASSUMED = "A100-80GB"
-"""Device that a dry run estimates for where there is no GPU."""
+"""Device for the estimates of a dry run on a machine without a GPU."""
 
 
 def reproduce(arguments: Namespace) -> int:
-    """Print what makes a table, and run it; return the first exit code that is none of success."""
-    if not arguments.paper or not arguments.table or arguments.all or arguments.rows:
+    """Print the steps of a table with estimates, and run them; return the first code that is not 0.
+
+    Steps that lack something, such as a licence or a package, are left out with a message.
+
+    Raises:
+        UsageError: no table is named, the device is unknown, or a step needs several machines.
+    """
+    if not arguments.paper or not arguments.table or arguments.all:
         raise UsageError(
             "harness reproduce",
-            expected="PAPER TABLE; --all and --rows belong to --rehearse",
-            found="no table" if not arguments.table else "--all or --rows",
+            expected="PAPER TABLE; --all belongs to --rehearse",
+            found="no table" if not arguments.table else "--all",
         )
-    definition = find(arguments.paper, arguments.table)
+    (definition,) = with_rows([find(arguments.paper, arguments.table)], arguments.rows or ())
+    for error in unreadable().values():
+        note(f"left out, {error}")
     if not arguments.dry_run:
         require(arguments, "data")
     absent = ASSUMED if arguments.dry_run else "CPU"
-    usual = "CPU" if is_small(definition) else " ".join(gpus()) or absent
-    device = estimate.device_of(arguments.device or usual)
+    text = arguments.device
+    if not text:
+        text = "CPU" if is_small(definition) else " ".join(gpus()) or absent
+    device = estimate.device_of(text)
     if device is None:
-        text = arguments.device or usual
-        known = [device.name for device in estimate.DEVICES]
-        near = [name for name in known if text.upper() in name]
-        raise UsageError("--device", expected=f"one of {', '.join(near or known)}", found=text)
+        names = [device.name for device in estimate.DEVICES]
+        near = [name for name in names if text.upper() in name]
+        raise UsageError("--device", expected=f"one of {', '.join(near or names)}", found=text)
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device, arguments.data or Path("ROOT"))
     for step in () if arguments.dry_run else steps:
@@ -71,9 +84,9 @@ def reproduce(arguments: Namespace) -> int:
 
 
 def _data_lines(definition: Definition, steps: list[Step], root: Path) -> Iterator[str]:
-    """Yield the data that is not below a root yet, with the commands or pages that bring it.
+    """Yield a line on each benchmark that is not below `root` yet: how to get it.
 
-    A generated world is no paper's data.
+    A generated world does not count as a benchmark's data, unless the table is a small one.
     """
     if is_small(definition):
         if not root.is_dir():
@@ -92,31 +105,12 @@ def _data_lines(definition: Definition, steps: list[Step], root: Path) -> Iterat
 
 
 def _show(definition: Definition, steps: list[Step], device: Device, root: Path) -> None:
+    """Print the data to get, and each step with its needs, estimate and command."""
     print(definition.heading)
     if lines := list(_data_lines(definition, steps, root)):
         print("data to get first:", *(f"  {line}" for line in lines), sep="\n")
     if left_out := [row.row for row in definition.rows if not row.model]:
-        print(f"left out: {', '.join(left_out)}: see docs/models.md for how they are reached")
+        print(f"left out: {', '.join(left_out)}: see docs/models.md for how to run them")
     for step in steps:
-        about = f": {step.estimate} on {step.processes} × {device.name}" if step.estimate else ""
-        print(f"\n# {step.name}{about}")
-        known = [f"{count:,} of {task}" for task, count in step.samples.items() if count]
-        if known:
-            print(f"#   samples: {', '.join(known)}")
-        if unknown := [task for task, count in step.samples.items() if not count]:
-            print(
-                f"#   {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: no number is "
-                "published, and --data has no real files of it to count"
-            )
-        for needed in step.needs:
-            state = "" if needed.is_given else "; left out until it is there"
-            print(f"#   needs {needed}{state}")
-        if step.estimate and step.estimate.host:
-            print(f"#   {step.estimate.host:,.0f} GB of the machine's own memory")
-        if step.estimate and step.estimate.memory > device.memory:
-            print(f"#   more than the {device.memory:.0f} GB of one {device.name}. What fits:")
-            for way in step.ways or ("a smaller network",):
-                print(f"#     {way}")
-        print(shlex.join(step.line))
-    whole = Estimate(sum(step.estimate.hours for step in steps if step.estimate), 0)
-    print(f"\nabout {whole.time} in all; uncertain by a factor of 3 (docs/published.md)")
+        print("", *(f"# {line}" for line in step.about(device)), shlex.join(step.line), sep="\n")
+    print(f"\n{total(steps, device)}")

@@ -1,18 +1,20 @@
-"""`harness runs`: index, query, repeats, gc, export."""
+"""`harness runs`: index, search, average, clean up and export runs.
 
-import json
+The actions are `index`, `query`, `repeats`, `gc` and `export`; `samples` has its own module.
+"""
+
 import os
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.output import say, show_json, to_csv, write_text
+from harness.cli.output import say, show_json, write_text
 from harness.cli.tables import number, show_columns
 from harness.errors import MissingDependency, UsageError, counted, printable
 from harness.record import EARLIER, MANIFEST, runs_below
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 def _database(arguments: Namespace, *, write: bool = False) -> "Database":
+    """Open the index of `--db`, of $HARNESS_DB, or of this machine."""
     try:
         from harness.leaderboards.history.database import Database, default_url
     except ModuleNotFoundError as error:
@@ -34,10 +37,10 @@ def _database(arguments: Namespace, *, write: bool = False) -> "Database":
 def index(arguments: Namespace) -> int:
     """Write runs into the index; exit code 1 if some cannot be read."""
     folders = [run for folder in arguments.runs for run in runs_below(folder)]
-    written, refused = _database(arguments, write=True).index(folders)
+    n_indexed, refused = _database(arguments, write=True).index(folders)
     for folder, error in refused.items():
         say(f"left out: {folder}: {error}", to=sys.stderr)
-    print(f"{counted(written, 'run')} indexed, {len(refused)} left out")
+    print(f"{counted(n_indexed, 'run')} indexed, {len(refused)} left out")
     return int(bool(refused))
 
 
@@ -64,6 +67,8 @@ def query(arguments: Namespace) -> int:
     if arguments.json:
         show_json(plain)
     elif arguments.csv:
+        from harness.leaderboards.export.formats import to_csv
+
         print(printable(to_csv(plain)), end="")
     else:
         rows = [("finished", "task", "split", "metric", "value", "commit", "model")]
@@ -77,7 +82,7 @@ def query(arguments: Namespace) -> int:
 
 
 def repeats(arguments: Namespace) -> int:
-    """Print the mean of runs that differ in seeds alone, the best of k, and shares of variance."""
+    """Print the mean score of runs that differ in seeds, the best of k, and shares of variance."""
     from harness.leaderboards.repeats import repeats as read
 
     report = read(arguments.runs, metric=arguments.metric, data_root=arguments.data)
@@ -96,8 +101,8 @@ def repeats(arguments: Namespace) -> int:
         show(f"pass@{k}" if report.binary else f"best of {k}", estimate, ("samples",))
     parts = report.components.of_score()
     total = sum(parts.values()) or 1.0
-    seen = [name for name in parts if getattr(report.components, name) is not None]
-    shares = ", ".join(f"{name} {parts[name] / total:.0%}" for name in seen)
+    measured = [name for name in parts if getattr(report.components, name) is not None]
+    shares = ", ".join(f"{name} {parts[name] / total:.0%}" for name in measured)
     say(f"variance of one run's score: {shares}")
     for name, values in report.values.items():
         say(f"{name}: {', '.join(map(number, values))}")
@@ -106,17 +111,17 @@ def repeats(arguments: Namespace) -> int:
 
 
 def gc(arguments: Namespace) -> int:
-    """List, and with `--delete` remove, runs set aside and rows of folders that are gone."""
+    """List, and with `--delete` remove, runs that were set aside and rows of missing folders."""
     word = "deleted" if arguments.delete else "would be deleted"
-    folders = [folder for place in arguments.runs for folder in _set_aside(place)]
+    folders = [folder for runs_folder in arguments.runs for folder in _set_aside(runs_folder)]
     for folder in folders:
         if arguments.delete:
             shutil.rmtree(folder)
         say(f"{word}: {folder}")
-    lost = _database(arguments).lost(delete=arguments.delete)
-    for place in lost:
-        say(f"{word} from the index: {place}")
-    if not folders and not lost:
+    lost_folders = _database(arguments).lost(delete=arguments.delete)
+    for lost_folder in lost_folders:
+        say(f"{word} from the index: {lost_folder}")
+    if not folders and not lost_folders:
         print("nothing to delete")
     elif not arguments.delete:
         print("`--delete` does it")
@@ -125,65 +130,21 @@ def gc(arguments: Namespace) -> int:
 
 def export(arguments: Namespace) -> int:
     """Write runs in the format of another program."""
-    from harness.leaderboards.export import every_eval_ever, hub, logs, mirrors, tables
-    from harness.leaderboards.row import row
-    from harness.leaderboards.runs import open_runs
+    from harness.leaderboards.export.formats import exported
 
-    runs, out = open_runs(arguments.runs), Path(arguments.out)
-    datasets = dict(text.partition("=")[::2] for text in arguments.dataset or ())
-    files: dict[Path, str] = {}
-    match arguments.to:
-        case "csv":
-            files[out] = to_csv(
-                [{**tables.plain(board_row), **board_row.metrics} for board_row in map(row, runs)]
-            )
-        case "json":
-            files[out] = json.dumps(tables.to_json([row(run) for run in runs])) + "\n"
-        case "parquet":
-            tables.write_samples(runs, out)
-        case "model-card":
-            files[out] = hub.model_card(runs, datasets)
-        case "huggingface":
-            results = hub.eval_results(runs, datasets, arguments.source)
-            files = {out / ".eval_results" / name: text for name, text in results.items()}
-        case "eval-yaml":
-            files = {out / path: text for path, text in hub.benchmarks(runs, datasets).items()}
-        case "every-eval-ever":
-            eee = every_eval_ever.every_eval_ever(
-                runs, arguments.source, arguments.data, partial(say, to=sys.stderr)
-            )
-            files = _distinct((out / path, text) for path, text in eee)
-        case "inspect":
-            named_logs = (logs.inspect_log(run, arguments.data) for run in runs)
-            files = _distinct((out / name, text) for name, text in named_logs)
-        case "vlmevalkit":
-            files = _distinct(
-                (out / path, to_csv(rows, "\t" if path.suffix == ".tsv" else ","))
-                for run in runs
-                for path, rows in logs.vlmevalkit_tables(run, arguments.data)
-            )
-        case "wandb":
-            mirrors.to_wandb(runs, out)
-        case "mlflow":
-            mirrors.to_mlflow(runs, arguments.out)
+    files = exported(
+        arguments.runs,
+        arguments.to,
+        arguments.out,
+        datasets=dict(text.partition("=")[::2] for text in arguments.dataset or ()),
+        source=arguments.source,
+        data_root=arguments.data,
+        tell=partial(say, to=sys.stderr),
+    )
     for path, text in files.items():
         write_text(path, text)
     say(*(files or [arguments.out]))
     return 0
-
-
-def _distinct(pairs: Iterable[tuple[Path, str]]) -> dict[Path, str]:
-    """Return files by their path; raise UsageError if two runs are one file, and differ."""
-    files: dict[Path, str] = {}
-    for path, text in pairs:
-        if files.setdefault(path, text) != text:
-            raise UsageError(
-                f"the file {path}",
-                expected="one run",
-                found="two",
-                fix="Export them one by one, each with its own --out.",
-            )
-    return files
 
 
 def _set_aside(folder: Path) -> Iterator[Path]:

@@ -19,7 +19,13 @@ from harness.types import Sample
 
 
 def samples(arguments: Namespace) -> int:
-    """Print each unit's first sample with its score and failures, the worst first."""
+    """Print the first sample of each scored unit, with score, failure and question.
+
+    `--sort` gives the order; samples that do not count for the metric come last.
+
+    Raises:
+        UsageError: the run lacks the metric, or it has no scores by sample.
+    """
     run = Run.open(arguments.run)
     run.check_files()
     units = list(run.units())
@@ -31,7 +37,7 @@ def samples(arguments: Namespace) -> int:
     metrics = metrics_for(run, units, name=name, data_root=arguments.data)
     if any(metric.corpus is not None for metric in metrics):
         raise UsageError(f"metric {name}", expected="one with a score of each sample", found="none")
-    listed: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {
             "sample": unit.samples[0],
             "score": value_of(metrics, [unit], name),
@@ -43,51 +49,48 @@ def samples(arguments: Namespace) -> int:
     ]
     sign = 1 if (metrics[-1].better == "higher") == (arguments.sort == "score") else -1
     if arguments.sort == "id":
-        listed.sort(key=lambda row: str(row["sample"]))
+        rows.sort(key=lambda row: str(row["sample"]))
     else:  # samples that do not count for this metric come last
-        listed.sort(key=lambda row: (row["score"] is None, sign * (row["score"] or 0.0)))
-    listed = listed[: arguments.limit]
-    asked = questions(run, {row["sample"] for row in listed}, arguments.data)
-    listed = [{**row, "question": asked.get(row["sample"])} for row in listed]
+        rows.sort(key=lambda row: (row["score"] is None, sign * (row["score"] or 0.0)))
+    rows = rows[: arguments.limit]
+    question_of_sample = questions(run, {row["sample"] for row in rows}, arguments.data)
+    rows = [{**row, "question": question_of_sample.get(row["sample"])} for row in rows]
     if arguments.json:
-        show_json(listed)
+        show_json(rows)
         return 0
     lines: list[tuple[str, ...]] = [(name, "failed", "sample", "question [categories]")]
-    for row in listed:
+    for row in rows:
         tags = ", ".join(f"{key} {value}" for key, value in row["categories"].items())
         text = " ".join(filter(None, [row["question"], f"[{tags}]" if tags else ""]))
         lines.append((number(row["score"]), str(row["failed"] or ""), row["sample"], text))
     if not any(failed for _, failed, *_ in lines[1:]):
         lines = [(score, sample, text) for score, _, sample, text in lines]
     show_columns(lines)
-    if listed:
-        say("", f"next: harness explain {quote(str(run.folder))} {quote(listed[0]['sample'])}")
+    if rows:
+        say("", f"next: harness explain {quote(str(run.folder))} {quote(rows[0]['sample'])}")
     return 0
 
 
 def questions(run: Run, ids: Collection[str], data_root: Path | None) -> dict[str, str]:
-    """Return the questions of samples by their ids, with options; none where the data is not here.
-
-    A note on standard error says why there are none.
-    """
-    left, asked = set(ids), {}
+    """Return the questions of samples by id, with options; without the data none, and a note."""
+    missing, by_id = set(ids), {}
     try:
         task = task_of(run, data_root)
         with plugin_errors(f"the samples of {task.name}"):
             for sample in samples_of(task):
-                if sample.id in left:
-                    left.discard(sample.id)
-                    asked[sample.id] = _worded(sample)
-                if not left:
+                if sample.id in missing:
+                    missing.discard(sample.id)
+                    by_id[sample.id] = _worded(sample)
+                if not missing:
                     break
     except HarnessError as error:
         note(f"without questions: {error}")
-    return asked
+    return by_id
 
 
 def _worded(sample: Sample) -> str:
     """Return a question in one line, with its options."""
     lettered = zip(ascii_uppercase, sample.query.options, strict=False)
     options = ", ".join(f"{letter} {text}" for letter, text in lettered)
-    words = " ".join(sample.query.text.split())
-    return f"{words} ({options})" if options else words
+    text = " ".join(sample.query.text.split())
+    return f"{text} ({options})" if options else text

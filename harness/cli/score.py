@@ -1,4 +1,8 @@
-"""`harness score`: predictions from a file, or from a run."""
+"""`harness score`: score predictions that exist, in a file of any program or in runs.
+
+A file becomes a `Submission`, whose responses a model's grammar parses if it has any. Runs are
+scored again from their records, or read again by another model.
+"""
 
 import sys
 from argparse import Namespace
@@ -31,13 +35,17 @@ from harness.summary import public
 SCORED = ("mask-tree", "coco")
 """Formats with probabilities, of which those above a threshold count."""
 TREES = ("png-tree", "label-tree", "mask-tree")
-THRESHOLD = 0.5
+"""Formats that are folders of images."""
+THRESHOLD = 0.5  # default of --threshold
 READER = "qwen_vl(backend=stored)"
-"""Model that parses responses in other evaluations' files, where `--model` names none."""
+"""Model that parses responses in logs of other programs, if `--model` names none."""
 
 
 def score(arguments: Namespace) -> int:
-    """Score what exists; print a table or one JSON object."""
+    """Score the file or the runs; print a table or one JSON object.
+
+    Exit code 1 if a run's recorded results differ from the new ones.
+    """
     require_minimum(arguments, 1, "workers")
     threshold = _threshold(arguments)
     if arguments.protocols is not None:
@@ -52,7 +60,7 @@ def score(arguments: Namespace) -> int:
     path = arguments.predictions
     reader, reader_spec = _reader(arguments, path)
     tree = _tree(arguments.format, threshold)
-    shown, folders = {}, list[Path]()
+    results_of_name, folders = {}, list[Path]()
     chosen = list(requested_tasks(arguments))
     judge = judge_for(arguments, [task for _, _, task in chosen])
     for key, spec, task in chosen:
@@ -79,12 +87,19 @@ def score(arguments: Namespace) -> int:
             warning = sentence(submission.name, reader_spec, task.name, differs)
             say(warning, to=sys.stderr)
         judged = bind_judge(task, judge, folder)
-        shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
-    _show(arguments, arguments.name or path.stem, shown, folders)
+        results_of_name[key] = public(
+            score_file(judged, submission, folder=folder, task_spec=str(spec))
+        )
+    _show(arguments, arguments.name or path.stem, results_of_name, folders)
     return 0
 
 
 def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, str]:
+    """Return the model that parses responses, and its SPEC; (None, "") if the format has none.
+
+    Raises:
+        UsageError: the model cannot parse stored responses.
+    """
     if not arguments.model and arguments.format not in FORMATS:
         return None, ""
     text = arguments.model or READER
@@ -102,7 +117,7 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
 
 
 def _written(arguments: Namespace) -> Written | None:
-    """Return what the numbers of the file mean, if that is said."""
+    """Return `--coordinates` and `--mask-order`; None without them: the reader checks the file."""
     if arguments.coordinates is None and arguments.mask_order is None:
         return None
     if arguments.format not in ("jsonl", "coco"):
@@ -113,23 +128,27 @@ def _written(arguments: Namespace) -> Written | None:
 
 
 def _threshold(arguments: Namespace) -> float | None:
-    """Return the probability above which something counts; None where the format has none."""
-    given: float | None = arguments.threshold
+    """Return the probability above which pixels or detections count; None if the format has none.
+
+    Raises:
+        UsageError: `--threshold` does not belong to the format, or is out of range.
+    """
+    threshold: float | None = arguments.threshold
     if arguments.format not in SCORED:
-        if given is not None:
+        if threshold is not None:
             raise UsageError(
                 "--threshold",
                 expected=f"--format {' or '.join(SCORED)} beside it",
                 found=f"--format {arguments.format}",
             )
         return None
-    if given is not None and not 0 <= given < 1:
-        raise UsageError("--threshold", expected="from 0 up to, not with, 1", found=str(given))
-    return THRESHOLD if given is None else given
+    if threshold is not None and not 0 <= threshold < 1:
+        raise UsageError("--threshold", expected="from 0 up to, not with, 1", found=str(threshold))
+    return THRESHOLD if threshold is None else threshold
 
 
 def _tree(name: str, threshold: float | None = THRESHOLD) -> Tree | None:
-    """Return the reader of folders of images, if the format is one; else None."""
+    """Return the reader of a format that is a folder of images; None for other formats."""
     if name not in TREES:
         return None
     if name == "mask-tree":
@@ -142,7 +161,7 @@ def _tree(name: str, threshold: float | None = THRESHOLD) -> Tree | None:
 
 
 def _score_runs(arguments: Namespace) -> int:
-    """Score runs again; exit code 1 if one comes out otherwise than it is recorded."""
+    """Score runs again; exit code 1 if a result differs from the recorded one."""
     if arguments.format != "jsonl":
         raise UsageError("--format beside RUN", expected="the run's own", found=arguments.format)
     of_reader = () if arguments.model else ("name", "out")
@@ -151,7 +170,7 @@ def _score_runs(arguments: Namespace) -> int:
             raise UsageError(f"--{option} beside RUN", expected="the run's own", found="another")
     runs = [Run.open(folder) for folder in arguments.runs]
     names = [run.manifest["task"]["name"] for run in runs]
-    shown: dict[str, Any] = {}
+    results_of_name: dict[str, Any] = {}
     for run, name in zip(runs, names, strict=True):
         root = arguments.data or Path(run.manifest["data"]["root"])
         extras = tuple(str(spec) for text in arguments.metrics or () for spec in parse_list(text))
@@ -160,22 +179,22 @@ def _score_runs(arguments: Namespace) -> int:
         source = TaskSource(run.manifest["task"]["spec"], root, extras, judge)
         key = name if names.count(name) == 1 else str(run.folder)
         if arguments.model:
-            shown[key] = public(_read_again(arguments, run, source, root))
+            results_of_name[key] = public(_read_again(arguments, run, source, root))
             continue
         results, differing = rescore(source, run, processes=arguments.workers)
-        shown[key] = {**public(results), "differs": differing}
+        results_of_name[key] = {**public(results), "differs": differing}
         if differing:
             lines = (f"  {line}" for line in differing)
             say(f"{run.folder}: differs from its results.json", *lines, to=sys.stderr)
     models = [arguments.model or run.manifest["model"]["spec"] for run in runs]
-    _show(arguments, models[0] if len(set(models)) == 1 else "runs", shown)
-    return int(any(outcome.get("differs") for outcome in shown.values()))
+    _show(arguments, models[0] if len(set(models)) == 1 else "runs", results_of_name)
+    return int(any(outcome.get("differs") for outcome in results_of_name.values()))
 
 
 def _read_again(
     arguments: Namespace, run: Run, source: TaskSource, root: Path
 ) -> dict[str, object]:
-    """Score a run's responses as another model reads and segments them."""
+    """Score a run's responses as `--model` parses and segments them; return the results."""
     reader, reader_spec = _reader(arguments, run.folder)
     spec, subset = run.manifest["task"]["spec"], run.manifest["subset"]
     name = arguments.name or f"{run.manifest['model']['name']} read by {reader_spec}"
@@ -196,13 +215,14 @@ def _read_again(
 
 
 def _show(
-    arguments: Namespace, name: str, shown: dict[str, Any], folders: Sequence[Path] = ()
+    arguments: Namespace, name: str, results_of_name: dict[str, Any], folders: Sequence[Path] = ()
 ) -> None:
+    """Print results by task, then the run folders and the next commands."""
     if arguments.json:
-        show_json({"model": name, "tasks": shown})
+        show_json({"model": name, "tasks": results_of_name})
         return
     from harness.cli.tables import show_results
 
-    show_results(name, shown)
+    show_results(name, results_of_name)
     if folders:
         say(*next_commands(arguments.out, folders))

@@ -1,4 +1,8 @@
-"""`harness list`."""
+"""`harness list`: the installed plugins of a kind, or one with its settings.
+
+Everything is read from entry points, cards and sources (`harness.catalog`). Only a single task
+without a card is imported, to list its protocols.
+"""
 
 from argparse import Namespace
 from dataclasses import asdict
@@ -6,6 +10,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from harness import plugins, presets
+from harness.catalog.task_facts import protocol_facts, stated_facts
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import counted
@@ -16,24 +21,26 @@ NEEDY = ("models", "backends", "segmenters", "propagators")
 
 
 def list_plugins(arguments: Namespace) -> int:
-    """List the plugins of a kind, or show one, without importing any of them."""
+    """List the plugins of a kind, or show one."""
     kind = arguments.kind
     if kind is None:
         return _list_kinds(arguments)
     if kind == "presets":
         return _list_presets(arguments)
-    known = plugins.installed_plugins(kind)
+    entries = plugins.installed_plugins(kind)
     if arguments.name is not None:
-        if arguments.name not in known:
+        if arguments.name not in entries:
             plugins.load(kind, arguments.name)  # raises, naming the nearest
-        known = {arguments.name: known[arguments.name]}
-    described = [describe(kind, entry) for entry in known.values()]
+        entries = {arguments.name: entries[arguments.name]}
+    described = [describe(kind, entry) for entry in entries.values()]
     if arguments.name is not None or kind == "trainers":
-        for plugin, entry in zip(described, known.values(), strict=True):
-            plugin |= details(kind, entry, whole=arguments.all or arguments.json)
+        for plugin, entry in zip(described, entries.values(), strict=True):
+            plugin |= details(kind, entry, complete=arguments.all or arguments.json)
+            if kind == "tasks" and "title" not in plugin:
+                plugin |= protocol_facts(entry)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
-        package = known[arguments.name].dist
+        package = entries[arguments.name].dist
         described[0]["package"] = f"{package.name} {package.version}" if package is not None else ""
     if arguments.json:
         show_json(described)
@@ -46,9 +53,9 @@ def list_plugins(arguments: Namespace) -> int:
 
 def _list_presets(arguments: Namespace) -> int:
     """List the presets, or show one with its SPEC."""
-    known = presets.presets()
+    chosen = presets.presets()
     if arguments.name is not None:
-        known = {arguments.name: presets.preset(arguments.name)}
+        chosen = {arguments.name: presets.preset(arguments.name)}
     described: list[dict[str, object]] = [
         {
             "name": preset.name,
@@ -57,7 +64,7 @@ def _list_presets(arguments: Namespace) -> int:
             "needs": list(preset.needs),
             "model": str(preset.model),
         }
-        for preset in known.values()
+        for preset in chosen.values()
     ]
     if arguments.json:
         show_json(described)
@@ -65,7 +72,10 @@ def _list_presets(arguments: Namespace) -> int:
         _show_one(described[0])
     else:
         show_columns(
-            [("name", "about"), *((preset.name, preset.about) for preset in known.values())]
+            [
+                ("name", "about"),
+                *((preset.name, preset.about) for preset in chosen.values()),
+            ]
         )
         note = (
             "`harness list presets NAME` shows the SPEC. `--model NAME` runs it; "
@@ -76,34 +86,33 @@ def _list_presets(arguments: Namespace) -> int:
 
 
 def _list_kinds(arguments: Namespace) -> int:
-    counts = {kind: len(plugins.installed_plugins(kind)) for kind in KINDS}
-    counts["presets"] = len(presets.presets())
+    """List the kinds of plugins, each with the number that is installed."""
+    n_installed = {kind: len(plugins.installed_plugins(kind)) for kind in KINDS}
+    n_installed["presets"] = len(presets.presets())
     if arguments.json:
-        show_json([{"kind": kind, "installed": count} for kind, count in counts.items()])
+        show_json([{"kind": kind, "installed": count} for kind, count in n_installed.items()])
         return 0
     rows = [("kind", "installed", "list them")]
     show_columns(
-        rows + [(kind, str(count), f"harness list {kind}") for kind, count in counts.items()]
+        rows + [(kind, str(count), f"harness list {kind}") for kind, count in n_installed.items()]
     )
     return 0
 
 
 def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
-    """Describe a plugin without importing it: its name, module and card."""
+    """Return name, module, and card or summary of a plugin, without importing it."""
     plain: dict[str, object] = {"name": entry.name, "module": entry.value}
-    place = plugins.folder(entry)
-    if kind == "tasks" and place is not None and (place / "card.toml").is_file():
+    folder = plugins.folder(entry)
+    if kind == "tasks" and folder is not None and (folder / "card.toml").is_file():
         from harness.card import Card
 
-        card = asdict(Card.read(place / "card.toml"))
+        card = asdict(Card.read(folder / "card.toml"))
         card["count"] = card["splits"].get(card["default_split"], 0)
         card["count_videos"] = card["videos"].get(card["default_split"], 0)
         plain.update(card)
     else:
         plain["about"] = plugins.summary_of(entry)
         if kind == "tasks":
-            from harness.catalog.task_facts import stated_facts
-
             plain |= stated_facts(entry)
         if kind in NEEDY:
             from harness.catalog import requirements  # `ast` is slow, and not needed for tasks
@@ -112,32 +121,38 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
     return plain
 
 
-def details(kind: str, entry: EntryPoint, *, whole: bool = True) -> dict[str, object]:
-    """The settings of a plugin (not `whole`: the main ones), and a trainer's configurations.
+def details(kind: str, entry: EntryPoint, *, complete: bool = True) -> dict[str, object]:
+    """Return the settings of a plugin, and a trainer's configurations.
 
-    A task's card says more than its settings do.
+    Args:
+        kind: The kind of the plugin.
+        entry: Its entry point; a task with a card has no settings here, as the card says more.
+        complete: All settings; False: the main ones, and how many more there are.
     """
     from harness.catalog import settings
 
     fields: dict[str, object] = {}
-    place = plugins.folder(entry)
-    if kind != "tasks" or place is None or not (place / "card.toml").is_file():
+    folder = plugins.folder(entry)
+    if kind != "tasks" or folder is None or not (folder / "card.toml").is_file():
         lines = settings.settings(entry)
-        names = list(lines) if whole else settings.main_settings(settings.offered_settings(entry))
+        names = (
+            list(lines) if complete else settings.main_settings(settings.offered_settings(entry))
+        )
         fields["settings"] = {name: lines[name] for name in names}
-        if rest := len(lines) - len(names):
-            fields["more"] = f"{rest} settings: harness list {kind} {entry.name} --all"
+        if n_more := len(lines) - len(names):
+            fields["more"] = f"{n_more} settings: harness list {kind} {entry.name} --all"
     return {**fields, "configs": configs(entry)} if kind == "trainers" else fields
 
 
 def configs(entry: EntryPoint) -> list[str]:
     """List the names of a trainer's configurations, for `--config`."""
-    place = plugins.folder(entry)
-    paths = (place / "configs").glob("*.toml") if place is not None else ()
+    folder = plugins.folder(entry)
+    paths = (folder / "configs").glob("*.toml") if folder is not None else ()
     return sorted(path.stem for path in paths)
 
 
 def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
+    """Print the plugins of a kind as a table."""
     if not described:
         print(f"no {kind} are installed")
         return
@@ -147,9 +162,9 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         ]
         for plugin in described:
             about = plugin.get("title") or plugin["about"] or plugin["module"]
-            known = filter(None, (", ".join(plugin.get("forms", ())), plugin.get("protocol")))
-            if stated := "; ".join(known):
-                about = f"{about} ({stated})"
+            facts = filter(None, (", ".join(plugin.get("forms", ())), plugin.get("protocol")))
+            if facts_text := "; ".join(facts):
+                about = f"{about} ({facts_text})"
             split = plugin.get("default_split", "")
             headline = plugin.get("headline", "")
             rows.append((plugin["name"], headline, split, _count(plugin), about))
@@ -157,8 +172,8 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
         titles = ("name", "needs", "about") if kind in NEEDY else ("name", "about")
         rows = [titles]
         for plugin in described:
-            usual = {"needs": "nothing", "about": plugin["module"]}
-            rows.append(tuple(_cell(plugin.get(title) or usual[title]) for title in titles))
+            if_empty = {"needs": "nothing", "about": plugin["module"]}
+            rows.append(tuple(_cell(plugin.get(title) or if_empty[title]) for title in titles))
     show_columns(rows)
     if kind == "tasks":
         note = (
@@ -173,7 +188,7 @@ def _cell(value: object) -> str:
 
 
 def _count(plugin: dict[str, object]) -> str:
-    """Return the default split's number of samples; of videos where only that is published."""
+    """Return the number of samples of the default split, of videos if only that is published."""
     if plugin.get("count"):
         return str(plugin["count"])
     videos = plugin.get("count_videos")
@@ -181,6 +196,7 @@ def _count(plugin: dict[str, object]) -> str:
 
 
 def _show_one(plugin: dict[str, object]) -> None:
+    """Print the fields of a plugin that are not empty, folded to the terminal."""
     for key, value in plugin.items():
         if value in (None, "", (), [], {}):
             continue

@@ -1,4 +1,7 @@
-"""Helpers of several commands: specs from options, tasks and models from specs."""
+"""Options that name SPECs, for several commands: check them, and build their tasks and metrics.
+
+Errors for missing data say how to get it.
+"""
 
 import shlex
 from argparse import Namespace
@@ -15,14 +18,14 @@ from harness.task import CostMetric, ExtraMetric, Task, with_metrics
 
 
 def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
-    """All SPECs of a repeatable option."""
+    """Return the SPECs of a repeatable option; raise UsageError if there are none."""
     if not texts:
         raise UsageError(option, expected="at least one NAME or NAME(key=value,…)", found="none")
     return [spec for text in texts for spec in parse_list(text)]
 
 
 TABLES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-"""Ends of the names of tables."""
+"""File suffixes of tables."""
 NEEDED = {
     "method": "a trainer; see `harness list trainers`",
     "model": "NAME or NAME(key=value,…), see `harness list models`",
@@ -36,15 +39,21 @@ NEEDED = {
 
 
 def require(arguments: Namespace, *names: str, **options: str) -> None:
-    """Raise UsageError that names all options without a value at once, with what each is for."""
-    lacking = {name: NEEDED[name] for name in names} | options
-    if "tasks" in lacking:
+    """Raise one UsageError that names all required options without a value.
+
+    Args:
+        arguments: The parsed command line. Tasks that name their own files need no `--data`.
+        names: Required options whose purpose is in `NEEDED`.
+        options: Further required options, each with its purpose.
+    """
+    required = {name: NEEDED[name] for name in names} | options
+    if "tasks" in required:
         _refuse_files(arguments.tasks)
-    if {"data", "tasks"} <= lacking.keys() and _name_their_files(arguments.tasks):
+    if {"data", "tasks"} <= required.keys() and _name_their_files(arguments.tasks):
         arguments.data = arguments.data or Path()
     missing = [
-        f"--{name.replace('_', '-')} ({what})"
-        for name, what in lacking.items()
+        f"--{name.replace('_', '-')} ({purpose})"
+        for name, purpose in required.items()
         if getattr(arguments, name) in (None, [], "")
     ]
     if missing:
@@ -52,7 +61,7 @@ def require(arguments: Namespace, *names: str, **options: str) -> None:
 
 
 def _refuse_files(tasks: Sequence[str] | None) -> None:
-    """Raise UsageError for a table's file in the place of the task that reads it."""
+    """Raise UsageError if `--tasks` names a table's file instead of the task that reads it."""
     for text in tasks or ():
         if Path(text).suffix.lower() in TABLES:
             raise UsageError(
@@ -79,7 +88,14 @@ def require_minimum(arguments: Namespace, minimum: int, *names: str) -> None:
 
 
 def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
-    """Yield (key, SPEC, task) of each task; the key is its name, its SPEC if a name comes twice."""
+    """Yield (key, SPEC, task) of each task of `--tasks`, with the metrics of `--metrics`.
+
+    The key is the task's name, or its SPEC if the name comes twice.
+
+    Raises:
+        UsageError: an option is missing, or `--data` is not the root of the benchmarks.
+        DataError: a task's data is missing or damaged; the fix says how to get it.
+    """
     require(arguments, "tasks", "data")
     root: Path = arguments.data
     if not root.is_dir():
@@ -96,8 +112,8 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
             _refuse_own_folder(root, spec, error)
             source = how_to_make(spec.name, root) or how_to_fetch(spec.name)
             hints = filter(None, [_splits_here(root, spec), source])
-            if how := " ".join(hints):
-                raise DataError(str(error), fix=how) from error
+            if fix := " ".join(hints):
+                raise DataError(str(error), fix=fix) from error
             raise
         key = task.name if names.count(spec.name) == 1 else str(spec)
         yield key, spec, with_metrics(task, extras)
@@ -106,9 +122,9 @@ def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
 def _how_to_begin(tasks: Sequence[str] | None) -> str:
     """Return the advice for a missing data root: make a world, or obtain the benchmarks."""
     names = dict.fromkeys(spec.name for text in tasks or () for spec in parse_list(text))
-    had = [f"{name}: {how}" for name in names if (how := how_to_fetch(name))]
+    sources = [f"{name}: {source}" for name in names if (source := how_to_fetch(name))]
     begin = "Name the benchmarks' folder, or make a world: harness data make shapes --out DIR."
-    return " ".join([begin, *had])
+    return " ".join([begin, *sources])
 
 
 def how_to_make(name: str, root: Path) -> str:
@@ -135,15 +151,15 @@ def how_to_fetch(name: str) -> str:
 
 
 def data_folders() -> dict[str, str]:
-    """The folder below the root of every installed task that has a card, by its name."""
+    """Return the folder below the root, by task, for each installed task that has a card."""
     cards = {name: plugins.find_card(name) for name in sorted(plugins.installed_plugins("tasks"))}
     return {name: card.folder for name, card in cards.items() if card is not None}
 
 
 def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
     """Raise UsageError if `--data` is a benchmark's own folder, or in it, instead of the root."""
-    place = root.resolve()
-    for folder in (place, *place.parents[:2]):
+    root_folder = root.resolve()
+    for folder in (root_folder, *root_folder.parents[:2]):
         if folder.name != spec.name:
             continue
         try:
@@ -153,15 +169,15 @@ def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
         raise UsageError(
             f"--data {root}",
             expected=f"the folder that holds {spec.name}/",
-            found=f"{spec.name}/ itself" if folder == place else f"a folder in {spec.name}/",
+            found=f"{spec.name}/ itself" if folder == root_folder else f"a folder in {spec.name}/",
             fix=f"Give --data {folder.parent}",
         ) from error
 
 
 def _splits_here(root: Path, spec: Spec) -> str:
-    """Return which other splits of a benchmark are at a root, as a sentence; empty if none are."""
+    """Return a sentence that names other splits of a benchmark below a root; "" for none."""
     card = plugins.find_card(spec.name)
-    here = []
+    splits_here = []
     for split in card.splits if card is not None else ():
         if split == spec.arguments.get("split"):
             continue
@@ -169,16 +185,22 @@ def _splits_here(root: Path, spec: Spec) -> str:
             plugins.build(
                 "tasks", replace(spec, arguments={**spec.arguments, "split": split}), root
             )
-            here.append(f"{spec.name}(split={split})")
-    return f"Splits that are there: {', '.join(here)}." if here else ""
+            splits_here.append(f"{spec.name}(split={split})")
+    return f"Splits that are there: {', '.join(splits_here)}." if splits_here else ""
 
 
 def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:
-    """The further metrics of `--metrics`."""
+    """Build the metrics of `--metrics`."""
     return [plugins.build("metrics", spec) for text in texts or () for spec in parse_list(text)]
 
 
 def run_folder(out: Path, model: str, task: str, subset: str | None) -> Path:
-    """Return the folder for the run of a model on a task."""
-    named = f"{task}@{Path(subset).name}" if subset else task
-    return out / slug(model) / slug(named)
+    """Return the folder for the run of a model on a task: `out/MODEL/TASK`, or `…/TASK@SUBSET`."""
+    task_and_subset = f"{task}@{Path(subset).name}" if subset else task
+    return _folder(_folder(out, model), task_and_subset)
+
+
+def _folder(parent: Path, text: str) -> Path:
+    """Return the folder of a SPEC; one with a hash in its name, of an earlier version, is kept."""
+    folder, earlier = parent / slug(text), parent / slug(text, hashed=True)
+    return earlier if earlier.is_dir() and not folder.is_dir() else folder

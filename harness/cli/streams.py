@@ -1,7 +1,7 @@
-"""Standard output and error as they may be: of any encoding, closed, full, or read by nobody.
+"""Standard output and error that never fail a command: of any encoding, closed, full, or unread.
 
-What a command has finished is kept whatever becomes of its text: a text that cannot be encoded is
-spelled out, and one that cannot be written is dropped, which `Streams` remembers.
+Characters that cannot be encoded are written as escapes; text that cannot be written is dropped,
+and `Streams.lost` tells `main` so after the command.
 """
 
 import codecs
@@ -21,7 +21,7 @@ ESCAPES = "harness.escapes"
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    r"""Spell characters that an encoding lacks as JSON does, so that JSON stays JSON.
+    r"""Write characters that an encoding lacks as JSON's escapes, so that JSON stays JSON.
 
     >>> "✓ 😀".encode("ascii", ESCAPES)
     b'\\u2713 \\ud83d\\ude00'
@@ -37,7 +37,7 @@ codecs.register_error(ESCAPES, _escape)
 
 
 class _Descriptor(io.FileIO):
-    """An open file descriptor. What cannot be written to it is dropped, so that none waits."""
+    """An open file descriptor. Data that cannot be written is dropped, and not tried again."""
 
     fault: OSError | None = None
     """The first error of writing."""
@@ -57,8 +57,8 @@ class Streams:
     output: _Descriptor | None = field(default=None)
 
     def lost(self) -> StoreError | None:
-        """Return the error of output that could not be written; None if all was, or if its reader
-        went away (`harness list | head`) or was never there.
+        """Return the error that lost output; None if nothing was lost, or nobody read it
+        (`harness list | head`, a closed output).
         """
         with suppress(ValueError):  # a stream that something has closed
             sys.stdout.flush()
@@ -69,7 +69,7 @@ class Streams:
             "standard output",
             expected="room for what the command prints",
             found=fault.strerror or str(fault),
-            fix="What it has finished is kept; the same command prints it again.",
+            fix="Finished work is kept; the same command prints it again.",
         )
 
 
@@ -95,18 +95,21 @@ def tolerant_streams() -> Iterator[Streams]:
 
 
 def _occupy(number: int) -> None:
-    """Let a file descriptor lead nowhere, if nothing has it."""
+    """Open the null device as a file descriptor that is closed."""
     try:
         os.fstat(number)
     except OSError:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        if nowhere != number:
-            os.dup2(nowhere, number)
-            os.close(nowhere)
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
 
 
 def _tolerant(stream: TextIO | None, number: int) -> tuple[TextIO, _Descriptor | None]:
-    """Return a stream to the same file that takes any text, and its descriptor."""
+    """Return a stream to the same file that takes any text, and its descriptor.
+
+    A stream that is not a file, and None if it cannot be opened, have no descriptor.
+    """
     if stream is not None and not isinstance(stream, io.TextIOWrapper):
         return stream, None
     try:

@@ -1,4 +1,7 @@
-"""`harness eval --vary`: one model under several settings."""
+"""`harness eval --vary`: evaluate one model once for each of several settings.
+
+The settings become SPECs, which `harness.cli.evaluate` runs as several models.
+"""
 
 from argparse import Namespace
 
@@ -16,6 +19,8 @@ from harness.spec import Spec
 def evaluate_or_sweep(arguments: Namespace) -> int:
     """Evaluate the models as they are given or, with `--vary`, one under several settings."""
     if arguments.vary:
+        if arguments.as_vendor:
+            raise UsageError("--as-vendor", expected="no --vary beside it", found="--vary")
         return sweep(arguments)
     if arguments.grid:
         raise UsageError("--grid", expected="--vary SETTING=VALUES beside it", found="none")
@@ -42,13 +47,14 @@ def models_of(arguments: Namespace) -> list[Spec]:
 
 
 def _plan(arguments: Namespace, *, tell: bool) -> Sweep:
+    """Return the sweep of `--vary` and `--grid`; raise UsageError unless there is one model."""
     bases = model_specs(arguments.model, tell=tell)
     if len(bases) != 1:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
     varied = merge_values(arguments.vary)
-    return Sweep(bases[0], varied, grid=arguments.grid, whole=_evaluated)
+    return Sweep(bases[0], varied, grid=arguments.grid, resolve=_evaluated)
 
 
 def _evaluated(spec: Spec) -> Spec:
-    """Return the SPEC that is evaluated, and recorded, for a SPEC as it is typed."""
+    """Return the full SPEC that is evaluated and recorded for a typed SPEC."""
     return as_trained(spelled_out(spec))

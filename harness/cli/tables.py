@@ -1,4 +1,4 @@
-"""Results as text on a terminal: nothing is wider than it, and nothing is cut inside a word."""
+"""Results as text, folded to the width of the terminal without cutting words."""
 
 import re
 import shutil
@@ -10,28 +10,28 @@ from harness.errors import counted, one_line
 from harness.provenance import is_rehearsal
 
 ENDLESS = 10_000
-"""Number of columns where the output is not a terminal: another program reads whole lines."""
+"""Width if the output is not a terminal: lines stay whole for other programs."""
 REHEARSED = "REHEARSAL with random stand-ins of the networks: the scores mean nothing"
 MIN_WIDTH = 24
-"""Number of columns below which a text goes under its row instead of beside it."""
+"""Columns that a text needs beside its row; with fewer it is printed below the row."""
 
 
 def width() -> int:
-    """Return the columns of the terminal, or the value of COLUMNS."""
+    """Return the width of the terminal in columns (or $COLUMNS), `ENDLESS` without one."""
     return shutil.get_terminal_size((ENDLESS, 24)).columns
 
 
 def wrap_lines(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
-    """Lines that fit the terminal, broken after blanks and commas, and anywhere only in need.
+    """Yield lines that fit the terminal, broken after blanks and commas if possible.
 
     Args:
         text: One paragraph.
-        first: Columns before the first line, which another text takes.
-        indent: Blanks before each further line; its lines have them.
+        first: Columns that another text takes before the first line.
+        indent: Blanks at the start of each further line; they are part of the line.
     """
     room, line = width() - first, ""
     longest = max(MIN_WIDTH, width() - max(first, indent))
-    for part in re.findall(r"[^ ,]*[ ,]*", text):
+    for part in re.findall(r"[^ ,]*[ ,]*", text):  # a word with the blanks and commas after it
         for begin in range(0, len(part), longest):
             piece = part[begin : begin + longest]
             if line.strip() and len(line) + len(piece.rstrip()) > room:
@@ -42,14 +42,14 @@ def wrap_lines(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
 
 
 def show_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns; the last is folded beside the others, or below them without room."""
+    """Print rows in aligned columns; the last is folded, beside the others or below each row."""
     rows = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     before = sum(widths) + 2 * len(widths)
-    beside = width() - before >= MIN_WIDTH
+    fits_beside = width() - before >= MIN_WIDTH
     for row in rows:
         cells = "".join(f"{cell:<{size}}  " for cell, size in zip(row[:-1], widths, strict=True))
-        if beside:
+        if fits_beside:
             lines = map(str.strip, wrap_lines(row[-1], first=before, indent=before))
             first, *others = lines
             say((cells + first).rstrip(), *(f"{' ' * before}{line}" for line in others))
@@ -58,7 +58,10 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Every task with its protocol, coverage and failures, and below them every metric."""
+    """Print each task's protocol, coverage and failures, and below them its metrics.
+
+    `results` are public results by task; the headline comes first, with its interval.
+    """
     say(*wrap_lines(model, indent=2))
     if is_rehearsal():
         say(*wrap_lines(REHEARSED, indent=2))
@@ -82,12 +85,12 @@ def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def number(value: float | None) -> str:
-    """Four decimals, or a dash."""
+    """Return a number with four decimals; a dash for None."""
     return "–" if value is None else f"{value:.4f}"
 
 
 def interval(result: Mapping[str, Any]) -> str:
-    """Return the headline's interval, or what it lacks; empty where there is no number."""
+    """Return the headline's interval in words, or why there is none; "" if it has no value."""
     if result["metrics"][result["headline"]] is None:
         return ""
     pair = result["intervals"].get(result["headline"])
@@ -97,7 +100,7 @@ def interval(result: Mapping[str, Any]) -> str:
 
 
 def marks(result: Mapping[str, Any]) -> str:
-    """Describe responses that were cut off, repaired, or named places beyond the image."""
+    """Return a remark on responses that were cut off, repaired, or beyond the image; "" if none."""
     from harness.leaderboards.formatting import ledger_text
 
     ledger = result.get("ledger")
@@ -106,6 +109,6 @@ def marks(result: Mapping[str, Any]) -> str:
 
 def failures(result: Mapping[str, Any]) -> str:
     """Return the number of failed samples, with the number of each kind."""
-    kinds = {kind: count for kind, count in result["failures"].items() if count}
-    kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return f"{sum(kinds.values())} ({kinds_text})" if kinds else "0"
+    n_by_kind = {failure_kind: count for failure_kind, count in result["failures"].items() if count}
+    kinds_text = ", ".join(f"{count} {failure_kind}" for failure_kind, count in n_by_kind.items())
+    return f"{sum(n_by_kind.values())} ({kinds_text})" if n_by_kind else "0"

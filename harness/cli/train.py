@@ -1,4 +1,8 @@
-"""`harness train`."""
+"""`harness train`: train a model, evaluate its checkpoint, and print the results.
+
+Options come from the command line or from a configuration (`--config`), whose other keys are
+settings of the trainer. `harness.run.train` trains; a `CheckpointEvaluator` evaluates.
+"""
 
 import inspect
 import shlex
@@ -27,14 +31,11 @@ from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import HarnessError, UsageError
 from harness.options import idle_options
 from harness.record import Run, runs_below
-from harness.run.contamination import (
-    Contamination,
-    Training,
-    trained_on,
-)
+from harness.run.contamination import Contamination, samples_of_checkpoint
 from harness.run.preflight import preflight
 from harness.run.train import TrainingOptions, is_main
 from harness.run.train import train as run_training
+from harness.run.training_record import Training
 from harness.spec import Spec, Value, parse
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
@@ -52,37 +53,37 @@ OURS = (
     "seed",
     "judge",
 )
-"""Options that a configuration may give; its other keys are settings of the trainer, and so is one
-that the trainer has too, such as the judge of DT-R1's reward."""
+"""Keys of a configuration that are options of the command, unless the trainer has a setting of the
+same name, such as the judge of DT-R1's reward. All other keys are settings of the trainer."""
 OUT = "a folder for the training"
 
 
 def train(arguments: Namespace) -> int:
     """Train, evaluate the checkpoint, and print a table or one JSON object."""
-    given, settings = configured(arguments)
-    if not given.method:
-        require(given, "method", out=OUT)
-    method = method_of(given, settings)
+    options, settings = configured(arguments)
+    if not options.method:
+        require(options, "method", out=OUT)
+    method = method_of(options, settings)
     trainer: Trainer = plugins.build("trainers", method)
     tasks, root = NEEDED["tasks"], NEEDED["data"]
     needed = {"model": "a model to start from", "train_tasks": tasks, "data": root}
-    require(given, **(needed if trainer.needs_model else {}), out=OUT)
-    out: Path = given.out
-    model = spelled_out(parse(given.model)) if given.model else None
+    require(options, **(needed if trainer.needs_model else {}), out=OUT)
+    out: Path = options.out
+    model = spelled_out(parse(options.model)) if options.model else None
     if model is not None:
         checkpoints.check_network(model)
-    data = given.data.resolve() if given.data else ""
-    train_tasks = _tasks(given, given.train_tasks)
-    watched = _tasks(given, given.eval_tasks, given.eval_metrics)
-    judge = judge_for(given, [task for _, task in watched])
-    further = tuple(asked.metric.name for asked in asked_metrics(given.eval_metrics))
-    seed, evaluated = given.seed or 0, checkpoints.evaluated_by(given.eval_model)
+    data = options.data.resolve() if options.data else ""
+    train_tasks = _tasks(options, options.train_tasks)
+    eval_tasks = _tasks(options, options.eval_tasks, options.eval_metrics)
+    judge = judge_for(options, [task for _, task in eval_tasks])
+    metrics = tuple(extra.metric.name for extra in asked_metrics(options.eval_metrics))
+    seed, eval_model = options.seed or 0, checkpoints.parse_eval_model(options.eval_model)
     watch = CheckpointEvaluator(
-        watched, model, trainer, out, seed, str(data), judge, evaluated, further, LineProgress()
+        eval_tasks, model, trainer, out, seed, str(data), judge, eval_model, metrics, LineProgress()
     )
-    _check(given, watch)
+    _check(options, watch)
     main = is_main()
-    with _progress(given, main=main) as progress:
+    with _progress(options, main=main) as progress:
         training = run_training(
             trainer,
             [task for _, task in train_tasks],
@@ -90,25 +91,25 @@ def train(arguments: Namespace) -> int:
             out,
             TrainingOptions(
                 seed=seed,
-                resume=given.resume,
-                keep_state=given.keep_state,
-                every=given.every,
-                evaluate=watch.while_training if given.every else None,
+                resume=options.resume,
+                keep_state=options.keep_state,
+                every=options.every,
+                evaluate=watch.while_training if options.every else None,
                 evaluated=watch.numbers,
                 data_root=str(data),
                 method_spec=str(method),
                 task_specs=tuple(str(spec) for spec, _ in train_tasks),
                 progress=progress,
-                eval_model=None if evaluated is None else str(evaluated),
-                refuse=watch.refuse if given.strict_split else None,
+                eval_model=None if eval_model is None else str(eval_model),
+                refuse=watch.refuse if options.strict_split else None,
             ),
         )
     if main:
-        overlaps = watch.overlaps(trained_on(training.folder) or [])
-        with terminal.progress(quiet=given.quiet or given.json or not watch.tasks) as shown:
-            results = watch.after_training(shown, overlaps)
+        overlaps = watch.overlaps(samples_of_checkpoint(training.folder) or [])
+        with terminal.progress(quiet=options.quiet or options.json or not watch.tasks) as bars:
+            results = watch.after_training(bars, overlaps)
         _write_card(training)
-        _show(given, training, watch, results, overlaps)
+        _show(options, training, watch, results, overlaps)
     return 0
 
 
@@ -125,43 +126,47 @@ def _write_card(training: Training) -> None:
 
 
 def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
-    """Return the options with the values of a configuration, and its settings; what is typed wins.
+    """Return the options, completed by the configuration, and its settings of the trainer.
 
-    Raises UsageError if the configuration cannot be read, or a value is of another type.
+    Typed options take precedence.
+
+    Raises:
+        UsageError: the configuration cannot be read, or a value has another type.
     """
     if arguments.configuration is None:
         return arguments, {}
     path = _configuration(arguments)
-    options = {action.dest: action for action in arguments.parser._actions}
-    given, settings = dict(vars(arguments)), dict[str, Value]()
+    actions = {action.dest: action for action in arguments.parser._actions}
+    values, settings = dict(vars(arguments)), dict[str, Value]()
     plain = {key.replace("-", "_"): value for key, value in read_toml(path).items()}
-    method = given["method"] or plain.get("method")
+    method = values["method"] or plain.get("method")
     trainer = parse(method).name if isinstance(method, str) else ""
     for name, value in plain.items():
         if name not in OURS or (trainer and plugins.accepts("trainers", trainer, name)):
             settings[name] = _setting(path, name, value)
-        elif given.get(name) is None:
-            given[name] = option_value(path, options[name], value)
-    return Namespace(**given), settings
+        elif values.get(name) is None:
+            values[name] = option_value(path, actions[name], value)
+    return Namespace(**values), settings
 
 
 def _configuration(arguments: Namespace) -> Path:
+    """Return the path of `--config`: a file, or a configuration beside the trainer, by its name."""
     text = str(arguments.configuration)
     if Path(text).is_file():
         return Path(text)
     known_trainers = plugins.installed_plugins("trainers")
     entry = known_trainers.get(parse(arguments.method).name) if arguments.method else None
     folder = plugins.folder(entry) if entry is not None else None
-    own = sorted((folder / "configs").glob("*.toml")) if folder is not None else []
-    for path in own:
+    configurations = sorted((folder / "configs").glob("*.toml")) if folder is not None else []
+    for path in configurations:
         if path.stem == text:
             return path
-    known = ", ".join(path.stem for path in own)
+    names = ", ".join(path.stem for path in configurations)
     raise UsageError(
         f"--config {text}",
         expected="a TOML file, or a name that the method brings",
         found="neither",
-        fix=f"It brings: {known}." if known else "",
+        fix=f"It brings: {names}." if names else "",
     )
 
 
@@ -175,39 +180,51 @@ def _setting(path: Path, name: str, value: object) -> Value:
     return value
 
 
-def method_of(given: Namespace, settings: Mapping[str, Value]) -> Spec:
-    """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`.
+def method_of(options: Namespace, settings: Mapping[str, Value]) -> Spec:
+    """Return the trainer's SPEC: settings of the file, replaced by those of `--method` and `--set`.
 
-    What these make idle of the file, such as γ where they switch its term off, is left out.
+    A setting of the file that the typed ones make idle is left out, such as γ if they switch off
+    the term that it weighs.
     """
-    spec = parse(given.method)
+    spec = parse(options.method)
     typed: dict[str, Value] = {}
-    for text in given.set or ():
+    for text in options.set or ():
         if "=" not in text:
             raise UsageError(f"--set {text}", expected="key=value", found=text)
         typed.update(parse(f"set({text})").arguments)
     typed = {**spec.arguments, **typed}
-    known = inspect.signature(plugins.load("trainers", spec.name)).parameters
-    idle = idle_options(known, {**settings, **typed}).keys() - idle_options(known, settings).keys()
-    kept = {name: value for name, value in settings.items() if name in typed or name not in idle}
-    return Spec(spec.name, {**kept, **typed})
+    parameters = inspect.signature(plugins.load("trainers", spec.name)).parameters
+    idle_before = idle_options(parameters, settings).keys()
+    made_idle = idle_options(parameters, {**settings, **typed}).keys() - idle_before
+    from_file = {
+        name: value
+        for name, value in settings.items()
+        if name in typed or name not in made_idle  # typed ones keep their place in the SPEC
+    }
+    return Spec(spec.name, {**from_file, **typed})
 
 
 def _tasks(
-    given: Namespace, texts: list[str] | None, metrics: list[str] | None = None
+    options: Namespace, texts: list[str] | None, metrics: list[str] | None = None
 ) -> list[tuple[Spec, Task]]:
+    """Build the tasks of an option, with further metrics; none without the option."""
     if not texts:
         return []
-    namespace = Namespace(data=given.data, tasks=texts, metrics=metrics)
+    namespace = Namespace(data=options.data, tasks=texts, metrics=metrics)
     return [(spec, task) for _, spec, task in requested_tasks(namespace)]
 
 
-def _check(given: Namespace, watch: CheckpointEvaluator) -> None:
-    """Refuse before training what could not be done after it."""
-    require_minimum(given, 1, "every")
-    require_minimum(given, 0, "seed")
+def _check(options: Namespace, watch: CheckpointEvaluator) -> None:
+    """Check before the training that the evaluations after it can run.
+
+    Raises:
+        UsageError: options do not fit together, or the evaluating model cannot do the tasks.
+        DataError: files of a task are missing or damaged.
+    """
+    require_minimum(options, 1, "every")
+    require_minimum(options, 0, "seed")
     for name in ("every", "strict_split", "eval_metrics"):
-        if getattr(given, name) and not watch.tasks:
+        if getattr(options, name) and not watch.tasks:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(option, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
@@ -220,8 +237,9 @@ def _check(given: Namespace, watch: CheckpointEvaluator) -> None:
         preflight(task, LineProgress(), allow_missing=False)
 
 
-def _progress(given: Namespace, *, main: bool) -> AbstractContextManager[TrainingProgress]:
-    quiet = given.quiet or given.json
+def _progress(options: Namespace, *, main: bool) -> AbstractContextManager[TrainingProgress]:
+    """Return bars for the main process on a terminal, else lines, or nothing if quiet."""
+    quiet = options.quiet or options.json
     if not main or quiet or not sys.stderr.isatty():
         lines: TrainingProgress = TrainingLines(speaking=main, quiet=quiet)
         return nullcontext(lines)
@@ -229,13 +247,14 @@ def _progress(given: Namespace, *, main: bool) -> AbstractContextManager[Trainin
 
 
 def _show(
-    given: Namespace,
+    options: Namespace,
     training: Training,
     watch: CheckpointEvaluator,
     results: Mapping[str, Mapping[str, Any]],
     overlaps: Mapping[str, Contamination],
 ) -> None:
-    if given.json:
+    """Print the training, the results of its checkpoint by task, and the next commands."""
+    if options.json:
         manifest = training.manifest
         show_json(
             {
@@ -262,14 +281,17 @@ def _show(
         show_results(str(watch.spec(training.folder)), results)
     print_contamination(overlaps)
     say(
-        *next_commands(training, given.data, evaluated=watch.evaluated is not None or bool(results))
+        *next_commands(
+            training, options.data, evaluated=watch.evaluated is not None or bool(results)
+        )
     )
 
 
 def next_commands(training: Training, data: Path | None, *, evaluated: bool) -> list[str]:
-    """Return lines with the next commands: score, unless that was done, and look at rollouts.
+    """Return lines with the commands to continue with.
 
-    Tasks are scored on their default split, except where it was learned from.
+    They are `harness eval` unless the checkpoint is evaluated, on training tasks whose default
+    split was not trained on; and `harness explain` if there are rollouts.
     """
     from harness.leaderboards.rollouts import ROLLOUTS
 

@@ -1,4 +1,4 @@
-"""Progress of a training: a bar on a terminal, else a line a step; both with what to watch."""
+"""Progress of a training with the logged numbers of each step: a bar on a terminal, else lines."""
 
 import sys
 import time
@@ -22,14 +22,14 @@ SHOWN: Mapping[str, str] = {
     "learning_rate": "lr {:.1e}",
     "perf/tokens_per_second": "{:.0f} tok/s",
 }
-"""Numbers that are shown of a step, with their formats."""
-PART, TOTAL = "rewards/", "rewards/total"
-TIMING = "timing_s/"
+"""Numbers of a step that are shown, by their names in the log, with their formats."""
+PART, TOTAL = "rewards/", "rewards/total"  # `rewards/accuracy` is one component
+TIMING = "timing_s/"  # `timing_s/generation`: seconds of a step in a part of it
 MEMORY = ("perf/max_memory_allocated_gb", "perf/max_memory_resident_gb")
 
 
-def shown(numbers: Mapping[str, float]) -> Iterator[str]:
-    """Yield what a step says, in the order in which it is read."""
+def formatted_numbers(numbers: Mapping[str, float]) -> Iterator[str]:
+    """Yield the texts that are shown of a step's numbers, in the order of `SHOWN`."""
     for name, text in SHOWN.items():
         if name in numbers:
             yield text.format(numbers[name])
@@ -46,25 +46,25 @@ def shown(numbers: Mapping[str, float]) -> Iterator[str]:
 
 
 def _parts(numbers: Mapping[str, float]) -> Iterator[str]:
-    """Yield the components of the reward."""
+    """Yield the components of the reward: `accuracy 0.50`."""
     for name, number in numbers.items():
         if name.startswith(PART) and name.count("/") == 1 and name != TOTAL:
             yield f"{name.removeprefix(PART)} {number:.2f}"
 
 
 def _shares(numbers: Mapping[str, float]) -> str:
-    """Return the shares of a step's time."""
-    whole = numbers["step_time"]
+    """Return the shares of a step's time by part: ` (generation 80%, update 20%)`, or ""."""
+    total_seconds = numbers["step_time"]
     shares = [
-        f"{name.removeprefix(TIMING)} {seconds / whole:.0%}"
+        f"{name.removeprefix(TIMING)} {seconds / total_seconds:.0%}"
         for name, seconds in numbers.items()
-        if name.startswith(TIMING) and whole
+        if name.startswith(TIMING) and total_seconds
     ]
     return f" ({', '.join(shares)})" if shares else ""
 
 
 class StepBars(DrawnBars):
-    """Draws a bar for each thing that has steps, and a line a step above it."""
+    """Draws a bar for each phase of a training, and above it one line for each step."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -75,23 +75,23 @@ class StepBars(DrawnBars):
         )
 
     def start(self, name: str, total: int, done: int) -> None:
-        """Steps begin."""
+        """Begin the bar of a phase with `total` steps, `done` of which were made before."""
         self._id = self._bars.add_task(
             one_line(name), total=total, completed=done, before=done, numbers=""
         )
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
-        """Show that `done` steps are made."""
-        if said := "  ".join(shown(numbers)):
-            self._console.print(f"step {done}  {said}", markup=False, highlight=False)
+        """Print a step's numbers, and advance the bar to `done` steps."""
+        if numbers_text := "  ".join(formatted_numbers(numbers)):
+            self._console.print(f"step {done}  {numbers_text}", markup=False, highlight=False)
         self._bars.update(self._id, completed=done)
         self._moved(self._id)
 
 
 class TrainingLines(LineProgress):
-    """A line a step on standard error, at once; notes too, unless another process prints them.
+    """Prints one line for each step on standard error, and notes.
 
-    `quiet` leaves the steps out.
+    Without `speaking` nothing is printed (another process does); `quiet` leaves the steps out.
     """
 
     def __init__(self, *, speaking: bool = True, quiet: bool = True) -> None:
@@ -99,23 +99,23 @@ class TrainingLines(LineProgress):
         self._total, self._first, self._began = 0, 0, time.monotonic()
 
     def start(self, name: str, total: int, done: int) -> None:
-        """Steps begin."""
+        """Begin a phase with `total` steps, `done` of which were made before."""
         self._total, self._first, self._began = total, done, time.monotonic()
         if self._speaking and not self._quiet:
             print(f"{name}: {counted(total, 'step')}, {done} done", file=sys.stderr, flush=True)
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Print a step's numbers, and the time that is left."""
-        said = list(shown(numbers))
-        if self._quiet or not self._speaking or not said:
+        number_texts = list(formatted_numbers(numbers))
+        if self._quiet or not self._speaking or not number_texts:
             return
         elapsed = time.monotonic() - self._began
-        left = elapsed / max(1, done - self._first) * max(0, self._total - done)
-        times = f"{clock(elapsed)}, {clock(left)} left"
-        line = "  ".join([f"step {done}/{self._total}", *said, times])
+        seconds_left = elapsed / max(1, done - self._first) * max(0, self._total - done)
+        times = f"{clock(elapsed)}, {clock(seconds_left)} left"
+        line = "  ".join([f"step {done}/{self._total}", *number_texts, times])
         print(line, file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Print a note on standard error."""
         if self._speaking:
             super().note(text)

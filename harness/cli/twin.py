@@ -1,4 +1,7 @@
-"""`harness twin build | show`."""
+"""`harness twin`: build the digital twins of tasks' images and videos in advance, and draw one.
+
+A twin is the output of perception nodes on one medium by a plan (`harness.models.dt_r1`).
+"""
 
 import io
 import json
@@ -32,11 +35,11 @@ from harness.types import Sample
 from harness.video.media import video_file
 
 LIST = "twins.jsonl"
-CHARACTERS = 4  # a token, about, where no tokenizer is at hand
+CHARACTERS = 4  # of a token, about: no tokenizer is loaded here
 
 
 def build(arguments: Namespace) -> int:
-    """Build the twins of all images and videos of tasks; those that are there are left."""
+    """Build the twins of all images and videos of tasks that the list in `--out` lacks."""
     out: Path = arguments.out
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -46,28 +49,28 @@ def build(arguments: Namespace) -> int:
         builder.prepare(plan)
     done = {_key(row) for row in _rows(out / LIST)}
     nodes = json.dumps(builder.describe(), sort_keys=True)
-    counts = {"built": 0, "there": 0, "with_errors": 0, "unreadable": 0}
+    n_by_state = {"built": 0, "there": 0, "with_errors": 0, "unreadable": 0}
     try:
         with writing(out), (out / LIST).open("a", encoding="utf-8") as file:
             for task, sample in _samples(arguments):
-                named = phrases_of(sample.query.text)
+                of_question = phrases_of(sample.query.text)
                 for media in sample.query.media:
                     for plan in plans:
-                        phrases = named if builder.by_question(plan) else ()
+                        phrases = of_question if builder.by_question(plan) else ()
                         key = media.id, plan.text(), nodes, phrases
                         if key in done:
-                            counts["there"] += 1
+                            n_by_state["there"] += 1
                             continue
                         done.add(key)
                         try:
                             twin = builder.build(media, plan, phrases)
                         except MediaError as error:
-                            counts["unreadable"] += 1
+                            n_by_state["unreadable"] += 1
                             if not arguments.json:
                                 say(f"{task} {sample.query.id}: {error}")
                             continue
-                        counts["built"] += 1
-                        counts["with_errors"] += bool(twin.faults)
+                        n_by_state["built"] += 1
+                        n_by_state["with_errors"] += bool(twin.faults)
                         row = _row(task, sample, media, plan, twin, nodes)
                         row |= {"phrases": phrases} if phrases else {}
                         file.write(json.dumps(row) + "\n")
@@ -76,15 +79,16 @@ def build(arguments: Namespace) -> int:
         builder.close()
     tell(
         arguments,
-        {"out": str(out), **counts, "outputs": builder.cache.counts},
-        f"{out}: {counts['built']} twins built, {counts['there']} were there, "
-        f"{counts['with_errors']} with a node that failed, {counts['unreadable']} unreadable",
+        {"out": str(out), **n_by_state, "outputs": builder.cache.counts},
+        f"{out}: {n_by_state['built']} twins built, {n_by_state['there']} were there, "
+        f"{n_by_state['with_errors']} with a node that failed, "
+        f"{n_by_state['unreadable']} unreadable",
     )
     return 0
 
 
 def show(arguments: Namespace) -> int:
-    """Draw one twin: an HTML page, and a PNG beside it."""
+    """Draw the twin of one image or video: an HTML page, and a PNG beside it."""
     builder = _builder(arguments, OutputCache())
     plan = _plans(arguments, builder)[-1]
     media = media_at(arguments.media)
@@ -95,7 +99,7 @@ def show(arguments: Namespace) -> int:
         builder.close()
     described = [int(frame["frame"]) for frame in twin.data["frames"]]
     images = {}
-    for index in (described[place] for place in uniform(range(len(described)), MAX_FRAMES)):
+    for index in (described[position] for position in uniform(range(len(described)), MAX_FRAMES)):
         masks = {path: track[index] for path, track in twin.masks.items()}
         depth = twin.depth.maps.get(index) if twin.depth is not None else None
         images[index] = draw_frame(index, media.frame(index), twin.data, masks, depth)
@@ -124,7 +128,7 @@ def show(arguments: Namespace) -> int:
 
 
 def media_at(path: Path) -> Media:
-    """Return the image, the video, or a folder's frames; raise MediaError if it is none."""
+    """Open an image, a video or a folder of frames; raise MediaError if it is none of them."""
     if path.is_dir():
         return frame_files(frames_in(path))
     if path.suffix.lower() in SUFFIXES:
@@ -140,6 +144,7 @@ def _builder(arguments: Namespace, cache: OutputCache) -> TwinBuilder:
 
 
 def _plans(arguments: Namespace, builder: TwinBuilder) -> list[Plan]:
+    """Return the plans of `--plan`, or the default ones; raise UsageError for an unreadable one."""
     if not arguments.plan:
         return [parse_plan(text, builder.catalog) for text in default_plans(builder.catalog)]
     plans = []
@@ -164,6 +169,7 @@ def _samples(arguments: Namespace) -> Iterator[tuple[str, Sample]]:
 def _row(
     task: str, sample: Sample, media: Media, plan: Plan, twin: Twin, nodes: str
 ) -> dict[str, Any]:
+    """Return the entry of a twin in the list; `again`: a server was missing, so build it again."""
     return {
         "task": task,
         "sample": sample.query.id,
@@ -178,18 +184,21 @@ def _row(
 
 
 def _key(row: dict[str, Any]) -> tuple[str, str, str, tuple[str, ...]]:
-    """Return what decides a twin: medium, plan, nodes, and what the question names."""
+    """Return what a twin depends on: medium, plan, nodes, and phrases of the question."""
     return row["media"], row["plan"], row["nodes"], tuple(row.get("phrases", ()))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a list of twins, and rewrite it without what is built again.
+    """Yield the rows of a list of twins, and rewrite it without those that must be built again.
 
-    That is a last line that was cut off, and twins for which a server was lacking.
+    These are a last line that was cut off, and twins for which a server was missing.
+
+    Raises:
+        StoreError: another line is damaged.
     """
     if not path.exists():
         return
-    text, whole = read_text(path), []
+    text, finished_lines = read_text(path), []
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
             break
@@ -199,7 +208,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path}", expected="a line a twin", found=line[:60]) from error
         if not row.get("again"):
-            whole.append(line)
+            finished_lines.append(line)
             yield row
-    if "".join(whole) != text:
-        write_bytes(path, "".join(whole).encode())
+    if "".join(finished_lines) != text:
+        write_bytes(path, "".join(finished_lines).encode())

@@ -1,4 +1,7 @@
-"""`harness verify`."""
+"""`harness verify`: check that ground-truth answers reach the ceiling of each task's protocol.
+
+They are scored as answers, and as responses that a model's grammar writes and parses.
+"""
 
 import sys
 from argparse import Namespace
@@ -21,7 +24,7 @@ ALL = "all"
 
 
 def verify(arguments: Namespace) -> int:
-    """Score perfect answers against each card's ceiling; exit code 1 if one is missed."""
+    """Score ground-truth answers, and print each score with its ceiling; exit code 1 if missed."""
     require(arguments, tasks=f"{NEEDED['tasks']}, or {ALL}", data=NEEDED["data"])
     reader = _reader(arguments.model)
     everything = arguments.tasks == [ALL]
@@ -47,7 +50,10 @@ def verify(arguments: Namespace) -> int:
 def _verdicts(
     task: Task, reader: ResponseReader | MaskEmitter | None, *, everything: bool
 ) -> Iterator[CeilingCheck]:
-    """The verdicts of a task; among all tasks, one that the reader cannot be asked is told of."""
+    """Yield the verdicts of a task; raise UsageError if the reader does not suit it.
+
+    With `everything`, that is only printed.
+    """
     try:
         yield from verify_task(task, reader)
     except UsageError as error:
@@ -57,7 +63,11 @@ def _verdicts(
 
 
 def _available_tasks(arguments: Namespace) -> list[str]:
-    """Return the tasks whose folder is there, and print the others; raise UsageError for none."""
+    """Return the tasks whose folder is below the root, and print the others.
+
+    Raises:
+        UsageError: no task's folder is there.
+    """
     root = arguments.data
     folders = {name: root / folder for name, folder in data_folders().items()}
     available = [name for name, folder in folders.items() if folder.is_dir()]
@@ -71,6 +81,7 @@ def _available_tasks(arguments: Namespace) -> list[str]:
 
 
 def _reader(text: str) -> ResponseReader | MaskEmitter | None:
+    """Return the model of `--model`; None for `none`; raise UsageError if it cannot read."""
     if text == "none":
         return None
     reader, _ = built_model(text)
@@ -84,6 +95,7 @@ def _reader(text: str) -> ResponseReader | MaskEmitter | None:
 
 
 def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
+    """Print a line on each verdict, then remarks: the lowest samples, tolerances, other metrics."""
     from harness.cli.tables import number, wrap_lines
 
     for key, verdict in verdicts:

@@ -1,4 +1,4 @@
-"""`harness view`: the site of runs as they are now, served to this machine."""
+"""`harness view`: serve the site of runs, also unfinished ones, to a browser on this machine."""
 
 import sys
 from argparse import Namespace
@@ -8,7 +8,12 @@ from harness.record import MANIFEST
 
 
 def view(arguments: Namespace) -> int:
-    """Serve the site until Ctrl-C."""
+    """Serve the site until Ctrl-C.
+
+    Raises:
+        StoreError: a folder holds no run.
+        UsageError: the port is not free.
+    """
     from harness.leaderboards.site.live import LiveSite
     from harness.leaderboards.site.server import SiteServer
 

@@ -1,4 +1,4 @@
-"""The waterfall of `harness diff` and `harness ladder`, printed and written."""
+"""Output of `harness diff` and `harness ladder`: a waterfall of score differences by stage."""
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from harness.statistics.text import ALONE, p_value
 
 
 def check_out(path: Path | None) -> None:
-    """Raise UsageError for a `--out` that is not a drawing, before anything is computed."""
+    """Raise UsageError, before anything is computed, for an `--out` that is not a picture."""
     if path is not None and path.suffix not in PICTURES:
         raise UsageError(f"--out {path}", expected=" or ".join(PICTURES), found=path.suffix)
 
@@ -21,14 +21,21 @@ def check_out(path: Path | None) -> None:
 def show(
     diff: Difference,
     arguments: Namespace,
-    more: Mapping[str, object],
+    further_fields: Mapping[str, object],
     below: Callable[[], None] = lambda: None,
 ) -> int:
-    """Draw it in `--out`, and print it as JSON with `more`, or as text with what `below` prints."""
+    """Draw the difference in `--out`, and print it; return exit code 0.
+
+    Args:
+        diff: The difference of two scores, with the share of each stage.
+        arguments: `--out` and `--json`.
+        further_fields: Further entries of the JSON.
+        below: Prints further text below the waterfall; not called with `--json`.
+    """
     if arguments.out is not None:
         write_text(arguments.out, PICTURES[arguments.out.suffix](diff))
     if arguments.json:
-        show_json({**diff.to_json(), **more})
+        show_json({**diff.to_json(), **further_fields})
         return 0
     say(*lines(diff, width=width()))
     if diff.verdict:
@@ -36,6 +43,8 @@ def show(
         if diff.comparison and (p := p_value(diff.comparison.p_value)):
             stated = "" if p in diff.verdict else f"{p}; "
             say(*wrap_lines(f"({stated}{ALONE})"))
+        if diff.changes is not None:
+            say(diff.changes)
     below()
     if arguments.out is not None:
         say(arguments.out)

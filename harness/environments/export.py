@@ -1,10 +1,11 @@
-"""`harness env export`: a package a task that verifiers and OpenEnv load."""
+"""`harness env export`: writes a Python package for each task, for verifiers and OpenEnv."""
 
-import json
 import re
 from argparse import Namespace
 from dataclasses import asdict
+from hashlib import sha256
 from importlib.resources import files
+from shlex import quote
 from string import Template
 
 from harness import plugins
@@ -19,7 +20,7 @@ OPTIONS = ("model", "reward", "judge", "subset")
 
 
 def export(arguments: Namespace) -> int:
-    """Write a package for each task, whose first prompt and reward were tried."""
+    """Write a package for each task, after trying its first prompt and reward."""
     require(
         arguments,
         "data",
@@ -28,38 +29,39 @@ def export(arguments: Namespace) -> int:
     )
     requested = specs(arguments.tasks, "--tasks") if arguments.tasks else None
     names = sorted(plugins.installed_plugins("tasks"))
-    written: dict[str, str] = {}
+    content_of_path: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for spec in requested or map(Spec, names):
         try:
-            written[_write(arguments, str(spec))] = str(spec)
+            content_of_path[_write(arguments, str(spec))] = str(spec)
         except HarnessError as error:
             if requested is not None:
                 raise
             left_out[str(spec)] = str(error)
-    if not written:
+    if not content_of_path:
         raise DataError(f"--data {arguments.data}", expected="a benchmark", found="none")
-    first = next(iter(written))
+    first, *others = content_of_path
     tell(
         arguments,
-        {"out": str(arguments.out), "packages": written, "left_out": left_out},
+        {"out": str(arguments.out), "packages": content_of_path, "left_out": left_out},
         *(printable(f"{name}: left out, {why}") for name, why in left_out.items()),
-        f"pip install -e {arguments.out / first}",
-        f"vf-eval {first.replace('_', '-')} -m POLICY --client.base-url http://localhost:8000/v1 "
+        f"pip install -e {quote(str(arguments.out / first))}",
+        f"vf-eval {first.replace('_', '-')} -m served --client.base-url http://127.0.0.1:8001/v1 "
         "--no-push",
+        *([f"Likewise for {', '.join(others)}"] if others else ()),
     )
     return 0
 
 
 def _write(arguments: Namespace, spec: str) -> str:
     """Write a task's package; return its name."""
-    given = {name: getattr(arguments, name) or "" for name in OPTIONS}
-    settings = EnvironmentSettings(task=spec, data=str(arguments.data.resolve()), **given)
+    options = {name: getattr(arguments, name) or "" for name in OPTIONS}
+    settings = EnvironmentSettings(task=spec, data=str(arguments.data.resolve()), **options)
     environment = open_environment(settings)
     unit = next(iter(environment.units))
     environment.prompt(unit)
     environment.score(unit, environment.read(unit, []))
-    name = "harness_" + re.sub(r"\W+", "_", spec).strip("_").lower()
+    name = package_name(spec)
     values = {
         "name": name,
         "dashed": name.replace("_", "-"),
@@ -67,12 +69,10 @@ def _write(arguments: Namespace, spec: str) -> str:
         "version": environment.task.version,
         "reward": environment.reward_name,
         "fields": "\n".join(
-            f"    {'spec' if key == 'task' else key}: str = {json.dumps(value)}"
+            f"    {'spec' if key == 'task' else key}: str = {value!r}"
             for key, value in asdict(settings).items()
         ),
-        "arguments": "\n".join(
-            f"    {key}={json.dumps(value)}," for key, value in asdict(settings).items()
-        ),
+        "arguments": "\n".join(f"    {key}={value!r}," for key, value in asdict(settings).items()),
     }
     folder = arguments.out / name
     for file, target in (
@@ -84,3 +84,14 @@ def _write(arguments: Namespace, spec: str) -> str:
         text = files(__package__).joinpath(file).read_text("utf-8")
         write_text(folder / target, Template(text).substitute(values))
     return name
+
+
+def package_name(spec: str) -> str:
+    """Return the module name of a SPEC's package; two SPECs never share one.
+
+    If it loses signs or capitals that distinguish SPECs, a digest is appended.
+    """
+    plain = "harness_" + re.sub(r"\W+", "_", spec).strip("_").lower()
+    if re.fullmatch(r"[a-z0-9]+([_(,=][a-z0-9]+)*\)?", spec):
+        return plain
+    return f"{plain[:60]}_{sha256(spec.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""Tasks in OpenEnv: an environment whose observation is a request, and whose action a response.
+"""Adapter to OpenEnv: an environment whose observations are requests, and actions responses.
 
     app = app_of(task="reason_seg", data="data", model="pocket")   # uvicorn MODULE:app
 
@@ -26,16 +26,20 @@ from harness.errors import UsageError
 
 
 class ResponseAction(Action):
-    """Text of one response of the policy."""
+    """One response of the policy, with facts for rewards that depend on its length."""
 
     response: str
+    finish_reason: str = "stop"
+    """`length` if a limit of tokens cut it off."""
+    completion_tokens: int | None = None
+    """None: the tokens of the text are counted."""
 
 
 class RequestObservation(Observation):
     """Next request to the policy; with `done` there is none, and `reward` is the episode's.
 
-    Messages are those of a chat completion, images as data URLs. If the last one is the
-    assistant's, the policy goes on from it. `metadata` has the protocol's numbers at the end.
+    Messages are those of a chat completion, with images as data URLs. If the last message is the
+    assistant's, the policy continues it. At the end `metadata` has the protocol's numbers.
     """
 
     unit: str
@@ -45,7 +49,7 @@ class RequestObservation(Observation):
 
 
 class HarnessEnvironment(Environment[ResponseAction, RequestObservation, State]):
-    """One session: the units of a task, one after another or by name, index or seed."""
+    """One session: episodes of a task's units, in order or by name, index or seed."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -69,26 +73,35 @@ class HarnessEnvironment(Environment[ResponseAction, RequestObservation, State])
         index: int | None = None,
         **_: Any,
     ) -> RequestObservation:
-        """Begin an episode: of the unit that is named, else numbered, else drawn, else the next.
+        """Begin an episode: of the `unit` named, else of that with the `index`, else by the `seed`.
+
+        Without any of them it is the next unit.
 
         Raises:
             UsageError: there is no such unit.
         """
-        if unit is None:
-            place = index if index is not None else next(self._next) if seed is None else seed
-            count = len(self._names)
-            is_there = index is None or 0 <= place < count
-            unit = self._names[place % count] if is_there else f"number {place} of {count}"
-        if unit not in self.environment.units:
-            raise UsageError(
-                "reset(unit=…)",
-                expected=f"a unit of {self.environment.task.name}, such as {self._names[0]!r}",
-                found=repr(unit),
-            )
+        unit = self._choose_unit(seed, unit, index)
         self._state = State(episode_id=episode_id or str(uuid4()), step_count=0)
         self._unit, self._episode = unit, self.environment.begin(unit)
         self._waiting, self._responses = self._episode.requests(), []
         return self._observation()
+
+    def _choose_unit(self, seed: int | None, unit: str | None, index: int | None) -> str:
+        """Return the name of the unit that the arguments of `reset` choose, or raise UsageError."""
+        n_units = len(self._names)
+        if unit is None and index is None:
+            return self._names[(next(self._next) if seed is None else seed) % n_units]
+        if unit is None and index is not None and 0 <= index < n_units:
+            return self._names[index]
+        if unit in self.environment.units:
+            return str(unit)
+        raise UsageError(
+            "reset(unit=…)" if unit is not None else "reset(index=…)",
+            expected=f"a unit of {self.environment.task.name}, such as {self._names[0]!r}"
+            if unit is not None
+            else f"a number from 0 to {n_units - 1}",
+            found=repr(index if unit is None else unit),
+        )
 
     def step(
         self, action: ResponseAction, timeout_s: float | None = None, **_: Any
@@ -96,14 +109,18 @@ class HarnessEnvironment(Environment[ResponseAction, RequestObservation, State])
         """Take the response to the last observation.
 
         Raises:
-            UsageError: no request waits for one.
+            UsageError: no request waits for a response.
         """
         del timeout_s
         if self._episode is None or len(self._responses) == len(self._waiting):
             raise UsageError("step", expected="an episode under way", found="none: call reset")
         self._state.step_count += 1
-        asked = self._waiting[len(self._responses)]
-        self._responses.append(self.environment.said(asked, action.response))
+        request = self._waiting[len(self._responses)]
+        self._responses.append(
+            self.environment.response_of(
+                request, action.response, action.finish_reason, action.completion_tokens
+            )
+        )
         if len(self._responses) == len(self._waiting):
             self._episode.respond(self._responses)
             self._waiting, self._responses = self._episode.requests(), []
@@ -124,13 +141,14 @@ class HarnessEnvironment(Environment[ResponseAction, RequestObservation, State])
         return len(self._names)
 
     def _observation(self) -> RequestObservation:
+        """Return the next request of the episode, or at its end the reward."""
         if self._waiting:
-            asked = self._waiting[len(self._responses)]
+            request = self._waiting[len(self._responses)]
             return RequestObservation(
                 unit=self._unit,
-                messages=self.environment.chat.form.messages(asked),
-                max_tokens=asked.max_new_tokens,
-                stop=list(asked.stop),
+                messages=self.environment.chat.form.messages(request),
+                max_tokens=request.max_new_tokens,
+                stop=list(request.stop),
             )
         assert self._episode is not None, "`reset` begins one"
         reward, numbers = self.environment.score(self._unit, self._episode.predictions())

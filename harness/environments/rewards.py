@@ -1,4 +1,8 @@
-"""The reward of a unit's responses: a metric of the task's protocol, or the reward of a method."""
+"""Rewards of an episode's responses: a metric of the task's protocol, or a method's reward.
+
+A reward is a function of a unit's samples and predictions that returns the reward and further
+numbers by name; `session` calls it.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -25,7 +29,7 @@ from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.types import FailureKind, Prediction, Sample, failed_prediction
 
 TRIED = 32
-"""Units in which a headline has to tell a perfect answer from a missing one."""
+"""Number of units in one of which the headline must distinguish a perfect from a missing answer."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +42,20 @@ class ProtocolReward:
     def __call__(
         self, unit: Sequence[Sample], predictions: Sequence[Prediction]
     ) -> tuple[float, dict[str, float]]:
-        """Return the mean of those metrics that count the unit, and all metrics' numbers.
+        """Return the mean of those metrics that count in the unit, and all metrics' numbers.
 
-        It is 0 where none counts it: some protocols leave out a response without an answer, and
-        it would pay not to answer.
+        It is 0 if none counts: some protocols leave out a response without an answer, and it must
+        not pay to give no answer.
         """
         numbers = numbers_of(self.task, unit, predictions)
-        counted = [numbers[name] for name in self.metrics if name in numbers]
-        return math.fsum(counted) / max(len(counted), 1), numbers
+        rewards = [numbers[name] for name in self.metrics if name in numbers]
+        return math.fsum(rewards) / max(len(rewards), 1), numbers
 
 
 def numbers_of(
     task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]
 ) -> dict[str, float]:
-    """Return the numbers of a protocol's metrics over one unit alone, without those that have none.
+    """Return the numbers of a protocol's metrics over one unit; metrics without one are left out.
 
     Raises:
         DataError: the scorer cannot score it.
@@ -62,34 +66,34 @@ def numbers_of(
 
 
 def headline_over_units(task: Task, units: Iterable[Sequence[Sample]]) -> ProtocolReward:
-    """Return the headline as a reward of single units.
+    """Return the protocol's headline as a reward of single units.
 
-    Where it tells no perfect answer from a missing one by a unit alone, since it is a mean over
-    categories or a product with a number of the whole benchmark (SA-Co's cgF1), the metrics that it
-    is computed from stand in its place, as far as they do.
+    A headline that is a mean over categories, or a product with a number of the whole benchmark
+    (SA-Co's cgF1), may not distinguish a perfect from a missing answer in a single unit. Then those
+    metrics that it is computed from and that do are the reward.
 
     Raises:
-        UsageError: none of them does, in the first units.
+        UsageError: none of them does in the first `TRIED` units.
     """
     best, worst = list[dict[str, float]](), list[dict[str, float]]()
 
-    def tells(name: str) -> bool:
+    def distinguishes(name: str) -> bool:
         pairs = zip(best, worst, strict=True)
         return any(name in right and right[name] != wrong.get(name) for right, wrong in pairs)
 
     def parts(name: str) -> tuple[str, ...]:
         inputs = task.protocol.metric(name).inputs
-        is_seen = any(name in numbers for numbers in best)
-        if tells(name) or not (inputs or is_seen):
+        is_computed = any(name in numbers for numbers in best)
+        if distinguishes(name) or not (inputs or is_computed):
             return (name,)
-        return tuple(part for before in inputs for part in parts(before))
+        return tuple(part for input_name in inputs for part in parts(input_name))
 
     headline = task.protocol.headline
     for unit in islice(units, TRIED):
         best.append(numbers_of(task, unit, [perfect(sample) for sample in unit]))
         missing = [failed_prediction(sample.query, FailureKind.MODEL, "none") for sample in unit]
         worst.append(numbers_of(task, unit, missing))
-        if tells(headline):
+        if distinguishes(headline):
             break
     if not (metrics := tuple(dict.fromkeys(parts(headline)))):
         raise UsageError(
@@ -114,11 +118,16 @@ class MethodReward:
     ) -> tuple[float, dict[str, float]]:
         """Return the total and the components of a unit of one sample.
 
+        It is 0 without a response: the episode was aborted, and some components reward an empty
+        text.
+
         Raises:
             DataError: the sample has no ground truth for this reward.
             ModelError: the reward fails, or nothing of it applies to the sample.
         """
         (sample,), (prediction,) = unit, predictions
+        if not prediction.responses:
+            return 0.0, {}
         example = example_of(self.method, self.model, self.task, sample)
         rollout = Rollout(
             text=next(iter(prediction.responses), ""),
@@ -135,8 +144,8 @@ class MethodReward:
         )
         what = f"reward of {self.method.name}, sample {sample.id}"
         with plugins.plugin_errors(what, ModelError):
-            (given,) = self.method.reward(group)
-        components = components_of(given, what)
+            (reward,) = self.method.reward(group)
+        components = components_of(reward, what)
         if math.isnan(total := components.pop(TOTAL)):
             raise ModelError(what, expected="a number", found="no component that applies")
         return total, components
@@ -145,7 +154,7 @@ class MethodReward:
 def named_reward(
     name: str, task: Task, model: ConversingModel[Any]
 ) -> tuple[ProtocolReward | MethodReward, ConversingModel[Any]]:
-    """Return the reward of a name, and the model with the prompt that belongs to it.
+    """Return the reward of this name, and the model with the prompt of the reward's method.
 
     Raises:
         UsageError: the name is neither a metric of the protocol nor a method whose reward is that
@@ -163,7 +172,7 @@ def named_reward(
             found="neither",
         ) from error
     if isinstance(method, GrpoTrainer) and isinstance(model, PromptedModel):
-        # Its masks are not scored, and cost nothing.
+        # The reward needs no masks: parts that cost nothing make them.
         model = method.with_prompt(model).with_perception(box(), still())
         bound = method.bound(model).rewarded
         if bound.second is None and not bound.unlabelled and _is_of_rollout(bound.reward):

@@ -1,10 +1,10 @@
-"""A task as episodes: requests to a policy that any framework runs, and rewards of its responses.
+"""A task as episodes: requests to a policy, which a framework runs, and rewards of its responses.
 
     unit ─model's prompt─▶ requests ─policy─▶ responses ─model's grammar, perception─▶ reward
 
 A model (`qwen_vl`, `dt_r1`, `sam3_agent`) is built with its parser, nodes and segmenter; the policy
-stands where its network would. An episode has all samples of a unit, since the protocol scores them
-together.
+takes the place of its network. An episode has all samples of a unit, as the protocol scores them
+together. The adapters (`openenv`, `trl`, `verifiers`) call `open_environment`.
 """
 
 import threading
@@ -38,16 +38,16 @@ from harness.task import Task
 from harness.types import FailureKind, Prediction, Sample, failed_prediction
 
 ADDRESS = "http://policy.invalid/v1"
-"""Address in the policy's place, to which nothing is sent: the framework calls the policy."""
+"""Address of the policy, to which nothing is sent: the framework calls the policy."""
 SAMPLED = ("temperature", "top_p", "top_k", "seed")
 """Fields of a request that the framework decides."""
 OPENING = threading.Lock()
-"""Lock of the environments that are there: episodes of one begin in many threads at once."""
+"""Lock of the cache of environments: many threads begin episodes at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSettings:
-    """Everything that an environment is made of, as text."""
+    """The parts of an environment, as text."""
 
     task: str
     """SPEC of the task."""
@@ -68,7 +68,7 @@ class EnvironmentSettings:
 
 @dataclass(eq=False)
 class Episode:
-    """The model's side of one unit: what the policy is asked next, until nothing is left."""
+    """One episode, of one unit: yields requests to the policy until the model has its answers."""
 
     environment: "RewardEnvironment"
     unit: Sequence[Sample]
@@ -78,28 +78,29 @@ class Episode:
         self._turns = ConversationScheduler(
             [model.conversation(sample.query) for sample in self.unit]
         )
-        self._places: list[int] = []
+        self._pending: list[int] = []
 
     def requests(self) -> list[ChatRequest]:
-        """Return the requests that wait for a response, once tools have run; none: the end."""
-        self._places = self._turns.pending_places()
-        return [self._turns.requests[place] for place in self._places]
+        """Return the requests that wait for a response, after tools have run; empty: the end."""
+        self._pending = self._turns.pending_indices()
+        return [self._turns.requests[index] for index in self._pending]
 
     def respond(self, responses: Sequence[ChatResponse]) -> None:
         """Take a response to each request of the last `requests`, in their order."""
-        for place, response in zip(self._places, responses, strict=True):
-            self._turns.receive(place, response)
+        for index, response in zip(self._pending, responses, strict=True):
+            self._turns.receive(index, response)
 
     def predictions(self) -> list[Prediction]:
-        """Return what the model reads of the responses to each sample, once the episode ended."""
+        """Return the model's prediction for each sample, once the episode has ended."""
         pairs = zip(self.unit, self._turns.ends(), strict=True)
+        model = self.environment.model
         with self.environment.lock:
-            return [self.environment.model.begin(sample.query, said)() for sample, said in pairs]
+            return [model.begin(sample.query, result)() for sample, result in pairs]
 
 
 @dataclass(frozen=True, eq=False)
 class RewardEnvironment:
-    """A task's units, what a policy is asked about them, and what its responses are worth."""
+    """A task's units, with the requests about them and the rewards of responses."""
 
     settings: EnvironmentSettings
     task: Task
@@ -108,11 +109,11 @@ class RewardEnvironment:
     named: ProtocolReward | MethodReward | None
     """The reward that the settings name; None: the protocol's headline."""
     lock: threading.RLock = field(default_factory=threading.RLock)
-    """Lock of the perception and the scorer, which one thread uses at a time."""
+    """Lock of perception and scorer, which one thread uses at a time."""
 
     @cached_property
     def reward(self) -> ProtocolReward | MethodReward:
-        """The reward; the headline is tried on the first units."""
+        """The reward; if it is the headline, that is tried on the first units."""
         return self.named or headline_over_units(self.task, self.units.values())
 
     @property
@@ -124,7 +125,7 @@ class RewardEnvironment:
     def units(self) -> Mapping[str, Sequence[Sample]]:
         """Samples of each unit, by its name, in the task's order; images are not decoded.
 
-        A method rewards each sample by itself.
+        For a method's reward each sample is a unit.
         """
         samples = select(self.task, self.settings.subset or None).samples(self.task)
         if isinstance(self.named, MethodReward):
@@ -136,54 +137,64 @@ class RewardEnvironment:
         return Episode(self, self.units[name])
 
     def fields(self, request: ChatRequest, policy: str) -> dict[str, object]:
-        """Return a request as a chat completion of `policy`, sampled as the framework says.
+        """Return a request as the body of a chat completion, without the framework's fields.
 
-        A temperature that the model itself gives to a request stays.
+        A temperature or `top_p` that the model sets for this request is kept. `policy` is the name
+        of the policy's model.
         """
-        own = {"temperature": request.temperature, "top_p": request.top_p}
+        sampling = {"temperature": request.temperature, "top_p": request.top_p}
         fields = replace(self.chat.form, model=policy).fields(request)
         return {
             name: value
             for name, value in fields.items()
-            if name not in SAMPLED or own.get(name) is not None
+            if name not in SAMPLED or sampling.get(name) is not None
         }
 
     def response(self, request: ChatRequest, answer: Mapping[str, Any]) -> ChatResponse:
         """Return the response in a chat completion.
 
         Raises:
-            ModelError: it is a call of a tool, or was filtered.
+            ModelError: it is a call of a tool, or was removed by a content filter.
         """
         return read_answer(answer, request, self.chat.remote_processor)
 
-    def said(self, request: ChatRequest, text: str) -> ChatResponse:
-        """Return the response of which a framework gives the text alone."""
-        message = {"role": "assistant", "content": text}
-        return self.response(request, {"choices": [{"message": message, "finish_reason": "stop"}]})
+    def response_of(
+        self,
+        request: ChatRequest,
+        text: str,
+        finish_reason: str = "stop",
+        tokens: int | None = None,
+    ) -> ChatResponse:
+        """Return a response from its text, its `finish_reason` and its number of tokens.
+
+        If the number is None, the text's tokens are counted.
+        """
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
+        return self.response(request, {"choices": [choice], "usage": {"completion_tokens": tokens}})
 
     def prompt(self, name: str) -> tuple[list[dict[str, object]], bool]:
-        """Return the first messages of a unit, and whether they alone begin its episode.
+        """Return (the first messages of a unit, True if they are one request).
 
-        Several requests (a unit of several questions) are shown one after another, though each
-        begins a conversation of its own.
+        Of several requests (a unit of several questions) the messages are joined, although each
+        request begins a conversation of its own.
         """
         requests = self.begin(name).requests()
-        messages = [message for asked in requests for message in self.chat.form.messages(asked)]
+        messages = [message for request in requests for message in self.chat.form.messages(request)]
         return messages, len(requests) == 1
 
     def read(self, name: str, texts: Sequence[Sequence[str]]) -> list[Prediction]:
-        """Return what the model reads of stored responses, those to each sample of a unit.
+        """Return the model's predictions from stored responses, given for each sample of a unit.
 
-        Samples without any, since the episode was broken off, have failed.
+        A sample without responses, because the episode was aborted, has failed.
         """
         assert isinstance(self.model, ResponseReader), "`open_environment` refuses others"
         predictions = []
         with self.lock:
-            for sample, said in zip_longest(self.units[name], texts, fillvalue=()):
+            for sample, responses in zip_longest(self.units[name], texts, fillvalue=()):
                 assert isinstance(sample, Sample), "there are more responses than samples"
                 predictions.append(
-                    self.model.read(sample.query, said)
-                    if said
+                    self.model.read(sample.query, responses)
+                    if responses
                     else failed_prediction(sample.query, FailureKind.MODEL, "no response")
                 )
         return predictions
@@ -191,11 +202,11 @@ class RewardEnvironment:
     def score(self, name: str, predictions: Sequence[Prediction]) -> tuple[float, dict[str, float]]:
         """Return the reward of a unit, and further numbers by name.
 
-        Its bits are those of `harness score` on the same responses.
+        They equal those of `harness score` on the same responses, to the bit.
 
         Raises:
             DataError: the scorer cannot score it.
-            Unavailable: a node or the sandbox failed: the policy is not to blame.
+            Unavailable: a node or the sandbox failed, which is not the policy's fault.
         """
         for failure in (prediction.failure for prediction in predictions):
             if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
@@ -207,18 +218,20 @@ class RewardEnvironment:
 
 
 def open_environment(settings: EnvironmentSettings) -> RewardEnvironment:
-    """Return an environment, built once a process; no network is loaded for the policy.
+    """Return an environment, built once in a process; no network is loaded for the policy.
 
     Raises:
         HarnessError: the task, the model or the reward cannot be built.
-        UsageError: the model's responses are not a policy's, or the protocol needs a judge.
+        UsageError: the model does not have conversations with one network, or the protocol needs a
+            judge.
     """
     with OPENING:
-        return _built(settings)
+        return _build_environment(settings)
 
 
 @lru_cache(maxsize=64)
-def _built(settings: EnvironmentSettings) -> RewardEnvironment:
+def _build_environment(settings: EnvironmentSettings) -> RewardEnvironment:
+    """Build task, model and reward; raise UsageError for a model without conversations."""
     task: Task = plugins.build("tasks", parse(settings.task), Path(settings.data))
     if settings.judge:
         task = with_judge(task, plugins.build("judges", parse(settings.judge)))
@@ -232,15 +245,15 @@ def _built(settings: EnvironmentSettings) -> RewardEnvironment:
             found="another kind of model, or another backend than openai",
         )
     if isinstance(model, PromptedModel):
-        model = replace(model, retry=False)  # a response that cannot be read is worth what it is
-    named = None
+        model = replace(model, retry=False)  # an unreadable response is scored, not repeated
+    reward = None
     if settings.reward:
-        named, model = named_reward(settings.reward, task, model)
-    return RewardEnvironment(settings, task, model, chat, named)
+        reward, model = named_reward(settings.reward, task, model)
+    return RewardEnvironment(settings, task, model, chat, reward)
 
 
 def policy_spec(text: str) -> Spec:
-    """Return the SPEC of a model with the policy in the place of its network.
+    """Return the SPEC of a model with the policy in place of its network.
 
     Raises:
         UsageError: the text does not name one model.

@@ -1,9 +1,9 @@
-"""Prompts and a reward function for `trl.GRPOTrainer` and trainers with the same interface.
+"""Adapter to TRL: prompts and a reward function for `trl.GRPOTrainer` and similar trainers.
 
     environment = open_environment(EnvironmentSettings(task=…, data=…, model=…))
     GRPOTrainer(train_dataset=prompts_of(environment), reward_funcs=reward_function(environment), …)
 
-Our own trainer with TRL's loop is `harness train … --set engine=trl`.
+harness's own trainer with TRL's loop is `harness train … --set engine=trl`.
 """
 
 import base64
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def prompts_of(environment: RewardEnvironment) -> "Dataset":
-    """Return TRL's columns `prompt`, `images` and, for the reward, `unit`, made when they are read.
+    """Return a data set with TRL's columns `prompt` and `images`, and `unit` for the reward.
+
+    Rows are made when they are read.
 
     Raises:
         UsageError: an episode is more than one request, or its prompts have no images.
@@ -29,8 +31,8 @@ def prompts_of(environment: RewardEnvironment) -> "Dataset":
     from datasets import Dataset
 
     def rows(columns: Mapping[str, Sequence[str]]) -> dict[str, list[Any]]:
-        shown = [_row(environment, name) for name in columns["unit"]]
-        prompts, images = ([row[place] for row in shown] for place in (0, 1))
+        unit_rows = [_row(environment, name) for name in columns["unit"]]
+        prompts, images = ([row[column] for row in unit_rows] for column in (0, 1))
         return {"unit": list(columns["unit"]), "prompt": prompts, "images": images}
 
     rows({"unit": [next(iter(environment.units))]})
@@ -38,7 +40,7 @@ def prompts_of(environment: RewardEnvironment) -> "Dataset":
 
 
 def reward_function(environment: RewardEnvironment) -> Callable[..., list[float]]:
-    """Return a reward function of TRL's, called as its metric or method."""
+    """Return a reward function for TRL, with the name of its metric or method."""
 
     def reward(completions: Sequence[Any], unit: Sequence[str], **_: Any) -> list[float]:
         rewards = []
@@ -54,8 +56,9 @@ def reward_function(environment: RewardEnvironment) -> Callable[..., list[float]
 def _row(
     environment: RewardEnvironment, name: str
 ) -> tuple[list[dict[str, Any]], list[Image.Image]]:
-    messages, alone = environment.prompt(name)
-    if not alone:
+    """Return a unit's messages, with marks in place of images, and its images."""
+    messages, is_one_request = environment.prompt(name)
+    if not is_one_request:
         raise UsageError(
             f"unit {name!r} of {environment.task.name}",
             expected="one request, which TRL's prompts are",
@@ -70,10 +73,10 @@ def _row(
         images.append(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
         return {"type": "image"}
 
-    shown = [
+    contents = [
         {**message, "content": [plain(part) for part in content]}
         if isinstance(content := message["content"], list)
         else message
         for message in messages
     ]
-    return shown, images
+    return contents, images

@@ -1,12 +1,12 @@
-"""Tasks in verifiers: a taskset, the program that plays it, and the environment of both.
+"""Adapter to verifiers: a taskset, the program that plays its episodes, and their environment.
 
     harness env export "reason_seg(split=train)" … --out envs
     pip install -e envs/harness_reason_seg
     vf-eval harness-reason-seg -m POLICY --client.base-url http://localhost:8000/v1
 
 An exported package names a task in three lines (`harness.environments.export`). verifiers calls the
-policy, records every request and response, and keeps the traces; our model words the requests, runs
-the tools between them and reads the responses.
+policy, records every request and response, and keeps the traces; harness's model makes the
+requests, runs the tools between them and reads the responses.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from harness.chat import ChatRequest, ChatResponse
 from harness.environments.session import EnvironmentSettings, RewardEnvironment, open_environment
 
 RESPONSES = "responses"
-"""Key of a trace's `info`: what the policy said about each sample, to score the trace again."""
+"""Key in a trace's `info` of the responses for each sample, to score the trace again."""
 UNREACHED = 1
-"""Exit code where the framework refused a request: it knows why."""
+"""Exit code if the framework refused a request, or the policy failed."""
 
 
 class HarnessTasksetConfig(vf.TasksetConfig):
@@ -38,13 +38,13 @@ class HarnessTasksetConfig(vf.TasksetConfig):
     judge: str = ""
     subset: str = ""
     images: bool = True
-    """Put images into the prompts, which traces hold too. Our program shows them in any case."""
+    """True: put images into the prompts, which traces hold. `ModelLoop` shows them in any case."""
 
     def settings(self) -> EnvironmentSettings:
-        """Return what the environment is made of."""
+        """Return the settings of the environment."""
         names = ("data", "model", "reward", "judge", "subset")
-        given = {name: getattr(self, name) for name in names}
-        return EnvironmentSettings(task=self.spec, **given)
+        values = {name: getattr(self, name) for name in names}
+        return EnvironmentSettings(task=self.spec, **values)
 
 
 class UnitData(vf.TaskData):
@@ -63,7 +63,7 @@ class UnitData(vf.TaskData):
 
 
 class EpisodeState(vf.State):
-    """State of an episode, with the predictions that its scorer reads in the same process."""
+    """State of an episode, with its predictions for the scorer in the same process."""
 
     predictions: list[Any] = Field(default_factory=list)
 
@@ -73,7 +73,7 @@ class UnitTask(vf.Task[UnitData, EpisodeState]):
 
     @property
     def key(self) -> str:
-        """Identity of the unit, without its prompt."""
+        """Identity of the unit: the task and the unit's name."""
         return f"{self.data.environment['task']} {self.data.unit}"
 
     @vf.reward
@@ -83,11 +83,13 @@ class UnitTask(vf.Task[UnitData, EpisodeState]):
 
 
 def _score(data: UnitData, trace: vf.Trace) -> dict[str, float]:
+    """Return the reward of a trace by its name; record the protocol's numbers in the trace."""
     environment = data.open()
-    texts = [message.content or "" for message in trace.assistant_messages]  # another program's
+    # Another program than `ModelLoop` leaves only the assistant's messages.
+    texts = [message.content or "" for message in trace.assistant_messages]
     responses = trace.info.get(RESPONSES, [texts])
-    read = trace.state.predictions or environment.read(data.unit, responses)
-    reward, numbers = environment.score(data.unit, read)
+    predictions = trace.state.predictions or environment.read(data.unit, responses)
+    reward, numbers = environment.score(data.unit, predictions)
     trace.record_metrics(numbers)
     return {environment.reward_name: reward}
 
@@ -96,17 +98,19 @@ class HarnessTaskset(vf.Taskset[UnitTask, HarnessTasksetConfig]):
     """The units of a task, in its order."""
 
     def load(self) -> Iterator[UnitTask]:
-        """Yield a task for each unit; its prompt is what the policy is asked first."""
+        """Yield a task for each unit, with the first messages to the policy as its prompt."""
         settings = self.config.settings()
         environment = open_environment(settings)
         for name in environment.units:
-            messages, alone = environment.prompt(name)
-            prompt: Any = messages if alone and self.config.images else _text_of(messages)
+            messages, is_one_request = environment.prompt(name)
+            show_images = is_one_request and self.config.images
+            prompt: Any = messages if show_images else _text_of(messages)
             data = UnitData(id=name, prompt=prompt, environment=asdict(settings))
             yield UnitTask(data, self.config.task)
 
 
 def _text_of(messages: Sequence[dict[str, Any]]) -> str:
+    """Return the texts of messages, without their images."""
     contents = [message["content"] for message in messages]
     parts = [part for content in contents if isinstance(content, list) for part in content]
     texts = [content for content in contents if isinstance(content, str)]
@@ -114,14 +118,14 @@ def _text_of(messages: Sequence[dict[str, Any]]) -> str:
 
 
 class ModelLoop(vf.Harness[vf.HarnessConfig]):
-    """Our model's side of an episode, in the process of the environment.
+    """The program that plays an episode with harness's model, in the environment's process.
 
-    A prompt that is asked in one request is played by other programs as well, such as verifiers'
-    `null`. Units of several questions and conversations with tools want this one.
+    Episodes of one request can be played by other programs as well, such as verifiers' `null`;
+    units of several questions and conversations with tools need this one.
     """
 
     APPENDS_SYSTEM_PROMPT = True
-    EXECUTES_CODE = False  # code that a policy writes runs in our sandbox
+    EXECUTES_CODE = False  # a policy's code runs in harness's own sandbox
     NEEDS_CONTAINER = False
 
     async def launch(
@@ -136,7 +140,7 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
     ) -> vf.ProgramResult:
         """Play an episode; every request goes through verifiers."""
         assert isinstance(data, UnitData), "`HarnessTaskset` yields no others"
-        trace.info[RESPONSES] = []  # an episode that is broken off has failed
+        trace.info[RESPONSES] = []  # an aborted episode has failed
         environment = await asyncio.to_thread(data.open)
         episode = await asyncio.to_thread(environment.begin, data.unit)
         headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
@@ -156,13 +160,13 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
             except httpx.HTTPError as error:  # a limit was reached, or the policy failed
                 return vf.ProgramResult(exit_code=UNREACHED, stdout="", stderr=str(error))
         predictions = await asyncio.to_thread(episode.predictions)
-        trace.info[RESPONSES] = [list(read.responses) for read in predictions]
+        trace.info[RESPONSES] = [list(prediction.responses) for prediction in predictions]
         trace.state.predictions = predictions
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
 
 class HarnessEnvConfig(vf.SingleAgentEnvConfig):
-    """Options of the environment: the program needs no box of its own."""
+    """Options of the environment: the program needs no container."""
 
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
 

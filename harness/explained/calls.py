@@ -1,13 +1,25 @@
-"""Requests and responses of a sample's networks, and the updates that one learned from them."""
+"""Calls of networks as `harness explain` prints them: prompts, responses, updates of weights.
 
-from collections.abc import Sequence
+The functions return texts by the names under which they are printed.
+"""
+
+from collections.abc import Mapping, Sequence
 
 from harness.leaderboards.request_log import request_log
+from harness.models.vendors.settings import names, vendor_settings
 from harness.types import Prediction, Sample
 
 
+def vendor_note(description: Mapping[str, object]) -> dict[str, object]:
+    """Return a recorded model's vendor settings with their source, under "vendor"; {} for none."""
+    vendor = description.get("vendor")
+    if not isinstance(vendor, Mapping) or vendor.get("name") not in names():
+        return {}
+    return {"vendor": vendor_settings(str(vendor["name"])).note()}
+
+
 def asked_and_answered(sample: Sample, prediction: Prediction) -> dict[str, str]:
-    """Return the request log of a prediction and each response, by what they are called."""
+    """Return the texts of a prediction's requests, and its responses as `response N` from 1."""
     if not prediction.calls:
         log = {"prompt": "none in the record: no network was called, or it failed"}
         texts: Sequence[str | None] = prediction.responses
@@ -21,15 +33,18 @@ def asked_and_answered(sample: Sample, prediction: Prediction) -> dict[str, str]
 
 
 def adapted(prediction: Prediction) -> dict[str, list[str]]:
-    """Return a line for each step in which a network learned from the sample."""
+    """Return a line for each step of test-time training on the sample, under "adaptation".
+
+    Lines name responses by their numbers in `asked_and_answered`; {} without test-time training.
+    """
     if prediction.adaptation is None:
         return {}
     numbers = {call.key: number for number, call in enumerate(prediction.calls, start=1)}
     lines = []
-    for place, step in enumerate(prediction.adaptation.steps):
+    for index, step in enumerate(prediction.adaptation.steps):
         parts = []
         if step.label is not None:
-            number = numbers.get(f"@step{place}#{step.label}", numbers.get(f"@step0#{step.label}"))
+            number = numbers.get(f"@step{index}#{step.label}", numbers.get(f"@step0#{step.label}"))
             parts.append(f"label is response {number}, agreement {step.agreement:.2f}")
         if step.parsed is not None:
             parts.append(f"{step.parsed} can be read")
@@ -39,7 +54,7 @@ def adapted(prediction: Prediction) -> dict[str, list[str]]:
             parts.append(f"entropy {step.entropy:.3f} nats a token")
         if step.rolled_back:
             parts.append("the update was NaN or infinite and was not made")
-        if (after := numbers.get(f"@after{place + 1}#0")) is not None:
+        if (after := numbers.get(f"@after{index + 1}#0")) is not None:
             parts.append(f"then response {after}")
-        lines.append(f"step {place + 1}: {'; '.join(parts)}")
+        lines.append(f"step {index + 1}: {'; '.join(parts)}")
     return {"adaptation": [prediction.adaptation.method, *lines]}

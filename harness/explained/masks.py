@@ -1,4 +1,7 @@
-"""Predicted masks beside true ones, frame by frame: size, place, number of pieces."""
+"""Predicted and true masks of a sample in numbers, frame by frame, for `harness explain`.
+
+Areas and boxes are in pixels of the original image, pieces are 8-connected.
+"""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -11,7 +14,7 @@ from harness.masks import BoolArray, Rle
 from harness.models.tracks import extent
 from harness.types import Answer
 
-MAX_FRAMES = 8  # of a video that are described
+MAX_FRAMES = 8  # described of a video, evenly spread
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=np.int64)
 
 
@@ -19,13 +22,17 @@ class MaskFacts(TypedDict):
     """A mask in numbers."""
 
     area: int
+    """Pixels."""
     share: float
+    """Area as a share of the image, 0 to 1."""
     box: list[int] | None
+    """[left, top, right, bottom] in pixels, right and bottom exclusive; None: the mask is empty."""
     pieces: int
+    """Number of connected parts."""
 
 
 class FrameMasks(TypedDict):
-    """Both masks of a frame."""
+    """Both masks of a frame; None where one is missing."""
 
     frame: int
     prediction: MaskFacts | None
@@ -34,28 +41,29 @@ class FrameMasks(TypedDict):
 
 
 class MaskTable(TypedDict):
-    """Both masks of some frames."""
+    """Both masks of some frames of an image or video."""
 
     size: list[int]
+    """[width, height] in pixels."""
     of_frames: int
+    """Number of all frames."""
     frames: list[FrameMasks]
 
 
 def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> MaskTable | None:
     """Describe both masks and their IoU in at most MAX_FRAMES frames; None without masks.
 
-    Areas are in pixels of the original image, boxes too (right and bottom exclusive). The IoU is
-    of all pixels; a protocol that leaves some out, or weighs frames, scores otherwise. It is None
-    if one of the masks is missing, or both are empty.
+    The IoU counts all pixels, so a protocol that ignores some, or weighs frames, gives another
+    score. It is None if one of the masks is missing, or both are empty.
     """
     predicted = answer.masks if answer is not None else None
     target = ground_truth.masks if ground_truth is not None else None
-    known = predicted or target
-    if not known:
+    masks = predicted or target
+    if not masks:
         return None
     total = max(len(predicted or ()), len(target or ()))
     return {
-        "size": list(known[0].size),
+        "size": list(masks[0].size),
         "of_frames": total,
         "frames": [
             _frame(frame, _mask_at(predicted, frame), _mask_at(target, frame))
@@ -65,7 +73,7 @@ def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> MaskTab
 
 
 def lines(table: MaskTable) -> list[str]:
-    """Return the result of `compare_masks` in words, one line per frame."""
+    """Return the result of `compare_masks` in words: a line on all frames, then one per frame."""
     width, height = table["size"]
     return [
         f"of {width} × {height} pixels; IoU is of all pixels, without the protocol's own rules",
@@ -82,6 +90,7 @@ def _mask_at(masks: Sequence[Rle] | None, frame: int) -> Rle | None:
 
 
 def _frame(frame: int, predicted: Rle | None, target: Rle | None) -> FrameMasks:
+    """Describe both masks of a frame, and their IoU."""
     iou = None
     if predicted is not None and target is not None and predicted.size == target.size:
         union = predicted.union(target).area
@@ -95,6 +104,7 @@ def _frame(frame: int, predicted: Rle | None, target: Rle | None) -> FrameMasks:
 
 
 def _describe_mask(mask: Rle | None) -> MaskFacts | None:
+    """Describe a mask; None for a missing one."""
     if mask is None:
         return None
     pixels: BoolArray = mask.to_array()

@@ -1,4 +1,7 @@
-"""A sample's answers drawn on its frames, above what the networks were shown."""
+"""The picture of `harness explain --image`: a sample's answers drawn on its frames.
+
+Below them are the frames that the networks were shown, in the size in which they were shown.
+"""
 
 from collections.abc import Sequence
 
@@ -10,25 +13,26 @@ from harness.media import Frame
 from harness.models.backends.shown_media import squashed
 from harness.types import Answer, Call, Prediction, Query, Sample, Shown
 
-FRAMES = 6  # of a video that are drawn
+FRAMES = 6  # drawn of a video, at most
 
 
 def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
-    """Draw the ground truth above the prediction with its outline; of a video, some frames.
+    """Draw rows of frames as one picture, (height, width, 3) uint8.
 
-    Under them stands what the networks were shown, as large as they were shown it, once each.
+    The rows are the ground truth, if known; the prediction with the ground truth's outline; and
+    the frames that the networks were shown. Frames of a video are evenly spaced.
     """
     media = sample.query.media[0]
     step = max(1, -(-len(media) // FRAMES))
     frames = range(0, len(media), step)
     ground_truth = sample.target.answer if sample.target else None
-    truth = [(ground_truth, overlay.GROUND_TRUTH, True)]
-    both = [
+    truth_row = [(ground_truth, overlay.GROUND_TRUTH, True)]
+    prediction_row = [
         (prediction.answer, overlay.PREDICTION, True),
         (ground_truth, overlay.GROUND_TRUTH, False),
     ]
-    layers = [truth, both] if ground_truth else [both]
-    rows = [_row(sample, frames, layer) for layer in layers]
+    layers_of_rows = [truth_row, prediction_row] if ground_truth else [prediction_row]
+    rows = [_row(sample, frames, layers) for layers in layers_of_rows]
     rows += _draw_frames(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [
@@ -41,6 +45,7 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
 def _row(
     sample: Sample, frames: Sequence[int], layers: list[tuple[Answer | None, overlay.Colour, bool]]
 ) -> Frame:
+    """Draw frames side by side, each with layers (answer, colour, filled or outlined)."""
     media = sample.query.media[0]
     images = []
     for index in frames:
@@ -55,20 +60,24 @@ def _row(
 
 
 def _draw_frames(query: Query, calls: Sequence[Call]) -> list[Frame]:
-    """Draw a row of frames for each of the query's media shown, as large as seen; equal ones once.
+    """Draw a row of frames for each medium of the query that a call showed; equal rows once.
 
     Media of other queries, and altered ones, are not in the record and are left out.
     """
-    rows = dict.fromkeys(shown for call in calls for shown in call.request.shown)
+    rows = dict.fromkeys(display for call in calls for display in call.request.shown)
     return [
         overlay.side_by_side(
-            [_as_seen(query.media[shown.medium].frame(frame), shown) for frame in shown.frames]
+            [
+                _as_seen(query.media[display.medium].frame(frame), display)
+                for frame in display.frames
+            ]
         )
-        for shown in rows
-        if isinstance(shown.medium, int)
+        for display in rows
+        if isinstance(display.medium, int)
     ]
 
 
-def _as_seen(frame: Frame, shown: Shown) -> Frame:
-    image: Frame = squashed(squashed(frame, shown.resize), shown.canvas)
+def _as_seen(frame: Frame, display: Shown) -> Frame:
+    """Resize a frame as it was before it was shown to a network."""
+    image: Frame = squashed(squashed(frame, display.resize), display.canvas)
     return np.ascontiguousarray(image)

@@ -1,4 +1,8 @@
-"""Parsed responses of a record: objects in pixels of the image, or why there are none."""
+"""Parsed responses of a recorded prediction, for `harness explain`.
+
+Each has the tags of the response and the objects that the model's grammar read, in pixels of the
+original image, or the error that stopped it.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,22 +11,25 @@ from typing import NotRequired, TypedDict
 from harness.leaderboards.images import describe_answer
 from harness.models.grammar import split_frame
 from harness.responses import MAX_TEXT, tag_text
-from harness.run.predict import SAYS
+from harness.run.predict import FIELDS_OF_FORM
 from harness.thoughts import reasoning
 from harness.types import Answer, Parsed, ParsedObject, Prediction
 
-TAG = re.compile(r"<([a-z_]{1,20})>")
+TAG = re.compile(r"<([a-z_]{1,20})>")  # `<rethink>`
 OWN_LINE = ("think", "answer", "frame")
-"""Tags that are shown under their own names."""
-MAX_TAGS = 6
+"""Tags that have entries of their own in a `ResponsePart`."""
+MAX_TAGS = 6  # other tags that are shown: a response may repeat thousands
 
 
 class PartObject(TypedDict):
-    """An object as the grammar read it."""
+    """An object as the grammar read it, in pixels of the original image."""
 
     box: list[float] | None
+    """[left, top, right, bottom]."""
     positive: list[list[float]]
+    """Points [x, y] on the object."""
     negative: list[list[float]]
+    """Points [x, y] beside the object."""
     phrase: NotRequired[str]
 
 
@@ -30,17 +37,22 @@ class ResponsePart(TypedDict):
     """Parts of a response, and what the grammar read in it."""
 
     form: str
+    """The form of answer that was read."""
     frame: int | None
+    """Index of the frame to which the response refers."""
     think: str
+    """The reasoning before the answer."""
     tags: dict[str, str]
+    """Texts of other tags by name."""
     phrase: str
     objects: list[PartObject]
     answer: str | None
+    """The answer in words, for forms other than masks."""
     error: str | None
 
 
 def parsed_parts(prediction: Prediction) -> list[ResponsePart]:
-    """Return, for each form of answer, its response's parts and what the grammar read in it."""
+    """Return the parts of each parsed response; the parsed ones are the last of the responses."""
     responses = prediction.responses[len(prediction.responses) - len(prediction.parsed) :]
     return [
         _part(parsed, response, prediction.answer)
@@ -49,17 +61,18 @@ def parsed_parts(prediction: Prediction) -> list[ResponsePart]:
 
 
 def _part(parsed: Parsed, response: str, answer: Answer | None) -> ResponsePart:
-    frame, rest = split_frame(response)
-    names = dict.fromkeys(TAG.findall(rest[:MAX_TEXT]))
-    others = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
-    tags = {name: text for name in others if (text := tag_text(rest, name)) is not None}
+    """Return the parts of one response, with what was parsed from it."""
+    frame, text_after_frame = split_frame(response)
+    names = dict.fromkeys(TAG.findall(text_after_frame[:MAX_TEXT]))
+    other_names = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
+    texts = {name: tag_text(text_after_frame, name) for name in other_names}
     return {
         "form": str(parsed.form),
         "frame": frame if parsed.frame is None else parsed.frame,
-        "think": reasoning(rest),
-        "tags": tags,
+        "think": reasoning(text_after_frame),
+        "tags": {name: text for name, text in texts.items() if text is not None},
         "phrase": parsed.phrase,
-        "objects": [_object(place) for place in parsed.objects],
+        "objects": [_object(item) for item in parsed.objects],
         "answer": _answer_text(parsed, answer),
         "error": parsed.error or None,
     }
@@ -77,19 +90,22 @@ def _object(item: ParsedObject) -> PartObject:
 
 
 def _answer_text(parsed: Parsed, answer: Answer | None) -> str | None:
-    """Return an answer's fields of one form in words; None for masks and no answer."""
+    """Return the fields of an answer that belong to a parsed form, in words; None without any.
+
+    Masks are left out: `explained.masks` describes them.
+    """
     if answer is None or parsed.error:
         return None
-    fields = [name for name in SAYS[parsed.form] if not name.endswith(("masks", "track"))]
+    fields = [name for name in FIELDS_OF_FORM[parsed.form] if not name.endswith(("masks", "track"))]
     return describe_answer(Answer(**{name: getattr(answer, name) for name in fields})) or None
 
 
 def lines(part: ResponsePart, *, protocol: str = "") -> list[str]:
-    """Describe one parsed response in words.
+    """Return one parsed response in words, a line for each entry.
 
     Args:
-        part: What the model's grammar read.
-        protocol: Name of the protocol, if its own rule reads the responses.
+        part: The parsed response.
+        protocol: Name of the protocol, if it parses the response and the model's grammar does not.
     """
     text = [part["form"]]
     if part["frame"] is not None:
@@ -100,7 +116,8 @@ def lines(part: ResponsePart, *, protocol: str = "") -> list[str]:
     if part["phrase"]:
         text.append(f"phrase: {part['phrase']}")
     text += [
-        f"object {number}: {_place(item)}" for number, item in enumerate(part["objects"], start=1)
+        f"object {number}: {_position(item)}"
+        for number, item in enumerate(part["objects"], start=1)
     ]
     if part["answer"]:
         text.append(f"answer: {part['answer']}")
@@ -112,11 +129,13 @@ def lines(part: ResponsePart, *, protocol: str = "") -> list[str]:
     return text
 
 
-def _place(item: PartObject) -> str:
+def _position(item: PartObject) -> str:
+    """Return an object's box and points in words."""
     parts = [] if item["box"] is None else [f"box {_numbers(item['box'])}"]
-    for points, words in ((item["positive"], "on it"), (item["negative"], "not on it")):
-        parts += [f"{words} {_numbers(point)}" for point in points]
-    parts += [repr(item["phrase"])] if "phrase" in item else []
+    parts += [f"on it {_numbers(point)}" for point in item["positive"]]
+    parts += [f"not on it {_numbers(point)}" for point in item["negative"]]
+    if "phrase" in item:
+        parts.append(repr(item["phrase"]))
     return ", ".join(parts)
 
 

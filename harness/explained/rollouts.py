@@ -1,4 +1,8 @@
-"""The page of a training's rollouts: choose groups, draw their boxes, fill the template."""
+"""The page of a training's rollouts (`harness explain TRAINING`), in HTML.
+
+A group is the rollouts of one prompt at one step. Groups are chosen from the training's record,
+and drawn on images with their boxes if the data is here.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +15,7 @@ from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups
 from harness.models.prompted_requests import LOCATED
 from harness.models.response_writer import objects_of, training_answer
 from harness.run.batching import samples_of
-from harness.run.contamination import Training
+from harness.run.training_record import Training
 from harness.spec import parse
 from harness.store.atomic import read_json
 from harness.types import Answer, AnswerForm, Sample
@@ -20,7 +24,7 @@ MANIFEST = "manifest.json"
 
 
 def is_training(folder: Path) -> bool:
-    """Return True if a folder's manifest is a training's, which unlike a run's names a method."""
+    """Return True if a folder's manifest names a method: a training's does, a run's does not."""
     path = folder / MANIFEST
     try:
         manifest = read_json(path) if path.is_file() else None
@@ -101,6 +105,7 @@ def _samples(
 
 
 def _with_image(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Group:
+    """Return a group with its sample's image and ground truth, or a note that it is missing."""
     sample = samples.get((group.task, group.sample))
     if sample is None:
         return replace(group, note="The data has no such sample any more.")
@@ -112,10 +117,10 @@ def _with_image(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Grou
 
 
 def ground_truth_on(frame: int, sample: Sample) -> Answer:
-    """Return the true boxes of a sample on one frame, or its true points.
+    """Return the true boxes of a sample on one frame, or its true points, in pixels.
 
-    There is one box per instance. If the instances are unknown, there is one per connected part of
-    the mask.
+    There is one box per instance; if the instances are unknown, one per connected part of the mask.
+    Empty if the ground truth has no place in the image.
     """
     query, target = sample.query, sample.target
     if target is None or query.form not in LOCATED or target.answer.no_target:
@@ -135,6 +140,7 @@ def ground_truth_on(frame: int, sample: Sample) -> Answer:
 
 
 def _summary(training: Training) -> str:
+    """Return method, start and tasks of a training in one line."""
     manifest = training.manifest
     model = manifest["model"]["spec"] if manifest["model"] else "no model"
     tasks = ", ".join(task["spec"] for task in manifest["tasks"])

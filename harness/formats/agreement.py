@@ -1,9 +1,9 @@
-"""Evidence from the ground truth that a file's answers mean something else than they are read as.
+"""Test against the ground truth whether a file's answers have another meaning than the one read.
 
 A reading is another meaning of all answers of a file, or of those of one type of question: boxes of
-a resized image, times in milliseconds, masks of what is not meant. Where many answers are right in
-another reading and wrong as they are read, that is hardly chance: how often the reading's answers
-fit the ground truth of *other* samples tells what chance does.
+a resized image, times in milliseconds, inverted masks. If many answers are right in another reading
+and wrong as they are read, chance is tested: how often do the reading's answers fit the ground
+truth of *other* samples? Scoring calls `Agreement.add` with samples and predictions, then `notes`.
 """
 
 from collections import Counter
@@ -32,37 +32,38 @@ from harness.formats.shifts import constant_shift
 from harness.types import Answer, Prediction, Sample
 
 MOST, MOST_PLAIN = 400, 2000
-"""Samples with a ground truth that are looked at, and those of letters and numbers: the first."""
+"""Number of first samples with a ground truth that are compared: in any kind of answer, and in
+letters and numbers."""
 OF_TYPE, LEAST_OF_TYPE, MOST_OF_TYPES = 100, 5, 20_000
-"""Samples of each type of question that are looked at, how many of them have to be answered, and
-those among which they are."""
+"""Most samples compared of each type of question; least of them that must be answered; and number
+of samples from the beginning among which they are taken."""
 MANY = 10
-"""Answers of which a poor model hardly makes one mistake alike."""
+"""Number of answers in all of which a poor model hardly makes the same mistake."""
 NEARLY = 0.85
-"""Agreement of a mask in its right reading."""
+"""Agreement that a mask reaches in its right reading."""
 OTHERS = 16
-"""Other samples that each answer is compared with for the chance of a hit."""
+"""Number of other samples that each answer is compared with to estimate the chance of a hit."""
 
 
 @dataclass(slots=True)
 class Agreement:
-    """Pairs of a prediction and the ground truth of its sample, by the form of answer."""
+    """Pairs of a prediction and its sample's ground truth, by the kind of answer (`KINDS`)."""
 
     pairs: dict[str, list[Pair]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     ids: list[str] = field(default_factory=list)
     """The ids of all samples."""
     seen: int = 0
     """Number of samples with a ground truth."""
-    said: int = 0
-    """Number of answers that a model's text was read for: its mistakes are its own."""
+    n_texts: int = 0
+    """Number of answers that were read from a model's text, whose mistakes are the model's own."""
     frames: FrameOrder = field(default_factory=FrameOrder)
     of_type: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of samples of each type that were looked at."""
+    """Number of samples of each type that were compared."""
 
     def add(self, samples: Iterable[Sample], predictions: Iterable[Prediction]) -> None:
-        """Keep the pairs of the first samples, and of each type, that have a ground truth."""
+        """Keep the pairs of the first samples with a ground truth, in all and of each type."""
         for sample, prediction in zip(samples, predictions, strict=True):
-            place = len(self.ids)
+            index = len(self.ids)
             self.ids.append(sample.id)
             if sample.target is None:
                 continue
@@ -72,46 +73,53 @@ class Agreement:
             if self.seen > (MOST_OF_TYPES if is_rare else MOST_PLAIN):
                 continue
             self.of_type.update(types)
-            self.said += bool(prediction.responses)
+            if prediction.responses:
+                self.n_texts += 1
             answer = prediction.answer or Answer()
             is_plain = self.seen > MOST
             self.frames.add(answer.masks, sample.target.answer.masks)
-            for kind, pair in pairs_of(answer, sample.target.answer, sample, plain=is_plain):
-                self.pairs[kind].append(pair._replace(place=place, types=types))
+            for kind_name, pair in pairs_of(answer, sample.target.answer, sample, plain=is_plain):
+                self.pairs[kind_name].append(pair._replace(sample_index=index, types=types))
 
     def notes(
         self, thing: str, file: str, *, sizes: bool = False, stated: bool = False
     ) -> Iterator[str]:
-        """Yield a note on each form whose answers are right in another reading.
+        """Yield a note on each kind of answer that is right in another reading.
 
         Args:
-            thing: What the file is, for messages.
+            thing: The kind of file and its path, for messages.
             file: The file's name, for the command to type.
             sizes: True if its boxes were read as [left, top, width, height].
-            stated: True if its author says what its coordinates mean.
+            stated: True if the user states what its coordinates mean.
 
         Raises:
-            DataError: they are places in the file, whose meaning nobody has stated.
+            DataError: boxes or points are right in another reading, and `stated` is False.
         """
         for name, kind in KINDS.items():
             pairs = self.pairs[name]
             orders = (SIZES if sizes else CORNERS) if name == "boxes" else ()
             readings = (*orders, *kind.readings)
             finding = self._finding(name, readings)
-            if finding and kind.is_place and finding.reading and not stated and not self.said:
+            if (
+                finding
+                and kind.has_coordinates
+                and finding.reading
+                and not stated
+                and not self.n_texts
+            ):
                 fix = finding.reading.fix(file)
                 raise DataError(
                     f"{thing}: {kind.about}",
                     expected="pixels of the original image",
                     found=str(finding),
-                    fix=f"{fix}{'. ' if fix else ''}If they are as documented, say so: "
+                    fix=f"{fix}{'. ' if fix else ''}If they are in pixels, state it: "
                     "--coordinates pixels.",
                 )
             parts = {}
             if finding is None or (finding.reading and finding.before):
                 # Answers that are right as they are read may be those of other questions.
-                sure = [reading for reading in readings if reading.share < ALL]
-                parts = _by_type(pairs, kind, sure)
+                distinct_readings = [reading for reading in readings if reading.share < ALL]
+                parts = _by_type(pairs, kind, distinct_readings)
             for (category, value), part in parts.items():
                 yield f"{kind.about} of {category} {value!r}: {part}"
             if finding and not parts:
@@ -122,13 +130,13 @@ class Agreement:
             yield f"masks of videos: {order}"
 
     def _finding(self, name: str, readings: Sequence[Reading]) -> Finding | None:
-        """Return another meaning or order of all answers of a form that is right, if any is."""
+        """Return the reading, or the order of samples, in which a kind's answers are right."""
         kind = KINDS[name]
-        first = [pair for pair in self.pairs[name] if pair.place < MOST_PLAIN]
+        first = [pair for pair in self.pairs[name] if pair.sample_index < MOST_PLAIN]
         answered = [pair for pair in first if pair.predicted.size]
         if len(answered) < LEAST:
             return None
-        scales = fitted(answered[:MOST]) if kind.is_place else ()
+        scales = fitted(answered[:MOST]) if kind.has_coordinates else ()
         finding = _likely(answered[:MOST], kind, (*readings, *scales))
         return finding or likeliest_order(first, kind, self.ids, _biased(answered, kind))
 
@@ -136,7 +144,7 @@ class Agreement:
 def _by_type(
     pairs: Sequence[Pair], kind: Kind, readings: Sequence[Reading]
 ) -> dict[tuple[str, str], Finding]:
-    """Return the findings by category and value, of the category that explains most answers."""
+    """Return findings by (category, value), for the one category that explains most answers."""
     members: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         for label in pair.types if pair.predicted.size else ():
@@ -161,7 +169,7 @@ def _by_type(
 def _likely(
     pairs: Sequence[Pair], kind: Kind, readings: Sequence[Reading], chance: float = CHANCE
 ) -> Finding | None:
-    """Return the likeliest reading of answers.
+    """Return the reading that explains answers best.
 
     None: the answers are right as they are read, or no reading explains them.
     """
@@ -173,14 +181,14 @@ def _likely(
         return None
     tried: list[tuple[Rows, Reading, list[Pair]]] = []
     for reading in readings:
-        read = [reading.of(pair) for pair in pairs]
-        tried.append((kind.paired(read), reading, read))
+        converted = [reading.of(pair) for pair in pairs]
+        tried.append((kind.paired(converted), reading, converted))
     tried.sort(key=lambda trial: -trial[0].mean())
-    can_be_moved = kind.is_place or kind is KINDS["interval"]
+    can_be_moved = kind.has_coordinates or kind is KINDS["interval"]
     biased = _biased(pairs, kind) if can_be_moved else 0
-    for after, likely, read in tried[:TRIED]:
+    for after, likely, converted in tried[:TRIED]:
         if after.mean() >= biased and _is_evidence(
-            before, after, read, kind, chance, likely.share, level
+            before, after, converted, kind, chance, likely.share, level
         ):
             hits = [int((agreement >= level).sum()) for agreement in (after, before)]
             return Finding(hits[0], hits[1], len(pairs), likely.name, likely)
@@ -188,29 +196,30 @@ def _likely(
 
 
 def _biased(pairs: Sequence[Pair], kind: Kind) -> float:
-    """Return the mean agreement that answers need so as not to be merely moved or scaled.
+    """Return the mean agreement that a reading has to reach, for a shift or factor not to suffice.
 
-    A poor model's constant error is no other meaning. Masks are not moved.
+    It is `MARGIN` above that of the answers without their constant shift or factor, which may be a
+    poor model's error. Masks have no such limit.
     """
     if kind is KINDS["masks"]:
         return 0.0
-    ways = [[np.maximum(pair.size, 1) if kind.is_place else np.ones(1) for pair in pairs]]
-    if kind.is_place and all(pair.truth.shape[1] == 4 for pair in pairs):
-        ways.append([np.maximum(_extent(pair.truth), 1) for pair in pairs])
-    agreements = [kind.paired(_centred(pairs, kind, sides)).mean() for sides in ways]
+    scales = [[np.maximum(pair.size, 1) if kind.has_coordinates else np.ones(1) for pair in pairs]]
+    if kind.has_coordinates and all(pair.truth.shape[1] == 4 for pair in pairs):
+        scales.append([np.maximum(_extent(pair.truth), 1) for pair in pairs])
+    agreements = [kind.paired(_centred(pairs, kind, sides)).mean() for sides in scales]
     if kind is KINDS["number"]:
         agreements.append(kind.paired(_rescaled(pairs)).mean())
     return float(max(agreements)) + MARGIN
 
 
 def _extent(boxes: Rows) -> Rows:
-    """Return the mean width and height of boxes."""
+    """Return the mean width and height of boxes, shape (2,)."""
     sides: Rows = (boxes[:, 2:] - boxes[:, :2]).mean(0)
     return sides
 
 
 def _centred(pairs: Sequence[Pair], kind: Kind, sides: Sequence[Rows]) -> list[Pair]:
-    """Return answers without the median of their errors, as parts of these sides."""
+    """Return answers minus the median of their errors; errors are fractions of `sides`."""
     errors = [_middle(pair.truth, kind) - _middle(pair.predicted, kind) for pair in pairs]
     bias = np.median([error / side for error, side in zip(errors, sides, strict=True)], axis=0)
     moved = []
@@ -221,13 +230,13 @@ def _centred(pairs: Sequence[Pair], kind: Kind, sides: Sequence[Rows]) -> list[P
 
 
 def _middle(rows: Rows, kind: Kind) -> Rows:
-    """Return the mean x and y of places, the middle of an interval, or a number."""
-    middle: Rows = rows.reshape(-1, 2).mean(0) if kind.is_place else np.array([rows.mean()])
+    """Return the mean x and y of boxes or points, the middle of an interval, or the number."""
+    middle: Rows = rows.reshape(-1, 2).mean(0) if kind.has_coordinates else np.array([rows.mean()])
     return middle
 
 
 def _rescaled(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return numbers times the median factor by which they are too small."""
+    """Return numbers multiplied by the median ratio of the ground truth to them."""
     ratios = [(pair.truth / pair.predicted).item() for pair in pairs if pair.predicted.all()]
     factor = float(np.median(ratios)) if ratios else 1.0
     return [pair._replace(predicted=pair.predicted * factor) for pair in pairs]
@@ -236,33 +245,43 @@ def _rescaled(pairs: Sequence[Pair]) -> list[Pair]:
 def _is_evidence(
     before: Rows,
     after: Rows,
-    read: Sequence[Pair],
+    converted: Sequence[Pair],
     kind: Kind,
     limit: float,
     share: float,
     level: float,
 ) -> bool:
-    """Return True if hits in a reading are not by chance and explain the misses as it is read."""
-    was, now = before >= level, after >= level
-    alone, lost = int((now & ~was).sum()), int((was & ~now).sum())
+    """Return True if a reading's hits are more than chance and explain the misses as read.
+
+    Args:
+        before: Agreement of each answer as it is read.
+        after: Agreement of each answer in the reading.
+        converted: The pairs in the reading.
+        kind: Their kind.
+        limit: Largest probability of so many hits by chance.
+        share: Least share of hits in the reading.
+        level: Agreement from which an answer is a hit.
+    """
+    was_hit, is_hit = before >= level, after >= level
+    n_gained, n_lost = int((is_hit & ~was_hit).sum()), int((was_hit & ~is_hit).sum())
     is_better = after.mean() >= before.mean() + MARGIN
-    least = LEAST if share < ALL else MANY
-    if alone < max(least, TIMES * lost) or now.mean() < share or not is_better:
+    min_gained = LEAST if share < ALL else MANY
+    if n_gained < max(min_gained, TIMES * n_lost) or is_hit.mean() < share or not is_better:
         return False
-    chance = _chance(read, kind)
-    return tail(int(now.sum()), len(read), chance) <= limit
+    chance = _chance(converted, kind)
+    return tail(int(is_hit.sum()), len(converted), chance) <= limit
 
 
-def _chance(read: Sequence[Pair], kind: Kind) -> float:
-    """Return how often answers agree with the ground truths of other samples."""
-    if not kind.is_place:
-        agreements = kind.agreements(*zip(*(pair[:3] for pair in read), strict=True))
-        others = agreements[~np.eye(len(read), dtype=bool)]
+def _chance(converted: Sequence[Pair], kind: Kind) -> float:
+    """Return the share of hits when answers are compared with other samples' ground truths."""
+    if not kind.has_coordinates:
+        agreements = kind.agreements(*zip(*(pair[:3] for pair in converted), strict=True))
+        others = agreements[~np.eye(len(converted), dtype=bool)]
         return float(((others >= HALF).sum() + 1) / (others.size + PRIOR))
     hits, compared = 1.0, PRIOR
-    for offset in range(2, 2 + min(OTHERS, len(read) - 2)):
-        for place, pair in enumerate(read):
-            neighbour = read[(place + offset) % len(read)]
+    for offset in range(2, 2 + min(OTHERS, len(converted) - 2)):
+        for index, pair in enumerate(converted):
+            neighbour = converted[(index + offset) % len(converted)]
             truth = neighbour.truth
             if 0 not in (*pair.size, *neighbour.size):
                 (width, height), (its_width, its_height) = pair.size, neighbour.size

@@ -1,14 +1,14 @@
-"""COCO's results: a JSON list with an object for each box or mask that was detected.
+"""Read COCO's results: a JSON list with an object for each detected box or mask.
 
     [{"image_id": 42, "category_id": 18, "bbox": [258.2, 41.3, 348.3, 243.8], "score": 0.236},
      {"image_id": 42, "category_id": 18, "segmentation": {"size": [480, 640], "counts": "…"},
       "score": 0.7}]
 
 As pycocotools' `loadRes` and `COCOeval` read them: `bbox` is [left, top, width, height] in pixels,
-`segmentation` a run-length, compressed or not, or polygons; where boxes are asked and a record has
-none, it is the extent of its mask. Results of videos, as YouTube-VIS and MeViS's LMPM (commit
-7c0620b) write them, have `video_id` and `segmentations`, one a frame or null. What has no record
-was searched in vain there: COCO's form cannot tell a failure from it.
+`segmentation` a run-length, compressed or not, or polygons; if a question asks for boxes and a
+record has none, the box is its mask's extent. Results of videos, as YouTube-VIS and MeViS's LMPM
+(commit 7c0620b) write them, have `video_id` and `segmentations`, one per frame or null. A sample
+without a record has an empty answer: COCO's form cannot distinguish it from a failure.
 """
 
 import math
@@ -25,10 +25,12 @@ from pycocotools import mask as coco_masks
 from harness.coordinates import in_pixels
 from harness.errors import DataError, MaskError, raised_as
 from harness.files import open_regular
-from harness.foreign import HEAD
-from harness.foreign_lines import OF_LABELME, command
+from harness.foreign import HEAD, new_name
+from harness.foreign_lines import DATUMARO, OF_LABELME, command
 from harness.formats.coco_categories import check_categories, refuse_other_order
 from harness.formats.matching import Matched
+from harness.formats.polygons import check_polygons, mask_of_polygons
+from harness.formats.rotated import refuse_rotated
 from harness.formats.units import is_probability
 from harness.interchange.rows import AS_DOCUMENTED, BYTE_ORDER_MARK, Row, Written
 from harness.layout import JsonFile, field
@@ -37,12 +39,12 @@ from harness.types import AnswerForm, Sample
 
 IMAGES = (".jpg", ".jpeg", ".png")
 LEAST_SIDE = 2**-20
-"""Pixels that a box of no width or height gets: it overlaps nothing, as in COCO's evaluation."""
+"""Pixels to which a box's zero width or height is set: it overlaps nothing, as in COCO's code."""
 THRESHOLD = 0.5
 NAMES = ("category_name", "category", "label", "class_name")
 """Keys under which other programs write a category's name beside its number."""
 OTHER_SCORES = ("scores", "confidence", "conf", "prob", "probability", "predicted_iou")
-"""Names that other files have for a score, which would not be read."""
+"""Keys under which other files write a score: such a record is refused, as `score` is missing."""
 DATA_SET = (
     "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
     '($i | {width, height, image_id: (.file_name | split("/") | last)}))) as $images '
@@ -50,14 +52,15 @@ DATA_SET = (
     "| .annotations[] | .category_id = ($names[.category_id | tostring] // .category_id) "
     "| . + ($images[.image_id // ($images | keys[0]) | tostring] // {image_id: null})]"
 )
-"""jq's program for annotations in COCO's form or SA-1B's: each gets its image's file name and size,
-and its category's name, as such files number categories in an order of their own."""
+"""jq program for annotations in COCO's or SA-1B's form: each gets its image's file name and size,
+and its category's name, since such files number categories in their own order."""
+ONE_IMAGE = 'map(.image_id = "ID")'
 DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
 Record: TypeAlias = Mapping[str, Any]
 Placed: TypeAlias = tuple[str, Record]
-"""File and number of a record for messages, and the record."""
+"""A record's file and number, for messages, and the record."""
 
 
 def coco_results(
@@ -70,16 +73,16 @@ def coco_results(
 ) -> Matched:
     """Return a row for each sample, from the records of its image and category.
 
-    A record is a sample's whose id is the `image_id` (or `video_id`), or it and the `category_id`
-    with a slash between them. Where one mask is asked, records whose score is above `threshold` are
-    united; where a count is asked, they are counted.
+    A record belongs to the sample with id `image_id` (or `video_id`), or `image_id/category_id`. If
+    the sample's question asks for one mask, records with a score above `threshold` are united; if
+    it asks for a count, they are counted.
 
     Raises:
-        DataError: the file is no such list, or a record is malformed.
+        DataError: the file is not such a list, or a record is malformed.
     """
     notes: Counter[str] = Counter()
     limit = THRESHOLD if threshold is None else threshold
-    known = {sample.id for sample in samples}
+    sample_ids = {sample.id for sample in samples}
     numbers = _numbers_by_name(samples)
     records_of: dict[str, list[Placed]] = defaultdict(list)
     unmatched: list[str] = []
@@ -93,27 +96,35 @@ def coco_results(
             record = {**record, "category_id": number}
         _refuse_other_name(record, numbers, where)
         placed[_identity(record, where), _category(record) or ""] += 1
-        name = next((name for name in _names(record, where) if name in known), None)
+        name = next((name for name in _names(record, where) if name in sample_ids), None)
         if name is None or (requested is not None and name not in requested):
             category = f", category {record['category_id']}" if "category_id" in record else ""
             unmatched.append(f"{where}, {_identity(record, where)!r}{category}")
             unknown.append(_identity(record, where))
-            categories[_category(record) or ""] += name is None
+            if name is None:
+                categories[_category(record) or ""] += 1
         else:
             records_of[name].append((where, record))
-    check_categories(categories, known, path, notes)
-    refuse_other_order(placed, known, path)
+    check_categories(categories, sample_ids, path, notes)
+    refuse_other_order(placed, sample_ids, path)
     rows = {}
     for sample in samples if records_of else ():
         if requested is None or sample.id in requested:
             records = records_of.get(sample.id, [])
             rows[sample.id] = _row(sample, records, limit, path, notes, written)
-    counted = tuple(f"{count} {what}" for what, count in notes.items())
-    return Matched(rows, tuple(unmatched), unknown=tuple(unknown), notes=counted)
+    placed_records = [
+        (record, sample.query.size)
+        for sample in samples
+        if sample.query.media and sample.query.media[0].fault is None
+        for _, record in records_of.get(sample.id, ())
+    ]
+    counted = (f"{count} {what}" for what, count in notes.items())
+    coco_notes = (*counted, *check_polygons(placed_records, path))
+    return Matched(rows, tuple(unmatched), unknown=tuple(unknown), notes=coco_notes)
 
 
 def _numbers_by_name(samples: Collection[Sample]) -> dict[str, str]:
-    """Return the number of each category that the questions are about, by its name."""
+    """Return the numbers of the categories that the samples ask about, by category name."""
     return {
         sample.categories["category"].casefold(): sample.id.rpartition("/")[2]
         for sample in samples
@@ -122,7 +133,7 @@ def _numbers_by_name(samples: Collection[Sample]) -> dict[str, str]:
 
 
 def _refuse_other_name(record: Record, numbers: Mapping[str, str], where: str) -> None:
-    """Raise DataError if a record names another category of the benchmark than it numbers."""
+    """Raise DataError if a record's category name and number are of two categories of samples."""
     for key in NAMES:
         name = record.get(key)
         number = numbers.get(name.casefold()) if isinstance(name, str) else None
@@ -137,23 +148,23 @@ def _refuse_other_name(record: Record, numbers: Mapping[str, str], where: str) -
 
 
 def _refuse_other_size(record: Record, sample: Sample, where: str) -> None:
-    """Raise DataError if a record says that its image has another size than the sample's."""
+    """Raise DataError if a record states another image size than the sample has."""
     masks = record.get("segmentation")
-    given, what = (record.get("width"), record.get("height")), where
+    stated_size, what = (record.get("width"), record.get("height")), where
     if isinstance(masks, dict) and _are_sides(masks.get("size")):
-        given, what = (masks["size"][1], masks["size"][0]), f"{where}: 'segmentation'"
-    if _are_sides([*given]) and given != sample.query.size:
+        stated_size, what = (masks["size"][1], masks["size"][0]), f"{where}: 'segmentation'"
+    if _are_sides([*stated_size]) and stated_size != sample.query.size:
         width, height = sample.query.size
         raise DataError(
             what,
             expected=f"places in an image of {width} × {height}",
-            found=f"those of one of {given[0]} × {given[1]}",
+            found=f"those of one of {stated_size[0]} × {stated_size[1]}",
             fix="Scale boxes and polygons to the original image; masks are never resized.",
         )
 
 
-def _are_sides(given: object) -> bool:
-    return isinstance(given, list) and len(given) == 2 and all(type(side) is int for side in given)
+def _are_sides(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(side) is int for side in value)
 
 
 def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
@@ -165,7 +176,7 @@ def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
         if not isinstance(plain, dict):
             raise DataError(where, expected="one JSON object", found=repr(plain)[:60])
         if (content := hash(entry.text)) in seen:
-            notes["records that come again, each of which counts, as in COCO's code"] += 1
+            notes["records that appear twice, each of which counts, as in COCO's code"] += 1
         seen.add(content)
         if "iscrowd" in plain:
             notes["records with 'iscrowd', as annotations: is image_id the benchmark's?"] += 1
@@ -173,23 +184,28 @@ def _records(path: Path, notes: Counter[str]) -> Iterator[Placed]:
 
 
 def _refuse_object(path: Path) -> None:
-    """Raise DataError for an object in the place of the list: annotations, or one a line."""
+    """Raise DataError if the file is an object, as annotations or JSON lines are, not a list."""
     with suppress(OSError), open_regular(path) as file:
         if file.read(HEAD).removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{"):
-            name = quote(path.name)
+            name, to = quote(path.name), f"> {new_name(path.name)}`"
+            keys: set[str] = set()
+            with suppress(DataError):
+                keys = {key for key, _ in JsonFile(path).members()}
             raise DataError(
                 f"predictions {path}",
                 expected="a list of results",
                 found="an object",
-                fix=f"Of JSON lines `jq -s . {name} > NEW` makes one. A data set in COCO's form, "
+                fix=f"`jq {quote(DATUMARO)} {name} {to} makes one of Datumaro's annotations."
+                if {"categories", "items"} <= keys
+                else f"Of JSON lines `jq -s . {name} {to} makes one. A data set in COCO's form, "
                 "as CVAT and FiftyOne export it, numbers its images and categories itself: "
-                f"`jq '{DATA_SET}' {name} > NEW` lists its annotations by the names of both. Of "
+                f"`jq '{DATA_SET}' {name} {to} lists its annotations by the names of both. Of "
                 f"labelme's files, one an image, {OF_LABELME} makes such a list.",
             )
 
 
 def _file(where: str) -> str:
-    return quote(Path(where.rpartition(", record")[0]).name)
+    return Path(where.rpartition(", record")[0]).name
 
 
 def _identity(record: Record, where: str) -> str:
@@ -200,7 +216,7 @@ def _identity(record: Record, where: str) -> str:
             found=", ".join(record)[:60] or "none",
             fix="Write a record for each box or mask: its image's id, 'category_id', 'bbox' as "
             "[left, top, width, height] in pixels or 'segmentation', and 'score'. Where all are of "
-            f"one image, `jq 'map(.image_id = \"ID\")' {_file(where)} > NEW` gives them its id.",
+            f"one image, {command(ONE_IMAGE, _file(where))} gives them its id.",
         )
     value = field(record, "video_id" if "video_id" in record else "image_id", object, where)
     if isinstance(value, float) and value.is_integer():  # of a numpy array
@@ -211,10 +227,10 @@ def _identity(record: Record, where: str) -> str:
 
 
 def _names(record: Record, where: str) -> Iterator[str]:
-    """Yield the ids that a record may be about."""
-    given = _identity(record, where)
-    stem, dot, suffix = given.rpartition(".")
-    names = [given, stem] if f"{dot}{suffix}".lower() in IMAGES else [given]
+    """Yield the sample ids that a record may belong to."""
+    identity = _identity(record, where)
+    stem, dot, suffix = identity.rpartition(".")
+    names = [identity, stem] if f"{dot}{suffix}".lower() in IMAGES else [identity]
     for name in (*names, *(name.lstrip("0") for name in names if name.isdecimal())):
         if name:
             yield name
@@ -223,7 +239,7 @@ def _names(record: Record, where: str) -> Iterator[str]:
 
 
 def _category(record: Record) -> str | None:
-    """Return the category of a record; None if it has none."""
+    """Return the `category_id` of a record as text; None if it has none."""
     category = record.get("category_id")
     if isinstance(category, float) and category.is_integer():  # of a numpy array
         category = int(category)
@@ -238,12 +254,12 @@ def _row(
     notes: Counter[str],
     written: Written,
 ) -> Row:
-    """The row of a sample's records, of which there may be none."""
+    """Return the row of a sample's records, of which there may be none."""
     where = records[0][0] if records else f"{path}, no record of {sample.id!r}"
     if not records:
         notes["samples without a record: nothing was found there, as COCO's form has it"] += 1
-    for place, record in records:
-        _refuse_other_size(record, sample, place)
+    for origin, record in records:
+        _refuse_other_size(record, sample, origin)
     scores = [_score(record, where) for where, record in records]
     stated = tuple(score for score in scores if score is not None)
     if 0 < len(stated) < len(scores):
@@ -251,32 +267,34 @@ def _row(
     if records and not stated and (sample.query.form in BOXES or sample.query.instances):
         notes["records without a score, which count as 1"] += len(records)
     if sample.query.form is AnswerForm.BOXES:
-        boxes = [_box(record, sample, place, notes, written) for place, record in records]
+        boxes = [_box(record, sample, origin, notes, written) for origin, record in records]
         return Row(sample.id, "boxes", boxes, stated or None, where)
     if sample.query.form not in MASKS | BOXES:
         raise DataError(where, expected="questions with boxes or masks", found=sample.query.form)
     if sample.query.instances:
-        tracks = [_track(record, sample, place, written) for place, record in records]
+        tracks = [_track(record, sample, origin, written) for origin, record in records]
         plain = [[mask and mask.to_json() for mask in track] for track in tracks]
         return Row(sample.id, "instances", plain, stated or None, where)
-    if odd := [score for score in stated if not is_probability(score)]:
+    if outside_range := [score for score in stated if not is_probability(score)]:
         raise DataError(
             f"{where}: 'score'",
             expected="from 0 to 1, to be compared with the threshold",
-            found=f"{odd[0]:g}",
+            found=f"{outside_range[0]:g}",
             fix="Divide percentages by 100; logits need a sigmoid first.",
         )
     sure = [score is None or score > limit for score in scores]
-    if left := sure.count(False):
-        of = "count" if sample.query.form is AnswerForm.COUNT else "mask"
-        notes[f"records whose score is not above {limit:g}, left out of the {of}"] += left
+    if n_unsure := sure.count(False):
+        answer_form = "count" if sample.query.form is AnswerForm.COUNT else "mask"
+        notes[f"records whose score is not above {limit:g}, left out of the {answer_form}"] += (
+            n_unsure
+        )
     kept = [record for record, is_sure in zip(records, sure, strict=True) if is_sure]
     if sample.query.form is AnswerForm.COUNT:
         if len({str(record.get("category_id")) for _, record in kept}) > 1:
             notes["counts of records of several categories, all of which count"] += 1
-        boxes = [_box(record, sample, place, notes, written) for place, record in kept]
+        boxes = [_box(record, sample, origin, notes, written) for origin, record in kept]
         return Row(sample.id, "boxes", boxes, None, where)
-    tracks = [_track(record, sample, place, written) for place, record in kept]
+    tracks = [_track(record, sample, origin, written) for origin, record in kept]
     frames = [[mask for mask in masks if mask] for masks in zip(*tracks, strict=True)]
     empty: list[list[Rle]] = [[] for _ in range(len(sample.query.media[0]))]
     union = [Rle.union(*masks).to_json() if masks else None for masks in frames or empty]
@@ -298,50 +316,51 @@ def _score(record: Record, where: str) -> float | None:
             unboxed = 'map(if .score | type == "array" then .score |= .[0] else . end)'
             file = where.rpartition(", record ")[0].rpartition("/")[2]
             fix = f"{command(unboxed, file)} makes numbers of lists."
-        shown = repr(score)[:40]
-        raise DataError(f"{where}: 'score'", expected="a finite number", found=shown, fix=fix)
+        shortened = repr(score)[:40]
+        raise DataError(f"{where}: 'score'", expected="a finite number", found=shortened, fix=fix)
     return float(score)
 
 
 def _number(value: object) -> object:
-    """Return the number of a text that is one, as programs write it that write texts alone."""
+    """Return a number that is written as a text, "0.7", as a number; other values unchanged."""
     return float(value) if isinstance(value, str) and DECIMAL.fullmatch(value) else value
 
 
 def _box(
     record: Record, sample: Sample, where: str, notes: Counter[str], written: Written
 ) -> list[float]:
-    """[left, top, right, bottom] of a record."""
-    given = record.get("bbox")
-    if not given and record.get("segmentation"):
+    """Return [left, top, right, bottom] of a record, in pixels of the sample's image."""
+    box = record.get("bbox")
+    if not box and record.get("segmentation"):
         (mask,) = _track(record, sample, where, written)
-        given = coco_masks.toBbox(mask.to_json()).tolist() if mask else [0.0] * 4
+        box = coco_masks.toBbox(mask.to_json()).tolist() if mask else [0.0] * 4
         written = AS_DOCUMENTED  # it is the mask's
+    refuse_rotated(record, where, _file(where), "")
     what = f"{where}: 'bbox'"
-    if isinstance(given, list):
-        given = list(map(_number, given))
+    if isinstance(box, list):
+        box = list(map(_number, box))
     if (
-        not isinstance(given, list)
-        or len(given) != 4
-        or any(isinstance(side, bool) or not isinstance(side, (int, float)) for side in given)
-        or not all(map(math.isfinite, given))
-        or min(given[2:]) < 0
+        not isinstance(box, list)
+        or len(box) != 4
+        or any(isinstance(side, bool) or not isinstance(side, (int, float)) for side in box)
+        or not all(map(math.isfinite, box))
+        or min(box[2:]) < 0
     ):
         expected = "[left, top, width, height] in pixels"
-        raise DataError(what, expected=expected, found=repr(given)[:60])
-    left, top, width, height = in_pixels(given, written.coordinates, sample.query.size)
+        raise DataError(what, expected=expected, found=repr(box)[:60])
+    left, top, width, height = in_pixels(box, written.coordinates, sample.query.size)
     if not (width and height):
         notes["boxes without a width or a height, which overlap nothing"] += 1
     return [left, top, left + (width or LEAST_SIDE), top + (height or LEAST_SIDE)]
 
 
 def _track(record: Record, sample: Sample, where: str, written: Written) -> list[Rle | None]:
-    """The masks of a record: that of an image, or one a frame or None."""
+    """Return a record's masks: one for an image; for a video one per frame, None if absent."""
     key = "segmentations" if sample.query.form is AnswerForm.MASK_TRACK else "segmentation"
-    given = record.get(key)
-    if given is None:
+    segmentation = record.get(key)
+    if segmentation is None:
         raise DataError(where, expected=f'"{key}"', found=", ".join(record)[:60])
-    masks = given if key == "segmentations" else [given]
+    masks = segmentation if key == "segmentations" else [segmentation]
     if not isinstance(masks, list) or len(masks) != len(sample.query.media[0]):
         count = len(sample.query.media[0])
         given_masks = f"{len(masks)}" if isinstance(masks, list) else repr(masks)[:40]
@@ -353,7 +372,7 @@ def _track(record: Record, sample: Sample, where: str, written: Written) -> list
 
 
 def _mask(plain: object, size: tuple[int, int], where: str, *, by_rows: bool) -> Rle:
-    """The mask of a run-length or of polygons, of an image of (width, height)."""
+    """Return the mask of a run-length or of polygons, for an image of (width, height)."""
     width, height = size
     what = f"{where}: 'segmentation'"
     if not isinstance(plain, list):
@@ -368,30 +387,4 @@ def _mask(plain: object, size: tuple[int, int], where: str, *, by_rows: bool) ->
                 what, expected=expected, found=given_size, fix="Masks are never resized."
             )
         return mask
-    for polygon in plain:
-        if (
-            not isinstance(polygon, list)
-            or len(polygon) < 6
-            or len(polygon) % 2
-            or not all(_is_near(value, max(size)) for value in polygon)
-        ):
-            expected = "[x, y, …] of at least three corners within reach of the image"
-            raise DataError(what, expected=expected, found=repr(polygon)[:60])
-    if plain and all(0 <= value <= 1 for polygon in plain for value in polygon):
-        raise DataError(
-            what,
-            expected="corners in pixels",
-            found=f"{repr(plain[0])[:60]}, as fractions of the image",
-            fix="Multiply them by the image's width and height.",
-        )
-    if not plain:
-        return Rle.empty(height, width)
-    encoded = coco_masks.merge(coco_masks.frPyObjects(plain, height, width))
-    return Rle(height, width, encoded["counts"].decode("ascii"))
-
-
-def _is_near(value: object, side: int) -> bool:
-    """Return True for a coordinate that COCO's code can walk to."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return -side <= value <= 2 * side
+    return mask_of_polygons(plain, size, what)

@@ -1,4 +1,8 @@
-"""One response of another evaluation's file, and the fields that identify its question."""
+"""One response of another evaluation's file, and the fields that identify its question.
+
+The readers of `--format` yield an `Entry` per response; `harness.formats.matching` assigns it to a
+sample. The functions collect an entry's fields from JSON objects.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -20,39 +24,39 @@ class Entry:
     where: str
     """File and line, for messages."""
     response: str | tuple[str, ...] | None
-    """The text, or the texts of several requests about one question; None: the file has none."""
+    """The model's text, or texts of several requests about one question; None if there is none."""
     answer: list[object] | None = None
-    """The answer itself, of a file that holds numbers and no text, as JSON Lines have it."""
+    """The answer of a file that holds numbers instead of text, in the form of our JSON lines."""
     ids: tuple[str, ...] = ()
     """Candidates for the sample's id, the likeliest first."""
     video: str = ""
     question: str = ""
-    """The question, or the prompt that holds it."""
+    """The question, or a prompt that contains it."""
     categories: Mapping[str, str] = field(default_factory=dict)
-    """Breakdowns that it names, as the sample has them; those that a sample lacks do not count."""
+    """Categories in the file, under the names of the sample's; those it lacks do not count."""
     options: tuple[str, ...] = ()
-    """The options as the file writes them; they decide between equal questions about a video."""
+    """The options as in the file; they decide between equal questions about one video."""
     task: str = ""
-    """The question's type in the file's words, likewise."""
+    """The question's type in the file's words; it decides likewise."""
     row: int | None = None
-    """Row of the question in a list, from 0: the benchmark's own list, or one in another order.
-    It counts only if questions and ground truths of all rows are those of the samples there."""
+    """Number of the question in a list, from 0, which may be the benchmark's own list or not.
+    It counts only if each row's question and ground truth are those of the sample there."""
     ground_truth: str = ""
-    """The right answer as the file writes it."""
+    """The right answer as in the file."""
     score: float | None = None
-    """Score of the response by the evaluation that wrote the file, if it has a single one."""
+    """Score of the response by the evaluation that wrote the file; None if none or several."""
     note: str = ""
-    """Deviation that was accepted, in the plural, for a note that counts it."""
+    """A tolerated deviation in words, in the plural, for a note that counts it."""
 
 
 def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
-    """Return the candidates for an id in some objects, in their order."""
+    """Return the values under known keys of ids in some objects, in the objects' order."""
     values = (record.get(key) for record in objects for key in ID_KEYS)
     return tuple(str(value) for value in values if type(value) in (str, int) and value != "")
 
 
 def number_in(record: Mapping[str, object], keys: Iterable[str]) -> float | None:
-    """Return the only number under some keys of an object; None if there are none or several.
+    """Return the only number under some keys of an object; None if none or several are there.
 
     >>> number_in({"hit": "1", "doc_id": 7}, ["hit", "score"])
     1.0
@@ -69,13 +73,13 @@ def number_in(record: Mapping[str, object], keys: Iterable[str]) -> float | None
 
 
 def text_in(objects: Iterable[Mapping[str, object]], *keys: str) -> str:
-    """The first text under one of these keys in some objects; "" if there is none."""
+    """Return the first text under one of `keys` in some objects; "" if there is none."""
     values = (record.get(key) for record in objects for key in keys)
     return next((text for text in values if isinstance(text, str) and text), "")
 
 
 def objects_in(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file that is a list of them in JSON."""
+    """Return the objects of a JSON file that is a list of objects; raise DataError if it is not."""
     plain = read_json(path)
     if not isinstance(plain, list) or not all(isinstance(record, dict) for record in plain):
         raise DataError(

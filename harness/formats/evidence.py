@@ -1,4 +1,8 @@
-"""When hits of a file's answers are more than chance, and the numbers that decide it."""
+"""Decide whether a file's hits in another reading are more than chance: thresholds, and the test.
+
+A hit is an answer that agrees with the ground truth to `HALF` or more. `agreement`, `orders` and
+`frames` use these numbers, and report a `Finding`.
+"""
 
 from math import exp, lgamma, log, log1p
 from typing import NamedTuple
@@ -6,28 +10,28 @@ from typing import NamedTuple
 from harness.formats.readings import Reading
 
 LEAST = 3
-"""Answers that have to be right in another reading alone."""
+"""Least number of answers that are right in another reading and wrong as read."""
 TIMES = 4
-"""Times as many answers as are right only as they are read."""
+"""Least ratio of answers that are right in another reading alone to those right only as read."""
 CHANCE = 1e-3
-"""Probability of so many hits by chance up to which a reading is reported."""
+"""Largest probability of so many hits by chance for which a reading is reported."""
 PRIOR = 10
-"""Comparisons without a hit but one that are added to those with other samples, as few prove
-nothing."""
+"""Comparisons, one of them a hit, that are added to those with other samples: a few comparisons
+without a hit do not show that chance never hits."""
 HALF = 0.5
-"""Agreement that is a hit, and share of hits from which answers are right as they are read."""
+"""Agreement from which an answer is a hit; share of hits from which a file is right as read."""
 MARGIN = 0.25
-"""Mean agreement by which a reading is better than answers as they are read, and than those that
-are moved as most of them are."""
+"""Mean agreement by which a reading must exceed answers as read, and answers without their constant
+error."""
 TRIED = 5
-"""Readings that are tested: those that agree best."""
+"""Number of readings that are tested; those with the best agreement."""
 
 
 class Finding(NamedTuple):
-    """Answers that agree with the ground truth in another meaning."""
+    """A reading or an order in which a file's answers agree better with the ground truth."""
 
     right: int
-    """Number of answers that agree in it."""
+    """Number of answers that agree in this reading."""
     before: int
     """Number of answers that agree as they are read."""
     answered: int
@@ -35,7 +39,7 @@ class Finding(NamedTuple):
     meaning: str
     """Meaning of the answers in words, which ends the sentence "if they are …"."""
     reading: Reading | None = None
-    """The reading that makes them right; None where they answer other samples."""
+    """The reading that makes the answers right; None if they belong to other samples."""
 
     def __str__(self) -> str:
         return (
@@ -45,17 +49,17 @@ class Finding(NamedTuple):
 
 
 def tail(hits: int, count: int, chance: float) -> float:
-    """Return the probability of at least so many hits, of `count` with this chance each.
+    """Return the probability of at least `hits` of `count` independent trials with this chance.
 
     >>> round(tail(2, 3, 0.5), 6)
     0.5
     """
     if hits <= 0 or chance >= 1:
         return 1.0
-    whole = lgamma(count + 1)
+    log_factorial = lgamma(count + 1)
     return sum(
         exp(
-            whole
+            log_factorial
             - lgamma(k + 1)
             - lgamma(count - k + 1)
             + k * log(chance)

@@ -1,4 +1,8 @@
-"""Logs of inspect_ai, `.eval` (a ZIP with a JSON file a sample) or `.json`, read without it."""
+"""Read the responses of inspect_ai's logs without inspect_ai installed.
+
+A log is a `.eval` file, a ZIP with one JSON file per sample, or one `.json` file. For `--format
+inspect`, `inspect` gets its path and yields an `Entry` per sample.
+"""
 
 import json
 import zlib
@@ -20,16 +24,19 @@ SAMPLES = "samples/"
 MAX_LOG = 2**28  # bytes of all samples of a log, unpacked, and EXPANSION times its own besides
 EXPANSION = 50
 ZSTANDARD = 93
-"""Method of compression that newer logs have, and `zipfile` before Python 3.14 has not."""
+"""Number of the compression method in newer logs, which `zipfile` lacks before Python 3.14."""
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""inspect_ai's values of correct, partially correct, incorrect and without an answer."""
+"""Scores of inspect_ai's grades: correct, partially correct, incorrect, no answer."""
 
 
 def inspect(path: Path) -> Iterator[Entry]:
-    """inspect_ai's log: the output of each sample; one that ended with an error has none.
+    """Yield the output of each sample of inspect_ai's log; a sample with an error has none.
 
-    A sample with a number for an id has the place in its dataset, from 1, that inspect_ai gives
-    where the dataset has no ids.
+    An id that is a number may be the sample's place in its dataset, from 1: inspect_ai numbers the
+    samples of a dataset without ids so.
+
+    Raises:
+        DataError: the file is not such a log, or too large.
     """
     for number, record in enumerate(_samples(path), start=1):
         where = f"{path}, sample {number}"
@@ -46,42 +53,44 @@ def inspect(path: Path) -> Iterator[Entry]:
             continue
         metadata = record.get("metadata")
         objects = [metadata] if isinstance(metadata, dict) else []
-        named = isinstance(name, str)
+        has_name = isinstance(name, str)
         yield Entry(
             where=where,
-            response=_responses(record.get("messages"), output),
-            ids=(*((name,) if named else ()), *ids_in(objects)),
+            response=responses_of(record.get("messages"), output),
+            ids=(*((name,) if has_name else ()), *ids_in(objects)),
             video=text_in(objects, *VIDEO_KEYS),
-            question=_question(record.get("input")),
-            row=None if named else name - 1,
+            question=question_of(record.get("input")),
+            row=None if has_name else name - 1,
             ground_truth=record["target"] if isinstance(record.get("target"), str) else "",
             score=_score(record.get("scores")),
         )
 
 
-def _responses(messages: object, output: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the first choice, since others are alternatives to it, after the responses before it.
+def responses_of(messages: object, output: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the assistant's last messages without another role's between, if they are complete.
 
-    These are what the assistant said since anybody else spoke; a log that shortens is not believed.
+    The last one must be the first choice of the output; other choices are alternatives to it. If it
+    is not, the log has shortened its messages, and the first choice alone is returned.
     """
     choices = output.get("choices")
     if not isinstance(choices, list) or not choices:
         return (text_in([output], "completion"),)
     last = _content(_part(choices[0], "message"))
     turns = messages if isinstance(messages, list) else []
-    said = takewhile(lambda turn: _part(turn, "role") == "assistant", reversed(turns))
-    texts = tuple(map(_content, said))[::-1]
+    last_turns = takewhile(lambda turn: _part(turn, "role") == "assistant", reversed(turns))
+    texts = tuple(map(_content, last_turns))[::-1]
     return texts if texts[-1:] == (last,) else (last,)
 
 
-def _question(given: object) -> str:
-    if not isinstance(given, list):
-        return str(given or "")
-    return "\n".join(_content(turn) for turn in given if _part(turn, "role") == "user")
+def question_of(messages: object) -> str:
+    """Return the text of a question, or of the messages of the user."""
+    if not isinstance(messages, list):
+        return str(messages or "")
+    return "\n".join(_content(turn) for turn in messages if _part(turn, "role") == "user")
 
 
 def _content(message: object) -> str:
-    """The text of a message, whose content is text or a list of parts."""
+    """Return the text of a message, whose content is text or a list of parts."""
     content = _part(message, "content")
     if isinstance(content, str):
         return content
@@ -95,7 +104,7 @@ def _part(fields: object, key: str) -> object:
 
 
 def _score(scores: object) -> float | None:
-    """Return the value of the only scorer; None if there are several."""
+    """Return the score by the only scorer; None if there are several."""
     values = list(scores.values()) if isinstance(scores, dict) else []
     value = _part(values[0], "value") if len(values) == 1 else None
     return number_in({"value": GRADES.get(str(value), value)}, ["value"])
@@ -109,7 +118,7 @@ def _samples(path: Path) -> Iterator[Any]:
 
 
 def _unpacked(path: Path) -> Iterator[Any]:
-    """The samples of a `.eval` file, each read whole, and no more of it than is allowed."""
+    """Yield the samples of a `.eval` file, one in memory at a time, up to the limit of bytes."""
     with (
         raised_as(
             DataError,
@@ -128,22 +137,22 @@ def _unpacked(path: Path) -> Iterator[Any]:
         names = [name for name in files if name.startswith(SAMPLES)]
         if not names:
             raise DataError(f"predictions {path}", expected="samples in the log", found="none")
-        left = most = MAX_LOG + EXPANSION * path.stat().st_size
+        bytes_left = max_bytes = MAX_LOG + EXPANSION * path.stat().st_size
         for name in names:
             with _open(log, members[name]) as file:
-                data = file.read(min(MAX_LINE, left) + 1)
-            left -= len(data)
-            if len(data) > MAX_LINE or left < 0:
+                data = file.read(min(MAX_LINE, bytes_left) + 1)
+            bytes_left -= len(data)
+            if len(data) > MAX_LINE or bytes_left < 0:
                 raise DataError(
                     f"predictions {path}, {name}",
-                    expected=f"at most {MAX_LINE} bytes a sample, {most} in all",
+                    expected=f"at most {MAX_LINE} bytes a sample, {max_bytes} in all",
                     found="more",
                 )
             yield json.loads(data, object_pairs_hook=refuse_duplicate_keys)
 
 
 def _open(log: ZipFile, member: ZipInfo) -> IO[bytes]:
-    """Open a member of a log, whatever the version of Python can unpack."""
+    """Open a member of a log, also one whose compression this version of Python lacks."""
     if member.compress_type != ZSTANDARD:
         return log.open(member)
     import pyarrow as pa  # it takes a while to import

@@ -1,7 +1,8 @@
-"""Evidence of the order of boxes and intervals that cannot be read as documented.
+"""Recognise the order of a file's boxes and intervals if some are impossible as documented.
 
-A box whose right side is left of its left one, or an interval that ends before it begins, is no
-answer. Where all numbers of the file fit in another order, that is the likely one.
+A box whose right side is left of its left side, or an interval that ends before it begins, cannot
+be an answer. If all numbers of the file fit in another order, the file is refused with a command
+that converts that order. Readers of predictions call `refuse_misread` with all rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,40 +12,54 @@ from harness.coordinates import in_pixels
 from harness.errors import DataError, ParseError
 from harness.foreign_lines import rewrite
 from harness.interchange.rows import Row
+from harness.layout.places import MAX_FRACTION, is_fraction, video_length
 from harness.responses import finite_numbers
 from harness.types import AnswerForm, Query
 
 Numbers: TypeAlias = Sequence[float]
 SLACK = 1.0
-"""Pixels beyond an image, or seconds beyond a video, that are rounding."""
+"""Pixels beyond an image, or seconds beyond a video, that count as rounding."""
 CENTRE = "[centre x, centre y, width, height]"
 TO_CORNERS = {
     "[left, top, width, height]": "[.[0], .[1], .[0] + .[2], .[1] + .[3]]",
     CENTRE: "[.[0] - .[2] / 2, .[1] - .[3] / 2, .[0] + .[2] / 2, .[1] + .[3] / 2]",
 }
-"""jq's programs that make corners of boxes in another order, by the name of that order."""
+"""jq programs that convert boxes in another order to corners, by the name of that order."""
 READ: Mapping[str, Callable[[Numbers], Numbers]] = {
     "[left, top, width, height]": lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]),
     CENTRE: lambda b: around(*b),
 }
-"""Functions that make these corners."""
+"""Functions for the same conversions as `TO_CORNERS`."""
+
+SPANS: Mapping[str, tuple[str, Callable[[float, float, float], bool]]] = {
+    "[end, start]": ("[.[1], .[0]]", lambda a, b, _: a >= b),
+    "[start, duration]": ("[.[0], .[0] + .[1]]", lambda a, b, end: a + b <= end),
+    "[centre, width]": (
+        "[([.[0] - .[1] / 2, 0] | max), .[0] + .[1] / 2]",
+        lambda a, b, end: b / 2 - SLACK <= a <= end - b / 2,
+    ),
+}
+"""Other orders of an interval's two numbers: for each a jq program that converts it to
+[start, end], and a function that is True if the two numbers are possible in a video of that length
+in seconds."""
 
 
 def around(x: float, y: float, width: float, height: float) -> Numbers:
-    """Return the corners of a box around a point."""
+    """Return (left, top, right, bottom) of a box with its centre at (x, y)."""
     return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
 def box_command(order: str, name: str) -> str:
-    """Return what to type to make corners of the boxes of file `name`; null frames stay null."""
+    """Return the command that converts a file's boxes to corners; null frames stay null."""
     return rewrite("boxes", f"map(if . then {TO_CORNERS[order]} else . end)", name)
 
 
 def refuse_misread(rows: Sequence[tuple[Row, Query]]) -> None:
-    """Raise DataError if a row cannot be read, and all could in another order.
+    """Raise DataError if some row is impossible as documented, and all fit in another order.
 
     Args:
-        rows: The file's rows of boxes and answers, and their questions about intact media.
+        rows: The file's rows with boxes or answers, each with its question; the questions' images
+            and videos are intact.
     """
     _refuse_sizes([(row, query) for row, query in rows if row.kind == "boxes"])
     is_interval = [
@@ -56,10 +71,10 @@ def refuse_misread(rows: Sequence[tuple[Row, Query]]) -> None:
 
 
 def _refuse_sizes(rows: Sequence[tuple[Row, Query]]) -> None:
-    """Raise DataError if boxes have no area as corners, and all fit as a corner and a size."""
+    """Raise DataError if some boxes have no area as corners, and all fit as corner and size."""
     boxes = [(box, row, query) for row, query in rows for box in _lists(row.value, 4)]
     empty = [row for box, row, _ in boxes if box[2] <= box[0] or box[3] <= box[1]]
-    orders = [name for name in READ if all(_fits_as(name, *place) for place in boxes)]
+    orders = [name for name in READ if all(_fits_as(name, *box_and_row) for box_and_row in boxes)]
     if not empty or not orders:
         return
     first = empty[0]
@@ -74,7 +89,7 @@ def _refuse_sizes(rows: Sequence[tuple[Row, Query]]) -> None:
 
 
 def _fits_as(order: str, box: Numbers, row: Row, query: Query) -> bool:
-    """Return True if a box in another order has an area and fits its image."""
+    """Return True if a box, read in another order, has an area and lies in its image."""
     corners = READ[order](box)
     left, top, right, bottom = in_pixels(corners, row.written.coordinates, query.size)
     inside = max(-left, -top, right - query.size[0], bottom - query.size[1]) <= SLACK
@@ -82,9 +97,9 @@ def _fits_as(order: str, box: Numbers, row: Row, query: Query) -> bool:
 
 
 def _refuse_spans(rows: Sequence[tuple[Row, Query]]) -> None:
-    """Raise DataError if intervals end before they begin, and all fit in another order."""
+    """Raise DataError if some intervals end before they begin, and all fit in another order."""
     spans = [
-        (first, second, max(query.media[0].times(), default=0.0), row)
+        (first, second, video_length(query.media[0].times()), row)
         for row, query in rows
         for first, second in _lists([row.value], 2)
     ]
@@ -92,12 +107,13 @@ def _refuse_spans(rows: Sequence[tuple[Row, Query]]) -> None:
     if not turned:
         return
     file = turned[0].file
-    fixes = []
-    if all(first >= second for first, second, _, _ in spans):
-        fixes.append(f"If they are [end, start]: {rewrite('answer', '[.[1], .[0]]', file)}.")
-    if all(first + second <= end + SLACK for first, second, end, _ in spans):
-        program = "[.[0], .[0] + .[1]]"
-        fixes.append(f"If they are [start, duration]: {rewrite('answer', program, file)}.")
+    fixes = [
+        f"If they are {name}: {rewrite('answer', program, file)}."
+        for name, (program, fits) in SPANS.items()
+        if all(fits(first, second, length + SLACK) for first, second, length, _ in spans)
+    ]
+    if all(length > MAX_FRACTION and is_fraction(span) for *span, length, _ in spans):
+        fixes.append("They lie where fractions of the video do: multiply those by its length.")
     if fixes:
         raise DataError(
             f"{turned[0].where} (id {turned[0].id!r}): interval",
@@ -108,7 +124,7 @@ def _refuse_spans(rows: Sequence[tuple[Row, Query]]) -> None:
 
 
 def _lists(value: object, length: int) -> Iterator[tuple[float, ...]]:
-    """Yield the lists of so many numbers in a list."""
+    """Yield the lists of `length` numbers in a value, at any depth of nested lists."""
     for item in value if isinstance(value, list) else ():
         try:
             yield finite_numbers(item, length, "")

@@ -1,4 +1,8 @@
-"""Predictions beside their ground truths, as rows of numbers, and how well the two agree."""
+"""Turn answers and ground truths into rows of numbers, and measure how well the two agree (0 to 1).
+
+`KINDS` has the comparison and the other readings for each kind of answer: boxes, points, intervals,
+numbers, letters and masks. `agreement` and `orders` use the rows of `pairs_of`.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,23 +33,23 @@ from harness.types import Answer, AnswerForm, Sample
 YES_NO = re.compile(r"\W*(yes|no)\s*(?:[.,;!]|$)", re.IGNORECASE)
 NOTHING: Rows = np.empty((0, 0))
 BOXES_OF_ONE = 16
-"""Boxes of an answer that are looked at: those with the highest scores."""
+"""Most boxes of an answer that are compared; those with the highest scores."""
 NEAR = 0.1
-"""Part of a number, or of an image's side, by which a hit may differ."""
+"""Relative difference of a number, or fraction of an image's side, up to which it is a hit."""
 BLOCK = 20
-"""Pairs that are compared at once."""
+"""Number of predictions that are compared at once, to limit memory."""
 GRID, COLUMNS = 48, 3
-"""Side of the grid on which masks are compared, and columns of pixels of each of its cells."""
+"""Cells along each side of the grid on which masks are compared, and pixel columns per cell."""
 
 
 def _stacked(predicted: Sequence[Rows]) -> tuple[Rows, NDArray[np.int64]]:
-    """Return the rows of all answers, and the number of each answer's first row."""
+    """Return all answers' rows in one array, and the number of each answer's first row."""
     lengths = [len(rows) for rows in predicted]
     return np.concatenate(predicted), np.cumsum([0, *lengths[:-1]])
 
 
 def _boxes_agree(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[Size]) -> Rows:
-    """Return the mean IoU of the boxes of each ground truth with their best predictions."""
+    """Return the mean over a ground truth's boxes of the best IoU with a predicted box."""
     boxes, starts = _stacked(predicted)
     areas = np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(-1)
     columns = []
@@ -60,9 +64,9 @@ def _boxes_agree(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[
 
 
 def _points_agree(predicted: Sequence[Rows], truths: Sequence[Rows], sizes: Sequence[Size]) -> Rows:
-    """Return the share of points that lie in a box, or near a point, of each ground truth."""
+    """Return the share of predicted points that lie in a true box, or near a true point."""
     points, starts = _stacked(predicted)
-    counts = np.diff([*starts, len(points)])
+    n_points = np.diff([*starts, len(points)])
     columns = []
     for truth, size in zip(truths, sizes, strict=True):
         if truth.shape[1] == 4:
@@ -71,7 +75,7 @@ def _points_agree(predicted: Sequence[Rows], truths: Sequence[Rows], sizes: Sequ
         else:
             inside = abs(points[:, None] - truth[None]) <= NEAR * np.array(size)
         hits = inside.all(-1).any(-1).astype(float)
-        columns.append(np.add.reduceat(hits, starts) / counts)
+        columns.append(np.add.reduceat(hits, starts) / n_points)
     return np.stack(columns, axis=1)
 
 
@@ -96,7 +100,7 @@ def _are_equal(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[Si
 
 
 def _masks_agree(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[Size]) -> Rows:
-    """Return the IoU of masks as shares of a grid's cells (Tanimoto's: products for minima)."""
+    """Return the IoU of masks as coverage of grid cells, with products for minima (Tanimoto)."""
     rows, columns = (np.stack([m.ravel() for m in masks]) for masks in (predicted, truths))
     shared = rows @ columns.T
     union = (rows**2).sum(1)[:, None] + (columns**2).sum(1) - shared
@@ -105,16 +109,17 @@ def _masks_agree(predicted: Sequence[Rows], truths: Sequence[Rows], _: Sequence[
 
 
 class Kind(NamedTuple):
-    """Answers of a form: how they are compared and what else they may mean."""
+    """A kind of answer: how answers are compared, and what else they may mean."""
 
     agreements: Callable[[Sequence[Rows], Sequence[Rows], Sequence[Size]], Rows]
-    """Maps predictions, ground truths and the latter's sizes to 0 to 1, a row a prediction."""
+    """Maps predictions, ground truths and the latter's (width, height) to agreements from 0 to 1,
+    of shape (predictions, ground truths)."""
     readings: Sequence[Reading]
     about: str
-    is_place: bool = False
-    """True where `--coordinates` says what the numbers mean, so that others are refused."""
+    has_coordinates: bool = False
+    """True for coordinates, whose meaning `--coordinates` states: another meaning is refused."""
     controls: Sequence[Turn] = ()
-    """Make answers that are as large, and about where others are, but right for no sample."""
+    """Functions that make control answers: of the same size and region, but right for no sample."""
 
     def paired(self, pairs: Sequence[Pair]) -> Rows:
         """Return the agreement of each prediction with its own ground truth."""
@@ -125,7 +130,7 @@ class Kind(NamedTuple):
 
 
 def _aside(axis: int) -> Turn:
-    """Return the move of boxes or intervals by half of their size towards the middle."""
+    """Return a function that moves boxes or intervals by half their size towards the middle."""
 
     def turn(rows: Rows, size: Size) -> Rows:
         low, high = rows[:, axis], rows[:, rows.shape[1] // 2 + axis]
@@ -138,7 +143,7 @@ def _aside(axis: int) -> Turn:
 
 
 def _mask_aside(axis: int) -> Turn:
-    """Return the move of a mask by half of its extent towards the middle of an image."""
+    """Return a function that moves a mask by half its extent towards the image's middle."""
 
     def turn(mask: Rows, _: Size) -> Rows:
         there = np.flatnonzero(mask.any(1 - axis))
@@ -153,8 +158,8 @@ OF_BOXES = (_aside(0), _aside(1), *(reading.turn for reading in MIRRORED_PLACES)
 OF_MASKS = (_mask_aside(0), _mask_aside(1), *(reading.turn for reading in MIRRORED_MASKS))
 OF_SPANS = (_aside(0), lambda t, size: np.maximum(size[0], t[:, 1:]) - t[:, ::-1])
 KINDS: Mapping[str, Kind] = {
-    "boxes": Kind(_boxes_agree, SCALES, "boxes", is_place=True, controls=OF_BOXES),
-    "points": Kind(_points_agree, SCALES, "points", is_place=True),
+    "boxes": Kind(_boxes_agree, SCALES, "boxes", has_coordinates=True, controls=OF_BOXES),
+    "points": Kind(_points_agree, SCALES, "points", has_coordinates=True),
     "interval": Kind(_spans_agree, SPANS, "intervals", controls=OF_SPANS),
     "choice": Kind(_are_equal, LETTERS, "letters"),
     "number": Kind(_numbers_agree, FACTORS, "numbers"),
@@ -167,13 +172,15 @@ KINDS: Mapping[str, Kind] = {
 def pairs_of(
     answer: Answer, truth: Answer, sample: Sample, *, plain: bool = False
 ) -> Iterator[tuple[str, Pair]]:
-    """Yield the pairs of a ground truth with its kind; what is not answered has no rows.
+    """Yield the name of the kind and the pair for each kind of answer in a ground truth.
+
+    The pair of a kind without an answer has no predicted rows.
 
     Args:
         answer: The prediction's answer.
         truth: The ground truth.
         sample: Their sample.
-        plain: Only letters and numbers, which need neither pixels nor lengths.
+        plain: True for letters and numbers only, which need no image size or video length.
     """
     query = sample.query
     values: list[tuple[str, Sequence[object]]] = [
@@ -182,9 +189,9 @@ def pairs_of(
         ("count", [side.count for side in (answer, truth)]),
         ("yes_no", [_yes_or_no(side.text) for side in (answer, truth)]),
     ]
-    for kind, (given, true) in values:
+    for kind, (predicted, true) in values:
         if true is not None:
-            yield kind, Pair(_rows(given), _rows(true), (len(query.options), 0))
+            yield kind, Pair(_rows(predicted), _rows(true), (len(query.options), 0))
     if plain or not query.media or query.media[0].fault is not None:
         return
     if truth.interval is not None:
@@ -224,27 +231,27 @@ def pairs_of(
 
 
 def _yes_or_no(text: str | None) -> float | None:
-    """Return 1 for a text that is yes, 0 for no; None for others."""
+    """Return 1 for the text "yes", 0 for "no", and None for others."""
     match = YES_NO.match(text or "")
     return None if match is None else float(match[1].casefold() == "yes")
 
 
-def _rows(given: object) -> Rows:
-    """Return a number, a place or several as rows; none of None."""
-    return NOTHING if given is None or given == "" else np.atleast_2d(np.array(given, float))
+def _rows(values: object) -> Rows:
+    """Return a number, or one or several boxes or points, as rows; no rows for None."""
+    return NOTHING if values is None or values == "" else np.atleast_2d(np.array(values, float))
 
 
-def _boxes_of(answer: Answer, most: int = BOXES_OF_ONE) -> list[Sequence[float]]:
-    """Return at most so many boxes of an answer, those with the highest scores."""
+def _boxes_of(answer: Answer, max_boxes: int = BOXES_OF_ONE) -> list[Sequence[float]]:
+    """Return at most `max_boxes` boxes of an answer, those with the highest scores."""
     boxes: Sequence[Sequence[float]] = answer.boxes or ()
     scores = answer.box_scores
     if scores and len(scores) == len(boxes):
-        boxes = [boxes[place] for place in np.argsort(-np.array(scores), kind="stable")]
-    return [tuple(box) for box in boxes[:most]]
+        boxes = [boxes[index] for index in np.argsort(-np.array(scores), kind="stable")]
+    return [tuple(box) for box in boxes[:max_boxes]]
 
 
 def _extents(answer: Answer) -> list[Sequence[float]]:
-    """Return the extents of an answer's objects in an image."""
+    """Return [left, top, right, bottom] of each of an answer's objects in an image."""
     tracks = answer.instances or ([answer.masks] if answer.masks else [])
     masks = [track[0] for track in tracks if len(track) == 1 and track[0].area]
     extents: list[Sequence[float]] = []
@@ -255,7 +262,7 @@ def _extents(answer: Answer) -> list[Sequence[float]]:
 
 
 def grid(mask: Rle) -> Rows:
-    """Return the share of each cell of a grid that a mask covers, of a few columns a cell."""
+    """Return the share of each grid cell that a mask covers, in a few pixel columns per cell."""
     height, width = mask.height, mask.width
     ends = np.concatenate([[0], np.cumsum(mask.runs)])
     covered = np.concatenate([[0], np.cumsum(mask.runs * (np.arange(mask.runs.size) % 2))])

@@ -1,10 +1,10 @@
-"""Perception Test's answers: a list of `answer_id` by video, as its challenge takes them.
+"""Read answers in the form of Perception Test's challenge: a list of `answer_id` by video.
 
     {"video_10": [{"id": 0, "answer_id": 2, "answer": "the text of option 2"}]}
 
-The questions of a video are numbered from 0. The option's text shows that they are numbered as in
-the table at hand. If a file does not fit so, and all of it fits by the numbers of the task's ids,
-which are those of the table's rows, these are read.
+`id` numbers the questions of a video from 0, in the order of the user's table or in the task's own
+ids, which are the table's rows. The option's text in `answer` shows which: the file is read by the
+first numbering, and by the second if the first does not fit and the second fits all of it.
 """
 
 from collections import defaultdict
@@ -21,16 +21,16 @@ from harness.layout import field, read_json
 from harness.types import Sample
 
 Numbered: TypeAlias = Mapping[str, Mapping[int, Sample]]
-"""Samples by video and number."""
+"""Samples by video and number of the question."""
 
 
 def perception_test(
     path: Path, samples: Sequence[Sample], requested: Collection[str] | None = None
 ) -> Matched:
-    """Return a row for each answer.
+    """Return a row for each answer, by the numbering that fits the file.
 
     Raises:
-        DataError: the file is no such object, or an answer is not the text of its option.
+        DataError: the file is not such an object, or an answer is not the text of its option.
     """
     plain = read_json(path)
     if not isinstance(plain, dict):
@@ -54,17 +54,17 @@ def perception_test(
 def _rows(
     plain: Mapping[str, object], by_video: Numbered, path: Path, requested: Collection[str] | None
 ) -> Matched:
-    """Return a row for each answer, by the numbers of one kind."""
+    """Return a row for each answer, by one numbering of the questions."""
     rows: dict[str, Row] = {}
     unmatched = []
     for video, answers in plain.items():
-        asked = by_video.get(video, {})
+        sample_of_question = by_video.get(video, {})
         if not isinstance(answers, list):
             raise DataError(f"{path}, {video!r}", expected="a list", found=type(answers).__name__)
         for answer in answers:
-            place = field(answer, "id", int, f"{path}, {video!r}")
-            where = f"{path}, {video!r}, question {place}"
-            sample = asked.get(place)
+            question_number = field(answer, "id", int, f"{path}, {video!r}")
+            where = f"{path}, {video!r}, question {question_number}"
+            sample = sample_of_question.get(question_number)
             if sample is None or (requested is not None and sample.id not in requested):
                 unmatched.append(where)
                 continue
@@ -76,14 +76,14 @@ def _rows(
 
 
 def _letter(answer: dict[str, object], sample: Sample, where: str) -> str:
-    """Return the letter of an answer's option, whose text has to be the answer's."""
+    """Return the letter of option `answer_id`; raise DataError if its text is not the answer's."""
     number, options = field(answer, "answer_id", int, where), sample.query.options
     text = field(answer, "answer", str, where)
-    known = options[number] if 0 <= number < len(options) else None
-    if known is None or known.split() != text.split():
+    option = options[number] if 0 <= number < len(options) else None
+    if option is None or option.split() != text.split():
         raise DataError(
             where,
-            expected=f"option {number} of {sample.id!r}, {str(known)[:40]!r}",
+            expected=f"option {number} of {sample.id!r}, {str(option)[:40]!r}",
             found=repr(text)[:40],
             fix="Is it the right split, and is the table in its order?",
         )

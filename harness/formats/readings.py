@@ -1,7 +1,8 @@
-"""Other meanings of a file's answers than the one they are read as.
+"""List the other meanings that a file's answers may have than the one they are read as.
 
-A reading is another meaning of all answers of a form: boxes of a resized image, times in
-milliseconds, letters of options that are counted from 1, masks of what is not meant.
+A `Reading` converts all answers of a kind to another meaning: boxes of a resized image, times in
+milliseconds, letters of options counted from 1, inverted masks. `harness.formats.agreement` tests
+each of them against the ground truth.
 """
 
 import math
@@ -15,62 +16,63 @@ from harness.foreign_lines import rewrite
 from harness.formats.misread import CENTRE, TO_CORNERS, box_command
 
 Rows: TypeAlias = NDArray[np.float64]
-"""Boxes or points, one a row, in pixels."""
+"""Boxes or points in pixels, or other numbers of an answer, one per row; or a grid of a mask."""
 Size: TypeAlias = tuple[float, float]
 
 SHARE = 0.3
-"""Share of hits from which a reading explains a file."""
+"""Least share of hits for a reading to explain a file."""
 ALL = 0.95
-"""Share where any poor model has many hits."""
+"""Least share of hits for a reading in which a poor model has many hits, too."""
 FIT = 8
-"""Answers from which a scale can be fitted."""
+"""Least number of answers to which a scale is fitted."""
 SIDES = (224, 256, 336, 384, 392, 448, 504, 512, 518, 560, 616, 640, 672, 768, 800, 840, 896, 1008)
-"""Sides of squares to which networks have images resized."""
+"""Sides of squares, in pixels, to which networks resize images."""
 LONGEST = (448, 512, 640, 672, 768, 800, 896, 1008, 1024, 1280, 1333, 1344, 1536, 2048)
-"""Lengths of the longest side to which images are resized, their shape kept."""
+"""Lengths of the longest side, in pixels, to which networks resize images of unchanged shape."""
 
 
 class Pair(NamedTuple):
     """A prediction and the ground truth of its sample."""
 
     predicted: Rows
-    """Empty where there is no answer."""
+    """The answer's rows; empty if there is no answer."""
     truth: Rows
     size: Size
     group: str = ""
-    """The image or video of a place; empty for other answers."""
-    place: int = 0
-    """Number of the sample in the benchmark, from 0."""
+    """The image or video of boxes, points or intervals; empty for other answers."""
+    sample_index: int = 0
+    """Number of the sample in the benchmark, counted from 0."""
     types: frozenset[tuple[str, str]] = frozenset()
     """The sample's categories: names and values."""
 
 
 Turn: TypeAlias = Callable[[Rows, Size], Rows]
-"""Maps an answer, and (width, height) or (seconds, frames a second), to another."""
+"""Converts an answer's rows; the second argument is (width, height) of the image in pixels,
+(seconds, frames per second) of the video, or (number of options, 0)."""
 
 
 class Reading(NamedTuple):
-    """Another meaning of all answers of a form."""
+    """Another meaning of all answers of a kind, and the conversion to it."""
 
     name: str
-    """Name of the reading, which ends the sentence "if they are …"."""
+    """Words that complete the sentence "if they are …"."""
     turn: Turn
-    """Maps an answer as it was read to the answer in this reading."""
+    """Converts an answer as it was read to its meaning in this reading."""
     fix: Callable[[str], str] = lambda _: ""
-    """Maps the file's name to what to type or to do."""
+    """Maps the file's name to the command or advice for the user."""
     turns_truth: bool = False
-    """True where the ground truth is turned and not the answer."""
+    """True if `turn` converts the ground truth instead of the answer."""
     share: float = SHARE
-    """Share of hits from which it explains a file."""
+    """Least share of hits for it to explain a file."""
 
     def of(self, pair: Pair) -> Pair:
-        """Return the pair in this reading."""
+        """Return the pair with its answer, or its ground truth, converted."""
         turned = self.turn(pair.truth if self.turns_truth else pair.predicted, pair.size)
         return pair._replace(truth=turned) if self.turns_truth else pair._replace(predicted=turned)
 
 
 def scaled(x: float, y: float, rows: Rows) -> Rows:
-    """Return places whose x and y are multiplied."""
+    """Return boxes or points with x and y multiplied by two factors."""
     factors: Rows = np.tile([x, y], rows.shape[1] // 2)
     return rows * factors
 
@@ -96,33 +98,56 @@ def _of_size(side: str) -> Callable[[str], str]:
     return lambda _: f"Multiply x by width / {side} and y by height / {side} of its image"
 
 
+def _of_longer(side: int) -> Callable[[str], str]:
+    return lambda _: f"Multiply them by the longer side / {side}"
+
+
+def _multiplied(factor: float) -> Turn:
+    return lambda rows, _: rows * factor
+
+
+def _divided(factor: float) -> Turn:
+    return lambda rows, _: rows / factor
+
+
+def _of_parts(scale: int, *, y_first: bool = False) -> Turn:
+    """Return a function that converts coordinates from 0 to `scale` to pixels."""
+
+    def turn(rows: Rows, size: Size) -> Rows:
+        return scaled(size[0] / scale, size[1] / scale, _swapped(rows) if y_first else rows)
+
+    return turn
+
+
+def _of_longest(side: int) -> Turn:
+    return lambda rows, size: rows * (max(size) / side)
+
+
 def _scales() -> Iterator[Reading]:
     for factor in (2, 4, 3, 1.5, 0.5):
         yield Reading(
             f"of images whose sides are divided by {factor:g}",
-            lambda rows, _, k=factor: rows * k,  # type: ignore[misc]
+            _multiplied(factor),
             _times(factor),
         )
-    for whole in (1000, 100, 1, 999, 1024):
+    for scale in (1000, 100, 1, 999, 1024):
         for swap in (False, True):
             yield Reading(
-                f"parts of {whole} of each side{', y first' if swap else ''}",
-                lambda rows, size, k=whole, y=swap: scaled(  # type: ignore[misc]
-                    size[0] / k, size[1] / k, _swapped(rows) if y else rows
-                ),
-                _state(f"normalized_{whole}{'_yx' if swap else ''}"),
+                f"parts of {scale} of each side{', y first' if swap else ''}",
+                _of_parts(scale, y_first=swap),
+                _state(f"normalized_{scale}{'_yx' if swap else ''}"),
             )
     for side in SIDES:
         yield Reading(
             f"of images resized to {side} × {side}",
-            lambda rows, size, k=side: scaled(size[0] / k, size[1] / k, rows),  # type: ignore[misc]
+            _of_parts(side),
             _of_size(str(side)),
         )
     for side in LONGEST:
         yield Reading(
             f"of images whose longer side is resized to {side}",
-            lambda rows, size, k=side: rows * (max(size) / k),  # type: ignore[misc]
-            lambda _, k=side: f"Multiply them by the longer side / {k}",  # type: ignore[misc]
+            _of_longest(side),
+            _of_longer(side),
         )
 
 
@@ -139,7 +164,7 @@ def _sizes(b: Rows) -> Rows:
 
 
 def _flipped(rows: Rows, side: float, axis: int) -> Rows:
-    """Return places seen in a mirror; `axis` is 0 for x, 1 for y."""
+    """Return boxes or points mirrored in an image of this side; `axis` is 0 for x, 1 for y."""
     turned = rows.copy()
     turned[:, axis::2] = side - rows[:, axis::2][:, ::-1]
     return turned
@@ -156,7 +181,7 @@ SCALES = (
     *_scales(),
     *MIRRORED_PLACES,
 )
-"""Other meanings of boxes and points."""
+"""Other units and sizes of boxes and points."""
 CORNERS = (
     Reading(CORNER, lambda b, _: _corners_of_sizes(b), lambda n: box_command(CORNER, n)),
     Reading(CENTRE, lambda b, _: _corners_of_centres(b), lambda n: box_command(CENTRE, n)),
@@ -166,12 +191,19 @@ SIZES = (
     Reading("[left, top, right, bottom]", lambda b, _: _sizes(b)),
     Reading(CENTRE, lambda b, _: _corners_of_centres(_sizes(b))),
 )
-"""Other orders of boxes that are read as [left, top, width, height], and are now corners."""
+"""Other orders of boxes that were read as [left, top, width, height] and converted to corners."""
+
+
+def _around(spans: Rows) -> Rows:
+    """Return [start, end] of intervals that are given as centre and width."""
+    return np.stack([spans[:, 0] - spans[:, 1] / 2, spans[:, 0] + spans[:, 1] / 2], 1)
 
 
 def _spans() -> Iterator[Reading]:
     yield Reading("[start, duration]", lambda t, _: np.stack([t[:, 0], t.sum(1)], 1))
     yield Reading("[end, start]", lambda t, _: t[:, ::-1])
+    yield Reading("[centre, width]", lambda t, _: _around(t))
+    yield Reading("[centre, width] in fractions of the video", lambda t, size: _around(t * size[0]))
     yield Reading("frames", lambda t, size: t / (size[1] or math.inf))
     yield Reading("percentages of the video", lambda t, size: t * size[0] / 100)
     yield Reading("fractions of the video", lambda t, size: t * size[0])
@@ -180,7 +212,7 @@ def _spans() -> Iterator[Reading]:
         lambda t, size: size[0] + 1 / (size[1] or math.inf) - t[:, ::-1],
     )
     for factor, name in ((1e-3, "milliseconds"), (60, "minutes"), (2, "clips of two seconds")):
-        yield Reading(name, lambda t, _, k=factor: t * k)  # type: ignore[misc]
+        yield Reading(name, _multiplied(factor))
 
 
 def _factors() -> Iterator[Reading]:
@@ -188,12 +220,12 @@ def _factors() -> Iterator[Reading]:
         share = SHARE if factor > 10 else 2 * SHARE  # poor models are wrong by a few times
         yield Reading(
             f"{factor:g} times too small",
-            lambda n, _, k=factor: n * k,  # type: ignore[misc]
+            _multiplied(factor),
             share=share,
         )
         yield Reading(
             f"{factor:g} times too large",
-            lambda n, _, k=factor: n / k,  # type: ignore[misc]
+            _divided(factor),
             share=share,
         )
 
@@ -202,7 +234,7 @@ SPANS, FACTORS = tuple(_spans()), tuple(_factors())
 
 
 def _next_letter(step: int) -> Turn:
-    """Return the move of letters by so many places; of known options the first follows the last."""
+    """Return a function that moves letters by `step`, from the last option on to the first."""
     return lambda n, size: (n + step) % size[0] if size[0] else n + step
 
 
@@ -223,7 +255,10 @@ INVERTED = (
 
 
 def _unpadded(share: float) -> Callable[[Rows, Size], Rows]:
-    """Return the cut of a mask's image out of a square that was padded, `share` of it before."""
+    """Return a function that cuts the image out of the grid of a mask of a padded square.
+
+    `share` of the padding lies left of or above the image.
+    """
 
     def turn(mask: Rows, size: Size) -> Rows:
         index = []
@@ -237,7 +272,10 @@ def _unpadded(share: float) -> Callable[[Rows, Size], Rows]:
 
 
 def _uncropped(share: float) -> Callable[[Rows, Size], Rows]:
-    """Return a mask of the square in an image's middle, `share` of the shorter side, put there."""
+    """Return a function that puts the mask of a cropped square into the grid of the whole image.
+
+    The square was in the image's middle; its side is `share` of the image's shorter side.
+    """
 
     def turn(mask: Rows, size: Size) -> Rows:
         sides = [share * min(size) / side for side in (size[1], size[0])]
@@ -245,9 +283,34 @@ def _uncropped(share: float) -> Callable[[Rows, Size], Rows]:
             ((np.arange(cells) + 0.5) / cells - 0.5) / side + 0.5
             for cells, side in zip(mask.shape, sides, strict=True)
         ]
-        index = [(np.clip(at, 0, 0.999) * len(at)).astype(int) for at in places]
-        rows, columns = [(at >= 0) & (at < 1) for at in places]
+        index = [
+            (np.clip(share_of_side, 0, 0.999) * len(share_of_side)).astype(int)
+            for share_of_side in places
+        ]
+        rows, columns = [(share_of_side >= 0) & (share_of_side < 1) for share_of_side in places]
         return np.where(np.outer(rows, columns), mask[np.ix_(*index)], 0.0)
+
+    return turn
+
+
+def _y_first(mask: Rows, size: Size) -> Rows:
+    """Return the mask that polygons with y first should have had, as far as it is in the image."""
+    cells = len(mask)
+    centres = (np.arange(cells) + 0.5) / cells
+    rows, columns = centres * size[0] / size[1], centres * size[1] / size[0]
+    inside = np.outer(columns < 1, rows < 1)
+    index = [(np.clip(places, 0, 0.999) * cells).astype(int) for places in (rows, columns)]
+    return np.where(inside, mask[np.ix_(*index)].T, 0.0)
+
+
+def _enlarged(factor: float) -> Turn:
+    """Return a function that enlarges masks of polygons of a reduced image by a factor."""
+
+    def turn(mask: Rows, _: Size) -> Rows:
+        places = (np.arange(len(mask)) + 0.5) / factor
+        index = np.clip(places, 0, len(mask) - 1).astype(int)
+        inside = places < len(mask)
+        return np.where(np.outer(inside, inside), mask[np.ix_(index, index)], 0.0)
 
     return turn
 
@@ -265,6 +328,11 @@ MASKS = (
     Reading("turned by 90 degrees", lambda m, _: np.rot90(m)),
     Reading("turned by 270 degrees", lambda m, _: np.rot90(m, 3)),
     Reading("transposed", lambda m, _: m.T),
+    Reading("polygons with y first", _y_first),
+    *(
+        Reading(f"of images whose sides are divided by {factor:g}", _enlarged(factor))
+        for factor in (2, 4, 0.5)
+    ),
     Reading("of an image padded to a square at its right or bottom", _unpadded(0.0)),
     Reading("of an image padded to a square on both sides", _unpadded(0.5)),
     Reading("of the square in the image's middle", _uncropped(1.0)),
@@ -273,7 +341,10 @@ MASKS = (
 
 
 def fitted(pairs: Sequence[Pair]) -> Iterator[Reading]:
-    """Yield the scales that fit most answers, of a factor or of a square, if these are many."""
+    """Yield the factor, and the side of a square, that fit answers best, of at least `FIT` answers.
+
+    A factor scales x and y alike; a square is what images of any shape were resized to.
+    """
     means = [(pair.predicted.mean(), pair.truth.mean(), pair) for pair in pairs]
     usable = [
         measured

@@ -1,10 +1,10 @@
-"""Sa2VA's results of a benchmark of videos: `results.json`, one object a video and expression.
+"""Read Sa2VA's results on videos: `results.json`, one object per video and expression.
 
     {"0a1b": {"0": {"video_id": "0a1b", "exp_id": "0", "frames": ["00000", "00005"], "exp": "…",
                     "text_prediction": "It is [SEG].", "prediction_masks": [{"size": …}, …]}}}
 
-As `projects/sa2va/evaluation/sa2va_eval_ref_vos.py` (commit 9832e1a) writes it, which gives an
-answer without masks as masks of zeros. With `--submit` the script writes PNG in `Annotations`.
+`projects/sa2va/evaluation/sa2va_eval_ref_vos.py` (commit 9832e1a) writes it; an answer without
+masks has masks of zeros there. With `--submit` the script writes PNG to `Annotations` instead.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -20,18 +20,18 @@ from harness.types import Sample
 def sa2va_results(
     path: Path, samples: Sequence[Sample], requested: Collection[str] | None = None
 ) -> Matched:
-    """Return the row of masks of each video and expression, whose id is both with a slash.
+    """Return the rows of masks, one per frame, by the sample's id `video/expression`.
 
     Raises:
-        DataError: the file is no such object, or masks are those of other frames.
+        DataError: the file is not such an object, or its masks are of other frames.
     """
-    known = {sample.id: sample for sample in samples}
+    sample_of_id = {sample.id: sample for sample in samples}
     rows, unmatched = {}, []
     for where, name, masks, frames in _expressions(path):
-        if name not in known or (requested is not None and name not in requested):
+        if name not in sample_of_id or (requested is not None and name not in requested):
             unmatched.append(f"{where}, {name!r}")
             continue
-        sample = known[name]
+        sample = sample_of_id[name]
         if sample.frames and frames != list(sample.frames):
             raise DataError(
                 f"{where}: 'frames'",
@@ -43,7 +43,7 @@ def sa2va_results(
 
 
 def _expressions(path: Path) -> Iterator[tuple[str, str, list[object], list[object]]]:
-    """Yield the place, id, masks and frames' names of each expression."""
+    """Yield for each expression its place in the file, its id, its masks and its frames' names."""
     for entry in JsonFile(path).entries():
         video = entry.parse()
         for number in field({entry.key: video}, str(entry.key), dict, str(path)):

@@ -1,4 +1,8 @@
-"""Spreadsheets (.xlsx) as rows of texts; cells that a program altered are restored or refused."""
+"""Read spreadsheets (.xlsx) as rows of texts, and restore or refuse cells that a program altered.
+
+`harness.formats.tables` calls `sheet_rows` with the file's path; before anything parses the file,
+its unpacked size and its XML entities are checked.
+"""
 
 import datetime
 import re
@@ -18,19 +22,19 @@ Cells: TypeAlias = Sequence[str]
 MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
 MAX_CHARACTERS = 2**28  # of all cells, of which many may share one text
 MAX_TEXT = 32_767
-"""Characters that a cell holds at most."""
+"""Most characters of a cell."""
 CUT = f"predictions of {MAX_TEXT:,} characters, which a spreadsheet may have cut"
 ZIP = b"PK"
 DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
-"""A character that XML cannot hold, as spreadsheets write it: `_x000D_` is a carriage return."""
+"""A character that XML does not allow, in a spreadsheet's spelling: `_x000D_`, carriage return."""
 DATES = (datetime.date, datetime.time, datetime.timedelta)
 SHOWN_OTHERWISE = re.compile(r"[%$€£¥]")
 FIX = "Save the table as .tsv."
 
 
 def is_sheet(path: Path) -> bool:
-    """Return True for a spreadsheet, whatever it is called, or a damaged one that is called so."""
+    """Return True for a ZIP file that contains a workbook, or is damaged and has suffix .xlsx."""
     with open_regular(path) as file:
         if file.read(len(ZIP)) != ZIP:
             return False
@@ -39,18 +43,18 @@ def is_sheet(path: Path) -> bool:
     return path.suffix.lower() == ".xlsx"
 
 
-def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]:
-    """Yield number and cells, as texts, of each row of a spreadsheet's first sheet.
+def sheet_rows(path: Path, text_columns: Collection[str]) -> Iterator[tuple[int, Cells]]:
+    """Yield the number, from 1, and the cells, as texts, of each row of the first sheet.
 
-    A text that begins with `=`, which programs take for a formula, is read as the text.
+    A cell that begins with `=`, which programs take for a formula, is read as a text.
 
     Args:
         path: The file.
-        read: Names of columns in which altered cells are refused.
+        text_columns: Names of columns in which altered cells are refused.
 
     Raises:
-        DataError: it cannot be read; or a cell of `read` is a date, or a number that is shown as a
-            percentage or an amount, so that its text is lost.
+        DataError: the file cannot be read; or a cell of `text_columns` is a date, or a number
+            shown as a percentage or an amount, so that its text is lost.
         MissingDependency: openpyxl is not installed.
     """
     what, expected = f"predictions {path}", "a complete .xlsx file"
@@ -67,7 +71,7 @@ def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]
             fix="pip install openpyxl, or save the table as .tsv.",
         ) from error
     names: Cells = []
-    left = MAX_CHARACTERS
+    characters_left = MAX_CHARACTERS
     try:
         with open_regular(path) as file:  # openpyxl believes names, and not what is in a file
             sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
@@ -76,11 +80,11 @@ def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]
                 where = f"{path}, row {number}, column"
                 columns = chain(names, repeat(""))
                 cells = [
-                    _text(cell, f"{where} {name!r}" if name in read else "")
+                    _text(cell, f"{where} {name!r}" if name in text_columns else "")
                     for cell, name in zip(row, columns, strict=False)
                 ]
-                left -= sum(map(len, cells))
-                if left < 0:
+                characters_left -= sum(map(len, cells))
+                if characters_left < 0:
                     limit = f"at most {MAX_CHARACTERS} characters in all cells"
                     raise DataError(what, expected=limit, found="more")
                 names = names or cells
@@ -93,7 +97,7 @@ def sheet_rows(path: Path, read: Collection[str]) -> Iterator[tuple[int, Cells]]
 
 
 def _text(cell: Any, where: str) -> str:
-    """The text of a cell; raise DataError if it was lost, where a column's place is given."""
+    """Return a cell's text; if `where` is not empty, raise DataError if the text was lost."""
     value = cell.value
     if value is None:
         return ""
@@ -101,8 +105,8 @@ def _text(cell: Any, where: str) -> str:
         return str(getattr(value, "text", value))
     if isinstance(value, str):
         return ESCAPED.sub(lambda code: chr(int(code[1], 16)), value)
-    shown = "" if isinstance(value, bool) else cell.number_format
-    if where and (isinstance(value, DATES) or SHOWN_OTHERWISE.search(shown)):
+    number_format = "" if isinstance(value, bool) else cell.number_format
+    if where and (isinstance(value, DATES) or SHOWN_OTHERWISE.search(number_format)):
         raise DataError(
             where,
             expected="text",
@@ -113,30 +117,30 @@ def _text(cell: Any, where: str) -> str:
 
 
 def _refuse_bomb(path: Path) -> None:
-    """Look at a spreadsheet before anything in it is parsed.
+    """Check a spreadsheet's parts before anything parses them.
 
     Raises:
-        DataError: it holds more than `MAX_SHEET`, or XML that declares a document type or entities,
-            which may grow without bound or name other files.
-        OSError, BadZipFile: it is no spreadsheet.
+        DataError: it unpacks to more than `MAX_SHEET` bytes, or its XML declares a document type or
+            entities, which may grow without bound or refer to other files.
+        OSError, BadZipFile: the file is not a spreadsheet.
     """
     with open_regular(path) as raw, ZipFile(raw) as book:
-        left = MAX_SHEET
+        bytes_left = MAX_SHEET
         for member in book.infolist():
             with book.open(member) as file:
-                kept = b""
-                while left >= 0 and (chunk := file.read(2**20)):
-                    left -= len(chunk)
+                tail = b""
+                while bytes_left >= 0 and (chunk := file.read(2**20)):
+                    bytes_left -= len(chunk)
                     # UTF-16, if it is that, without its other bytes.
-                    if DECLARED.search((kept + chunk).replace(b"\x00", b"")):
+                    if DECLARED.search((tail + chunk).replace(b"\x00", b"")):
                         raise DataError(
                             f"predictions {path}, {member.filename}",
                             expected="plain XML",
                             found="a document type or custom entities",
                             fix=FIX,
                         )
-                    kept = chunk[-32:]
-        if left < 0:
+                    tail = chunk[-32:]
+        if bytes_left < 0:
             raise DataError(
                 f"predictions {path}",
                 expected=f"at most {MAX_SHEET} bytes of XML",

@@ -1,6 +1,7 @@
-"""Evidence that all intervals of a file are late or early by the same time.
+"""Test against the ground truth whether all intervals of a file are shifted by the same time.
 
-A poor model's errors differ from answer to answer; a clock that starts elsewhere shifts all alike.
+A poor model's errors differ from answer to answer; a clock that starts elsewhere shifts all
+intervals equally. `harness.formats.agreement` writes the result into a note.
 """
 
 from collections.abc import Sequence
@@ -10,17 +11,20 @@ import numpy as np
 from harness.formats.readings import Pair
 
 FEW = 5
-"""Answers, and videos, of which it is not chance that all are shifted alike."""
+"""Least number of answers, and of videos, that are not shifted equally by chance."""
 SHORTEST = 0.25
-"""Seconds of a shift that is no rounding."""
+"""Least shift in seconds that rounding does not explain."""
 EQUAL = 0.05
-"""Part of the shift by which one differs from it; 0.02 s at least."""
+"""Largest deviation from the shift, as a fraction of it, but at least 0.02 s."""
 MOST = 0.75
-"""Share of starts and ends with the shift: some are cut at the video's ends."""
+"""Least share of starts and ends with the shift: some are cut off at the video's ends."""
 
 
 def constant_shift(pairs: Sequence[Pair]) -> str:
-    """Return how much later or earlier than the ground truth all intervals are; "" if they vary."""
+    """Return in words how much later or earlier than the ground truth all intervals are.
+
+    "" if the differences vary, or are too few or too small.
+    """
     answered = [pair for pair in pairs if pair.predicted.size]
     if len(answered) < FEW or len({pair.group for pair in answered}) < FEW:
         return ""

@@ -1,4 +1,8 @@
-"""VLMEvalKit's tables of predictions, also as a spreadsheet program saved them again."""
+"""Read VLMEvalKit's tables of predictions, also after a spreadsheet program saved them again.
+
+For `--format vlmevalkit`, `vlmevalkit` gets the path of an .xlsx, .tsv, .csv or .json file and
+yields an `Entry` per row. Cells that the program altered are refused, not guessed.
+"""
 
 import ast
 import csv
@@ -25,20 +29,21 @@ from harness.formats.entries import (
 from harness.formats.sheets import CUT, MAX_TEXT, Cells, is_sheet, sheet_rows
 
 SCORES = ("hit", "score")
-"""Columns of the tables that it writes after scoring (`…_result`, `…_score`)."""
+"""Columns with scores, in tables that VLMEvalKit writes after scoring (`…_result`, `…_score`)."""
 UNSCORED = -1  # of a question whose judge failed
 FAILED = "Failed to obtain answer"
-"""Beginning of a prediction that stands for none, as VLMEvalKit's `FAIL_MSG` has it."""
+"""Beginning of the text that VLMEvalKit writes for a failed request, from its `FAIL_MSG`."""
 RECORDS = "extra_records"
-"""Column of what a model, such as an agent, records besides; all its responses, if it is a list of
-texts that ends with the prediction."""
+"""Column of a model's own records, as an agent's; if it is a list of texts that ends with the
+prediction, it holds all responses."""
 MAX_DIGITS = 10  # of an index
 MAX_CELL = 2**24  # bytes
 MAX_OPTIONS = 10_000  # characters
 READ = ("prediction", "question", "answer", "index", *ID_KEYS, *VIDEO_KEYS)
-"""Columns that are read, in which a cell that a program altered is refused."""
+"""Columns that are read; a cell of them that a program altered is refused."""
 ERRORS = re.compile(r"#(?:NAME\?|REF!|VALUE!|DIV/0!|N/A|NUM!|NULL!|SPILL!|CALC!)|#{3,}")
-"""Texts that spreadsheet programs show in place of a value: errors, and too narrow columns."""
+"""Texts that spreadsheet programs show instead of a value: `#NAME?` for an error, `####` for a
+column that is too narrow."""
 EMPTY = "predictions that are empty"
 DATES = "predictions that are dates: a spreadsheet program may have made them of numbers"
 MONTHS = "jan feb mar mär apr may mai jun jul aug sep oct okt nov dec dez".replace(" ", "|")
@@ -47,20 +52,23 @@ DATE = re.compile(
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: 00:00(?::00)?)?",
     re.IGNORECASE,
 )
-"""Forms in which spreadsheet programs show 2-1, 2/1 or 2.1 once they took it for a date."""
+"""Dates, as `2-Jan`, that spreadsheet programs make of 2-1, 2/1 or 2.1."""
 ALTERED = (
     "A spreadsheet program altered it: give the table that VLMEvalKit wrote, or type the text."
 )
 
 DECIMAL = re.compile(r"\s*[-+]?\d+,\d+(?:[eE][-+]?\d+)?\s*")
-"""A cell that is a number with a comma."""
+"""A cell that is a number with a decimal comma, as `0,5`."""
 
 
 def vlmevalkit(path: Path) -> Iterator[Entry]:
-    """VLMEvalKit's table of predictions: a row a question, with the column "prediction".
+    """Yield the entries of VLMEvalKit's table: one row per question, with a column "prediction".
 
-    Its "index" may be the row of a table in another order. Rows of failed requests are left out. A
-    prediction that is empty is an empty response, as are cells that the end of a row lacks.
+    "index" may be the row of the benchmark's table, or of one in another order. Rows of failed
+    requests are left out. An empty or missing cell is an empty response.
+
+    Raises:
+        DataError: the file is not such a table, or a program altered a cell that is read.
     """
     if path.suffix.lower() == ".pkl":
         raise DataError(
@@ -98,7 +106,7 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
 
 
 def _note(prediction: str) -> str:
-    """Return what is odd about a prediction, in words; empty: nothing."""
+    """Return in words what is suspicious in a prediction; "" if nothing is."""
     if len(prediction) == MAX_TEXT:
         return CUT
     text = prediction.strip()
@@ -107,7 +115,7 @@ def _note(prediction: str) -> str:
 
 
 def _options(text: str) -> tuple[str, ...]:
-    """Return the options of a cell, which is the text of Python's list; none, where it is not."""
+    """Return the options in a cell with a Python list, "['a', 'b']"; none if it is not one."""
     try:
         options = ast.literal_eval(text[:MAX_OPTIONS]) if text.startswith("[") else []
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -116,12 +124,12 @@ def _options(text: str) -> tuple[str, ...]:
 
 
 def _by_letter(row: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the options of a row in the columns A, B, ..., as far as they go."""
+    """Return the options in a row's columns A, B, … up to the first that is missing or empty."""
     return tuple(takewhile(bool, (row.get(letter, "") for letter in ascii_uppercase)))
 
 
 def _responses(row: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the prediction, after those before it if the records are all of them."""
+    """Return all responses if the records are texts that end with the prediction; else only it."""
     last = row["prediction"]
     try:
         records = json.loads(row.get(RECORDS) or "[]")
@@ -137,15 +145,15 @@ def _scored(score: float | None) -> float | None:
 
 
 def _table(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a table as texts, by the names in its first row, with their numbers from 2.
+    """Yield the number and the cells of each row, as texts by column name; the header is row 1.
 
-    What a file is, its first bytes tell: programs save tables under other suffixes.
+    The first bytes decide the kind of file, not its suffix: programs save tables under any suffix.
     """
     what = f"predictions {path}"
     with raised_as(DataError, what, "a table", OSError):
         is_spreadsheet = is_sheet(path)
     if is_spreadsheet:
-        yield from _named(path, sheet_rows(path, READ))
+        yield from _by_column_name(path, sheet_rows(path, READ))
         return
     refuse_foreign(path, DataError, what, "a table of text", text=True)
     if path.suffix.lower() == ".json":
@@ -153,13 +161,15 @@ def _table(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             cells = record.items()  # of an empty one pandas writes NaN, which equals nothing
             yield number, {name: "" if it is None or it != it else str(it) for name, it in cells}
         return
-    yield from _named(path, _text_rows(path))
+    yield from _by_column_name(path, _text_rows(path))
 
 
-def _named(path: Path, rows: Iterator[tuple[int, Cells]]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row that is not blank with the names in the first one, and the file's number.
+def _by_column_name(
+    path: Path, rows: Iterator[tuple[int, Cells]]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number and the cells, by the names in the first row, of each row that is not blank.
 
-    Cells that a row lacks at its end are empty: spreadsheet programs leave them out.
+    Missing cells at a row's end are "": spreadsheet programs leave empty ones out.
     """
     _, header = next(rows, (1, []))
     names = [name.strip() for name in header]
@@ -191,7 +201,7 @@ def _lacking(where: str, names: Iterable[str]) -> DataError:
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
-    """The rows of a text table, whatever separates its cells; its last one has to be whole."""
+    """Yield the rows of a text table with any delimiter; raise DataError if the last is cut off."""
     csv.field_size_limit(MAX_CELL)
     what, expected = f"predictions {path}", "a table in UTF-8"
     fix = other_encoding(path.name)
@@ -225,26 +235,26 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Cells]]:
 
 
 def refuse_decimal_commas(row: Cells, path: Path, line: int) -> None:
-    """Refuse a row of a table with semicolons that has a number with a comma.
+    """Refuse a row of a table with semicolons if a number in it has a decimal comma.
 
     Raises:
-        DataError: it has one; the command that writes the table with points is named.
+        DataError: it has one; the message has the command that writes decimal points.
     """
     decimal = next(filter(DECIMAL.fullmatch, row), None)
     if decimal is None:
         return
-    read, new = f"read_csv({path.name!r}, sep=';', decimal=',')", f"points_{path.stem}.csv"
+    reader_call, new = f"read_csv({path.name!r}, sep=';', decimal=',')", f"points_{path.stem}.csv"
     raise DataError(
         f"{path}, line {line}",
         expected="a point before decimals",
         found=f"{decimal!r} in a table with semicolons, whose decimals have commas",
         fix=f'Save it with points: python -c "import pandas; '
-        f'pandas.{read}.to_csv({new!r}, index=False)"',
+        f'pandas.{reader_call}.to_csv({new!r}, index=False)"',
     )
 
 
 def _delimiter(header: str, path: Path) -> str:
-    """Return what separates the cells: programs in some languages write semicolons."""
+    """Return the delimiter of the header's cells: tab, comma, or in some locales a semicolon."""
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     names = {mark: next(csv.reader([header], delimiter=mark), []) for mark in (usual, *"\t;,")}
     return next((mark for mark, cells in names.items() if "prediction" in cells), usual)

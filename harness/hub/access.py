@@ -1,4 +1,7 @@
-"""Access to the Hugging Face hub: only for commands that ask for it, and with HF_TOKEN alone."""
+"""Access to the Hugging Face hub: its client, and errors of its calls as errors of harness.
+
+Only commands that ask for the hub come here; the token is HF_TOKEN alone.
+"""
 
 import errno
 import os
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Variables that forbid the network, as huggingface_hub reads them."""
 SIGNED = re.compile(r"\?\S*")
-"""Query of an address, which may be signed: it is not shown."""
-REFUSED = (401, 403)
+"""Query of an address, which may hold a signature: messages leave it out."""
+REFUSED = (401, 403)  # HTTP status codes of a missing or insufficient token
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """Errors of the disk, which do not come from the hub."""
 
@@ -24,7 +27,7 @@ T = TypeVar("T")
 
 
 def refuse_offline(what: str, fix: str = "") -> None:
-    """Raise UsageError if the environment forbids the network."""
+    """Raise UsageError, with `what` as the thing that failed, if the environment is offline."""
     for name in OFFLINE:
         if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
             setting = f"{name} in the environment"
@@ -34,8 +37,8 @@ def refuse_offline(what: str, fix: str = "") -> None:
 def connect(*, quiet: bool = False) -> "HfApi":
     """Return the hub's client, without telemetry.
 
-    Its token is HF_TOKEN or none, never one that lies on the disk: what a command may see and
-    change is said by whoever starts it.
+    Its token is HF_TOKEN or none, never one stored on the disk: whoever starts the command decides
+    what it may read and change.
 
     Raises:
         MissingDependency: huggingface_hub is not installed.
@@ -44,7 +47,7 @@ def connect(*, quiet: bool = False) -> "HfApi":
     token = os.environ.get("HF_TOKEN", "").strip()
     if token and not re.fullmatch("[!-~]+", token):
         raise UsageError("HF_TOKEN", expected="one token, without spaces", found="something else")
-    # Both are read when it is imported.
+    # huggingface_hub reads both variables when it is imported.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if quiet:
         os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -56,7 +59,17 @@ def connect(*, quiet: bool = False) -> "HfApi":
 
 
 def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
-    """Return the hub's answer; raise DataError if it refuses or does not answer."""
+    """Return what a call of the hub's client returns.
+
+    Args:
+        repository: The repository, for messages.
+        revision: Its revision, for messages.
+        call: The call.
+
+    Raises:
+        DataError: the hub refuses, does not answer, or its answer cannot be read.
+        OSError: the disk is full or read-only.
+    """
     from huggingface_hub import errors
 
     thing = f"repository {repository}"
@@ -83,8 +96,8 @@ def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
     except (
         getattr(errors, "HTTPError", OSError),
         OSError,
-        RuntimeError,  # of hf_xet
-        ValueError,  # of an answer that huggingface_hub cannot read, as the two below
+        RuntimeError,  # raised by hf_xet
+        ValueError,  # raised, as the two below, if huggingface_hub cannot read an answer
         KeyError,
         TypeError,
     ) as error:

@@ -1,4 +1,8 @@
-"""Files of a folder that are pushed: checkpoint, finished runs or data set, without local paths."""
+"""The files that `harness hub push` sends: a checkpoint, finished runs, or a data set.
+
+`contents_of` finds out which of the three a folder is, refuses what is unfinished or damaged, and
+takes paths of this machine out of records.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,22 +18,24 @@ from harness.hub.repository import Content, Kind
 from harness.leaderboards.publish import PUBLICATION, check_chain
 from harness.leaderboards.publish import publish as publish_run
 from harness.models.backends import checkpoint
+from harness.models.backends.weights import ADAPTER, INDEX, check_safetensors, weights
 from harness.record import Run, runs_below
 from harness.run.checkpoint_provenance import training_record
-from harness.run.contamination import COPIED, MANIFEST
+from harness.run.training_record import COPIED, MANIFEST
 from harness.store.atomic import json_bytes, read_json
 
 RESULTS_FOLDER = ".eval_results"
+"""Folder in which the hub looks for results of a model: the only hidden one that is pushed."""
 PATHS = re.compile(".*(path|file|dir|folder|root|checkpoint)")
-"""Names of fields of JSON files beside weights that have paths; in others a slash is a token."""
+"""Names of JSON fields that hold paths, such as `_name_or_path`; in others "/" may be a token."""
 
 
 @contextmanager
 def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]:
-    """Yield the kind of repository, what is pushed in words, and its files by name.
+    """Yield the kind of repository, the content in words (`3 runs`), and its files by name.
 
-    Runs are pushed as publications, without paths of this machine; checkpoints with such paths
-    taken out of their JSON files.
+    Runs are pushed as publications (`leaderboards.publish`). Files are paths, or bytes where paths
+    of this machine were taken out; temporary ones exist until the context ends.
 
     Raises:
         UsageError: the training is not finished, or the folder has more than its finished runs.
@@ -42,15 +48,15 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
         _refuse_unfinished(folder)
         files = dict(_files(folder))
         check_weights(files.values())
-        if (folder / checkpoint.INDEX).is_file():
-            checkpoint.weights(folder)
+        if (folder / INDEX).is_file():
+            weights(folder)
         yield "model", "checkpoint", {name: _without_paths(file) for name, file in files.items()}
         return
     files = dict(_files(path))
     runs = runs_below(path)
     _refuse_rest(path, files, runs)
     if runs:
-        with TemporaryDirectory(prefix=temporary_prefix("hub")) as place:
+        with TemporaryDirectory(prefix=temporary_prefix("hub")) as temporary:
             published: dict[str, Content] = {}
             for run in runs:
                 below = run.relative_to(path)
@@ -59,7 +65,7 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
                 if (run / PUBLICATION).exists():
                     check_chain(run)
                 else:
-                    copy = Path(place, name)
+                    copy = Path(temporary, name)
                     publish_run(Run.open(run), copy)
                 published |= {f"{name}/{file}": content for file, content in _files(copy)}
             yield "dataset", "run" if len(runs) == 1 else counted(len(runs), "run"), published
@@ -69,10 +75,13 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
 
 
 def _refuse_unfinished(folder: Path) -> None:
-    """Raise UsageError if a checkpoint's training goes on, or broke off."""
-    inside, around = folder / COPIED[MANIFEST], folder.resolve().parent / MANIFEST
-    for path in (inside, *([around] if folder.name == checkpoint.TRAINED else [])):
-        if "result" not in (training_record(path) or {"result": None}):
+    """Raise UsageError if a checkpoint's training is not finished: its manifest has no result."""
+    paths = [folder / COPIED[MANIFEST]]  # a copy in the checkpoint
+    if folder.name == checkpoint.TRAINED:
+        paths.append(folder.resolve().parent / MANIFEST)  # the training's own
+    for path in paths:
+        record = training_record(path)
+        if record and "result" not in record:
             raise UsageError(
                 f"checkpoint {folder}",
                 expected="that of a finished training",
@@ -82,7 +91,7 @@ def _refuse_unfinished(folder: Path) -> None:
 
 
 def _refuse_rest(folder: Path, files: Mapping[str, Path], runs: Sequence[Path]) -> None:
-    """Raise UsageError for files beside runs, and for records of a run that is not finished."""
+    """Raise UsageError for files beside finished runs, and for records of other runs."""
     finished = set(runs)
     for name, path in files.items():
         if finished.isdisjoint(path.parents) and (runs or _is_record(path)):
@@ -100,19 +109,24 @@ def _is_record(path: Path) -> bool:
         return False
     try:
         plain = read_json(path)
-    except StoreError:  # of others, who may have files of these names
+    except StoreError:  # another program's file of this name
         return False
     return isinstance(plain, dict) and "config_hash" in plain
 
 
 def _is_checkpoint(folder: Path) -> bool:
-    described = ("config.json", checkpoint.ADAPTER, COPIED[MANIFEST])
+    """Return True if a folder has weights, and a file that describes them."""
+    descriptions = ("config.json", ADAPTER, COPIED[MANIFEST])
     has_weights = any(folder.glob("*.safetensors"))
-    return has_weights and any((folder / name).is_file() for name in described)
+    return has_weights and any((folder / name).is_file() for name in descriptions)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files below a folder by name; hidden ones stay here, but for the hub's results."""
+    """Yield the name (with slashes) and path of each file below a folder, hidden ones excepted.
+
+    Raises:
+        UsageError: there is a link or a special file.
+    """
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         if any(part.startswith(".") and part != RESULTS_FOLDER for part in parts):
@@ -129,7 +143,10 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _without_paths(path: Path) -> Content:
-    """Return a file of a checkpoint, if it is JSON without paths of this machine."""
+    """Return a checkpoint's file; of JSON with paths of this machine the cleaned content.
+
+    Our own records are cleaned in all fields, other JSON in those of `PATHS`.
+    """
     record = COPIED[MANIFEST]
     ours = path.name in (record, checkpoint_config.FILE)
 
@@ -156,4 +173,4 @@ def check_weights(paths: Iterable[Path]) -> None:
     """Raise ModelError if a file of weights is cut off."""
     for path in paths:
         if path.suffix == ".safetensors":
-            checkpoint.check_safetensors(path)
+            check_safetensors(path)

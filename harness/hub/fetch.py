@@ -1,8 +1,8 @@
 """`harness data fetch`: a benchmark's files from the Hugging Face hub, at a recorded commit.
 
-Benchmarks that share a folder (`refer_seg`, `rvtbench`) share its record, which has one entry a
-repository. The commit is written down before the first file comes, so that a download that broke
-off is completed by the same commit, whatever the branch has become.
+Benchmarks that share a folder (`refer_seg`, `rvtbench`) share its record (`RECORD`), which has one
+entry for each repository. The commit is recorded before the first file is downloaded, so that an
+interrupted download is completed from the same commit even if the branch has moved.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +30,15 @@ class HubSource:
     """A repository of the hub, and the folder that its files go to."""
 
     repository: str
-    place: str
-    """Below the benchmark's folder."""
+    """ORG/NAME of a data set."""
+    subfolder: str
+    """Folder of its files below the benchmark's folder; `.`: that folder itself."""
     folder: Path
+    """The same as a path."""
     revision: str
+    """The requested commit or branch."""
     files: tuple[str, ...] | None
+    """Patterns of the names of files to download; None: all."""
 
 
 def fetch(
@@ -49,21 +53,26 @@ def fetch(
     """Fetch the files that a task's card names; return the record of each repository.
 
     Args:
-        card: the task's.
-        root: the data root.
-        only: folders of repositories, of several; None: all.
-        revision: a commit or branch; None: the one that was fetched before, or else the card's.
-        quiet: no progress.
-        tell: is told what the user should know.
+        card: The task's card.
+        root: The data root.
+        only: Places of the repositories to fetch, if the card names several; None: all.
+        revision: A commit or branch; None: the one that was fetched before, or else the card's.
+        quiet: Show no progress.
+        tell: Is called with notes for the user.
+
+    Raises:
+        UsageError: the card names no repository or not those of `only`, or the network is off.
+        StoreError: another revision was fetched before, or the record is damaged.
+        DataError: the hub refuses or does not answer.
     """
     folder = root / card.folder
     sources = _sources(card, folder, only, revision)
-    known = _read_record(folder)
-    _refuse_another(folder, known, sources, revision, tell)
+    records = _read_record(folder)
+    _refuse_another(folder, records, sources, revision, tell)
     needed = ", ".join(source.repository for source in sources)
     refuse_offline(f"harness data fetch {card.name}", f"What is needed: {needed}. {card.data}")
     return [
-        _download(source, folder, known.get(source.repository), quiet=quiet) for source in sources
+        _download(source, folder, records.get(source.repository), quiet=quiet) for source in sources
     ]
 
 
@@ -78,51 +87,51 @@ def card_of(name: str) -> Card:
 
 
 def repositories(card: Card) -> dict[str, str]:
-    """The repositories that a card names, by the folders that they go to."""
+    """Return the repositories that a card names, by their places below the benchmark's folder."""
     hub: Mapping[str, Any] = card.hub or {}
-    own = {".": hub["repository"]} if "repository" in hub else {}
-    return {**own, **hub.get("repositories", {})}
+    by_folder = {".": hub["repository"]} if "repository" in hub else {}
+    return {**by_folder, **hub.get("repositories", {})}
 
 
 def _sources(
     card: Card, folder: Path, only: Sequence[str] | None, revision: str | None
 ) -> list[HubSource]:
     """Return the repositories to fetch: all that the card names, or those of `only`."""
-    named = repositories(card)
-    if not named:
+    by_place = repositories(card)
+    if not by_place:
         raise UsageError(
             f"harness data fetch {card.name}",
             expected="a task whose data is on the Hugging Face hub",
             found="a task whose data is elsewhere",
             fix=card.data,
         )
-    chosen = only or list(named)
-    for place in chosen:
-        if place not in named:
+    chosen = only or list(by_place)
+    for below in chosen:
+        if below not in by_place:
             raise UsageError(
-                f"--only {place}",
-                expected=f"of {card.name}: {', '.join(named)}",
+                f"--only {below}",
+                expected=f"of {card.name}: {', '.join(by_place)}",
                 found="another name",
             )
     hub: Mapping[str, Any] = card.hub or {}
     revision = revision or hub.get("revision", "main")
     files = None if hub.get("files") is None else tuple(hub["files"])
     places = sorted(set(chosen))
-    return [HubSource(named[place], place, folder / place, revision, files) for place in places]
+    return [HubSource(by_place[below], below, folder / below, revision, files) for below in places]
 
 
 def _read_record(folder: Path) -> dict[str, dict[str, object]]:
-    """Read the folder's record, by repository."""
+    """Return the entries of a folder's record by repository; raise StoreError if it is damaged."""
     path = folder / RECORD
     if not path.is_file():
         return {}
     plain = read_json(path)
-    listed = plain.get("repositories") if isinstance(plain, dict) else None
-    if not isinstance(listed, list) or not all(map(_is_record, listed)):
+    entries = plain.get("repositories") if isinstance(plain, dict) else None
+    if not isinstance(entries, list) or not all(map(_is_record, entries)):
         raise StoreError(
             f"file {path}", expected="a record of `harness data fetch`", found="something else"
         )
-    return {record["repository"]: record for record in listed}
+    return {entry["repository"]: entry for entry in entries}
 
 
 def _is_record(record: object) -> bool:
@@ -132,17 +141,17 @@ def _is_record(record: object) -> bool:
 
 def _refuse_another(
     folder: Path,
-    known: Mapping[str, Mapping[str, object]],
+    records: Mapping[str, Mapping[str, object]],
     sources: Sequence[HubSource],
     revision: str | None,
     tell: Callable[[str], None],
 ) -> None:
-    """Raise StoreError if other files lie there already: two revisions would be mixed.
+    """Raise StoreError if `revision` is not the one fetched before: two would be mixed.
 
-    If the card names another revision than the fetched one, that is told and not followed.
+    If only the card names another revision, a note tells so, and the fetched one stays.
     """
     for source in sources:
-        before = known.get(source.repository)
+        before = records.get(source.repository)
         if before is None or source.revision in (before["revision"], before["commit"]):
             continue
         if revision is not None:
@@ -160,11 +169,14 @@ def _refuse_another(
 
 
 def _download(
-    source: HubSource, folder: Path, known: Mapping[str, object] | None, *, quiet: bool
+    source: HubSource, folder: Path, before: Mapping[str, object] | None, *, quiet: bool
 ) -> dict[str, object]:
-    """Download one repository, and add it to the folder's record."""
+    """Download one repository, and return its entry, which is also written into the record.
+
+    `before` is the entry of an earlier fetch, whose commit is completed.
+    """
     api = connect(quiet=quiet)
-    commit = source.revision if known is None else str(known["commit"])
+    commit = source.revision if before is None else str(before["commit"])
     patterns = list(source.files) if source.files else None
 
     def info() -> "DatasetInfo":
@@ -173,14 +185,14 @@ def _download(
     dataset = call_hub(f"datasets/{source.repository}", commit, info)
     record = {
         "repository": source.repository,
-        "revision": source.revision if known is None else known["revision"],
+        "revision": source.revision if before is None else before["revision"],
         "commit": dataset.sha,
-        "folder": source.place,
+        "folder": source.subfolder,
         "files": None,
     }
     _keep(folder, record)
 
-    def download() -> object:
+    def take_snapshot() -> object:
         return api.snapshot_download(
             source.repository,
             repo_type="dataset",
@@ -190,18 +202,18 @@ def _download(
         )
 
     with writing(source.folder):
-        call_hub(f"datasets/{source.repository}", commit, download)
+        call_hub(f"datasets/{source.repository}", commit, take_snapshot)
     names = (file.rfilename for file in dataset.siblings or ())
-    wanted = (
+    fetched = (
         name for name in names if patterns is None or any(fnmatch(name, glob) for glob in patterns)
     )
-    record["files"] = sum((source.folder / name).is_file() for name in wanted)
+    record["files"] = sum((source.folder / name).is_file() for name in fetched)
     _keep(folder, record)
     return record
 
 
 def _keep(folder: Path, record: Mapping[str, object]) -> None:
-    """Put one repository's entry into the folder's record; others stay as they are."""
+    """Write one repository's entry into the folder's record, beside those of others."""
     entries = {**_read_record(folder), str(record["repository"]): dict(record)}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -209,8 +221,10 @@ def _keep(folder: Path, record: Mapping[str, object]) -> None:
 
 
 def fetched_sources(root: Path, card: Card) -> list[dict[str, object]]:
-    """The repositories and commits that a benchmark's files were fetched from, if they were."""
-    own = set(repositories(card).values())
+    """Return the record's entries of a benchmark's repositories; none if it was not fetched."""
+    names = set(repositories(card).values())
     with suppress(StoreError):
-        return [record for name, record in _read_record(root / card.folder).items() if name in own]
+        return [
+            record for name, record in _read_record(root / card.folder).items() if name in names
+        ]
     return []

@@ -1,6 +1,7 @@
-"""The card of a checkpoint: README.md in the form of the Hugging Face hub, and its curves.
+"""The card of a checkpoint: a README.md in the Hugging Face hub's form, and a figure of curves.
 
-Equal trainings and runs have equal cards: there is no clock in them, and no path of this machine.
+`harness train` and `harness hub card` write it from the training's manifest and finished runs.
+Equal trainings and runs give equal cards: they have no time and no path of this machine.
 """
 
 import re
@@ -20,21 +21,21 @@ from harness.leaderboards.render.markdown import escape, grid
 from harness.leaderboards.row import Row, row
 from harness.record import Run
 from harness.run.checkpoint_provenance import read_origins
-from harness.run.contamination import Training
+from harness.run.training_record import Training
 from harness.store.atomic import write_bytes
 
 CARD, CURVES = "README.md", "curves.svg"
 WRITTEN = "<!-- Written by harness; a card without this line is left as it is. -->"
 DRAWN = re.compile(r"rewards?(/.*)?|eval/.*|loss")
-"""Names of logged numbers that a card draws."""
+"""Names of logged numbers that a card draws: `reward`, `rewards/accuracy`, `eval/…`, `loss`."""
 
 
 def write_card(training: Training, runs: Sequence[Run]) -> Path:
     """Write the card of a finished training's checkpoint, and its curves; return the card's path.
 
     Raises:
-        UsageError: the checkpoint has a card that somebody else wrote, the training has none, or a
-            run, whose scores the card would show, is of another model.
+        UsageError: the training is not finished, the checkpoint has a card that harness did not
+            write, or a run is of another model.
     """
     path = training.checkpoint / CARD
     if not training.is_finished or not training.checkpoint.is_dir():
@@ -51,24 +52,24 @@ def write_card(training: Training, runs: Sequence[Run]) -> Path:
             fix="Move it away to have one written.",
         )
     rows = [_row_of(training, run) for run in runs]
-    drawn = draw_curves(training, DRAWN)
-    if drawn is not None:
-        write_bytes(training.checkpoint / CURVES, drawn.encode())
-    text = "\n".join(_body(training, rows, curves=drawn is not None))
+    curves = draw_curves(training, DRAWN)
+    if curves is not None:
+        write_bytes(training.checkpoint / CURVES, curves.encode())
+    text = "\n".join(_body(training, rows, curves=curves is not None))
     write_bytes(path, f"{_metadata(training, runs)}\n{WRITTEN}\n\n{text}\n".encode())
     return path
 
 
 def _row_of(training: Training, run: Run) -> Row:
-    """Return the row of a run; raise UsageError unless the training made a part of its model."""
-    board_row, wanted = row(run), training.manifest["config_hash"]
+    """Return the board row of a run; raise UsageError unless its model uses the checkpoint."""
+    board_row, config_hash = row(run), training.manifest["config_hash"]
     hashes = {origin.config_hash for origin in read_origins(run.folder)}
     if board_row.training is not None:
         hashes.add(board_row.training.config_hash)
-    if wanted not in hashes:
+    if config_hash not in hashes:
         raise UsageError(
             f"run {run.folder}",
-            expected=f"one of a checkpoint of {training.folder}, config_hash {wanted}",
+            expected=f"one of a checkpoint of {training.folder}, config_hash {config_hash}",
             found=f"{board_row.model_spec}, "
             f"{', '.join(sorted(hashes)) or 'of no recorded training'}",
             fix="Evaluate the checkpoint, and give that run.",
@@ -77,14 +78,14 @@ def _row_of(training: Training, run: Run) -> Row:
 
 
 def _metadata(training: Training, runs: Sequence[Run]) -> str:
-    """Return the card's YAML; it names data sets of the hub only where files came from there."""
+    """Return the card's YAML header; it names only data sets that were fetched from the hub."""
     manifest = training.manifest
     base = _base(manifest)
     root = manifest.get("data_root", "")
     trained_on = {_fetched(task["name"], root)[0] for task in manifest["tasks"]} - {""}
     sources = {run: _fetched(run.results["task"], run.manifest["data"]["root"])[0] for run in runs}
-    named = [run for run, name in sources.items() if name]
-    boards = {run.results["task"]: sources[run] for run in named}
+    from_hub = [run for run, repository in sources.items() if repository]
+    boards = {run.results["task"]: sources[run] for run in from_hub}
     transformers = (training.checkpoint / "config.json").is_file()
     of_hub = BOARD.fullmatch(base) and manifest.get("base_is_folder") is False
     return metadata(
@@ -94,7 +95,8 @@ def _metadata(training: Training, runs: Sequence[Run]) -> str:
             "pipeline_tag": "image-text-to-text" if _chats(manifest) else None,
             "tags": ["visual-reasoning-harness", str(manifest["method"]["name"])],
             "datasets": sorted(trained_on),
-            "model-index": named and model_index(training.folder.resolve().name, named, boards),
+            "model-index": from_hub
+            and model_index(training.folder.resolve().name, from_hub, boards),
         }
     )
 
@@ -106,9 +108,9 @@ def _chats(manifest: Mapping[str, Any]) -> bool:
 
 
 def _fetched(task: str, root: str) -> tuple[str, str]:
-    """Return the hub's repository and commit that a task's files were fetched from.
+    """Return the repository and commit of the hub from which a task's files were fetched.
 
-    Both are empty for files of another source, and for tasks of several repositories.
+    Both are "" for files of another source, and for tasks of several repositories.
     """
     card = plugins.find_card(task)
     if card is None or not root or len(set(repositories(card).values())) != 1:
@@ -118,23 +120,24 @@ def _fetched(task: str, root: str) -> tuple[str, str]:
 
 
 def _base(manifest: Mapping[str, Any]) -> str:
-    """Return the checkpoint that a training began with; empty if it began with none."""
+    """Return the checkpoint that a training started from; "" if it started from none."""
     return str(((manifest["model"] or {}).get("base") or {}).get("checkpoint") or "")
 
 
 def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[str]:
+    """Yield the lines of the card below its header; `curves`: there is a figure to show."""
     manifest = training.manifest
-    method, made_with = manifest["method"], manifest["provenance"]
+    method, provenance = manifest["method"], manifest["provenance"]
     base = without_paths(_base(manifest))
     weights = ((manifest["model"] or {}).get("base") or {}).get("weights")
     steps = manifest["result"].get("steps") if isinstance(manifest["result"], dict) else None
-    taken = "" if steps is None else f", {counted(steps, 'step')}"
+    steps_text = "" if steps is None else f", {counted(steps, 'step')}"
     yield f"# {escape(str(method['name']))}{f' on {escape(base)}' if base else ''}"
     yield ""
     yield (
         f"Trained by [harness](https://github.com/visual-reasoning-harness/harness) "
-        f"{escape(str(manifest['harness']))} (commit {str(made_with.get('commit'))[:12]})"
-        f"{taken}, seed {manifest['seed']}, from "
+        f"{escape(str(manifest['harness']))} (commit {str(provenance.get('commit'))[:12]})"
+        f"{steps_text}, seed {manifest['seed']}, from "
         f"{escape(base) or 'no weights'}{f' (weights {weights})' if weights else ''}. "
         f"`config_hash` of the training: `{manifest['config_hash']}`."
     )
@@ -143,8 +146,10 @@ def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[
         yield from (f"Paper: {escape(paper)}.", "")
     yield f"`{without_paths(str(method['spec']))}`, which with its defaults is"
     yield ""
-    given = method["settings"].items()
-    settings = [[escape(key), escape(without_paths(str(value)))] for key, value in given]
+    settings = [
+        [escape(key), escape(without_paths(str(value)))]
+        for key, value in method["settings"].items()
+    ]
     yield from grid(["setting", "value"], settings, left=2)
     yield from ("", "## Training data", "")
     yield from _data(manifest)
@@ -157,6 +162,7 @@ def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[
 
 
 def _paper(method: str) -> str:
+    """Return the paper of a method; "" if it declares none."""
     try:
         return papers.declared_settings(method)[0]
     except HarnessError:
@@ -164,6 +170,7 @@ def _paper(method: str) -> str:
 
 
 def _data(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the section on training data: each task with its source and hashes of its content."""
     if not manifest["tasks"]:
         yield "None: the trainer draws its own scenes."
         return
@@ -185,6 +192,7 @@ def _data(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _scores(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table of scores, one line for each run."""
     if not rows:
         yield "Not evaluated."
         return
@@ -206,16 +214,17 @@ def _scores(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _notes(board_row: Row) -> str:
-    """Return what a reader must know beside a number: training data in it, parts of toys."""
+    """Return the warnings beside a score: samples that were trained on, and badges of the row."""
     trained = board_row.trained_on
     return "; ".join([*([str(trained)] if trained and trained.is_any else []), *board_row.badges])
 
 
 def _use(training: Training, manifest: Mapping[str, Any]) -> Iterator[str]:
-    asked = checkpoint_config.read(training.checkpoint)
+    """Yield the commands that pull the checkpoint and evaluate it."""
+    model = checkpoint_config.read(training.checkpoint)
     yield from ("```sh", "harness hub pull ORG/NAME DIR   # checks every file's hash")
-    if asked is not None:
+    if model is not None:
         task = manifest["tasks"][0]["name"] if manifest["tasks"] else "TASK"
-        yield f'harness eval --model "{asked.name}(checkpoint=DIR)" --tasks {task} --data ROOT'
+        yield f'harness eval --model "{model.name}(checkpoint=DIR)" --tasks {task} --data ROOT'
     yield from ("```", "")
     yield "`harness_inference.json` says how it is asked; what is typed wins."

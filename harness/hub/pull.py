@@ -1,4 +1,7 @@
-"""Pull a repository of the hub into a new folder, which gets its name once every hash is right."""
+"""`harness hub pull`: download a repository of the hub into a new folder, and check every file.
+
+Files go into a hidden folder beside it, which is renamed once every hash is right.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -28,12 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What a pull has downloaded."""
+    """The result of a pull."""
 
     repository: Repository
     commit: str
     files: int
+    """Number of files."""
     bytes: int
+    """Size of all files together."""
 
 
 def pull(name: str, folder: Path, *, revision: str, max_gb: float, quiet: bool) -> Pulled:
@@ -41,10 +46,14 @@ def pull(name: str, folder: Path, *, revision: str, max_gb: float, quiet: bool) 
 
     Args:
         name: `ORG/NAME` or `datasets/ORG/NAME`.
-        folder: a new or empty folder.
-        revision: a branch, tag or commit.
-        max_gb: size in gigabytes above which nothing is downloaded.
-        quiet: no progress.
+        folder: A new or empty folder.
+        revision: A branch, tag or commit.
+        max_gb: Size in gigabytes (10⁹ bytes) above which nothing is downloaded.
+        quiet: Show no progress.
+
+    Raises:
+        UsageError: the folder is not empty, the repository too large, or a name not allowed.
+        DataError: the hub refuses, does not answer, or a file is not what it listed.
     """
     refuse_offline(f"harness hub pull {name}")
     repository, out = Repository.parse(name), folder.absolute()
@@ -57,9 +66,9 @@ def pull(name: str, folder: Path, *, revision: str, max_gb: float, quiet: bool) 
         return commit_id(info.sha)
 
     commit = call_hub(str(repository), revision, resolve)
-    listed = listing(api, repository, commit)
-    refuse_names([file.path for file in listed], f"repository {repository}")
-    size = sum(file.size for file in listed)
+    files = listing(api, repository, commit)
+    refuse_names([file.path for file in files], f"repository {repository}")
+    size = sum(file.size for file in files)
     if size > max_gb * 1e9:
         raise UsageError(
             f"repository {repository}",
@@ -67,16 +76,16 @@ def pull(name: str, folder: Path, *, revision: str, max_gb: float, quiet: bool) 
             found=f"{size / 1e9:.1f} GB",
         )
     with writing(out):
-        _fill(api, repository, commit, listed, out)
-    return Pulled(repository, commit, len(listed), size)
+        _fill(api, repository, commit, files, out)
+    return Pulled(repository, commit, len(files), size)
 
 
 def _fill(
-    api: "HfApi", repository: Repository, commit: str, listed: Sequence["RepoFile"], out: Path
+    api: "HfApi", repository: Repository, commit: str, files: Sequence["RepoFile"], out: Path
 ) -> None:
-    """Download files into a folder beside `out`, check them, and give the folder its name.
+    """Download files into a folder beside `out`, check them, and rename the folder to `out`.
 
-    What an earlier attempt at the same commit downloaded is not asked for again.
+    An interrupted download of the same commit is continued.
     """
     partial = out.with_name(f".{out.name}.{commit[:12]}.partial")
     partial.mkdir(parents=True, exist_ok=True)
@@ -92,7 +101,7 @@ def _fill(
 
     with lease(partial):
         call_hub(str(repository), commit, download)
-        for file in listed:
+        for file in files:
             _refuse_other_content(partial / file.path, file, repository)
         shutil.rmtree(partial / ".cache", ignore_errors=True)
         _verify(partial)
@@ -104,7 +113,7 @@ def _fill(
 
 
 def _refuse_other_content(path: Path, file: "RepoFile", repository: Repository) -> None:
-    """Remove a file that is not what the hub listed, and raise DataError."""
+    """Raise DataError for a file that differs from what the hub listed, and remove it."""
     if path.is_file() and is_same(path, file):
         return
     path.unlink(missing_ok=True)
@@ -117,9 +126,9 @@ def _refuse_other_content(path: Path, file: "RepoFile", repository: Repository) 
 
 
 def _verify(folder: Path) -> None:
-    """Raise an error of harness if runs or weights in a folder are not what they say of themselves.
+    """Raise HarnessError if runs fail their own checksums, or weights are cut off.
 
-    Nothing is loaded: chains and checksums of runs are computed, headers of weights read.
+    No weights are loaded: hash chains and checksums of runs are computed, headers of weights read.
     """
     for path in sorted(folder.rglob(PUBLICATION)):
         check_chain(path.parent)

@@ -1,4 +1,7 @@
-"""Push a folder to the hub in one commit, so that nothing half-done looks whole."""
+"""`harness hub push`: upload a folder to the hub in one commit, so that nobody sees a part of it.
+
+`hub.contents` decides which files are sent; afterwards the hub's list is compared with them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,43 +27,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push has sent, and where it is."""
+    """The result of a push."""
 
     repository: Repository
     commit: str
     files: int
+    """Number of files."""
     what: str
-    """In words: `checkpoint`, `3 runs`, `data set`."""
+    """The content in words: `checkpoint`, `3 runs`, `data set`."""
 
 
 def push(path: Path, name: str, *, public: bool, replace: bool, quiet: bool) -> Pushed:
     """Upload a folder in one commit, and compare what the hub then lists with it.
 
     Args:
-        path: a checkpoint or its training, finished runs, or a data set.
+        path: A checkpoint or its training, finished runs, or a data set.
         name: `ORG/NAME` or `datasets/ORG/NAME`.
-        public: a new repository is public, and an existing public one is accepted.
-        replace: the repository may hold files, which this folder replaces.
-        quiet: no progress.
+        public: Create a new repository as public, and accept an existing public one.
+        replace: Replace the files that the repository holds.
+        quiet: Show no progress.
+
+    Raises:
+        UsageError: there is no token, or the folder or the repository is refused.
+        DataError: the hub refuses, does not answer, or lists other files afterwards.
     """
     refuse_offline(f"harness hub push {path}")
-    with contents_of(path) as (kind, what, files):
-        asked = Repository.parse(name)
-        repository = Repository(kind, asked.id)
-        if asked.kind == "dataset" and kind == "model":
+    with contents_of(path) as (repository_kind, what, files):
+        requested = Repository.parse(name)
+        repository = Repository(repository_kind, requested.id)
+        if requested.kind == "dataset" and repository_kind == "model":
             raise UsageError(
-                f"repository {asked}",
+                f"repository {requested}",
                 expected=f"a model's, ORG/NAME, for {what}",
                 found="datasets/",
             )
         refuse_names(list(files), f"folder {path}")
         api = connect(quiet=quiet)
         message = f"harness {__version__}: {what}"
-        commit = _commit(api, repository, files, message, public=public, replace=replace)
+        commit = _commit_files(api, repository, files, message, public=public, replace=replace)
     return Pushed(repository, commit, len(files), what)
 
 
-def _commit(
+def _commit_files(
     api: "HfApi",
     repository: Repository,
     files: Mapping[str, Content],
@@ -69,11 +77,12 @@ def _commit(
     public: bool,
     replace: bool,
 ) -> str:
-    """Commit files to a repository, which is made if there is none; return the commit.
+    """Commit files to a repository, which is created if needed; return the commit's id.
 
     Raises:
-        UsageError: there is no token; others can read the repository, or it holds something.
-        DataError: the hub refuses, or does not list what was sent.
+        UsageError: there is no token, the repository is public without `public`, or it holds files
+            without `replace`.
+        DataError: the hub refuses, or lists other files afterwards.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
     from huggingface_hub.errors import RepositoryNotFoundError
@@ -85,19 +94,19 @@ def _commit(
             found="none",
         )
 
-    def state() -> tuple[bool, str, set[str]]:
+    def state() -> tuple[bool, str, set[str]]:  # is private, last commit, names of files
         info = api.repo_info(repository.id, repo_type=repository.kind)
         parent = commit_id(info.sha)
         return bool(info.private), parent, {file.path for file in listing(api, repository, parent)}
 
-    def found_or_made() -> tuple[bool, str, set[str]]:
+    def state_or_create() -> tuple[bool, str, set[str]]:
         try:
             return state()
         except RepositoryNotFoundError:
             api.create_repo(repository.id, repo_type=repository.kind, private=not public)
             return state()
 
-    private, parent, there = call_hub(str(repository), "main", found_or_made)
+    private, parent, existing = call_hub(str(repository), "main", state_or_create)
     if not private and not public:
         raise UsageError(
             f"repository {repository}",
@@ -105,43 +114,52 @@ def _commit(
             found="a public repository",
             fix="Pass --public to publish.",
         )
-    if there and not replace:
+    if existing and not replace:
         raise UsageError(
             f"repository {repository}",
             expected="an empty one",
-            found=f"{len(there)} file(s), such as {min(there)}",
+            found=f"{len(existing)} file(s), such as {min(existing)}",
             fix="Pass --replace to have this folder in their place.",
         )
     operations: list[CommitOperationAdd | CommitOperationDelete] = [
-        *(CommitOperationDelete(name) for name in sorted(there - files.keys())),
+        *(CommitOperationDelete(name) for name in sorted(existing - files.keys())),
         *(
             CommitOperationAdd(name, content if isinstance(content, bytes) else str(content))
             for name, content in files.items()
         ),
     ]
 
-    def commit() -> str:
-        done = api.create_commit(
+    def create_commit() -> str:
+        info = api.create_commit(
             repository.id,
             operations,
             commit_message=message,
             repo_type=repository.kind,
             parent_commit=parent,
         )
-        return commit_id(done.oid)
+        return commit_id(info.oid)
 
-    pushed = call_hub(str(repository), "main", commit)
-    listed = {file.path: file for file in listing(api, repository, pushed)}
+    pushed = call_hub(str(repository), "main", create_commit)
+    _check_listing(api, repository, pushed, files)
+    return pushed
+
+
+def _check_listing(
+    api: "HfApi", repository: Repository, commit: str, files: Mapping[str, Content]
+) -> None:
+    """Raise DataError if the hub lists other files for a commit than were sent."""
+    file_of_path = {file.path: file for file in listing(api, repository, commit)}
     differing = [
         name
-        for name in sorted(listed.keys() | files.keys())
-        if name not in listed or name not in files or not is_same(files[name], listed[name])
+        for name in sorted(file_of_path.keys() | files.keys())
+        if name not in file_of_path
+        or name not in files
+        or not is_same(files[name], file_of_path[name])
     ]
     if differing:
         raise DataError(
-            f"repository {repository}, commit {pushed}",
+            f"repository {repository}, commit {commit}",
             expected="the files that were sent",
             found=f"{differing[0]} missing or different, of {len(differing)}",
             fix="A .gitignore in the repository leaves files out. Push again with --replace.",
         )
-    return pushed

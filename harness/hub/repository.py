@@ -1,4 +1,7 @@
-"""A repository of the hub: its name, the files of a commit, and the names that are allowed."""
+"""A repository of the hub: its name, the list of a commit's files, and checks of both.
+
+`push` and `pull` use it; names that could leave a folder or run code are refused in both.
+"""
 
 import hashlib
 import re
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from harness.errors import UsageError
 from harness.files import open_regular
 from harness.hub.access import call_hub
-from harness.models.backends import checkpoint
+from harness.models.backends import weights
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, RepoFile
@@ -22,11 +25,12 @@ Content: TypeAlias = Path | bytes
 
 MAX_FILES = 10_000
 """Maximum number of files that are pushed or pulled."""
-MAX_NAME = 255  # bytes of a part of a path, of most file systems
-PICKLES = (*checkpoint.PICKLES, ".joblib", ".dill")
-"""Endings of files that may run code when they are loaded."""
-KEPT_BY_HUB = ".gitattributes"
+MAX_NAME = 255  # bytes of a part of a path: the limit of most file systems
+PICKLES = (*weights.PICKLES, ".joblib", ".dill")
+"""Suffixes of files that may run code when they are loaded."""
+KEPT_BY_HUB = ".gitattributes"  # the hub writes it into each repository
 REPOSITORY = re.compile(r"(datasets/)?(?!datasets/)(\w[\w.-]{0,95}/\w[\w.-]{0,95})", re.ASCII)
+"""`ORG/NAME` or `datasets/ORG/NAME`, each part of at most 96 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +39,35 @@ class Repository:
 
     kind: Kind
     id: str
+    """`ORG/NAME`."""
 
     @classmethod
     def parse(cls, text: str) -> "Repository":
-        """Read `ORG/NAME` of a model, or `datasets/ORG/NAME`."""
-        named = REPOSITORY.fullmatch(text)
-        if named is None or ".." in text:
+        """Parse `ORG/NAME` of a model, or `datasets/ORG/NAME`; raise UsageError for others."""
+        match = REPOSITORY.fullmatch(text)
+        if match is None or ".." in text:
             raise UsageError(
                 f"repository {text}", expected="ORG/NAME or datasets/ORG/NAME", found="another name"
             )
-        return cls("dataset" if named[1] else "model", named[2])
+        return cls("dataset" if match[1] else "model", match[2])
 
     def __str__(self) -> str:
         return f"datasets/{self.id}" if self.kind == "dataset" else self.id
 
 
 def commit_id(text: object) -> str:
-    """Return the name of a commit, which becomes part of a folder's name; raise ValueError."""
+    """Return the hash of a commit, which becomes part of a path; raise ValueError if it is none."""
     if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{40}", text):
         raise ValueError(f"no commit: {str(text)[:40]!r}")
     return text
 
 
 def listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFile"]:
-    """Return the files of a commit with sizes and hashes; at most one more than are allowed."""
+    """Return the files of a commit with sizes and hashes, at most `MAX_FILES` + 1 of them.
+
+    Raises:
+        DataError: the hub refuses, or its list has invalid names or sizes.
+    """
     from huggingface_hub import RepoFile
 
     def listed() -> list[RepoFile]:
@@ -75,7 +84,11 @@ def listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFile
 
 
 def refuse_names(names: Sequence[str], where: str) -> None:
-    """Raise UsageError for too many names, and for one that leaves the folder or is a pickle's."""
+    """Raise UsageError for names of files that are not accepted; `where` starts the message.
+
+    These are no names or too many, a name twice, unprintable characters, a path that leaves the
+    folder or is a folder too, and suffixes of pickles.
+    """
     if not 0 < len(names) <= MAX_FILES:
         raise UsageError(
             where,
@@ -109,6 +122,7 @@ def refuse_names(names: Sequence[str], where: str) -> None:
 
 
 def _is_safe(name: str) -> bool:
+    """Return True if a path stays in its folder, and is not a file of git, the hub or a pull."""
     parts = name.split("/")
     return parts[0].lower() not in (".cache", ".lock", "lease.json") and all(
         part not in ("", ".", "..")
@@ -122,15 +136,15 @@ def _is_safe(name: str) -> bool:
 def is_same(content: Content, listed: "RepoFile") -> bool:
     """Return True if a content has the size and the hash that the hub lists.
 
-    Those of large files are SHA-256, of others git's: SHA-1 over a header and the content.
+    The hash is SHA-256 for large files (LFS), else git's: SHA-1 of a header and the content.
     """
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     if size != listed.size:
         return False
     if listed.lfs is not None:
-        whole, wanted = hashlib.sha256(), listed.lfs.sha256
+        digest, expected = hashlib.sha256(), listed.lfs.sha256
     else:
         header = f"blob {size}\0".encode()
-        whole, wanted = hashlib.sha1(header, usedforsecurity=False), listed.blob_id
+        digest, expected = hashlib.sha1(header, usedforsecurity=False), listed.blob_id
     with BytesIO(content) if isinstance(content, bytes) else open_regular(content) as file:
-        return hashlib.file_digest(file, lambda: whole).hexdigest() == wanted
+        return hashlib.file_digest(file, lambda: digest).hexdigest() == expected

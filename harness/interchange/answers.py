@@ -1,6 +1,7 @@
-"""Answers that rows of a predictions file give, checked against their questions.
+"""From rows of a predictions file to answers, checked against their questions.
 
-A mistake in a row raises DataError, with what to type where the file can be converted.
+A mistake in a row raises DataError. If the file can be converted, its fix is a command with jq that
+does so; the functions that word it return `fix` texts and jq `program`s.
 """
 
 import json
@@ -46,25 +47,25 @@ FITTING = {
     AnswerForm.TEXT: ("answer",),
 }
 """Kinds of rows that can answer a question, by the question's form of answer."""
-MAX_BOXES = 100_000
+MAX_BOXES = 100_000  # boxes, points or instances of one row
 MAX_COUNT = 10**9
 LETTER = re.compile(r"\s*\(?\s*([A-Za-z])\s*[).:]?\s*")
 """A letter as an "answer", alone or as a label is written: `B`, `b`, `(B)`, `B.`."""
 
 NO_NUMBERS = frozenset({"", "na", "n/a", "nan", "none", "null"})
-"""Texts that tables have in the place of a number, in small letters."""
+"""Lower-case texts that tables have in place of a missing number."""
 
-CLOCK = re.compile(r"\d+(?::\d\d){0,2}(?:\.\d+)?")
+CLOCK = re.compile(r"\d+(?::\d\d){0,2}(?:\.\d+)?")  # `1:02:03.5`, `02:03` or `3.5`
 SECONDS = 'split(":") | map(tonumber) | reduce .[] as $part (0; . * 60 + $part)'
-"""jq's program that makes seconds of a time as a clock shows it."""
+"""jq program that converts such a time to seconds."""
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
-    """Return the answer of a row that is not a response, checked against the query's frames.
+    """Return the answer of a row that is not a response, in pixels of the original image.
 
     Raises:
-        DataError: its number of frames or its size differs from the media's, it is not a number
-            where one is asked for, …: a mistake of whoever wrote the file, never a low score.
+        DataError: the row does not fit the question, such as by its kind, its type, or the number
+            or size of its frames. That is the file's mistake, never a low score.
     """
     if row.kind not in FITTING[query.form]:
         raise DataError(
@@ -98,8 +99,9 @@ def _is_polygon(value: object) -> bool:
 
 
 def _instances(row: Row, query: Query) -> Answer:
-    given = _listed(row)
-    tracks = [_track(row, item, query, f"instance {index}") for index, item in enumerate(given)]
+    """Parse one list of masks for each object; the answer's mask of a frame is their union."""
+    values = _listed(row)
+    tracks = [_track(row, item, query, f"instance {index}") for index, item in enumerate(values)]
     width, height = query.size
     nothing = [(Rle.empty(height, width),) * len(query.media[0])]
     return Answer(
@@ -111,6 +113,7 @@ def _instances(row: Row, query: Query) -> Answer:
 
 
 def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
+    """Parse one mask in the image's size for each frame, null for an empty one."""
     width, height = query.size
     masks = []
     for index, item in enumerate(_one_a_frame(value, query, name, row, "masks")):
@@ -128,7 +131,7 @@ def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
                 found=f"[{mask.height}, {mask.width}]",
                 fix='"size" is [height, width], and runs go down the columns.'
                 if turned
-                else "Masks are never resized here: write them at full size.",
+                else "Masks are not resized: write them in the image's size.",
             )
         masks.append(mask)
     return tuple(masks)
@@ -143,13 +146,14 @@ def _boxes(row: Row, query: Query) -> Answer:
 
 def _box_track(row: Row, query: Query) -> Answer:
     """Parse one box for each frame, null where the object is not visible."""
-    given = _one_a_frame(row.value, query, '"boxes"', row, "boxes")
+    boxes_by_frame = _one_a_frame(row.value, query, '"boxes"', row, "boxes")
     return Answer(
-        box_track=tuple(None if item is None else _box(item, row, query) for item in given)
+        box_track=tuple(None if item is None else _box(item, row, query) for item in boxes_by_frame)
     )
 
 
 def _box(plain: object, row: Row, query: Query) -> Box:
+    """Parse [left, top, right, bottom] in the file's coordinates; return it in pixels."""
     numbers = _numbers(plain, 4, "box", row)
     box = Box(*in_pixels(numbers, row.written.coordinates, query.size))
     if box.right <= box.left or box.bottom <= box.top:
@@ -174,7 +178,11 @@ KEYS = (
 
 
 def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ...]:
-    """Return the numbers of a box or point; raise ParseError with what makes them of a form."""
+    """Return the `length` numbers of a box or point.
+
+    Raises:
+        ParseError: it is not a list of numbers; a known other form comes with its conversion.
+    """
     try:
         return finite_numbers(plain, length, what)
     except ParseError as error:
@@ -185,7 +193,7 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
 
 
 def _place_program(plain: object, length: int) -> str | None:
-    """Return jq's program that makes a list of a box or point in another form, if it is known."""
+    """Return a jq program that converts a box or point to a list; None for an unknown form."""
     if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
         return "map(tonumber? // .)"
     if isinstance(plain, str) and plain.lstrip().startswith("["):
@@ -201,6 +209,7 @@ def _place_program(plain: object, length: int) -> str | None:
 
 
 def _listed(row: Row) -> list[object]:
+    """Return a row's value if it is a list of at most `MAX_BOXES`; raise ParseError otherwise."""
     if isinstance(row.value, dict):
         lists = [key for key, value in row.value.items() if value and isinstance(value, list)]
         key = next((key for key in lists if isinstance(row.value[key][0], list)), None)
@@ -218,6 +227,7 @@ def _listed(row: Row) -> list[object]:
 
 
 def _one_a_frame(value: object, query: Query, name: str, row: Row, what: str) -> list[object]:
+    """Return a value if it is a list with one item for each frame; raise ParseError otherwise."""
     frames = len(query.media[0])
     if not isinstance(value, list) or len(value) != frames:
         fix = ""
@@ -238,15 +248,16 @@ def _length(value: object) -> str:
 
 
 def _answer(row: Row, query: Query) -> Answer:
+    """Parse an "answer": a letter, a number, a text or an interval [start, end] in seconds."""
     value, form = row.value, query.form
-    if form in (AnswerForm.COUNT, AnswerForm.NUMBER) and isinstance(value, str | None):
+    if form in (AnswerForm.COUNT, AnswerForm.NUMBER) and isinstance(value, str):
         fix = _number_fix(value, row.file)
         raise ParseError('"answer"', expected="a finite number", found=repr(value)[:40], fix=fix)
     if form is AnswerForm.COUNT:
         if type(value) is not int or not 0 <= value <= MAX_COUNT:
             is_whole = type(value) is float and value.is_integer()
-            whole = "round as $n | if . == $n then $n else . end"
-            fix = f"{rewrite('answer', whole, row.file)} writes it so." if is_whole else ""
+            rounding = "round as $n | if . == $n then $n else . end"
+            fix = f"{rewrite('answer', rounding, row.file)} writes it so." if is_whole else ""
             expected = f"a whole number from 0 to {MAX_COUNT}"
             raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
         return Answer(count=value)
@@ -271,11 +282,11 @@ def _answer(row: Row, query: Query) -> Answer:
     )
 
 
-def _number_fix(value: str | None, file: str) -> str:
-    """Return what to type where a number is a text or null; other texts of the file are kept."""
-    if value is None or value.strip().lower() in NO_NUMBERS:
+def _number_fix(value: str, file: str) -> str:
+    """Return the fix for a text instead of a number; it keeps other texts of the file."""
+    if value.strip().lower() in NO_NUMBERS:
         nothing = json.dumps(sorted(NO_NUMBERS))
-        condition = f". == null or (tostring | ascii_downcase | IN({nothing}[]))"
+        condition = f"tostring | ascii_downcase | IN({nothing}[])"
         return f"If the model gave none, {failed_where(condition, file)} makes failures of them."
     numbers = rewrite("answer", "tonumber", file)
     is_number = re.fullmatch(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", value)
@@ -284,16 +295,17 @@ def _number_fix(value: str | None, file: str) -> str:
 
 
 def _letter(value: object, row: Row, query: Query) -> str:
-    """Return the letter of a choice as a capital; raise ParseError for what names none."""
+    """Return the letter of a choice as a capital; raise ParseError for another value."""
+    places = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(query.options) or 26]
     letter = LETTER.fullmatch(value) if isinstance(value, str) else None
-    if letter is not None:
+    if letter is not None and letter[1].upper() in places:
         return letter[1].upper()
     fix = 'What a model wrote is a "response", null if it gave none.'
     if re.fullmatch(r"\d{1,2}", str(value).strip()):
-        places = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(query.options) or 26]
         from_0, from_1 = (number_of_option(start, places, row.file) for start in ("", " "))
         fix = f"Of options that are counted from 1: {from_1}; from 0: {from_0}."
-    raise ParseError('"answer"', expected="an option's letter", found=repr(value)[:40], fix=fix)
+    expected = f"an option's letter, {places[0]} to {places[-1]}"
+    raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
 
 
 def _is_clock(value: object) -> bool:
@@ -301,7 +313,7 @@ def _is_clock(value: object) -> bool:
 
 
 def _refuse_other_spans(value: object, row: Row) -> None:
-    """Raise ParseError for several intervals, or for one in another form, with what makes one."""
+    """Raise ParseError, with the conversion, for several intervals or one in a known other form."""
     if isinstance(value, list) and value and isinstance(value[0], list):
         described, program = f"{len(value)} intervals", ".[0][:2]"
         first = rewrite("answer", program, row.file)
@@ -346,24 +358,28 @@ _READERS = {
 
 
 class TextReader(Protocol):
-    """A model that reads responses, as a `model.ResponseReader` does."""
+    """A model that parses responses: a `model.ResponseReader`."""
 
     def read(self, query: Query, responses: Sequence[str], /) -> Prediction:
-        """Parse, rescale and segment."""
+        """Return the prediction of responses: parse, rescale and segment them."""
 
 
 def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None) -> Prediction:
-    """The prediction of a row; a response is read by `reader`, a `model.ResponseReader`.
+    """Return the prediction of a row; `reader` parses responses.
 
-    A response that is null is a failure of the model.
+    Null in place of a value is a failure of the model.
+
+    Raises:
+        DataError: the row does not fit the question.
+        UsageError: the row is a response, and there is no reader.
     """
-    if row.kind == "response" and row.value is None:
-        failure = Failure(FailureKind.MODEL, f"{row.where}: no response")
+    if row.value is None:
+        failure = Failure(FailureKind.MODEL, f"{row.where}: no {row.kind}")
         return Prediction(query_id=query.id, failure=failure)
     if row.responses is None:
         return Prediction(query_id=query.id, answer=row_to_answer(row, query))
     if reader is None:
-        located = {AnswerForm.BOXES, AnswerForm.POINTS} & {*query.forms}
+        located = {AnswerForm.BOXES, AnswerForm.POINTS, AnswerForm.COUNT} & {*query.forms}
         prompt = ",prompt=locate" if located else ""
         raise UsageError(
             f'{row.where}: a "response"',

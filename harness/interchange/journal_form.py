@@ -1,4 +1,4 @@
-"""Answers and predictions as plain JSON, the form in which the journal and the site keep them."""
+"""Answers and predictions to and from plain JSON, the form in a run's journal and on sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -22,24 +22,25 @@ from harness.types import (
 )
 
 USAGE = tuple(field.name for field in fields(Usage))
+"""Names of the numbers of `Usage`, which the journal has as a list in this order."""
 
 
 def as_requested(query: Query, answer: Answer) -> Answer:
-    """A ground truth as a perfect answer: without `instances`, unless the query asks for them."""
+    """Return a ground truth as a perfect answer: `instances` only if the query asks for them."""
     return answer if query.instances else replace(answer, instances=None)
 
 
 def answer_to_json(answer: Answer) -> dict[str, object]:
-    """Plain data with the fields that were given."""
+    """Return an answer as plain data, without fields that are not set."""
     plain: dict[str, object] = to_plain(answer)
     return plain
 
 
 def prediction_to_json(prediction: Prediction) -> dict[str, object]:
-    """Plain data for the journal; text is made storable, nothing else is changed.
+    """Return a prediction as plain data for the journal; texts are made storable.
 
-    Nothing stands there twice: a request that equals an earlier call's is that call's number, and
-    so is a response that is a call's response. Without `responses`, they are the calls' responses.
+    Repetitions are replaced by the number of a call: a request that equals an earlier call's, and a
+    response that is a call's response. `responses` is left out if it equals all calls' responses.
     """
     plain: dict[str, object] = {"query_id": prediction.query_id}
     if prediction.answer is not None:
@@ -61,7 +62,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
 
 
 def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
-    """The inverse of `prediction_to_json`."""
+    """Return the prediction of plain data: the inverse of `prediction_to_json`."""
     calls = _calls_from_json(plain.get("calls", ()))
     return Prediction(
         query_id=plain["query_id"],
@@ -87,7 +88,7 @@ def stored_prediction(record: Mapping[str, Any], folder: Path) -> Prediction:
     """Return the prediction in a record of the journal of a run folder.
 
     Raises:
-        StoreError: it is none that this version reads, such as one that a later version wrote.
+        StoreError: this version cannot read it; a later version may have written it.
     """
     unfit = AttributeError, IndexError, KeyError, TypeError, ValueError
     with raised_as(StoreError, f"journal in {folder}", "predictions of this version", *unfit):
@@ -95,6 +96,7 @@ def stored_prediction(record: Mapping[str, Any], folder: Path) -> Prediction:
 
 
 def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
+    """Return calls as plain data; a request equal to an earlier one is that call's number."""
     numbers: dict[Request, int] = {}
     plain = []
     for number, call in enumerate(calls):
@@ -111,6 +113,7 @@ def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
 
 
 def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
+    """Return the calls of plain data: the inverse of `_calls_to_json`."""
     requests: list[Request] = []
     for entry in plain:
         request = entry["request"]

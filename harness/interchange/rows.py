@@ -1,15 +1,17 @@
-"""Lines of a predictions file, the form in which other programs give predictions.
+"""Lines of a predictions file (`harness score --predictions`), read and checked one by one.
 
-A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
+A line is one JSON object `{"id": official id, …}` with exactly one of
 
     "response"      text, or a list of texts, read by the parser and segmenter of a model
     "boxes"      [[left, top, right, bottom], …] in original pixels, with "box_scores" if any; for
-                 a track one a frame, null where a frame does not show it
+                 a track one per frame, null where the object is not visible
     "points"     [[x, y], …] in original pixels
-    "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
+    "masks"      one COCO run-length per frame, null for an empty mask
     "instances"  such a list for each object, with "box_scores" if any
-    "answer"     a letter, number, text or [start, end], as the question asks
+    "answer"     a letter, number, text or [start, end] in seconds, as the question asks
     "no_target"  true: the query refers to nothing that is there
+
+null in place of any of these values says that the model gave no answer, which is a failure.
 """
 
 import json
@@ -32,12 +34,14 @@ from harness.responses import STRICT, finite_numbers, storable
 
 KINDS = ("response", "boxes", "points", "masks", "instances", "answer", "no_target")
 MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
+MAX_BLANK = 1_000_000
+"""Blank lines of a file: reading the millions that a small zip holds would take minutes."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Meaning of a file's numbers, where its author states it."""
+    """Meaning of the numbers in a file: coordinates, and order of run-lengths."""
 
     coordinates: Coordinates = "pixels"
     """Meaning of the numbers of "boxes" and "points"; pixels are those of the original image."""
@@ -53,27 +57,32 @@ class Row:
     """One line of a predictions file."""
 
     id: str
+    """The sample's official id."""
     kind: str
+    """One of `KINDS`."""
     value: object
+    """The value under `kind`, not checked yet."""
     box_scores: tuple[float, ...] | None
     where: str
-    """File and line, for messages."""
+    """File and line, for messages: `p.jsonl, line 3`."""
     written: Written = AS_DOCUMENTED
 
     @property
     def file(self) -> str:
-        """The file's name, for a command to type."""
-        return _file(self.where)
+        """The name of the file, for commands in messages."""
+        return _file_name(self.where)
 
     @property
     def responses(self) -> tuple[str, ...] | None:
-        """The texts of a "response" row; None for the others."""
-        if self.kind != "response":
+        """The texts of a "response" row; None for other kinds and for null."""
+        if self.kind != "response" or self.value is None:
             return None
         texts = self.value if isinstance(self.value, list) else [self.value]
         if not all(isinstance(text, str) for text in texts):
             raise DataError(
-                f'{self.where}: "response"', expected="text or a list of texts", found="others"
+                f'{self.where}: "response"',
+                expected="text, a list of texts or null",
+                found="others",
             )
         return tuple(texts)
 
@@ -91,7 +100,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 class RowFile(Mapping[str, Row]):
     """Rows of a predictions file by id; each is parsed again at every access.
 
-    Masks of a thousand expressions take a gigabyte once parsed, so only ids and offsets are held.
+    Only ids and offsets are kept, as the parsed masks of a thousand expressions take a gigabyte.
     """
 
     def __init__(self, path: Path, written: Written = AS_DOCUMENTED) -> None:
@@ -99,7 +108,7 @@ class RowFile(Mapping[str, Row]):
 
         Args:
             path: The file.
-            written: What its numbers mean.
+            written: The meaning of its numbers.
 
         Raises:
             DataError: as for `read_rows`.
@@ -111,7 +120,7 @@ class RowFile(Mapping[str, Row]):
         number, offset = self._places[name]
         with open_regular(self.path) as file:
             file.seek(offset)
-            row = _row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
+            row = _parse_row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
         if row.id != name:
             raise DataError(
                 row.where,
@@ -128,7 +137,7 @@ class RowFile(Mapping[str, Row]):
         return len(self._places)
 
     def where(self, name: str) -> str:
-        """File and line of a row, for messages."""
+        """Return file and line of a row, for messages."""
         return f"{self.path}, line {self._places[name][0]}"
 
 
@@ -136,7 +145,8 @@ def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
     """Yield each row, its line's number from 1, and the byte at which the line begins."""
     seen: set[str] = set()
     for number, offset, line in json_lines(path):
-        row = _row(line, f"{path}, line {number}")
+        is_only = number == 1 and offset + len(line) >= path.stat().st_size
+        row = _parse_row(line, f"{path}, line {number}", is_only=is_only)
         if row.id in seen:
             raise DataError(
                 f"{row.where}: id {row.id!r}", expected="each id once", found="it a second time"
@@ -146,11 +156,12 @@ def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the number (from 1), place and content of each line of predictions that is not blank.
+    """Yield the number (from 1), offset in bytes and content of each line that is not blank.
 
     Raises:
-        DataError: the file is missing, packed, or something else in its place.
+        DataError: the file is missing, compressed, not a file of JSON lines, or mostly blank.
     """
+    blank = 0
     refuse_foreign(path, DataError, f"predictions {path}", "JSON lines", text=True)
     with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
         for number, offset, line in lines_of(path, MAX_LINE):
@@ -160,12 +171,21 @@ def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
                 refuse_list(path, line[mark:].lstrip(), f"predictions {path}")
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
+                continue
+            blank += 1
+            if blank > MAX_BLANK:
+                raise DataError(
+                    f"predictions {path}",
+                    expected=f"at most {MAX_BLANK:,} blank lines",
+                    found="more",
+                    fix="Write one JSON object a line, and no blank lines.",
+                )
 
 
 def _refuse_whole(path: Path, start: bytes) -> None:
     """Raise DataError if a file begins with an object over several lines, or a list of objects."""
     opens = start.startswith(b"[") or (start.startswith(b"{") and not start.endswith(b"}"))
-    if not opens or path.stat().st_size > MAX_LINE:  # a whole line says nothing of the others
+    if not opens or path.stat().st_size > MAX_LINE:  # too large to parse only for a message
         return
     try:
         text = path.read_bytes().decode("utf-8-sig").lstrip()
@@ -183,7 +203,12 @@ def _refuse_whole(path: Path, start: bytes) -> None:
     )
 
 
-def _row(line: bytes, where: str) -> Row:
+def _parse_row(line: bytes, where: str, *, is_only: bool = False) -> Row:
+    """Parse a line; `is_only`: the file has no other, so that the fix may concern the whole file.
+
+    Raises:
+        DataError: it is not a JSON object of the form that the module documents.
+    """
     if len(line) > MAX_LINE:
         raise DataError(
             where,
@@ -192,10 +217,10 @@ def _row(line: bytes, where: str) -> Row:
             fix="Give masks as compressed run-lengths.",
         )
     refuse_zeros(line, where)
-    encoded = "" if b"\0" in line else other_encoding(_file(where))
+    encoded = "" if b"\0" in line else other_encoding(_file_name(where))
     with raised_as(DataError, where, "text in UTF-8", UnicodeDecodeError, fix=encoded):
         text = line.decode("utf-8")
-    fix = of_line(line, _file(where))
+    fix = of_line(line, _file_name(where))
     with raised_as(DataError, where, "one JSON object", ValueError, RecursionError, fix=fix):
         plain = json.loads(text, **STRICT)
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):
@@ -203,18 +228,18 @@ def _row(line: bytes, where: str) -> Row:
             where,
             expected='an object with a text "id"',
             found=repr(plain)[:60],
-            fix=way_out(plain, _file(where)),
+            fix=way_out(plain, _file_name(where), is_row=not is_only),
         )
     if plain["id"] != storable(plain["id"]):
         raise DataError(where, expected='an "id" of whole characters', found=repr(plain["id"])[:60])
-    given = [kind for kind in KINDS if kind in plain]
+    answer_keys = [kind for kind in KINDS if kind in plain]
     unknown = set(plain) - {"id", "box_scores", *KINDS}
-    if len(given) != 1 or unknown:
+    if len(answer_keys) != 1 or unknown:
         raise DataError(
             where,
             expected=f"exactly one of {', '.join(KINDS)}",
-            found=", ".join([*given, *sorted(unknown)]) or "none",
-            fix=other_keys(plain, unknown, _file(where)) if unknown else "",
+            found=", ".join([*answer_keys, *sorted(unknown)]) or "none",
+            fix=other_keys(plain, unknown, _file_name(where)) if unknown else "",
         )
     scores = plain.get("box_scores")
     if scores is not None:
@@ -225,11 +250,11 @@ def _row(line: bytes, where: str) -> Row:
             )
         except ParseError as error:
             is_nested = isinstance(scores, list) and any(isinstance(item, list) for item in scores)
-            flat = f". {rewrite('box_scores', 'flatten', _file(where))} makes numbers of lists"
+            flat = f". {rewrite('box_scores', 'flatten', _file_name(where))} makes numbers of lists"
             raise DataError(f"{error}{flat if is_nested else ''}") from error
-    return Row(plain["id"], given[0], plain[given[0]], scores, where)
+    return Row(plain["id"], answer_keys[0], plain[answer_keys[0]], scores, where)
 
 
-def _file(where: str) -> str:
-    """Return the name of the file of a place in it."""
+def _file_name(where: str) -> str:
+    """Return the file's name in `…/p.jsonl, line 3`."""
     return where.rpartition(", line ")[0].rpartition("/")[2] or where

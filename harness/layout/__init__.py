@@ -1,7 +1,8 @@
-"""Reading the files of a benchmark's layout: errors that name the file, no path that leaves it.
+"""Read the files of a benchmark's folder: errors name the file, and no path leaves the folder.
 
-`read_json` is for small files. A file that grows with the benchmark is read one entry at a time:
-`JsonFile` from its beginning, `JsonIndex` by key, `read_lines` a line.
+Tasks and readers of predictions use this room. `read_json` is for small files. A file that grows
+with the benchmark is read one entry at a time: `JsonFile` in the file's order, `JsonIndex` by key,
+`read_lines` line by line.
 """
 
 from harness.layout.files import Files as Files

@@ -1,4 +1,8 @@
-"""Folders, names, small JSON files and tables of a benchmark."""
+"""Folders, file names, small JSON files and Parquet tables of a benchmark.
+
+Tasks call these functions with paths below the folder that the user gave. Each returns what it read
+or raises a DataError that names the file and says how to obtain or repair it.
+"""
 
 import json
 import re
@@ -20,25 +24,25 @@ if TYPE_CHECKING:
 
 MISSING = object()
 MAX_ROWS = 2**20
-"""Maximum for one Parquet file: the largest benchmark has a quarter of a million rows, and ten
-times as many would take minutes to read."""
+"""Most rows of one Parquet file: the largest benchmark has a quarter of a million, and ten times as
+many would take minutes to read."""
 MAX_TEXT = 2**28
-"""Bytes of one column's text in one row group of a Parquet file, which may be one cell."""
+"""Most bytes of one column's text in one row group of a Parquet file, which may be one cell."""
 MAX_VALUES = 2**29
-"""Values of one column in one row group of a Parquet file: of masks, one a pixel."""
+"""Most values of one column in one row group of a Parquet file; a mask has one value per pixel."""
 BATCH = 16
-"""Rows that are decoded at once."""
+"""Number of rows that are decoded at once."""
 EXPANSION = 100, 2000
-"""Bytes of text, and of all else, that a byte of a Parquet file may become, beyond `MAX_TEXT`."""
+"""Most decoded bytes of text, and of other values, per byte of a Parquet file, plus `MAX_TEXT`."""
 MAX_NAME = 255
-"""Bytes of a file's name on the usual file systems."""
+"""Most bytes of a file's name on the usual file systems."""
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""Escapes of half a surrogate pair, which no id and no file name can hold."""
+"""An escape such as `\\ud83d`, which may be half of a surrogate pair: no id can hold one half."""
 T = TypeVar("T")
 
 
 def folder(path: Path, *, fix: str) -> Path:
-    """Return `path` if it is a folder; else raise a DataError that says how to obtain the data."""
+    """Return `path` if it is a folder; otherwise raise a DataError, whose advice is `fix`."""
     if not path.is_dir():
         raise DataError(
             f"folder {path}",
@@ -50,7 +54,7 @@ def folder(path: Path, *, fix: str) -> Path:
 
 
 def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
-    """Return `path` if it is a file; else raise a DataError that says how to obtain the data."""
+    """Return `path` if it is a file; otherwise raise a DataError, whose advice is `fix`."""
     if not path.is_file():
         actual = "a folder" if path.is_dir() else "something else" if path.exists() else "none"
         actual, fix = in_place_of(path) or (actual, fix)
@@ -60,7 +64,7 @@ def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Files(Sequence[Path]):
-    """Paths of many files in one folder; only stems are held, a path is made at its access."""
+    """Paths of many files in one folder; memory holds only stems, and access makes the path."""
 
     folder: Path
     stems: tuple[str, ...]
@@ -70,18 +74,18 @@ class Files(Sequence[Path]):
         return len(self.stems)
 
     @overload
-    def __getitem__(self, place: int) -> Path: ...
+    def __getitem__(self, index: int) -> Path: ...
     @overload
-    def __getitem__(self, place: slice) -> "Files": ...
-    def __getitem__(self, place: int | slice) -> "Path | Files":
-        if isinstance(place, slice):
-            return Files(self.folder, self.stems[place], self.suffix)
-        return self.folder / f"{self.stems[place]}{self.suffix}"
+    def __getitem__(self, index: slice) -> "Files": ...
+    def __getitem__(self, index: int | slice) -> "Path | Files":
+        if isinstance(index, slice):
+            return Files(self.folder, self.stems[index], self.suffix)
+        return self.folder / f"{self.stems[index]}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class LazyFileList(Sequence[Path]):
-    """Files that are listed again in each pass over them, and not held."""
+    """Files that are listed anew in each pass over them, so that memory holds no list."""
 
     find: Callable[[], Iterator[Path]]
 
@@ -92,28 +96,28 @@ class LazyFileList(Sequence[Path]):
         return sum(1 for _ in self.find())
 
     @overload
-    def __getitem__(self, place: int) -> Path: ...
+    def __getitem__(self, index: int) -> Path: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Path]: ...
-    def __getitem__(self, place: int | slice) -> "Path | Sequence[Path]":
-        if isinstance(place, int) and place >= 0:
-            for path in islice(self.find(), place, place + 1):
+    def __getitem__(self, index: slice) -> Sequence[Path]: ...
+    def __getitem__(self, index: int | slice) -> "Path | Sequence[Path]":
+        if isinstance(index, int) and index >= 0:
+            for path in islice(self.find(), index, index + 1):
                 return path
-            raise IndexError(place)
-        return tuple(self.find())[place]
+            raise IndexError(index)
+        return tuple(self.find())[index]
 
 
 def path_inside(root: Path, name: object) -> Path:
     """Return the path of `name` below `root`, for a name from an annotation file.
 
     Raises:
-        DataError: it is empty, absolute, leaves `root`, holds control characters, or is longer than
-            a file's name can be.
+        DataError: the name is empty, absolute or too long, leaves `root`, or has control
+            characters.
     """
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
-    odd = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
+    is_odd = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
     long = max((len(part.encode("utf-8", "replace")) for part in parts), default=0) > MAX_NAME
-    if not parts or odd or long or parts[0] == "/" or ".." in parts:
+    if not parts or is_odd or long or parts[0] == "/" or ".." in parts:
         raise DataError(
             f"name {str(name)[:80]!r} in the annotations of {root}",
             expected="a relative path inside it",
@@ -126,8 +130,8 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     """Parse a JSON file, trying encodings in turn; a leading byte-order mark is skipped.
 
     Raises:
-        DataError: it is missing, cut off, or no JSON, a key occurs twice in one object (the first
-            would be lost without a word), or a text is no Unicode.
+        DataError: the file is missing, cut off or not JSON, a key occurs twice in one object (the
+            first value would be lost silently), or a text is not Unicode.
     """
     with readable(path):
         raw = read_bytes(path)
@@ -148,15 +152,16 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
                 what,
                 expected=expected,
                 found=f"{error.msg} at byte {error.pos} of {len(raw)}",
-                fix="It may have been cut while it was copied: fetch it again.",
+                fix="It may be truncated: copy or download it again.",
             ) from error
 
 
 def parse(text: str) -> Any:
-    """Return the value of a text.
+    """Return the value of a JSON text.
 
-    Raises ValueError: no JSON, too deep, a key twice in an object, or half of a surrogate pair, or
-    a number that no float holds.
+    Raises:
+        ValueError: the text is not JSON or nested too deeply, a key occurs twice in an object, a
+            text has half of a surrogate pair, or a number exceeds the range of a float.
     """
     try:
         plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys, **NUMBERS)
@@ -171,22 +176,22 @@ def parse(text: str) -> Any:
 
 
 def readable(path: Path) -> AbstractContextManager[None]:
-    """Turn an OSError into the DataError of a file that cannot be read."""
+    """Turn an OSError while a file is read into a DataError that names the file."""
     return reading(path, DataError, f"file {path}", "a readable file", OSError)
 
 
 @overload
-def field(plain: object, key: str, kind: type[T], where: str) -> T: ...
+def field(plain: object, key: str, expected: type[T], where: str) -> T: ...
 
 
 @overload
-def field(plain: object, key: str, kind: tuple[type, ...], where: str) -> Any: ...
+def field(plain: object, key: str, expected: tuple[type, ...], where: str) -> Any: ...
 
 
-def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """Return `plain[key]`; raise a DataError that names it if it is missing or of another type.
+def field(plain: object, key: str, expected: type | tuple[type, ...], where: str) -> Any:
+    """Return `plain[key]`; raise DataError if the key is missing or its value has another type.
 
-    A bool is not an int, unless `kind` names bool.
+    A bool does not count as an int, unless `expected` contains bool.
     """
     if not isinstance(plain, (dict, Mapping)):
         text = repr(plain)[:60]
@@ -194,10 +199,10 @@ def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) ->
     value = plain.get(key, MISSING)
     if value is MISSING:
         raise DataError(f"{where}: {key!r}", expected="this field", found="none")
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    wrong = isinstance(value, bool) and int in kinds and bool not in kinds
-    if wrong or not isinstance(value, kinds):
-        names = " or ".join(allowed.__name__ for allowed in kinds)
+    types = expected if isinstance(expected, tuple) else (expected,)
+    wrong = isinstance(value, bool) and int in types and bool not in types
+    if wrong or not isinstance(value, types):
+        names = " or ".join(allowed.__name__ for allowed in types)
         raise DataError(f"{where}: {key!r}", expected=names, found=repr(value)[:60])
     return value
 
@@ -205,15 +210,15 @@ def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) ->
 def _check_sizes(
     path: Path, file: "ParquetFile", columns: Collection[str]
 ) -> tuple[list[str], int]:
-    """Refuse what a file says of its size; nothing of it is decoded yet.
+    """Refuse a Parquet file that is too large by its own metadata, before any value is decoded.
 
     Returns:
-        The leaves of columns that hold texts as numbers of a dictionary, and the bytes of the
-        longest cell that a text can have.
+        The paths of the text columns that are encoded as dictionaries, and the most bytes that one
+        cell of text can have.
     """
     dictionaries, longest = set(), 0
-    for place in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(place)
+    for row_group in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(row_group)
         for number in range(group.num_columns):
             column, chunk = file.schema.column(number), group.column(number)
             if column.path.split(".")[0] not in columns:
@@ -242,9 +247,9 @@ def _too_much(path: Path, limit: str, size: object) -> DataError:
 
 
 def _decoded_size(array: Any) -> tuple[int, int]:
-    """Return the bytes of an Arrow array's texts and of the rest, as Python objects at least.
+    """Return the least bytes of an Arrow array as Python objects: of its texts, and of the rest.
 
-    A text that stands there often is held once, and becomes as many objects.
+    Arrow holds a repeated text of a dictionary once; as Python objects each repetition counts.
     """
     from pyarrow import compute, types
 
@@ -266,7 +271,7 @@ def _decoded_size(array: Any) -> tuple[int, int]:
 def rows(
     path: Path, columns: Collection[str], *, optional: Collection[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Rows of a Parquet file as plain data, a few at a time.
+    """Yield the rows of a Parquet file as plain data, decoding a few at a time.
 
     Args:
         path: The file.
@@ -274,7 +279,7 @@ def rows(
         optional: Names of columns that are read if the file has them.
 
     Raises:
-        DataError: it is no Parquet file, a column is missing, or it holds too much.
+        DataError: the file is not Parquet or too large, or a column is missing.
     """
     from pyarrow import ArrowException, parquet
 
@@ -291,17 +296,17 @@ def rows(
                 )
             if file.metadata.num_rows > MAX_ROWS:
                 raise _too_much(path, f"{MAX_ROWS} rows", file.metadata.num_rows)
-            wanted = [*columns, *(name for name in optional if name in names)]
-            dictionaries, longest = _check_sizes(path, file, wanted)
+            column_names = [*columns, *(name for name in optional if name in names)]
+            dictionaries, longest = _check_sizes(path, file, column_names)
         # Texts that stand in a dictionary stay there until they have been counted.
-        left = [MAX_TEXT + factor * path.stat().st_size for factor in EXPANSION]
+        bytes_left = [MAX_TEXT + factor * path.stat().st_size for factor in EXPANSION]
         at_once = min(BATCH, max(1, MAX_TEXT // max(longest, 1)))
         with parquet.ParquetFile(path, read_dictionary=dictionaries) as file:
-            for batch in file.iter_batches(batch_size=at_once, columns=wanted):
+            for batch in file.iter_batches(batch_size=at_once, columns=column_names):
                 for column in batch.columns:
-                    for place, size in enumerate(_decoded_size(column)):
-                        left[place] -= size
-                if min(left) < 0:
-                    limit = f"{MAX_TEXT} bytes and {EXPANSION[left[0] >= 0]} times its own"
+                    for expansion_index, size in enumerate(_decoded_size(column)):
+                        bytes_left[expansion_index] -= size
+                if min(bytes_left) < 0:
+                    limit = f"{MAX_TEXT} bytes and {EXPANSION[bytes_left[0] >= 0]} times its own"
                     raise _too_much(path, limit, "more")
                 yield from batch.to_pylist()

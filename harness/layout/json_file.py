@@ -1,99 +1,114 @@
-"""A large JSON file, read one entry at a time."""
+"""Read a large JSON file one entry at a time, as tasks do with annotations of a whole benchmark.
+
+`JsonFile` walks over one list or object of the file and yields an `Entry` for each value. The entry
+holds the value's text; `Entry.parse` decodes it.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.foreign import refuse_foreign
+from harness.foreign import new_name, refuse_foreign
 from harness.layout.files import parse, readable
-from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, decoded
+from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, SecondValue, decoded
 
-FIX = "It may have been cut while it was copied: fetch it again."
+FIX = "It may be truncated: copy or download it again."
 KINDS = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value of a list or an object, not yet decoded."""
+    """One value of a JSON list or object, not yet decoded."""
 
     path: Path
     key: str | int
-    """The key of an object's value, or the number of a list's, from 0."""
+    """The value's key in an object, or its number in a list, from 0."""
     text: str
-    place: ByteSpan
+    span: ByteSpan
 
     def parse(self) -> Any:
-        """The value as plain data.
+        """Return the value as plain data.
 
         Raises:
-            DataError: a key occurs twice in one object of it, or a text is no Unicode. The entries
-                after it can be read all the same.
+            DataError: a key occurs twice in one of its objects, or a text is not Unicode. The
+                entries after this one can still be read.
         """
-        where = f"file {self.path}, entry {self.key!r} at byte {self.place.start}"
+        where = f"file {self.path}, entry {self.key!r} at byte {self.span.start}"
         with raised_as(DataError, where, "JSON", ValueError):
             return parse(decoded(self.text))
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """Values of one list or object of a JSON file, in its order; none of them stays in memory.
+    """Values of one list or object of a JSON file, in the file's order; memory holds one at a time.
 
-    Each walk opens the file again and reads it to its end, so that a file that was cut is never
-    taken for a whole one. Opening looks at nothing.
+    Each walk opens the file again and reads it to its end, so that a truncated file is detected.
+    The constructor does not open the file.
     """
 
     path: Path
     at: tuple[str, ...] = ()
-    """The keys that lead to the list or object; none: it is the whole file."""
+    """The keys that lead to the list or object; empty if it is the whole file."""
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the values of an object, with their keys; raise DataError if there is none.
+        """Yield the values of the object, with their keys.
 
-        A key that comes twice is refused; all keys are held in memory for that.
+        Memory holds all keys, to refuse one that occurs twice.
+
+        Raises:
+            DataError: there is no object, it is not JSON, or a key occurs twice.
         """
         return self._values("{")
 
     def items(self) -> Iterator[Entry]:
-        """Yield the values of a list, with their numbers from 0; raise DataError for no list."""
+        """Yield the values of the list, with their numbers from 0; raise DataError if none is."""
         return self._values("[")
 
     def members(self) -> Iterator[tuple[str, ByteSpan]]:
-        """Yield the keys of an object, and the place of each with its value, which is not decoded.
+        """Yield the keys of the object, and the range of bytes of each key with its value.
 
-        A key that comes twice is given twice. Raises DataError as `entries` does.
+        A key that occurs twice is yielded twice. Raises DataError as `entries` does.
         """
         with self._scanning() as scanner:
             for key, start in self._walk(scanner, self.at, "{", False):
                 yield str(key), ByteSpan(start, scanner.take_value()[1].end)
             scanner.finish()
 
-    def read_text(self, place: ByteSpan) -> str:
-        """The text at a place, for `json_scanner.decoded`."""
+    def read_text(self, span: ByteSpan) -> str:
+        """Return the text in a range of bytes, still to be decoded by `json_scanner.decoded`."""
         with readable(self.path), open_regular(self.path) as file:
-            file.seek(place.start)
-            return file.read(place.end - place.start).decode("latin-1")
+            file.seek(span.start)
+            return file.read(span.end - span.start).decode("latin-1")
 
-    def _values(self, kind: str) -> Iterator[Entry]:
+    def _values(self, bracket: str) -> Iterator[Entry]:
         with self._scanning() as scanner:
-            for key, _ in self._walk(scanner, self.at, kind, kind == "{"):
-                text, place = scanner.take_value()
-                yield Entry(self.path, key, text, place)
+            for key, _ in self._walk(scanner, self.at, bracket, bracket == "{"):
+                text, span = scanner.take_value()
+                yield Entry(self.path, key, text, span)
             scanner.finish()
 
     def _walk(
         self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool
     ) -> Iterator[tuple[str | int, int]]:
-        """Yield the keys of the values; each value has to be read before the next key."""
-        kind = "{" if keys else wanted
-        if (mark := scanner.peek()) != kind:
+        """Yield the key and first byte of each value; the caller reads the value before the next.
+
+        Args:
+            scanner: Stands at the beginning of the value that `keys` lead on from.
+            keys: The keys that still lead to the list or object.
+            wanted: The expected bracket.
+            once: Whether to refuse a key that occurs twice.
+        """
+        bracket = "{" if keys else wanted
+        if (mark := scanner.peek()) != bracket:
             refuse_foreign(
-                self.path, DataError, f"file {self.path}", f"JSON, {KINDS[kind]}", text=True
+                self.path, DataError, f"file {self.path}", f"JSON, {KINDS[bracket]}", text=True
             )
-            raise self._type_error(keys, kind, KINDS.get(mark, "a number or a word"))
+            raise self._type_error(keys, bracket, KINDS.get(mark, "a number or a word"))
         if not keys:
             yield from (
                 scanner.members(once=once)
@@ -111,22 +126,37 @@ class JsonFile:
         if not is_found:
             raise DataError(f"{self.path}: {keys[0]!r}", expected="this field", found="none")
 
-    def _type_error(self, keys: tuple[str, ...], kind: str, actual: str) -> DataError | ValueError:
+    def _type_error(
+        self, keys: tuple[str, ...], bracket: str, actual: str
+    ) -> DataError | ValueError:
         depth = len(self.at) - len(keys)
         where = f"{self.path}: {self.at[depth - 1]!r}" if depth else f"file {self.path}"
         if actual == KINDS[""]:
             return ValueError("Expecting value at its end")
-        return DataError(where, expected=f"complete JSON, {KINDS[kind]}", found=actual)
+        lines, name = bracket == "[" and actual == KINDS["{"] and not depth, self.path.name
+        fix = f"`jq -s . {quote(name)} > {new_name(name, '.json')}` makes a list of JSON lines."
+        return DataError(
+            where,
+            expected=f"complete JSON, {KINDS[bracket]}",
+            found=actual,
+            fix=fix if lines else "",
+        )
 
     @contextmanager
     def _scanning(self) -> Iterator[Scanner]:
-        """Open the file; turn a fault in it into a DataError that names the file and the byte."""
+        """Open the file; turn a fault in its JSON into a DataError with the file and the byte."""
         with readable(self.path), open_regular(self.path) as file:
             try:
                 yield Scanner(file)
             except DuplicateKey as error:
                 raise DataError(
                     f"file {self.path}", expected="complete JSON, each key once", found=str(error)
+                ) from error
+            except SecondValue as error:
+                raise DataError(
+                    f"file {self.path}",
+                    expected="one value of JSON",
+                    found=f"{error}, as in JSON lines",
                 ) from error
             except ValueError as error:
                 refuse_foreign(self.path, DataError, f"file {self.path}", "complete JSON")

@@ -1,4 +1,8 @@
-"""Index of a large JSON file by key; each entry is read when it is accessed."""
+"""A large JSON file as a mapping: an index holds each entry's place, and access reads the entry.
+
+Tasks with annotations too large for memory look up entries by key, as those of one image. The index
+takes 28 bytes for each entry.
+"""
 
 import hashlib
 from array import array
@@ -17,22 +21,25 @@ from harness.layout.json_scanner import ByteSpan
 
 @dataclass(frozen=True, slots=True)
 class _ByteSpans:
-    """Places of the entries: 28 bytes each, whatever their keys."""
+    """Ranges of bytes of the entries, sorted by the hash of the key: 28 bytes per entry."""
 
     digests: NDArray[np.uint64]
     """Hashes of the keys, in ascending order."""
     order: NDArray[np.int32]
-    """The number of the entry in the file, from 0."""
+    """Number of each digest's entry in the file, from 0."""
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
     def spans_of(self, key: str) -> Iterator[tuple[int, ByteSpan]]:
-        """Yield the number and place of each entry whose key may be this one: nearly always one."""
+        """Yield the number and bytes of each entry with the key's hash: nearly always one."""
         first = int(np.searchsorted(self.digests, np.uint64(_digest(key))))
-        for at in range(first, len(self.digests)):
-            if int(self.digests[at]) != _digest(key):
+        for row in range(first, len(self.digests)):
+            if int(self.digests[row]) != _digest(key):
                 return
-            yield int(self.order[at]), ByteSpan(int(self.starts[at]), int(self.ends[at]))
+            yield (
+                int(self.order[row]),
+                ByteSpan(int(self.starts[row]), int(self.ends[row])),
+            )
 
 
 def _digest(key: str) -> int:
@@ -41,15 +48,15 @@ def _digest(key: str) -> int:
 
 
 class JsonIndex(Mapping[str, Any]):
-    """An object of a JSON file as a mapping, or a list of objects by one of their fields.
+    """An object of a JSON file as a mapping, or a list of objects keyed by one of their fields.
 
-    Opening reads nothing. The first look-up walks through the file once and keeps the place of each
-    entry, not its content; a look-up reads one entry. `items()` goes through the file in its order
-    and needs no look-up.
+    The constructor reads nothing. The first look-up walks through the file once and keeps the place
+    of each entry, not its content; each look-up reads one entry. `items()` reads the file in its
+    order, without the index.
 
     Args:
         file: The list or object.
-        by: For a list: the field by whose whole number an entry is found, as text.
+        by: For a list: the field whose whole number, as text, is an entry's key.
     """
 
     def __init__(self, file: JsonFile, *, by: str = "") -> None:
@@ -58,8 +65,8 @@ class JsonIndex(Mapping[str, Any]):
         self._places: _ByteSpans | DataError | None = None
 
     def __getitem__(self, key: str) -> object:
-        for number, place in self._index().spans_of(key):
-            entry = self._entry(key, number, place)
+        for number, span in self._index().spans_of(key):
+            entry = self._entry(key, number, span)
             stored_key, value = self._pair(entry)
             if stored_key == key:
                 return value
@@ -81,11 +88,11 @@ class JsonIndex(Mapping[str, Any]):
         return _StreamedItems(self)
 
     def walk(self) -> None:
-        """Walk through the file now, if that was not done; raise DataError for its faults."""
+        """Build the index now, if that was not done; raise DataError for faults of the file."""
         self._index()
 
     def _stream(self) -> Iterator[tuple[str, object]]:
-        """Raises DataError where an entry cannot be decoded."""
+        """Yield keys and values in the file's order; raise DataError if one cannot be decoded."""
         if self.by:
             return map(self._decode_entry, self.file.items())
         return ((str(entry.key), entry.parse()) for entry in self.file.entries())
@@ -98,15 +105,15 @@ class JsonIndex(Mapping[str, Any]):
     def _name(self) -> str:
         return f"{self.file.path}: {self.file.at[-1]!r}" if self.file.at else str(self.file.path)
 
-    def _entry(self, key: str, number: int, place: ByteSpan) -> Entry:
-        return Entry(self.file.path, number if self.by else key, self.file.read_text(place), place)
+    def _entry(self, key: str, number: int, span: ByteSpan) -> Entry:
+        return Entry(self.file.path, number if self.by else key, self.file.read_text(span), span)
 
     def _pair(self, entry: Entry) -> tuple[str, object]:
-        """Return the key and the value at a place."""
+        """Return the key and the value of an entry."""
         if self.by:
             return self._decode_entry(entry)
-        whole = Entry(entry.path, entry.key, f"{{{entry.text}}}", entry.place).parse()
-        ((key, value),) = whole.items()
+        pair = Entry(entry.path, entry.key, f"{{{entry.text}}}", entry.span).parse()
+        ((key, value),) = pair.items()
         return key, value
 
     def _index(self) -> _ByteSpans:
@@ -121,10 +128,10 @@ class JsonIndex(Mapping[str, Any]):
 
     def _build_index(self) -> _ByteSpans:
         digests, starts, ends = array("Q"), array("q"), array("q")
-        for key, place in self._keys():
+        for key, span in self._keys():
             digests.append(_digest(key))
-            starts.append(place.start)
-            ends.append(place.end)
+            starts.append(span.start)
+            ends.append(span.end)
         keys = np.frombuffer(digests, np.uint64) if digests else np.empty(0, np.uint64)
         order = np.argsort(keys, kind="stable").astype(np.int32)
         places = _ByteSpans(
@@ -136,18 +143,18 @@ class JsonIndex(Mapping[str, Any]):
     def _keys(self) -> Iterator[tuple[str, ByteSpan]]:
         if not self.by:
             return self.file.members()
-        return ((self._decode_entry(entry)[0], entry.place) for entry in self.file.items())
+        return ((self._decode_entry(entry)[0], entry.span) for entry in self.file.items())
 
     def _refuse_twice(self, places: _ByteSpans) -> None:
-        """Raise DataError if two entries have one key, not only one digest of it."""
+        """Raise DataError if two entries have the same key; the same hash alone is allowed."""
         run: dict[str, int] = {}
-        known = -1
+        last_digest = -1
         for at in np.flatnonzero(_not_unique(places.digests)):
-            if int(places.digests[at]) != known:
-                run, known = {}, int(places.digests[at])
+            if int(places.digests[at]) != last_digest:
+                run, last_digest = {}, int(places.digests[at])
             number = int(places.order[at])
-            place = ByteSpan(int(places.starts[at]), int(places.ends[at]))
-            key, _ = self._pair(self._entry("", number, place))
+            span = ByteSpan(int(places.starts[at]), int(places.ends[at]))
+            key, _ = self._pair(self._entry("", number, span))
             if key in run:
                 raise self._duplicate_error(key, number)
             run[key] = number
@@ -167,7 +174,7 @@ class JsonIndex(Mapping[str, Any]):
 
 
 def _not_unique(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return a mask of the numbers, in ascending order, that occur more than once."""
+    """Return True for each of the ascending numbers that occurs more than once."""
     repeated = np.zeros(len(digests), np.bool_)
     same = digests[1:] == digests[:-1]
     repeated[:-1] |= same
@@ -176,7 +183,7 @@ def _not_unique(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 class _StreamedItems(ItemsView[str, Any]):
-    """Result of `items()`: as of any mapping, but in one pass over the file."""
+    """Result of `JsonIndex.items()`, which iterates in one pass over the file."""
 
     _mapping: JsonIndex
 

@@ -1,4 +1,7 @@
-"""JSON objects of files that have one a line, read a line at a time."""
+"""Read files of JSON lines, one object per line, a line at a time.
+
+Readers of predictions, tables and logs call it with a path; errors name the file and the line.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,15 +14,18 @@ from harness.layout.files import field, parse, readable
 
 MAX_LINE = 2**24  # bytes
 BEFORE = b"\xef\xbb\xbf \t\r\n"
-"""Bytes that may stand before the first object: a mark of UTF-8, and blanks."""
+"""Bytes that may precede the first object: the byte-order mark of UTF-8, and blanks."""
 T = TypeVar("T")
 
 
 def read_lines(path: Path, limit: int = MAX_LINE) -> Iterator[tuple[str, bytes]]:
-    """Yield the place and the bytes of each line that is not blank; raise DataError.
+    """Yield "FILE, line N" and the bytes of each line that is not blank.
 
-    Of a line that is longer than `limit` comes one byte more, by which it is refused; it is never
-    held whole.
+    A line longer than `limit` bytes is cut after `limit` + 1, so that memory never holds all of it
+    and `parse_line` refuses it.
+
+    Raises:
+        DataError: the file cannot be read, or is not text.
     """
     with readable(path):
         for number, _, line in lines_of(path, limit):
@@ -31,10 +37,10 @@ def read_lines(path: Path, limit: int = MAX_LINE) -> Iterator[tuple[str, bytes]]
 
 
 def parse_line(line: bytes, where: str, limit: int = MAX_LINE) -> dict[str, object]:
-    """Return the object of a line.
+    """Return the object of a line; `where` is its file and number, for messages.
 
     Raises:
-        DataError: it is too long, or no JSON object.
+        DataError: the line is longer than `limit` bytes, or not a JSON object.
     """
     if len(line) > limit:
         raise DataError(where, expected=f"at most {limit} bytes", found="a longer line")
@@ -47,16 +53,16 @@ def parse_line(line: bytes, where: str, limit: int = MAX_LINE) -> dict[str, obje
 
 
 def read_by_id(path: Path, id: str, key: str, read: Callable[[object, str], T]) -> dict[str, T]:
-    """Return a field of every line, by another that names it.
+    """Return one field of every line as a mapping from the line's id.
 
     Args:
-        path: Lines of JSON.
-        id: The field of the name.
+        path: A file of JSON lines.
+        id: The field of the id.
         key: The field that is returned.
-        read: Makes what is returned of its value, given its place for errors.
+        read: Converts the field's value; its second argument is the line's place for errors.
 
     Raises:
-        DataError: the file cannot be read, a field is missing, or a name comes twice.
+        DataError: the file cannot be read, a field is missing, or an id occurs twice.
     """
     values: dict[str, T] = {}
     for where, line in read_lines(path):

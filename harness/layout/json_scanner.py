@@ -1,4 +1,8 @@
-"""Walk over a JSON file; memory holds one value and the text that was read ahead."""
+"""Walk over a JSON file value by value; memory holds one value and the text that was read ahead.
+
+`JsonFile` takes each value's text and range of bytes from a `Scanner`, and skips the values that
+it does not want. The JSON module of Python then decodes the text.
+"""
 
 import json
 import re
@@ -16,28 +20,32 @@ BOM = "\xef\xbb\xbf"
 
 
 class DuplicateKey(ValueError):
-    """A key that occurs twice in one object."""
+    """Raised for a key that occurs twice in one object."""
+
+
+class SecondValue(ValueError):
+    """Raised for a second value in a file: JSON allows one, JSON lines have several."""
 
 
 class ByteSpan(NamedTuple):
-    """Range of bytes in a file, from its beginning."""
+    """Range of bytes in a file: first byte, and the byte after the last, counted from 0."""
 
     start: int
     end: int
 
 
 def decoded(text: str) -> str:
-    """Return a text whose bytes were read as characters; see `Scanner`."""
+    """Decode a text of `Scanner`, whose characters stand for bytes, as UTF-8."""
     return text if text.isascii() else text.encode("latin-1").decode("utf-8")
 
 
 class Scanner:
     """Walk over the values of one open file; raise ValueError where it is not complete JSON.
 
-    Bytes are taken for characters (latin-1), so that places in the text are places in the file:
-    all that JSON is made of is ASCII. `decoded` decodes a value as UTF-8 afterwards.
+    The text holds one character per byte (latin-1), so that places in it are places in the file.
+    JSON's own syntax is ASCII; `decoded` decodes a value's texts as UTF-8 afterwards.
 
-    A walk is a loop over `members` or `elements`, in whose body each value is taken or skipped.
+    A walk is a loop over `members` or `elements` whose body takes or skips each value.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -51,7 +59,7 @@ class Scanner:
             self._at = len(BOM)
 
     def peek(self) -> str:
-        """Return the next character, "" at the end of the file."""
+        """Return the next character that is not blank; "" at the end of the file."""
         while True:
             match = BLANKS.match(self._text, self._at)
             assert match is not None, "it matches nothing at all, too"
@@ -65,7 +73,7 @@ class Scanner:
         """Yield the keys of an object, and the byte at which each begins.
 
         Args:
-            once: Whether to hold the keys, and refuse one that comes twice.
+            once: True to hold the keys and raise DuplicateKey for one that occurs twice.
         """
         seen: set[str] = set()
         self._expect_mark("{")
@@ -75,21 +83,21 @@ class Scanner:
         while True:
             if self.peek() != '"':
                 raise self._fault(f"{self.peek()!r} in the place of a key")
-            text, place = self.take_value()
+            text, span = self.take_value()
             key = str(parse(decoded(text)))
             if key in seen:
-                raise DuplicateKey(f"the key {key[:60]!r} twice, again at byte {place.start}")
+                raise DuplicateKey(f"the key {key[:60]!r} twice, again at byte {span.start}")
             if once:
                 seen.add(key)
             self._expect_mark(":")
-            yield key, place.start
+            yield key, span.start
             if self.peek() == "}":
                 self._at += 1
                 return
             self._expect_mark(",")
 
     def elements(self) -> Iterator[int]:
-        """The numbers of a list's values, from 0."""
+        """Yield the numbers of a list's values, from 0."""
         self._expect_mark("[")
         if self.peek() == "]":
             self._at += 1
@@ -107,16 +115,16 @@ class Scanner:
                 raise self._fault("']' after a comma")
 
     def take_value(self) -> tuple[str, ByteSpan]:
-        """Return the text of the next value, for `decoded`, and its place."""
+        """Return the text of the next value, for `decoded`, and its range of bytes."""
         self.peek()
         end = self._end()
         text = self._text[self._at : end]
-        place = ByteSpan(self._before + self._at, self._before + end)
+        span = ByteSpan(self._before + self._at, self._before + end)
         self._at = end
-        return text, place
+        return text, span
 
     def skip(self) -> None:
-        """Pass over the next value, of which one part is held at a time."""
+        """Pass over the next value; each member or element is decoded whole, up to `LONGEST`."""
         mark = self.peek()
         if mark == "{":
             for _ in self.members():
@@ -128,26 +136,33 @@ class Scanner:
             self._pass()
 
     def finish(self) -> None:
-        """Raise ValueError if anything comes after the value that was walked over."""
-        if left := self.peek():
-            raise self._fault(f"{left!r} after the end")
+        """Check that the file ends after the value that was walked over.
+
+        Raises:
+            SecondValue: an object follows, as in JSON lines.
+            ValueError: anything else follows.
+        """
+        if (next_mark := self.peek()) == "{":
+            raise SecondValue(f"{next_mark!r} after the end at byte {self._before + self._at}")
+        if next_mark:
+            raise self._fault(f"{next_mark!r} after the end")
 
     def _pass(self) -> None:
         self.peek()
         self._at = self._end()
 
     def _end(self) -> int:
-        """Return the end, in the text, of the value that begins here; read on as needed."""
+        """Return the index in the text after the value that begins here; read on as needed."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 # A value that was cut by the chunk is read again with twice as much of the file.
                 cut = error.msg.startswith("Unterminated") or error.pos + NEAR > len(self._text)
-                left = len(self._text) - self._at
-                if cut and left > LONGEST:
+                n_unread = len(self._text) - self._at
+                if cut and n_unread > LONGEST:
                     raise self._fault(f"a value of more than {LONGEST} bytes") from error
-                if not cut or not self._read_more(left):
+                if not cut or not self._read_more(n_unread):
                     message = f"{error.msg} at byte {self._before + error.pos}"
                     raise ValueError(message) from error
                 continue
@@ -171,7 +186,7 @@ class Scanner:
         return ValueError(f"{message} at byte {self._before + self._at}")
 
     def _read_more(self, wanted: int = 0) -> bool:
-        """Read on, and forget what lies behind; False at the end of the file."""
+        """Drop the text already passed and read on; return False at the end of the file."""
         raw = self._file.read(max(CHUNK, wanted))
         if raw:
             self._before += self._at

@@ -1,4 +1,8 @@
-"""Masks in image files: the values that a PNG holds, whose pixels no conversion has changed."""
+"""Read the exact values of a mask from an image file, and refuse files whose meaning is unclear.
+
+Readers of predicted masks and of annotated ones call `read_mask_image` with a PNG, then decide by
+`foreground` or the `refuse_…` functions whether its values are one mask or several objects.
+"""
 
 from io import BytesIO
 from pathlib import Path
@@ -10,17 +14,21 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from harness.errors import DataError, MaskError
 from harness.files import open_regular
-from harness.foreign import HEAD, is_leftover, refuse_foreign
+from harness.foreign import HEAD, is_leftover, refuse_foreign, to_lines
 from harness.image_file import EXIF_ORIENTATION
 from harness.masks import BoolArray, check_size
 
 Values: TypeAlias = NDArray[np.bool_ | np.uint8 | np.uint16]
 DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
-"""Pillow's modes for grey of 16 bits."""
+"""Pillow's modes for 16-bit grey."""
 VOID = frozenset({254, 255})
-"""Numbers that mark pixels to ignore, as in VOC and DAVIS."""
+"""Values of pixels to ignore, as in VOC and DAVIS."""
 OBJECTS = 32
-"""Numbers of objects in grey values; larger ones may be confidences."""
+"""Largest grey value that is taken for an object's number; larger ones may be confidences."""
+CLASS = 1000
+"""Factor of the class in the pixel values of MOTS and Cityscapes: class * 1000 + object."""
+CLASSES, OF_CLASS = 34, 200
+"""Numbers of classes, and of objects of a class, below which a 16-bit value may be such a one."""
 WHITE = OPAQUE = 255
 JPEG = b"\xff\xd8\xff"
 JPEGS = (".jpg", ".jpeg")
@@ -29,9 +37,9 @@ NO_COLOURS = "Write its values, such as 0 and 255, without converting them to co
 
 
 class MaskImage(NamedTuple):
-    """The values of an image, height × width, and Pillow's mode of them: 1, L, P or one of 16 bits.
+    """The values of an image, height × width, and their mode in Pillow: 1, L, P or 16-bit grey.
 
-    An image of colours whose channels are equal has the values of one, and mode L.
+    A colour image with three equal channels has the values of one channel, and mode L.
     """
 
     values: Values
@@ -41,15 +49,15 @@ class MaskImage(NamedTuple):
 def read_mask_image(
     path: Path | bytes, what: str, formats: tuple[str, ...] = ("PNG",)
 ) -> MaskImage:
-    """Read a PNG of grey values, of a palette's indices, or of colours that are all grey.
+    """Read a PNG of grey values, of palette indices, or of colours that are all grey.
 
     Args:
         path: The file, or its content.
-        what: What it is and its path, for messages.
+        what: The kind of file and its path, for messages.
         formats: Pillow's names of the formats that are read.
 
     Raises:
-        DataError: it is missing, damaged, a JPEG, or has colours or transparent pixels.
+        DataError: the file is missing, damaged or a JPEG, or has colours or transparent pixels.
     """
     expected = "a complete PNG"
     try:
@@ -75,7 +83,7 @@ def read_mask_image(
         if isinstance(path, Path):
             refuse_foreign(path, DataError, what, expected)
         fault = "a file that is no PNG" if isinstance(error, UnidentifiedImageError) else str(error)
-        fix = "Fetch the file again; a cut image is never scored."
+        fix = "Download the file again: a truncated image is not scored."
         raise DataError(what, expected=expected, found=fault, fix=fix) from error
     if values is None:
         raise DataError(
@@ -88,7 +96,7 @@ def read_mask_image(
 
 
 def _refuse_views(image: ImageFile.ImageFile, what: str) -> None:
-    """Raise DataError for an animation, and for pixels that a tag turns: readers differ in both."""
+    """Raise DataError for an animation or an orientation tag, which readers treat differently."""
     frames = getattr(image, "n_frames", 1)
     image.load()  # the tag may come after the pixels
     turned = image.getexif().get(EXIF_ORIENTATION, 1) if "exif" in image.info else 1
@@ -104,21 +112,21 @@ def _refuse_views(image: ImageFile.ImageFile, what: str) -> None:
 
 
 def _refuse_other_looks(image: ImageFile.ImageFile, values: Values, what: str) -> None:
-    """Raise DataError if values look otherwise than their numbers say.
+    """Raise DataError if an image shows its values otherwise than 0 as background.
 
-    That is if some besides 0 are transparent, or a palette shows 0 in white, or in a colour and
-    another in black: what quantizes an image numbers colours as it likes.
+    This is so if values other than 0 are transparent, or if the palette shows 0 in white, or 0 in a
+    colour and another value in black: programs that quantize an image number colours at will.
     """
-    there = np.unique(values)
+    values_present = np.unique(values)
     fault = ""
     transparent = image.info.get("transparency")
     alphas = transparent if isinstance(transparent, bytes) else b""  # of a palette
     clear = {transparent, *(number for number, alpha in enumerate(alphas) if alpha < OPAQUE)}
-    if clear & {*there.tolist()} - {0}:
+    if clear & {*values_present.tolist()} - {0}:
         fault = "transparent values besides 0"
     if image.mode == "P":
         colours = np.array(image.getpalette("RGB") or ()).reshape(-1, 3)
-        is_black = [not colours[number].any() for number in there if number < len(colours)]
+        is_black = [not colours[number].any() for number in values_present if number < len(colours)]
         if len(colours) and colours[0].any() and (any(is_black) or colours[0].min() == WHITE):
             fault = f"a palette that shows 0 as {tuple(colours[0].tolist())}"
     if fault:
@@ -130,12 +138,14 @@ def _opened(source: Path | bytes) -> BinaryIO:
 
 
 def foreground(image: MaskImage, what: str) -> BoolArray:
-    """Return the pixels that are not 0, where nothing else can be meant.
+    """Return a mask, height × width, of the pixels that are not 0, if that is the only meaning.
 
     Raises:
-        DataError: values are beside those of pixels to ignore, or several outside of a palette.
+        DataError: some values mark pixels to ignore, or an image without a palette has several
+            values besides 0.
     """
     refuse_void(image, what)
+    refuse_classes(image, what)
     if image.mode != "P":
         refuse_several(image.values, what)
     return np.asarray(image.values != 0)
@@ -156,20 +166,40 @@ def refuse_several(values: NDArray[Any], what: str) -> None:
 
 
 def refuse_void(image: MaskImage, what: str) -> None:
-    """Raise DataError if numbers of objects are beside 254 or 255, which mark pixels to ignore."""
-    there = {*np.unique(image.values).tolist()} - {0}
-    are_numbers = image.mode == "P" or max(there - VOID, default=0) <= OBJECTS
-    if are_numbers and (void := there & VOID) and there - VOID:
+    """Raise DataError if 254 or 255, for pixels to ignore, occurs together with object numbers."""
+    values_present = {*np.unique(image.values).tolist()} - {0}
+    are_numbers = image.mode == "P" or max(values_present - VOID, default=0) <= OBJECTS
+    if are_numbers and (void := values_present & VOID) and values_present - VOID:
         raise DataError(
             what,
             expected="numbers of objects, all of which are foreground",
-            found=f"{max(void)} beside {min(there)}, as pixels to ignore are marked",
+            found=f"{max(void)} beside {min(values_present)}, as pixels to ignore are marked",
             fix="Write 0 in their place, or the object's number.",
         )
 
 
+def refuse_classes(image: MaskImage, what: str) -> None:
+    """Raise DataError if all 16-bit values are class * 1000 + object, as in MOTS.
+
+    They would otherwise be read as probabilities. One probability has this form by chance in one of
+    five cases; all values of a soft mask hardly do.
+    """
+    numbers = np.unique(image.values[image.values != 0]) if image.mode in DEEP else np.array([])
+    kinds, objects = numbers // CLASS, numbers % CLASS
+    if numbers.size and kinds.min() > 0 and kinds.max() < CLASSES and objects.max() < OF_CLASS:
+        module = "harness.tasks.table.tracking_files"
+        command_line = to_lines(f"{module}.mots_images(sys.argv[1:])", "ALL", module)
+        raise DataError(
+            what,
+            expected="a mask, or probabilities times 65,535",
+            found=f"{numbers[0]}, class {kinds[0]} and object {objects[0]}, as MOTS numbers them",
+            fix=f"{command_line.replace(' ALL > ', ' SEQUENCE/*.png > ')} makes lines of a table, "
+            "masks by class; write a predicted mask with 8 bits, 0 and 255, or a file an object.",
+        )
+
+
 def _grey(pixels: NDArray[np.uint8], transparent: bool) -> NDArray[np.uint8] | None:
-    """Return the one channel of pixels whose channels are equal and opaque; None of others."""
+    """Return one channel of pixels whose channels are all equal and opaque; otherwise None."""
     colours = pixels[..., :-1] if transparent else pixels
     if transparent and not (pixels[..., -1] == 255).all():
         return None
@@ -178,13 +208,13 @@ def _grey(pixels: NDArray[np.uint8], transparent: bool) -> NDArray[np.uint8] | N
 
 
 def refuse_jpeg(path: Path | bytes, what: str) -> None:
-    """Raise DataError if a file is a JPEG, whatever its name is."""
+    """Raise DataError if a file's content is a JPEG: its compression changes values of a mask."""
     with _opened(path) as file:
         if file.read(HEAD).startswith(JPEG):
             raise DataError(what, expected="a PNG", found="a JPEG", fix=LOSSY)
 
 
 def jpegs_in(folder: Path) -> list[Path]:
-    """Return the files in a folder that are called as JPEGs are."""
+    """Return the files in a folder with a JPEG suffix."""
     jpegs = (path for path in folder.iterdir() if path.suffix.lower() in JPEGS)
     return sorted(path for path in jpegs if not is_leftover(Path(path.name)))

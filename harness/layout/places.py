@@ -1,93 +1,176 @@
-"""Boxes, points and corners beside their image: what no rounding explains.
+"""Decide whether boxes, points, polygons or times leave their image or video by more than rounding.
 
-Predictions and ground truth are held to the same limits.
+Coordinates are in pixels, [x, y] from the image's top left corner; times are in seconds. Readers of
+predictions and of annotations use the same limits to recognise another unit, order or size.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from harness.errors import DataError
 
 Numbers: TypeAlias = Sequence[float]
-"""A box, a point, a polygon or an interval."""
+"""The numbers of a box, a point, a polygon or an interval."""
 Size: TypeAlias = tuple[float, float]
 SLACK = 1.0
-"""Pixels beyond its image at which a place counts as leaving it: tools round, and count from 1."""
+"""Pixels beyond the image, or seconds after the video, from which a place counts as outside: tools
+round, and count from 1."""
 FAR = 0.1
-"""Part of the image's side beyond it that no rounding explains."""
-FIRST = 2.0
-"""Pixels or seconds within which fractions lie: a corner and a size add up to at most 2."""
+"""Excess, as a fraction of the image's side, that rounding does not explain."""
+MAX_FRACTION = 2.0
+"""Largest number of a box or point in fractions of a side: a corner plus a size is at most 2."""
 FEW_OUTSIDE = 0.25
-"""Share of an object's corners that may lie far out, where its image shows a part of it."""
+"""Share of an object's corners that may lie far outside an image that shows a part of it."""
 DIFFERENT, ALIKE = 0.5, 0.8
-"""IoU below which a box is not an object's, and from which it is."""
-SMALLEST = 6
-"""Pixels of an image's shorter side, or seconds of a video, in which nobody means the first two."""
+"""IoU of two boxes below which they are of different objects, and from which of the same."""
+MIN_SIDE_FOR_FRACTIONS = 6
+"""Shorter side in pixels, or length in seconds, from which answers within the first two pixels or
+seconds are fractions."""
 
 
 def is_fraction(numbers: Numbers) -> bool:
-    """Return True if all numbers lie where fractions do."""
-    return all(0 <= number <= FIRST for number in numbers)
+    """Return True if all numbers may be fractions of a side or length (see `MAX_FRACTION`)."""
+    return all(0 <= number <= MAX_FRACTION for number in numbers)
 
 
 def beyond(numbers: Numbers, size: Size) -> float:
-    """Return by how many pixels a place reaches beyond an image of (width, height)."""
+    """Return the most pixels by which a place exceeds an image of (width, height); 0 if inside."""
     return max(excess for excess, _ in _excess(numbers, size))
 
 
 def is_far(numbers: Numbers, size: Size) -> bool:
-    """Return True if a place reaches further beyond its image than rounding explains."""
+    """Return True if a place exceeds an image of (width, height) by more than rounding."""
     return any(excess > max(FAR * side, SLACK) for excess, side in _excess(numbers, size))
 
 
 def _excess(numbers: Numbers, size: Size) -> Iterator[tuple[float, float]]:
-    """Yield how far each coordinate reaches beyond an image, and the side that it is along."""
-    for place, number in enumerate(numbers):
-        side = size[place % 2]
+    """Yield each coordinate's excess over an image, and the length of its side, in pixels."""
+    for axis, number in enumerate(numbers):
+        side = size[axis % 2]
         yield max(-number, number - side), side
 
 
+def video_length(times: Sequence[float]) -> float:
+    """Return the length in seconds of a video whose frames have these times, in seconds.
+
+    The last frame is as long as the mean of the others.
+
+    >>> video_length((0.0, 0.5, 1.0, 1.5)), video_length(())
+    (2.0, 0.0)
+    """
+    if len(times) < 2:
+        return max(times, default=0.0)
+    return times[-1] + (times[-1] - times[0]) / (len(times) - 1)
+
+
+def rounding_of(length: float) -> float:
+    """Return the seconds by which a time may exceed a video of `length` seconds."""
+    return min(SLACK, FAR * length)
+
+
 def refuse_outside(
-    polygons: Sequence[Numbers], size: Size, where: str, *, most: float = FEW_OUTSIDE
+    polygons: Sequence[Numbers], size: Size, where: str, *, max_outside: float = FEW_OUTSIDE
 ) -> None:
-    """Raise DataError if the corners of an object are of another unit or size than its image.
+    """Raise DataError if an object's corners are in another unit, or for another size of image.
 
     Args:
         polygons: [x, y, x, y, …] of each part.
         size: (width, height) of the image in pixels.
         where: The place of the object, for messages.
-        most: Share of the corners that may lie further out than rounding explains.
+        max_outside: Share of the corners that may lie outside the image by more than rounding.
     """
     corners = [part[start : start + 2] for part in polygons for start in range(0, len(part), 2)]
     if not corners:
         return
     outside = [corner for corner in corners if is_far(corner, size)]
-    are_fractions = min(size) >= SMALLEST and all(map(is_fraction, corners))
-    if not are_fractions and len(outside) <= most * len(corners):
+    are_fractions = min(size) >= MIN_SIDE_FOR_FRACTIONS and all(map(is_fraction, corners))
+    if not are_fractions and len(outside) <= max_outside * len(corners):
         return
     raise DataError(
         where,
-        expected=f"corners in pixels of its image, {size[0]:g} × {size[1]:g}",
+        expected=f"corners in pixels of the image, {size[0]:g} × {size[1]:g}",
         found="all in the first two pixels, as fractions are"
         if are_fractions
-        else f"{len(outside)} of {len(corners)} further out than rounding explains",
+        else f"{len(outside)} of {len(corners)} outside the image by more than rounding",
         fix="Multiply x by the image's width and y by its height."
         if are_fractions
         else "Was the image resized, or is it another one? Scale the corners with it.",
     )
 
 
-def fits_otherwise(sides: Numbers, extent: Numbers) -> bool:
-    """Return True if [x, y, width, height] contradicts an extent that it fits as two corners.
+def refuse_ignored_orientation(places: Sequence[Numbers], size: Size, where: str) -> None:
+    """Raise DataError if places were annotated without regard to the image's orientation tag.
 
-    >>> fits_otherwise((100, 120, 150, 160), (100, 120, 150, 160))
+    They exceed the image as the tag turns it, and fit the image with width and height swapped.
+
+    Args:
+        places: Boxes, or polygons.
+        size: (width, height) of the image after the turn, in pixels.
+        where: The place of the object, for messages.
+    """
+    width, height = size
+    leaving = sum(beyond(numbers, size) > SLACK for numbers in places)
+    if leaving and all(beyond(numbers, (height, width)) <= SLACK for numbers in places):
+        raise DataError(
+            where,
+            expected=f"places in its image, {width:g} × {height:g} as its orientation tag turns it",
+            found=f"corners that fit it only unturned, {height:g} × {width:g}",
+            fix="Were they drawn without the tag? `jpegtran -copy none` writes the image without "
+            "it, as it is stored; else turn the corners.",
+        )
+
+
+def flat_polygons(plain: object) -> object:
+    """Return one polygon or several with corners [x, y] in COCO's flat form; others unchanged.
+
+    >>> flat_polygons([[1, 2], [3, 4], [5, 6]]), flat_polygons([[[1, 2], [3, 4], [5, 6]]])
+    ([[1, 2, 3, 4, 5, 6]], [[1, 2, 3, 4, 5, 6]])
+    >>> flat_polygons([[1, 2, 3, 4, 5, 6]])
+    [[1, 2, 3, 4, 5, 6]]
+    """
+    if not isinstance(plain, list) or not plain:
+        return plain
+    parts = [plain] if all(map(_is_pair, plain)) else plain
+    return [
+        list(chain(*part)) if part and isinstance(part, list) and all(map(_is_pair, part)) else part
+        for part in parts
+    ]
+
+
+def _is_pair(corner: object) -> bool:
+    return isinstance(corner, list) and len(corner) == 2
+
+
+def extent(polygons: Iterable[Numbers]) -> Numbers:
+    """Return (left, top, right, bottom) of an object's polygons, in pixels."""
+    across = [number for part in polygons for number in part[::2]]
+    down = [number for part in polygons for number in part[1::2]]
+    return min(across), min(down), max(across), max(down)
+
+
+def is_xy_swapped(sides: Numbers, bounds: Numbers) -> bool:
+    """Return True if [x, y, width, height] matches an extent only after its x and y are swapped.
+
+    >>> is_xy_swapped((100, 20, 50, 40), (20, 100, 60, 150))
     True
-    >>> fits_otherwise((100, 120, 50, 40), (100, 120, 150, 160))
+    """
+    x, y, width, height = sides
+    box, (left, top, right, bottom) = (x, y, x + width, y + height), bounds
+    return _iou(box, bounds) < DIFFERENT and _iou(box, (top, left, bottom, right)) >= ALIKE
+
+
+def is_written_as_corners(sides: Numbers, bounds: Numbers) -> bool:
+    """Return True if [x, y, width, height] matches an extent only if read as two corners.
+
+    >>> is_written_as_corners((100, 120, 150, 160), (100, 120, 150, 160))
+    True
+    >>> is_written_as_corners((100, 120, 50, 40), (100, 120, 150, 160))
     False
     """
     x, y, third, fourth = sides
-    is_written = _iou((x, y, x + third, y + fourth), extent) >= DIFFERENT
-    return not is_written and _iou((x, y, third, fourth), extent) >= ALIKE
+    fits_as_sides = _iou((x, y, x + third, y + fourth), bounds) >= DIFFERENT
+    return not fits_as_sides and _iou((x, y, third, fourth), bounds) >= ALIKE
 
 
 def _iou(box: Numbers, other: Numbers) -> float:
@@ -96,8 +179,8 @@ def _iou(box: Numbers, other: Numbers) -> float:
     for low, high in ((0, 2), (1, 3)):
         common *= max(0.0, min(box[high], other[high]) - max(box[low], other[low]))
         areas = [
-            area * max(0.0, place[high] - place[low])
-            for area, place in zip(areas, (box, other), strict=True)
+            area * max(0.0, corners[high] - corners[low])
+            for area, corners in zip(areas, (box, other), strict=True)
         ]
     union = sum(areas) - common
     return common / union if union > 0 else 0.0

@@ -1,12 +1,12 @@
-"""harness inside lmms-eval: `tasks` for the folders of `harness lmms export`, and `models` for
-`--model harness`.
+"""Interoperation with lmms-eval (docs/lmms-eval.md).
 
-Both run in lmms-eval's process; see docs/lmms-eval.md.
+Inside lmms-eval's process run `tasks`, for the folders of `harness lmms export`, and `models`, for
+`--model harness`. Inside ours runs `benchmarks`: lmms-eval's tasks as `--tasks lmms:NAME`.
 """
 
 
 def manifests() -> object:
-    """Return what lmms-eval's registry wants to know of `--model harness`, without loading it."""
+    """Return the manifest of `--model harness` for lmms-eval's registry; nothing is loaded."""
     from lmms_eval.models.registry_v2 import ModelManifest
 
     manifest: object = ModelManifest(

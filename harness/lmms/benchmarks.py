@@ -1,8 +1,8 @@
-"""lmms-eval's tasks inside harness: `--tasks lmms:videomme,lmms:mvbench`.
+"""lmms-eval's tasks as tasks of harness: `--tasks lmms:videomme,lmms:mvbench`.
 
-Everything is lmms-eval's: a sample's text and media are a document's prompt and `doc_to_visual`,
-its scores are what filters and `process_results` make of the response, and each metric has the
-task's own aggregation. Only lmms-eval's `mean` is computed here, exactly rounded.
+A sample's text and media are a document's prompt and `doc_to_visual`; its scores are computed from
+the response by lmms-eval's filters and `process_results`, and each metric by the task's own
+aggregation. Only lmms-eval's `mean` is computed here, exactly rounded.
 """
 
 import inspect
@@ -37,17 +37,17 @@ from harness.types import (
 )
 
 FOLDER = "lmms_eval"
-"""Folder below ROOT with YAML tasks of one's own, whose code runs when one of them is named."""
+"""Folder below ROOT with the user's own YAML tasks, whose code runs when one of them is named."""
 BLANK_LINE = "\n\n"
 OFFICIAL = ("response", "task")
-"""Arguments `read` and `generation` by which a score is lmms-eval's."""
+"""Values of the arguments `read` and `generation` by which scores are lmms-eval's own."""
 REASONING = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
-"""The default of `lmms-eval --reasoning_tags`: what is taken out of responses."""
+"""The default of `lmms-eval --reasoning_tags`: tags whose text is removed from responses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A task of lmms-eval, or the tasks of a group, loaded."""
+    """A loaded task of lmms-eval, or the loaded tasks of a group."""
 
     tasks: Mapping[str, Any]
     """`ConfigurableTask`s by name."""
@@ -57,7 +57,7 @@ class Benchmark:
     """The configuration of a group; None: a single task."""
 
     def name_of(self, task: str, metric: str) -> str:
-        """Return the name of a task's metric here."""
+        """Return the name in harness of a task's metric."""
         return metric if self.group is None else f"{task}/{metric}"
 
 
@@ -82,18 +82,18 @@ def load_benchmark(data: Path, name: str) -> Benchmark:
             found=f"no {error.name}",
             fix='Install it: pip install "visual-reasoning-harness[lmms]"',
         ) from error
-    logger.disable("")  # its tasks tell each call of an aggregation
-    own = data / FOLDER
+    logger.disable("")  # lmms-eval's tasks log each call of an aggregation
+    folder = data / FOLDER
     manager = TaskManager()
-    if name not in manager.all_tasks and own.is_dir():
-        # Its YAML runs code: a data root may add tasks, and not replace those of lmms-eval.
-        manager = TaskManager(include_path=[str(own)])
+    if name not in manager.all_tasks and folder.is_dir():
+        # YAML tasks run code: a data root may add tasks, but not replace those of lmms-eval.
+        manager = TaskManager(include_path=[str(folder)])
     if name not in manager.all_tasks:
         from difflib import get_close_matches
 
         raise UsageError(
             f"lmms(name={name})",
-            expected=f"a task of lmms-eval or of {own}",
+            expected=f"a task of lmms-eval or of {folder}",
             found="none of that name",
             fix=f"Near it: {', '.join(get_close_matches(name, manager.all_tasks))}.",
         )
@@ -117,28 +117,28 @@ def load_benchmark(data: Path, name: str) -> Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class DocumentImage:
-    """Loader of an image of a document."""
+    """Decodes one image of a document; see `harness.frame_cache.Loader`."""
 
     data: Path
     name: str
     task: str
     document: int
-    place: int
+    index: int
 
     @property
     def key(self) -> str:
         """Name of the image in the cache."""
-        return f"lmms:{self.data}:{self.task}:{self.document}:{self.place}"
+        return f"lmms:{self.data}:{self.task}:{self.document}:{self.index}"
 
     def __call__(self) -> Frame:
         """Decode the image."""
         task = load_benchmark(self.data, self.name).tasks[self.task]
-        return rgb(task.doc_to_visual(task.eval_docs[self.document])[self.place])
+        return rgb(task.doc_to_visual(task.eval_docs[self.document])[self.index])
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """A task's aggregation of what `process_results` gives; see `Metric.corpus`."""
+    """A task's aggregation of the items of `process_results`; see `Metric.corpus`."""
 
     metric: str
     function: Callable[[list[Any]], float]
@@ -148,11 +148,11 @@ class Aggregation:
         with plugin_errors(f"lmms-eval's aggregation of {self.metric}"):
             return float(self.function(list(items)))
 
-    def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.bool_]) -> list[float]:
-        """Return the number without some blocks; NaN where what is left is not enough for it."""
+    def over(self, blocks: Sequence[Sequence[Any]], is_kept: NDArray[np.bool_]) -> list[float]:
+        """Return the number over the marked blocks of each row; NaN if it cannot be computed."""
         return [
             self._over([block for block, mark in zip(blocks, row, strict=True) if mark])
-            for row in kept
+            for row in is_kept
         ]
 
     def _over(self, blocks: Sequence[Sequence[Any]]) -> float:
@@ -173,7 +173,7 @@ def lmms(
 
     Args:
         data: The folder that holds one folder a benchmark; YAML tasks in its `lmms_eval` count too.
-        name: As in `lmms-eval --tasks`.
+        name: Name of the task, as in `lmms-eval --tasks`.
         read: What lmms-eval's code reads: the model's whole `response`, or the `answer` that the
             model's own parser takes from it.
         generation: Whose length, sampling and stop strings a response has: the `task`'s
@@ -185,8 +185,8 @@ def lmms(
         raise UsageError(f"lmms(name={name})", expected="a metric", found="only files for a server")
     headline = next(metric.name for metric in metrics if benchmark.group is None or metric.inputs)
     arguments = {"name": name, "read": read, "generation": generation}
-    # What lmms-eval does not do is another protocol.
-    own = [
+    # Scores that differ from lmms-eval's have another protocol.
+    deviations = [
         f"{key}={arguments[key]}"
         for key in ("read", "generation")
         if arguments[key] not in OFFICIAL
@@ -200,8 +200,8 @@ def lmms(
 
     def samples() -> Iterator[Sample]:
         for task in benchmark.tasks:
-            given = request_settings(benchmark.tasks[task]) if generation == "task" else None
-            yield from _samples(benchmark, data.resolve(), name, task, given)
+            settings = request_settings(benchmark.tasks[task]) if generation == "task" else None
+            yield from _read_samples(benchmark, data.resolve(), name, task, settings)
 
     (first, *_) = benchmark.tasks.values()
     return Task(
@@ -210,7 +210,7 @@ def lmms(
         split=first.config.test_split or first.config.validation_split,
         forms=(AnswerForm.TEXT,),
         protocol=Protocol(
-            name="/".join(["lmms-eval", version("lmms-eval"), *own]),
+            name="/".join(["lmms-eval", version("lmms-eval"), *deviations]),
             score=score,
             metrics=metrics,
             headline=headline,
@@ -230,19 +230,19 @@ def request_settings(task: Any) -> GenerationSettings:
     `do_sample: false` and `top_p: 0` are greedy. A blank line in `until` is lmms-eval's default,
     which its `qwen2_5_vl` leaves out.
     """
-    given = task.config.generation_kwargs or {}
-    until, top_p = given.get("until") or (), given.get("top_p")
+    settings = task.config.generation_kwargs or {}
+    until, top_p = settings.get("until") or (), settings.get("top_p")
     until = [until] if isinstance(until, str) else until
-    greedy = given.get("do_sample") is False or top_p == 0
+    greedy = settings.get("do_sample") is False or top_p == 0
     return GenerationSettings(
-        max_new_tokens=given.get("max_new_tokens"),
-        temperature=0.0 if greedy else given.get("temperature"),
+        max_new_tokens=settings.get("max_new_tokens"),
+        temperature=0.0 if greedy else settings.get("temperature"),
         top_p=top_p or None,
         stop=tuple(string for string in until if string and string != BLANK_LINE),
     )
 
 
-def _samples(
+def _read_samples(
     benchmark: Benchmark, data: Path, name: str, task: str, generation: GenerationSettings | None
 ) -> Iterator[Sample]:
     """Yield the documents of one task, in their order."""
@@ -255,8 +255,8 @@ def _samples(
         sample = f"{task}/{number}"
         visuals = loaded.doc_to_visual(document) or []
         media = [
-            medium(visual, DocumentImage(data, name, task, number, place))
-            for place, visual in enumerate(visuals)
+            medium(visual, DocumentImage(data, name, task, number, index))
+            for index, visual in enumerate(visuals)
         ]
         paths = [visual for visual in visuals if isinstance(visual, str)]
         yield Sample(
@@ -288,31 +288,36 @@ def _metrics(benchmark: Benchmark) -> Iterator[Metric]:
             yield Metric(name, better="lower" if lower else "higher", corpus=corpus)
     pooled = benchmark.group and benchmark.group["aggregate_metric_list"]
     for metric, several in parts.items() if benchmark.group is not None else ():
-        # As lmms-eval finds it: by a part of the name, and the last one counts.
-        own = next((entry for entry in reversed(pooled or ()) if entry["metric"] in metric), None)
-        if own is not None and own["aggregation"] != "mean":
+        # lmms-eval finds the entry by a part of the metric's name, and the last one counts.
+        entries = [entry for entry in pooled or () if entry["metric"] in metric]
+        entry = entries[-1] if entries else None
+        if entry is not None and entry["aggregation"] != "mean":
             raise UsageError(
                 f"group {benchmark.group['group']} of lmms-eval, metric {metric}",
                 expected="aggregation: mean over its tasks",
-                found=f"the function {getattr(own['aggregation'], '__name__', '')}",
+                found=f"the function {getattr(entry['aggregation'], '__name__', '')}",
                 fix="Name its tasks one by one.",
             )
         names, sizes = zip(*several, strict=True)
-        weights = np.array(sizes if own is not None and own["weight_by_size"] else [1] * len(sizes))
+        is_weighted = entry is not None and entry["weight_by_size"]
+        weights = np.array(sizes if is_weighted else [1] * len(sizes))
         yield Metric(
             metric,
             inputs=names,
             derived=partial(_weighted, weights),
-            about="" if own is not None else "plain mean of its tasks, which lmms-eval leaves out",
+            about=""
+            if entry is not None
+            else "plain mean of its tasks, which lmms-eval leaves out",
         )
 
 
 def _weighted(weights: NDArray[np.int64], *values: Any) -> Any:
+    """Return the weighted mean of numbers, or of arrays of resamples."""
     return sum(map(np.multiply, values, weights)) / weights.sum()
 
 
 def _aggregations(task: Any) -> dict[str, Callable[[list[Any]], float]]:
-    """Return the aggregations that give a number; those with `args` write files for a server."""
+    """Return the aggregations to a number; others, with a parameter `args`, write files."""
     return {
         metric: aggregation
         for metric, aggregation in task.aggregation().items()
@@ -326,14 +331,15 @@ def _is_mean(aggregation: object) -> bool:
     return aggregation is get_aggregation("mean")
 
 
-def _text(prediction: Prediction, read: str) -> str:
+def _text(prediction: Prediction, part: str) -> str:
+    """Return the last response, or, for `part` "answer", the parsed answer if there is one."""
     answer = None if prediction.answer is None else prediction.answer.text
     response = prediction.responses[-1] if prediction.responses else answer or ""
-    return response if read == "response" or answer is None else answer
+    return response if part == "response" or answer is None else answer
 
 
 def _score(benchmark: Benchmark, name: str, document: int, text: str) -> Scores:
-    """Filter a response, take its reasoning out and process it, as lmms-eval's evaluator does."""
+    """Score a response as lmms-eval does: filters, reasoning tags, `process_results`."""
     from lmms_eval.api.instance import Instance
     from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
 
@@ -357,7 +363,7 @@ def _score(benchmark: Benchmark, name: str, document: int, text: str) -> Scores:
 
 
 def _plain(metric: str, value: object) -> object:
-    """Return what a task gives for a metric as the JSON that a run's record keeps."""
+    """Return a value of `process_results` as plain JSON; raise DataError if that cannot hold it."""
     try:
         return json.loads(json.dumps(value, default=lambda number: number.item()))
     except (TypeError, ValueError, AttributeError) as error:

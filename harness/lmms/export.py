@@ -1,4 +1,8 @@
-"""`harness lmms export`: tasks as a folder for `lmms-eval --include_path`."""
+"""`harness lmms export`: writes tasks of harness to a folder for `lmms-eval --include_path`.
+
+A task becomes a YAML, a list of samples (JSON lines), and functions that call `harness.lmms.tasks`
+with the folder's record of the task, the data and the pipeline.
+"""
 
 import json
 import re
@@ -16,7 +20,8 @@ from harness.errors import DataError, HarnessError, UsageError, printable
 from harness.leaderboards.images import answer_words
 from harness.models.pipeline import PromptedModel
 from harness.run.batching import samples_of, select
-from harness.run.preflight import read_once, survey
+from harness.run.sample_cache import read_once
+from harness.run.survey import survey
 from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task
@@ -50,7 +55,7 @@ def aggregate(items):
     return tasks.aggregate(FOLDER, items)
 '''
 METADATA = "metadata: "
-"""Beginning of the line of a YAML with what was recorded, as JSON."""
+"""Beginning of the line of a YAML that has the record of the export, as JSON."""
 FUNCTIONS = ("doc_to_text", "doc_to_visual", "doc_to_messages", "process_results")
 """Functions of `UTILS` that lmms-eval's tasks name by their own names."""
 
@@ -63,31 +68,37 @@ def export(arguments: Namespace) -> int:
         spec = Spec(spec.name, {**spec.arguments, "backend": Spec("stored")})
     pipeline = load_pipeline(str(spec))
     requested = specs(arguments.tasks, "--tasks") if arguments.tasks else None
-    written: dict[str, str] = {}
+    content_of_path: dict[str, str] = {}
     left_out: dict[str, str] = {}
     names = sorted(plugins.installed_plugins("tasks"))
     for task_spec in requested or map(Spec, names):
         try:
             task = read_once(plugins.build("tasks", task_spec, arguments.data))
-            written[_write(arguments, str(task_spec), task, str(spec), pipeline)] = str(task_spec)
+            content_of_path[_write(arguments, str(task_spec), task, str(spec), pipeline)] = str(
+                task_spec
+            )
         except HarnessError as error:
             if requested is not None:
                 raise
             left_out[str(task_spec)] = str(error)
-    if not written:
+    if not content_of_path:
         raise DataError(f"--data {arguments.data}", expected="a benchmark", found="none")
     write_text(arguments.out / "utils.py", UTILS)
     tell(
         arguments,
-        {"out": str(arguments.out), "tasks": written, "left_out": left_out},
+        {"out": str(arguments.out), "tasks": content_of_path, "left_out": left_out},
         *(printable(f"{name}: left out, {why}") for name, why in left_out.items()),
-        f"lmms-eval --include_path {arguments.out} --tasks {','.join(written)}",
+        f"lmms-eval --include_path {arguments.out} --tasks {','.join(content_of_path)}",
     )
     return 0
 
 
 def load_pipeline(text: str) -> PromptedModel:
-    """Build a model whose network lmms-eval's replaces; raise UsageError for several requests."""
+    """Build a model whose network is replaced by lmms-eval's.
+
+    Raises:
+        UsageError: the model sends several requests a question.
+    """
     model = build_model(model_spec(text), 0)
     if not isinstance(model, PromptedModel) or type(model).generate is not PromptedModel.generate:
         raise UsageError(
@@ -99,7 +110,7 @@ def load_pipeline(text: str) -> PromptedModel:
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Return what an export recorded in a task's YAML; raise DataError if it is not there."""
+    """Return the record of an export in a task's YAML; raise DataError if it has none."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         (line,) = (line for line in lines if line.startswith(METADATA))
@@ -173,7 +184,7 @@ def _write(
         *(f"{function}: !function utils.{function}" for function in FUNCTIONS),
         "doc_to_target: target",
         f"generation_kwargs: {json.dumps(generation)}",
-        # Responses are read whole: what they say before the answer is part of their grammar.
+        # Responses are read with their reasoning, which is part of the models' grammars.
         "reasoning_tags: none",
         "cluster_key: group",
         "metric_list:",
@@ -182,7 +193,7 @@ def _write(
             f"higher_is_better: {json.dumps(metric.better == 'higher')}}}"
             for metric in dict.fromkeys(metrics)
         ),
-        # lmms-eval takes some keys at the top ("split") for its own.
+        # Below `metadata`: lmms-eval uses some keys at the top, such as "split", itself.
         METADATA + json.dumps({"version": task.version, "harness": recorded}),
     ]
     text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)

@@ -1,4 +1,4 @@
-"""Our models inside lmms-eval: `lmms-eval --model harness --model_args method=dr2seg,…`.
+"""Models of harness in lmms-eval: `lmms-eval --model harness --model_args method=dr2seg,…`.
 
 A request becomes a query of one form of answer, and the answer becomes the text that lmms-eval's
 tasks read:
@@ -10,7 +10,7 @@ tasks read:
 | `points` | `[[x, y], …]`, each from 0 to 1 |
 | `mask` | `{"masks": [COCO RLE], "boxes": [], "scores": [1.0]}`, as its model `sam3` writes them |
 
-A response that cannot be read is handed on as it is.
+A response that cannot be read is returned as it is.
 """
 
 import json
@@ -49,16 +49,17 @@ class HarnessModel(lmms):
         Raises:
             UsageError: `method` is missing, an argument is wrong, or `--device` is given.
         """
-        given = dict(parse(f"harness({arg_string})").arguments)
+        arguments = dict(parse(f"harness({arg_string})").arguments)
         method, form, seed = (
-            given.pop("method", None),
-            given.pop("form", "text"),
-            given.pop("seed", 0),
+            arguments.pop("method", None),
+            arguments.pop("form", "text"),
+            arguments.pop("seed", 0),
         )
-        if not isinstance(method, str) or form not in WRITTEN or not isinstance(seed, int):
+        if not isinstance(method, str) or form not in TEXT_OF_FORM or not isinstance(seed, int):
             raise UsageError(
                 "--model_args",
-                expected=f"method=NAME, arguments of it, and form={'|'.join(WRITTEN)}",
+                expected="method=NAME, its arguments, a whole number for seed, and form="
+                + "|".join(TEXT_OF_FORM),
                 found=arg_string or "nothing",
             )
         config = additional_config or {}
@@ -71,17 +72,17 @@ class HarnessModel(lmms):
             )
         size = str(config.get("batch_size", ""))
         if size.isdigit() and plugins.accepts("models", method, "batch_size"):
-            given.setdefault("batch_size", int(size))
-        return cls(build_model(as_trained(Spec(method, given)), seed), AnswerForm(str(form)))
+            arguments.setdefault("batch_size", int(size))
+        return cls(build_model(as_trained(Spec(method, arguments)), seed), AnswerForm(str(form)))
 
-    def query(self, task: str, document: object, text: str, media: Sequence[Media]) -> Query:
+    def query(self, task: str, document_id: object, text: str, media: Sequence[Media]) -> Query:
         """Return the question of one document."""
         return Query(
-            id=query_id(f"{task}/{document}"), text=text, media=tuple(media), forms=(self.form,)
+            id=query_id(f"{task}/{document_id}"), text=text, media=tuple(media), forms=(self.form,)
         )
 
     def queries(self, requests: Sequence[Any]) -> Iterator[Query]:
-        """Yield the query of each request; images are decoded when it is asked for."""
+        """Yield the query of each request; its images are decoded when it is yielded."""
         raise NotImplementedError
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
@@ -91,12 +92,12 @@ class HarnessModel(lmms):
         queries = self.queries(requests)
         with tqdm(total=len(requests), desc="harness") as progress:
             while batch := list(islice(queries, model.batch_size * model.rounds)):
-                texts += map(written, batch, model.predict(batch))
+                texts += map(answer_text, batch, model.predict(batch))
                 progress.update(len(batch))
         return texts
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
-        """Raise UsageError: answers are generated."""
+        """Raise UsageError: harness's models generate answers."""
         raise _unsupported("loglikelihood")
 
     def generate_until_multi_round(self, requests: Sequence[Any]) -> list[str]:
@@ -111,9 +112,9 @@ class SimpleModel(HarnessModel):
 
     def queries(self, requests: Sequence[Any]) -> Iterator[Query]:
         """Yield the query of each request."""
-        for text, _, doc_to_visual, document, task, split in (request.args for request in requests):
-            visuals = doc_to_visual(self.task_dict[task][split][document]) or []
-            yield self.query(task, document, text, [medium(visual) for visual in visuals])
+        for text, _, doc_to_visual, index, task, split in (request.args for request in requests):
+            visuals = doc_to_visual(self.task_dict[task][split][index]) or []
+            yield self.query(task, index, text, [medium(visual) for visual in visuals])
 
 
 class ChatModel(HarnessModel):
@@ -123,25 +124,29 @@ class ChatModel(HarnessModel):
 
     def queries(self, requests: Sequence[Any]) -> Iterator[Query]:
         """Yield the query of each request."""
-        for _, doc_to_messages, _, document, task, split in (request.args for request in requests):
-            messages = doc_to_messages(self.task_dict[task][split][document])
+        for _, doc_to_messages, _, index, task, split in (request.args for request in requests):
+            messages = doc_to_messages(self.task_dict[task][split][index])
             parts = [part for message in messages for part in message["content"]]
             texts = [part["text"] for part in parts if part["type"] == "text"]
             media = [medium(part["url"]) for part in parts if part["type"] != "text"]
-            yield self.query(task, document, "\n".join(texts), media)
+            yield self.query(task, index, "\n".join(texts), media)
 
 
-def written(query: Query, prediction: Prediction) -> str:
-    """Return an answer as the text that lmms-eval's tasks read; see this module."""
+def answer_text(query: Query, prediction: Prediction) -> str:
+    """Return an answer as the text that lmms-eval's tasks read; see the table above."""
     if prediction.answer is None:
         return prediction.responses[-1] if prediction.responses else ""
-    return WRITTEN[query.form](prediction.answer, query.size if query.media else (1, 1))
+    return TEXT_OF_FORM[query.form](prediction.answer, query.size if query.media else (1, 1))
 
 
-def _shares(places: Sequence[Sequence[float]] | None, size: tuple[int, int]) -> str:
-    """Write boxes or points as shares of the width and the height."""
-    shares = [[side / size[axis % 2] for axis, side in enumerate(place)] for place in places or ()]
-    return json.dumps(shares)
+def _normalized(places: Sequence[Sequence[float]] | None, size: tuple[int, int]) -> str:
+    """Return boxes or points as JSON, x divided by the width and y by the height (`size`)."""
+    return json.dumps(
+        [
+            [value / size[axis % 2] for axis, value in enumerate(coordinates)]
+            for coordinates in places or ()
+        ]
+    )
 
 
 def _mask(answer: Answer, _: tuple[int, int]) -> str:
@@ -149,18 +154,18 @@ def _mask(answer: Answer, _: tuple[int, int]) -> str:
     return json.dumps({"masks": masks, "boxes": [], "scores": [1.0] * len(masks)})
 
 
-WRITTEN: Mapping[str, Callable[[Answer, tuple[int, int]], str]] = {
+TEXT_OF_FORM: Mapping[str, Callable[[Answer, tuple[int, int]], str]] = {
     AnswerForm.TEXT: lambda answer, _: answer.text or "",
     AnswerForm.CHOICE: lambda answer, _: answer.choice or "",
     AnswerForm.COUNT: lambda answer, _: str(answer.count),
     AnswerForm.NUMBER: lambda answer, _: str(answer.number),
-    AnswerForm.BOXES: lambda answer, size: _shares(answer.boxes, size),
-    AnswerForm.POINTS: lambda answer, size: _shares(answer.points, size),
+    AnswerForm.BOXES: lambda answer, size: _normalized(answer.boxes, size),
+    AnswerForm.POINTS: lambda answer, size: _normalized(answer.points, size),
     AnswerForm.MASK: _mask,
 }
 
 
-def _unsupported(kind: str) -> UsageError:
+def _unsupported(output_type: str) -> UsageError:
     return UsageError(
-        "--model harness", expected="tasks with output_type: generate_until", found=kind
+        "--model harness", expected="tasks with output_type: generate_until", found=output_type
     )

@@ -1,8 +1,8 @@
-"""lmms-eval's functions for a folder of `harness lmms export`; its `utils.py` hands them on.
+"""Functions that lmms-eval calls for tasks in a folder of `harness lmms export`.
 
-The text and images of a document are a request of the pipeline: a model's SPEC, in which
-lmms-eval's model takes the network's place. Responses are read, segmented and scored as
-`harness score` does.
+The folder's `utils.py` passes them on. The text and images of a document are a request of the
+pipeline, a model of harness whose network is replaced by lmms-eval's model. Responses are read,
+segmented and scored as by `harness score`.
 """
 
 import atexit
@@ -26,8 +26,9 @@ from harness.models.backends.lmms import frame_images, messages
 from harness.models.pipeline import PromptedModel
 from harness.plugins import build
 from harness.run.batching import samples_of, select, units
-from harness.run.preflight import read_once, survey
+from harness.run.sample_cache import read_once
 from harness.run.scoring import score_unit
+from harness.run.survey import survey
 from harness.scores import Mean
 from harness.spec import parse
 from harness.summary import values
@@ -36,7 +37,7 @@ from harness.types import AnswerForm, Prediction, Sample
 
 Document: TypeAlias = Mapping[str, Any]
 Item: TypeAlias = dict[str, Any]
-"""A response and its sample, as lmms-eval hands them from `process_results` to `aggregate`."""
+"""A response and its sample, which lmms-eval passes from `process_results` to `aggregate`."""
 
 STACK = ExitStack()
 """Folders of clips, which are removed when the process ends."""
@@ -45,7 +46,7 @@ atexit.register(STACK.close)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExportedTask:
-    """One exported task: its samples, and the pipeline that asks and reads."""
+    """One exported task: its samples, and the pipeline that makes requests and reads responses."""
 
     name: str
     task: Task
@@ -72,7 +73,7 @@ class ExportedTask:
             return self.pipeline.read(self.samples[sample].query, responses)
 
     def means(self, sample: Sample, response: str) -> dict[str, float]:
-        """Return the numbers of a sample that metrics average, each counted once."""
+        """Return the metrics of a sample that are means over samples, each with weight 1."""
         if len(sample.query.forms) > 1 or sample.unit != sample.id:
             return {}
         unit = score_unit(self.task, [sample], [self.read(sample.id, (response,))])
@@ -83,28 +84,30 @@ class ExportedTask:
         }
 
     @lru_cache(maxsize=4)  # noqa: B019 - called for every metric with the same responses
-    def numbers(self, given: tuple[tuple[str, str, str], ...]) -> dict[str, float | None]:
-        """Return every metric over (id, form, response).
+    def numbers(self, triples: tuple[tuple[str, str, str], ...]) -> dict[str, float | None]:
+        """Return every metric over triples (id, form, response).
 
-        Units of which some responses are lacking, as `--limit` may cut them, are left out.
+        Units with some responses missing, because `--limit` cut them, are left out with a warning.
         """
-        responses = {(name, form): response for name, form, response in given}
-        done, cut = [], 0
+        responses = {(name, form): response for name, form, response in triples}
+        scores, n_incomplete = [], 0
         for unit in units(iter(self.samples.values())):
-            keys = [[(sample.id, form) for form in sample.query.forms] for sample in unit]
-            there = {key in responses for several in keys for key in several}
-            if there == {True}:
-                read = [
-                    self.read(several[0][0], tuple(responses[key] for key in several))
-                    for several in keys
+            keys_by_sample = [[(sample.id, form) for form in sample.query.forms] for sample in unit]
+            has_response = {key in responses for keys in keys_by_sample for key in keys}
+            if has_response == {True}:
+                predictions = [
+                    self.read(keys[0][0], tuple(responses[key] for key in keys))
+                    for keys in keys_by_sample
                 ]
-                done.append(score_unit(self.task, unit, read))
-            cut += len(there) > 1
-        if cut:
+                scores.append(score_unit(self.task, unit, predictions))
+            elif len(has_response) > 1:
+                n_incomplete += 1
+        if n_incomplete:
             warnings.warn(
-                f"{self.name}: {counted(cut, 'unit')} without all responses left out", stacklevel=2
+                f"{self.name}: {counted(n_incomplete, 'unit')} without all responses left out",
+                stacklevel=2,
             )
-        return values(self.task, done)
+        return values(self.task, scores)
 
 
 @cache
@@ -112,7 +115,7 @@ def exported_task(folder: Path, name: str) -> ExportedTask:
     """Open an exported task.
 
     Raises:
-        DataError: the benchmark is not what was exported, or the YAML lacks what the export wrote.
+        DataError: the data are not those of the export, or the YAML lacks the export's record.
     """
     recorded = read_metadata(folder / f"{name}.yaml")
     task = read_once(build("tasks", parse(recorded["task"]), Path(recorded["data"])))
@@ -142,7 +145,7 @@ def doc_to_visual(folder: Path, doc: Document) -> list[Image.Image | str]:
     """Return the images of the request, for lmms-eval's older (simple) models.
 
     Raises:
-        UsageError: the pipeline has a system message, which these models are not given.
+        UsageError: the pipeline has a system message, which these models do not receive.
     """
     task = exported_task(folder, doc["task"])
     request = task.request(doc)
@@ -164,7 +167,7 @@ def doc_to_messages(folder: Path, doc: Document) -> list[dict[str, object]]:
 
 
 def process_results(folder: Path, doc: Document, results: Sequence[str]) -> dict[str, Item]:
-    """Return an item for each metric; "score" is the sample's own number where one is averaged."""
+    """Return an item for each metric, with the sample's own number as "score" if it has one."""
     task = exported_task(folder, doc["task"])
     sample, response = task.samples[doc["id"]], results[0]
     item = {"task": task.name, "id": sample.id, "form": doc["form"], "group": sample.group}
@@ -183,6 +186,6 @@ def process_results(folder: Path, doc: Document, results: Sequence[str]) -> dict
 def aggregate(folder: Path, items: Sequence[Item]) -> float:
     """Return the metric of the items over all responses; NaN where nothing counts."""
     first = items[0]
-    given = tuple((item["id"], item["form"], item["response"]) for item in items)
-    number = exported_task(folder, first["task"]).numbers(given)[first["metric"]]
+    triples = tuple((item["id"], item["form"], item["response"]) for item in items)
+    number = exported_task(folder, first["task"]).numbers(triples)[first["metric"]]
     return math.nan if number is None else number

@@ -1,4 +1,4 @@
-"""Visuals of lmms-eval's documents as media."""
+"""Conversion of the visuals of lmms-eval's documents (images, paths of files) to `Media`."""
 
 import hashlib
 from pathlib import Path
@@ -18,8 +18,8 @@ def medium(visual: object, load: Loader | None = None) -> Media:
     """Return an image, or the file of an image or a video, as a medium.
 
     Args:
-        visual: What `doc_to_visual` or a message has.
-        load: Decodes the image again where `visual` is one in memory; None: it is kept.
+        visual: An item of `doc_to_visual`, or of a message.
+        load: Decodes an image in memory again when it is needed; None: the image is kept.
 
     Raises:
         UsageError: it is something else, such as a sound.

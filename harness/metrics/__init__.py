@@ -1,1 +1,4 @@
-"""Metrics: pure functions of ground truth and prediction, equal to official scorers to the bit."""
+"""Metrics as pure functions of ground truth and prediction, which the tasks' scorers call.
+
+Where a benchmark has an official scorer, a function equals it to the bit, and names its commit.
+"""

@@ -1,6 +1,8 @@
-"""Letters of options as benchmarks' own authors read them, where lmms-eval reads otherwise.
+"""Readers of the chosen option from a response, as a benchmark's authors wrote them.
 
-Each names the authors' function, file and commit; None where that finds no letter.
+They are for the benchmarks of which lmms-eval's reader (`letter_readers`) differs. Each function
+takes the response and returns a letter, or None where the authors' code finds none; it names their
+function, file and commit.
 """
 
 import re
@@ -10,14 +12,14 @@ from harness.responses import MAX_TEXT
 
 API_ERROR = "API Error"
 """Text that the code of Video-MMMU writes in the place of an answer."""
-ENDS = ",.!?;:'"
-LONG = 5  # words, above which the text of an option is looked for
+ENDS = ",.!?;:'"  # characters stripped from a response's ends
+LONG = 5  # words of a response; in a longer one the texts of options are searched
 
 
 def blink_prediction(response: str) -> str | None:
-    """The letter of a prediction as BLINK's evaluate.py (2d6a779) compares it: `(A)` alone.
+    """Return the letter of a prediction as BLINK's evaluate.py (2d6a779) compares it: `(A)` alone.
 
-    A bare letter counts too, which test_benchmark.py puts into parentheses before it is saved.
+    A bare letter counts too: test_benchmark.py saves it in parentheses.
 
     >>> [blink_prediction(text) for text in ("(B)", "B", "(C) Point C", "(Z) Failed")]
     ['B', 'B', None, None]
@@ -27,11 +29,11 @@ def blink_prediction(response: str) -> str | None:
 
 
 def blink_choice(response: str, letters: str) -> str | None:
-    r"""The letter that `analyze_answer` of BLINK's test_benchmark.py (2d6a779) finds by its rules.
+    r"""Return the letter that `analyze_answer` of BLINK's test_benchmark.py (2d6a779) finds.
 
-    A response that is nothing but `A` or `(A)`; else the only letter of an option that stands in
-    parentheses between blanks, in the last paragraph or else in all of the response. Where there is
-    none or several, the authors ask GPT-3.5; here it is None.
+    It is all of the response (`A` or `(A)`); else the only option's letter in parentheses between
+    blanks, in the last paragraph or else in the whole response. Where there is none, or several,
+    the authors ask GPT-3.5; here it is None.
 
     >>> [blink_choice(text, "ABCD") for text in ("B", "It is (C) red", "(A) or (B)", "B. red")]
     ['B', 'C', None, None]
@@ -51,10 +53,10 @@ def blink_choice(response: str, letters: str) -> str | None:
 
 
 def mmsi_author_choice(response: str) -> str | None:
-    """`extract_single_choice_with_word_boundary` of vlmeval/dataset/mmsi_bench.py (4e28bff).
+    """Read a letter as `extract_single_choice_with_word_boundary` in VLMEvalKit's mmsi_bench.py.
 
-    The first capital A to D that stands alone and is not followed by a word, in the first text
-    between back quotes where there is one.
+    That is the first capital A to D that stands alone and is not followed by a word; if the
+    response has text between back quotes, only the first such text is searched (commit 4e28bff).
 
     >>> [mmsi_author_choice(text) for text in ("``C``", "A dog or B", "b")]
     ['C', 'B', None]
@@ -68,10 +70,11 @@ def mmsi_author_choice(response: str) -> str | None:
 
 
 def is_mvbench_option(response: str, letter: str) -> bool:
-    """`check_ans` of MVBench's notebook (video_chat2/mvbench.ipynb, 4dd8210), of the first line.
+    """Return True if a response picks a letter by MVBench's `check_ans`, from its first line.
 
-    The first word without its full stops is part of `(a)`, which an empty response is too; or it
-    has `(a)` in it. The notebook's prompt ends with `(`, which it puts before the response.
+    It does if the first word, without full stops, is part of `(a)` or contains it. An empty
+    response is part of every option. From video_chat2/mvbench.ipynb (4dd8210), whose prompt ends
+    with `(`; it puts that before the response.
 
     >>> [is_mvbench_option(text, "A") for text in ("(A) left", "a dog", "", "The answer is A")]
     [True, True, True, False]
@@ -82,11 +85,11 @@ def is_mvbench_option(response: str, letter: str) -> bool:
 
 
 def videommmu_author_choice(response: str, letters: str, options: Sequence[str]) -> str | None:
-    """`parse_multi_choice_response` of videommmu/utils.py in Video-MMMU's own code (88b4ac3).
+    """Read a letter as `parse_multi_choice_response` in Video-MMMU's videommmu/utils.py (88b4ac3).
 
-    Letters before a full stop or a colon, else in parentheses, else before a blank; else, in a
-    response of more than five words, the options whose text is in it. Of several the one counts
-    that occurs last in the first of these forms that has any.
+    Searched are letters before a full stop or colon, else in parentheses, else before a blank;
+    else, in a response of more than five words, the texts of options. The first of these forms that
+    occurs decides; of several letters in it, the last.
 
     >>> options = ["left side", "right", "up", "down"]
     >>> said = ("B. right", "(A) or (C)", "B) left", "It has to be on the right of it")
@@ -111,7 +114,7 @@ def videommmu_author_choice(response: str, letters: str, options: Sequence[str])
         if places := [
             (lower.rfind(option), letter) for letter, option in texts.items() if option in lower
         ]:
-            return max(places, key=lambda place: place[0])[1]
+            return max(places, key=lambda place_and_letter: place_and_letter[0])[1]
     return None
 
 

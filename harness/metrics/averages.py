@@ -1,6 +1,7 @@
-"""Averages of averages, in the order in which official code adds, for numbers and for arrays.
+"""Means of several metrics, added in the order of official code, so that the last bit is equal.
 
-They are what `Metric(derived=…)` is given: the parts may be numbers, or arrays of resamples.
+They are functions for `Metric(derived=…)`: the parts are numbers, or arrays of one length whose
+elements are resamples.
 """
 
 from typing import Any, TypeVar
@@ -34,9 +35,9 @@ def mean_of_present(*parts: Numbers) -> Numbers:
     total: Any = 0.0
     count: Any = 0
     for part in parts:
-        counts = ~np.isnan(part)
-        total = total + np.where(counts, part, 0.0)
-        count = count + counts
+        is_present = ~np.isnan(part)
+        total = total + np.where(is_present, part, 0.0)
+        count = count + is_present
     mean: Numbers = total / np.where(count > 0, count, np.nan)
     return mean
 

@@ -1,7 +1,8 @@
-"""Two binary images as the bits of one array of bytes: outlines and dilation in a few operations.
+"""Outlines and dilation of two binary images at once, packed as bits, for the boundary F-measure.
 
-Each image is cut into four strips of rows, and a byte holds one pixel of every strip. To move all
-pixels by rows or columns is to move bytes; no bit is shifted.
+Each image is cut into four strips of rows, and a byte holds one pixel of every strip of both images
+(2 × 4 bits). To move all pixels by rows or columns is to move bytes, without shifting bits: one
+operation on the array works on all pixels of both images. `harness.metrics.boundary` calls it.
 """
 
 import math
@@ -23,11 +24,11 @@ Words: TypeAlias = NDArray[np.uint64]
 
 STRIPS = 4
 FIRST = np.uint64(0x5555_5555_5555_5555)  # the bits of the first image
-LONGEST = 4  # rows and columns between the pixels of a pair; longer pairs save nothing
+LONGEST = 4  # most rows and columns between the pixels of a pair; longer pairs save nothing
 
 
 def pack(first: BoolArray, second: BoolArray, gap: int) -> Strips:
-    """Two boolean arrays of rows × columns as bits, with a gap of at least `gap` columns.
+    """Pack two boolean arrays of rows × columns as bits, with a gap of at least `gap` columns.
 
     >>> pack(np.array([[True, False, True]]), np.array([[True, True, False]]), gap=1)
     array([[3, 2, 1, 0, 0, 0, 0, 0]], dtype=uint8)
@@ -36,7 +37,7 @@ def pack(first: BoolArray, second: BoolArray, gap: int) -> Strips:
 
 
 def unpack(strips: Strips, rows: int, columns: int) -> BoolArray:
-    """The inverse of `pack`: a boolean array of images × rows × columns.
+    """Undo `pack`: return a boolean array of images × rows × columns.
 
     >>> unpack(pack(np.eye(2, dtype=bool), np.ones((2, 2), bool), gap=3), 2, 2).astype(int)
     array([[[1, 0],
@@ -85,9 +86,10 @@ def outline(first: BoolArray, second: BoolArray, gap: int) -> Strips:
 def dilate_by_disk(strips: Strips, radius: int) -> Strips:
     """Dilate by the disk x² + y² ≤ radius², in pixels; pixels outside count as empty.
 
-    The disk is the sum of pairs of pixels and of a rest, whose rows are widened step by step: a few
+    The disk is the Minkowski sum of pairs of pixels and a rest (`_disk`). The pixels are first
+    dilated by each pair, then by each row of the rest, whose lengths grow step by step: a few
     operations on bytes, whatever the images hold. Strips must have at least `radius` rows, and the
-    gap as many columns; what grows beyond an image lies there in the result.
+    gap as many columns: pixels that grow beyond an image are in the gap and the rows after it.
 
     >>> dot = np.pad([[True]], 2)
     >>> unpack(dilate_by_disk(pack(dot, dot, gap=2), 2), 5, 5)[0].astype(int)
@@ -115,13 +117,13 @@ def dilate_by_disk(strips: Strips, radius: int) -> Strips:
 
 
 def split(strips: Strips) -> tuple[Words, Words]:
-    """The pixels of the first image and those of the second one, each in the bits of the first."""
+    """Return the pixels of the first and of the second image, both in the bits of the first."""
     words = strips.view(np.uint64)
     return words & FIRST, words >> np.uint64(1) & FIRST
 
 
 def count(words: Words) -> int:
-    """Number of bits that are set."""
+    """Return the number of bits that are set."""
     return int(cv2.norm(words.view(np.uint8), cv2.NORM_HAMMING))
 
 
@@ -141,15 +143,15 @@ def _disk(radius: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]
             pairs.append((down, right))
             rest, both = both, both & np.roll(both, (-down, -right), (0, 1))
     rows = (
-        (int(line.sum()), place - LONGEST, int(line.argmax()) - radius - LONGEST)
-        for place, line in enumerate(rest)
+        (int(line.sum()), row - LONGEST, int(line.argmax()) - radius - LONGEST)
+        for row, line in enumerate(rest)
         if line.any()
     )
     return pairs, sorted(rows)
 
 
 def _fold(first: BoolArray, second: BoolArray, gap: int) -> Strips:
-    """Two images as bits in strips of at least `gap` rows, without a gap of columns."""
+    """Return two images as bits in strips of at least `gap` rows, without a gap of columns."""
     rows, columns = first.shape
     height = max(math.ceil(rows / STRIPS), gap)
     pixels = np.empty((STRIPS * height, columns), dtype=np.uint8)
@@ -163,7 +165,7 @@ def _fold(first: BoolArray, second: BoolArray, gap: int) -> Strips:
 
 
 def _widen(folded: Strips, gap: int) -> Strips:
-    """Add the gap, to whole words."""
+    """Add at least `gap` empty columns, to a multiple of the 8 bytes of a word."""
     height, columns = folded.shape
     strips = np.zeros((height, math.ceil((columns + gap) / 8) * 8), dtype=np.uint8)
     strips[:, :columns] = folded

@@ -1,7 +1,8 @@
-"""Boundary F-measure of the DAVIS challenge, on the rectangle that holds both objects.
+"""Boundary F-measure (F) of the DAVIS challenge, for masks and tracks of masks.
 
-The official code works on full frames, a byte a pixel. Here a pixel is a bit, and what lies outside
-of the rectangle is left out; all counts of pixels are the same, and so is every bit of F.
+The official code works on full frames, a byte a pixel. Here both masks are cropped to the rows or
+columns that hold an object, and a pixel is a bit (`harness.metrics.bits`): all counts of pixels are
+the same, and so is every bit of F.
 """
 
 import math
@@ -14,8 +15,8 @@ from harness.metrics.bits import count, dilate_by_disk, outline, split
 from harness.metrics.overlap import Mask, Track, check_masks, each_frame
 
 TOLERANCE = 0.008  # of the frame's diagonal
-MARGIN = 1  # a boundary lies at most one pixel outside its mask
-BLOCKS = 48  # of rows, looked through one by one for foreground
+MARGIN = 1  # pixels; a boundary lies at most one pixel outside its mask
+BLOCKS = 48  # number of blocks of rows that are searched for foreground
 
 
 def boundary_f_measure(
@@ -31,7 +32,7 @@ def boundary_f_measure(
 
     Args:
         ground_truth: Boolean array of frames × height × width, or one run-length a frame.
-        predicted: The same kind, with as many frames of the same size.
+        predicted: Predicted masks, as many and of the same size as the true ones.
         void: Pixels that are taken out of both masks before their boundaries are drawn.
 
     Raises:
@@ -48,9 +49,9 @@ def boundary_f_measure(
 def boundary_f_measure_frame(
     ground_truth: Mask, predicted: Mask, void: Mask | None = None
 ) -> float:
-    """F of one frame, of boolean arrays of height × width or of run-lengths.
+    """Return F of one frame, for boolean arrays of height × width or for run-lengths.
 
-    Of run-lengths only the columns that hold an object are decoded.
+    Only the columns of run-lengths that hold an object are decoded.
 
     >>> empty, full, dot = np.zeros((9, 9), bool), np.ones((9, 9), bool), np.pad([[True]], 4)
     >>> [boundary_f_measure_frame(*pair) for pair in ((dot, dot), (dot, empty), (full, empty))]
@@ -68,13 +69,13 @@ def boundary_f_measure_frame(
     radius = boundary_radius(height, width)
     first, second = cropped
     outlines = outline(first, second, gap=radius)
-    shown, drawn = split(outlines)
-    n_shown, n_predicted = count(shown), count(drawn)
-    if n_shown == 0 or n_predicted == 0:
-        return 1.0 if n_shown == n_predicted else 0.0
-    near_shown, near_drawn = split(dilate_by_disk(outlines, radius))
-    n_found, n_right = count(shown & near_drawn), count(drawn & near_shown)
-    precision, recall = n_right / n_predicted, n_found / n_shown
+    true_outline, predicted_outline = split(outlines)
+    n_true, n_predicted = count(true_outline), count(predicted_outline)
+    if n_true == 0 or n_predicted == 0:
+        return 1.0 if n_true == n_predicted else 0.0
+    near_true, near_predicted = split(dilate_by_disk(outlines, radius))
+    n_found, n_right = count(true_outline & near_predicted), count(predicted_outline & near_true)
+    precision, recall = n_right / n_predicted, n_found / n_true
     total = precision + recall
     return 2 * precision * recall / total if total else 0.0
 
@@ -89,11 +90,11 @@ def boundary_radius(height: int, width: int) -> int:
 
 
 def _crop(ground_truth: Mask, predicted: Mask, void: Mask | None) -> list[BoolArray] | None:
-    """Crop both masks, without void, to the rows of outlines; None if there is no foreground.
+    """Crop both masks, without void, to the rows with outlines; None if there is no foreground.
 
-    In other rows lie no outlines, and a row of the margin is empty, so that it draws the same
-    whether it is the last of the crop or not. Run-lengths come transposed, as they are stored: the
-    official rule is the same for rows and columns, so F does not change.
+    A margin of one empty row is kept, so that the outline is the same as in the full frame.
+    Run-lengths are returned as columns × rows, as they are stored: the official rule is the same
+    for rows and columns, so F does not change.
     """
     masks = [ground_truth, predicted] if void is None else [ground_truth, predicted, void]
     runs = [mask for mask in masks if isinstance(mask, Rle)]
@@ -124,11 +125,11 @@ def _crop_runs(*masks: Rle) -> list[BoolArray] | None:
     """Decode the columns of the first two foregrounds and their margin, as columns × height."""
     height, width = masks[0].height, masks[0].width
     ends = [mask.runs.cumsum() for mask in masks]
-    shown = [end for end in ends[:2] if end.size > 1]
-    if not shown:
+    occupied = [end for end in ends[:2] if end.size > 1]
+    if not occupied:
         return None
-    first = min(int(end[0]) for end in shown)
-    last = max(int(end[1::2][-1]) for end in shown) - 1
+    first = min(int(end[0]) for end in occupied)
+    last = max(int(end[1::2][-1]) for end in occupied) - 1
     columns = _span(first // height, last // height, width)
     return [_decode_columns(end, columns, height) for end in ends]
 
@@ -139,7 +140,7 @@ def _span(first: int, last: int, size: int) -> slice:
 
 
 def _decode_columns(ends: NDArray[np.int64], columns: slice, height: int) -> BoolArray:
-    """The pixels of some columns of a mask, given the ends of its runs."""
+    """Return the pixels of some columns of a mask, as columns × height, from its runs' ends."""
     start, stop = columns.start * height, columns.stop * height
     # numpy's maximum and minimum together take half as long as its clip
     runs = np.minimum(np.maximum(ends, start), stop) - start

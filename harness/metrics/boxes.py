@@ -1,4 +1,7 @@
-"""IoU of boxes, in the two conventions that are in use."""
+"""IoU of boxes in pixels, by the two conventions in use: right and bottom exclusive, or inclusive.
+
+Exclusive is the convention of scores, inclusive that of VisionReasoner's training reward.
+"""
 
 from collections.abc import Sequence
 
@@ -12,7 +15,7 @@ BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
 """N boxes as rows of left, top, right, bottom, in pixels; an empty sequence holds none."""
 
 
-MIN_IOU = 0.5
+MIN_IOU = 0.5  # a hit has a larger one
 
 
 def rows_of(

@@ -1,4 +1,4 @@
-"""IoU of axis-aligned boxes in space."""
+"""IoU of axis-aligned boxes in space, in metres, for answers of the form `box_3d`."""
 
 from collections.abc import Sequence
 
@@ -35,6 +35,7 @@ def box_iou_3d(ground_truth: Box3DRows, predicted: Box3DRows) -> NDArray[np.floa
 
 
 def _corner(boxes: NDArray[np.float64], part: float) -> NDArray[np.float64]:
+    """Return a corner of each box, N × 3: the lowest for `part` -0.5, the highest for 0.5."""
     return np.asarray(boxes[:, :3] + part * boxes[:, 3:])
 
 

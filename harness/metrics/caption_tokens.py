@@ -1,7 +1,7 @@
-"""Captions as the tokens that caption metrics count: by the official tokenizer, or by simple rules.
+"""Tokens of captions, which caption metrics count: by the official tokenizer, or by simple rules.
 
-Scores of one tokenizer say nothing about scores of the other, so which one it was is part of a
-metric's name, and there is no falling back: without Java, `ptb` is an error.
+Scores by the two tokenizers cannot be compared. So the tokenizer is part of a metric's name, and
+one never replaces the other: without Java, `ptb` is an error.
 """
 
 import re
@@ -15,8 +15,8 @@ from harness.metrics.penn_treebank import penn_treebank
 Tokenizer: TypeAlias = Literal["ptb", "simple"]
 
 BETWEEN = "x"
-"""A line between references and captions that no token before it can see across."""
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+"""A line between references and captions: the tokenizer looks ahead by a line, not beyond this."""
+WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # dog's, 42
 
 
 class Captions(NamedTuple):
@@ -28,7 +28,7 @@ class Captions(NamedTuple):
 
 
 def tokenize(items: Sequence[Mapping[str, object]], *, tokenizer: Tokenizer = "ptb") -> Captions:
-    """The captions and references of a corpus as tokens.
+    """Return the captions and references of a corpus as tokens.
 
     Args:
         items: One `{"candidates": text, "references": [text, …]}` a sample, at least one reference
@@ -45,16 +45,17 @@ def tokenize(items: Sequence[Mapping[str, object]], *, tokenizer: Tokenizer = "p
     >>> tokenize(items, tokenizer="simple")
     Captions(candidates=("a dog's tail red",), references=(("it's a tail", 'brown fur'),))
     """
-    checked = [_check_item(item, place) for place, item in enumerate(items)]
+    checked = [_check_item(item, number) for number, item in enumerate(items)]
     candidates, references = zip(*checked, strict=True) if checked else ((), ())
-    return _tokenize(candidates, references, tokenizer)
+    return _run_tokenizer(candidates, references, tokenizer)
 
 
 # Every metric of a corpus asks for the same tokens.
 @lru_cache(maxsize=8)
-def _tokenize(
+def _run_tokenizer(
     candidates: tuple[str, ...], references: tuple[tuple[str, ...], ...], tokenizer: Tokenizer
 ) -> Captions:
+    """Return candidates and references as texts of tokens with blanks between them."""
     flat = [text for texts in references for text in texts]
     if tokenizer == "simple":
         lines = [" ".join(WORD.findall(text.lower())) for text in (*flat, *candidates)]
@@ -67,7 +68,8 @@ def _tokenize(
     return Captions(candidates=tuple(rest), references=parts)
 
 
-def _check_item(item: object, place: int) -> tuple[str, tuple[str, ...]]:
+def _check_item(item: object, number: int) -> tuple[str, tuple[str, ...]]:
+    """Return candidate and references of an item; raise DataError if it is not of the form."""
     candidates = item.get("candidate") if isinstance(item, Mapping) else None
     texts = item.get("references") if isinstance(item, Mapping) else None
     if (
@@ -77,7 +79,7 @@ def _check_item(item: object, place: int) -> tuple[str, tuple[str, ...]]:
         or not all(isinstance(text, str) for text in texts)
     ):
         raise DataError(
-            f"caption {place}",
+            f"caption {number}",
             expected='{"candidate": text, "references": [at least one text]}',
             found=repr(item)[:80],
         )

@@ -1,7 +1,8 @@
-"""cgF1 of SA-Co: instances of a phrase that are found, times whether it was seen that it is there.
+"""Parts of SA-Co's cgF1: F1 of the instances of phrases, and correlation of their presence.
 
-A question counts by its true and false positives at ten thresholds of IoU, and as one of four
-cells: something is there or not, something is predicted or not. Equal to `CGF1Evaluator` in
+cgF1 is the product of `positive_f1` and `image_mcc`. A question (an image and a phrase) counts by
+its hits at ten thresholds of IoU, and as one of four cells: an instance is true or not, and one is
+predicted or not. Equal to `CGF1Evaluator` in
 `sam3/eval/cgf1_eval.py` (facebookresearch/sam3, commit 99d02f2), for predictions with a score that
 reaches its threshold.
 """
@@ -17,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from harness.masks import Rle
 
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
-EPSILON, CELL_EPSILON = 1e-4, 1e-6
+EPSILON, CELL_EPSILON = 1e-4, 1e-6  # added to denominators, as the official code does
 Cell = Literal["TP", "TN", "FP", "FN"]
 
 
@@ -33,23 +34,27 @@ class PhraseCounts(TypedDict):
 def track_ious(
     predicted: Sequence[Sequence[Rle]], true: Sequence[Sequence[Rle]]
 ) -> NDArray[np.float64]:
-    """IoU over all frames of every pair of objects, predicted × true; 1 of two without a pixel.
+    """Return the IoU over all frames of each pair of objects; 1 if neither has a pixel.
+
+    The shape is predicted × true.
 
     Args:
         predicted: Objects, each with one mask a frame; an image is one frame.
-        true: The same, of as many frames of the same size.
+        true: True objects, with as many frames of the same size.
     """
     ious = np.zeros((len(predicted), len(true)))
-    for place in np.ndindex(ious.shape):
-        pair = list(zip(predicted[place[0]], true[place[1]], strict=True))
+    for pair_index in np.ndindex(ious.shape):
+        pair = list(zip(predicted[pair_index[0]], true[pair_index[1]], strict=True))
         common = sum(first.intersection(second).area for first, second in pair)
         union = sum(first.area + second.area for first, second in pair) - common
-        ious[place] = common / union if union else 1.0
+        ious[pair_index] = common / union if union else 1.0
     return ious
 
 
 def found_instances(ious: NDArray[np.float64]) -> PhraseCounts:
-    """Match predictions to true instances one to one, so that the sum of their IoUs is largest.
+    """Count the hits of one question after matching predictions to true instances one to one.
+
+    The matching has the largest sum of IoUs; a hit is a pair whose IoU reaches the threshold.
 
     Args:
         ious: IoU of every pair, predicted × true; either may be 0.
@@ -68,20 +73,22 @@ def found_instances(ious: NDArray[np.float64]) -> PhraseCounts:
 def best_annotator(annotators: Sequence[PhraseCounts]) -> PhraseCounts:
     """Return the counts against the annotator whom the prediction fits best.
 
-    That is the highest mean F1, or an annotator and a prediction that are both empty. The first of
-    equals; of several with nothing predicted and nothing true the last.
+    That is an annotator without instances if nothing is predicted (the last such), else the one
+    with the highest mean F1 (the first such).
     """
     best = annotators[0]
-    for counts in annotators[1:]:
-        if counts["cell"] == "TN" or (best["cell"] != "TN" and _mean_f1(counts) > _mean_f1(best)):
-            best = counts
+    for annotator in annotators[1:]:
+        if annotator["cell"] == "TN" or (
+            best["cell"] != "TN" and _mean_f1(annotator) > _mean_f1(best)
+        ):
+            best = annotator
     return best
 
 
-def _mean_f1(counts: PhraseCounts) -> float:
-    hits = np.asarray(counts["hits"])
+def _mean_f1(phrase: PhraseCounts) -> float:
+    hits = np.asarray(phrase["hits"])
     return float(
-        _f1(hits / (counts["predicted"] + EPSILON), hits / (counts["true"] + EPSILON)).mean()
+        _f1(hits / (phrase["predicted"] + EPSILON), hits / (phrase["true"] + EPSILON)).mean()
     )
 
 
@@ -90,17 +97,20 @@ def _f1(precision: NDArray[np.float64], recall: NDArray[np.float64]) -> NDArray[
 
 
 def positive_f1(phrases: Sequence[Any]) -> float:
-    """F1 of all instances of phrases that are there, mean over thresholds (`positive_micro_F1`)."""
-    hits = np.sum([counts["hits"] for counts in phrases], axis=0)
-    predicted = sum(counts["predicted"] for counts in phrases if counts["true"])
-    true = sum(counts["true"] for counts in phrases)
+    """Return the F1 of all instances of phrases with a true one, mean over the thresholds.
+
+    It is `positive_micro_F1` of the official code.
+    """
+    hits = np.sum([phrase["hits"] for phrase in phrases], axis=0)
+    predicted = sum(phrase["predicted"] for phrase in phrases if phrase["true"])
+    true = sum(phrase["true"] for phrase in phrases)
     return float(_f1(hits / (predicted + EPSILON), hits / (true + EPSILON)).mean())
 
 
 def image_mcc(phrases: Sequence[Any]) -> float:
-    """Matthews correlation of seeing that something is there (`IL_MCC`); from -1 to 1."""
+    """Return the Matthews correlation of true and predicted presence (`IL_MCC`); from -1 to 1."""
     tp, tn, fp, fn = (
-        sum(counts["cell"] == cell for counts in phrases) for cell in ("TP", "TN", "FP", "FN")
+        sum(phrase["cell"] == cell for phrase in phrases) for cell in ("TP", "TN", "FP", "FN")
     )
     both = float(tp + fp) * float(tp + fn) * float(tn + fp) * float(tn + fn)
     return float(tp * tn - fp * fn) / (math.sqrt(both) + CELL_EPSILON)

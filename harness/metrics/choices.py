@@ -1,8 +1,8 @@
-"""Options that responses pick, read as the scorer of each benchmark does, and strictly.
+"""Readers of the chosen option from a response, as benchmarks' scorers read it, and strictly.
 
-Every official reader looks for the first capital letter that could be an option, in text from which
-some phrases were cut. `strict_choice` takes a letter only where the response says that it is the
-answer.
+Each official reader returns the first capital letter that could be an option, after cutting phrases
+such as "The answer is", so that "Because" picks B. `strict_choice` returns a letter only if the
+response states it as its answer. Tasks' scorers call them; None: no option was read.
 """
 
 import hashlib
@@ -47,16 +47,16 @@ LONGVIDEOBENCH_PHRASES = (
     "Best answer:",
     "Best option:",
 )
-# The first of these that is found anywhere decides; letters of either case.
+# The first of these that occurs anywhere decides; letters of either case.
 STI_BENCH_FORMS = tuple(
     re.compile(form, re.IGNORECASE | re.MULTILINE)
     for form in (
-        r"\(([A-E])\)",
-        r"ans\s*=\s*[\"']?([A-E])",
-        r"answer\s*[=:]\s*([A-E])",
-        r"option\s+([A-E])",
-        r"\b([A-E])\s*(?:was|is)\s*correct",
-        r"\b([A-E])[).]\s*$",
+        r"\(([A-E])\)",  # (B)
+        r"ans\s*=\s*[\"']?([A-E])",  # ans = 'B
+        r"answer\s*[=:]\s*([A-E])",  # Answer: B
+        r"option\s+([A-E])",  # option B
+        r"\b([A-E])\s*(?:was|is)\s*correct",  # B is correct
+        r"\b([A-E])[).]\s*$",  # B. at the end of a line
     )
 )
 

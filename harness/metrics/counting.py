@@ -1,4 +1,4 @@
-"""Errors of a count: exact or not, absolute, squared.
+"""Scores of a predicted number of objects: exact or not, absolute error, squared error.
 
 All equal `evaluation/calculate_counting.py` of VisionReasoner (commit a455092), whose
 `correct_count`, `mae` and `rmse` are the mean of `exact`, the mean of `absolute_error` and the root

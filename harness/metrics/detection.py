@@ -1,8 +1,9 @@
 """COCO's average precision of boxes, by pycocotools or by a faster library that is equal to it.
 
-A statistic is a `Corpus`, whose items are the detections of one category in one image; the
-metric's function turns all of them into AP. The library that computes it is a setting, so that a
-run's arguments record it; none is chosen because it happens to be installed.
+A scorer returns a `Corpus` of `detection_item`s, each the true and predicted boxes of one category
+in one image; `average_precision` gives the function that turns all items into one number. The
+library that computes it is a setting, so that a run's arguments record it; none is chosen because
+it happens to be installed.
 """
 
 import contextlib
@@ -52,7 +53,7 @@ PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
 
 
 Name: TypeAlias = Any
-"""Text or a number: of one type in all items, which are put in its order."""
+"""A text or a number, of one type in all items: images and categories are sorted by it."""
 
 
 class Detections(TypedDict):
@@ -63,6 +64,7 @@ class Detections(TypedDict):
     ground_truth: list[list[float]]
     predicted: list[list[float]]
     sizes: NotRequired[list[list[float]]]
+    """(width, height) of each true box as annotated; see `detection_item`."""
 
 
 class CocoData(TypedDict):
@@ -108,16 +110,19 @@ def detection_item(
     """
     crowd = [False] * len(ground_truth) if crowd is None else crowd
     areas = [_area(box) for box in ground_truth] if areas is None else areas
-    sized = len(ground_truth) if sizes is None else len(sizes)
-    if not len(ground_truth) == len(crowd) == len(areas) == sized or len(predicted) != len(scores):
+    n_sizes = len(ground_truth) if sizes is None else len(sizes)
+    if not len(ground_truth) == len(crowd) == len(areas) == n_sizes or len(predicted) != len(
+        scores
+    ):
         raise DataError(
             f"boxes of {category!r} in {image!r}",
             expected="lists of one length",
-            found=f"{len(ground_truth)} true, {len(crowd)}, {len(areas)}, {sized}; "
+            found=f"{len(ground_truth)} true, {len(crowd)}, {len(areas)}, {n_sizes}; "
             f"{len(predicted)} predicted, {len(scores)}",
         )
     true = [
-        [*box, area, int(many)] for box, area, many in zip(ground_truth, areas, crowd, strict=True)
+        [*box, area, int(is_crowd)]
+        for box, area, is_crowd in zip(ground_truth, areas, crowd, strict=True)
     ]
     output = [[*box, score] for box, score in zip(predicted, scores, strict=True)]
     for row in (*true, *output, *(sizes or ())):
@@ -137,16 +142,17 @@ def detection_item(
 
 
 def area_score(box: Box, size: tuple[int, int], *, has_ground_truth: bool) -> float:
-    """The confidence that VisionReasoner's evaluation gives a box: its part of the image.
+    """Return the confidence that VisionReasoner's evaluation gives a box: its share of the image.
 
-    0 where nothing is true. AP with these scores is `coco_ap_area_score`, a number of its own: it
-    ranks boxes by size. Equal to `process_batch` in `evaluation/evaluation_coco.py`
-    (VisionReasoner, commit a455092), a box with its sides swapped included.
+    It is 0 if the category has no true box in the image. AP with these scores, which rank boxes by
+    size, is a metric of its own, `coco_ap_area_score`. Equal to `process_batch` in
+    `evaluation/evaluation_coco.py` (VisionReasoner, commit a455092), also for a box with swapped
+    sides.
 
     Args:
         box: A predicted box in pixels.
         size: (width, height) of the image.
-        has_ground_truth: Whether the category has a true box in the image.
+        has_ground_truth: True if the category has a true box in the image.
 
     >>> area_score(Box(0, 0, 4, 4), (8, 4), has_ground_truth=True)
     0.5
@@ -157,7 +163,7 @@ def area_score(box: Box, size: tuple[int, int], *, has_ground_truth: bool) -> fl
 
 
 def average_precision(name: str = "AP", *, library: Library = "pycocotools") -> "CocoStatistic":
-    """A corpus function for `Metric`: one of `STATISTICS`, of all items.
+    """Return a corpus function for `Metric`, which computes one of `STATISTICS` over all items.
 
     Raises:
         UsageError: there is no such statistic or library.
@@ -184,48 +190,53 @@ class CocoStatistic:
     library: Library
 
     def __call__(self, items: Sequence[Detections]) -> float:
-        """The number of all items, as `coco_statistics` has it."""
+        """Return the number of all items, as `coco_statistics` has it."""
         return _cached_statistics(items, self.library)[self.name]
 
     def over(
-        self, blocks: Sequence[Sequence[Detections]], kept: NDArray[np.float64]
+        self, blocks: Sequence[Sequence[Detections]], weights: NDArray[np.float64]
     ) -> list[float]:
-        """Return the number over the blocks marked 1 in each row; NaN where they have no item.
+        """Return the statistic of many subsets of blocks, one number a row; NaN without any item.
 
-        Boxes are matched once: what matches in an image and category does not depend on others.
-        Equal to calling with the items of each row, but for the order in which numbers are added
-        up (below 1e-14).
+        Boxes are matched once: the matches in an image and category do not depend on others. Equal
+        to calling with the items of each row, but for the order in which numbers are added up
+        (below 1e-14).
+
+        Args:
+            blocks: Items in groups, say of one image.
+            weights: Rows × blocks: 1 if the block is in the row's subset, else 0.
         """
         items = [item for block in blocks for item in block]
         if not items:
-            return [math.nan] * len(kept)
+            return [math.nan] * len(weights)
         images, categories = _number_names(items)
         block_of = {
             (images[item["image"]], categories[item["category"]]): number
             for number, block in enumerate(blocks)
             for item in block
         }
-        values = subset_statistics(_match_boxes(json.dumps(items)), block_of, kept, self.name)
-        filled = np.array([len(block) > 0 for block in blocks])
-        return [
-            self(items)
-            if kept[row, filled].all()
-            else value
-            if kept[row, filled].any()
-            else math.nan
-            for row, value in enumerate(values.tolist())
-        ]
+        values = subset_statistics(_match_boxes(json.dumps(items)), block_of, weights, self.name)
+        has_items = np.array([len(block) > 0 for block in blocks])
+        numbers = []
+        for row, value in enumerate(values.tolist()):
+            kept_blocks = weights[row, has_items]
+            if kept_blocks.all():
+                numbers.append(self(items))
+            else:
+                numbers.append(value if kept_blocks.any() else math.nan)
+        return numbers
 
 
 _last: tuple[Library, list[Detections], dict[str, float]] | None = None
+"""Library, items and statistics of the last call."""
 
 
 def _cached_statistics(items: Sequence[Detections], library: Library) -> dict[str, float]:
     """Return all statistics; those of the last items are cached, as a protocol prints several."""
     global _last
-    known = _last
-    if known is not None and known[0] == library and known[1] == items:
-        return known[2]
+    last = _last  # another thread may replace it
+    if last is not None and last[0] == library and last[1] == items:
+        return last[2]
     statistics = coco_statistics(items, library=library)
     _last = library, list(items), statistics
     return statistics
@@ -233,13 +244,13 @@ def _cached_statistics(items: Sequence[Detections], library: Library) -> dict[st
 
 @lru_cache(maxsize=1)
 def _match_boxes(text: str) -> "COCOeval":
-    """COCO's evaluator after its boxes were matched, of items as JSON."""
+    """Return COCO's evaluator for items, given as JSON, after its boxes were matched."""
     ground_truth, results = _as_coco(json.loads(text))
     return _evaluator("pycocotools", ground_truth, results)
 
 
 def _number_names(items: Sequence[Detections]) -> tuple[dict[Name, int], dict[Name, int]]:
-    """Numbers of images and of categories from 1 on, in the order of their names."""
+    """Return numbers from 1 on for images and for categories, in the order of their names."""
     images, categories = (
         {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
         for key in ("image", "category")
@@ -250,13 +261,13 @@ def _number_names(items: Sequence[Detections]) -> tuple[dict[Name, int], dict[Na
 def coco_statistics(
     items: Sequence[Detections], *, library: Library = "pycocotools"
 ) -> dict[str, float]:
-    """All twelve `STATISTICS` of the items of `detection_item`.
+    """Return all twelve `STATISTICS` of items of `detection_item`.
 
     Equal to the last bit to `COCOeval(…, "bbox")` of pycocotools, whose constants stay: IoU 0.50 to
-    0.95, 101 recalls, at most 100 boxes a category and image. A number of which there is no true
-    object (no small one, say) is -1, as COCO prints it; with no predicted box all others are 0,
-    where pycocotools' own loader fails. The order of the items does not matter, except between
-    boxes of equal score in one item.
+    0.95, 101 recalls, at most 100 boxes a category and image. A number without a true object to
+    count (no small one, say) is -1, as COCO prints it. Without any predicted box the others are 0,
+    where pycocotools' own loader fails. The order of the items does not matter; that of boxes with
+    equal score in one item does.
 
     Raises:
         DataError: two items are of the same image and category.
@@ -267,7 +278,10 @@ def coco_statistics(
 
 
 def _with_one_miss(ground_truth: CocoData) -> tuple[CocoData, list[dict[str, object]]]:
-    """The same ground truth, and one box in a further image: loaders take no empty list."""
+    """Return the ground truth with one image more, and a predicted box in it.
+
+    Loaders refuse an empty list of predictions; a box in an image without true objects is a miss.
+    """
     number = len(ground_truth["images"]) + 1
     images = [*ground_truth["images"], {"id": number, "width": 1, "height": 1}]
     category = ground_truth["categories"][0]["id"]
@@ -278,17 +292,18 @@ def _with_one_miss(ground_truth: CocoData) -> tuple[CocoData, list[dict[str, obj
 def _evaluator(
     library: Library, ground_truth: CocoData, results: list[dict[str, object]]
 ) -> "COCOeval":
+    """Return the library's evaluator, with its statistics computed."""
     coco, evaluation = _classes(library)
     if not results:
         ground_truth, results = _with_one_miss(ground_truth)
     with contextlib.redirect_stdout(io.StringIO()):  # all of them print
         if library == "pycocotools":
-            known = coco()
-            known.dataset = ground_truth
-            known.createIndex()
+            truth = coco()
+            truth.dataset = ground_truth
+            truth.createIndex()
         else:
-            known = coco(ground_truth)
-        evaluator = evaluation(known, known.loadRes(results), "bbox")
+            truth = coco(ground_truth)
+        evaluator = evaluation(truth, truth.loadRes(results), "bbox")
         evaluator.evaluate()
         evaluator.accumulate()
         evaluator.summarize()
@@ -296,7 +311,7 @@ def _evaluator(
 
 
 def _classes(library: Library) -> "tuple[type[COCO], type[COCOeval]]":
-    """The classes of a data set and of its evaluation; imported here, so that none is needed."""
+    """Import a library; return its classes of a data set and of an evaluation."""
     data, evaluation = PLACES[library]
     try:
         return import_module(data).COCO, import_module(evaluation).COCOeval
@@ -310,14 +325,14 @@ def _classes(library: Library) -> "tuple[type[COCO], type[COCOeval]]":
 
 
 def _as_coco(items: Sequence[Detections]) -> tuple[CocoData, list[dict[str, object]]]:
-    """Annotations and results in COCO's layout.
+    """Return annotations and results in COCO's layout.
 
     Images and categories are numbered in the order of their names: COCO breaks ties between
     equal scores by the number of the image.
     """
     rows = sorted(items, key=lambda item: (item["image"], item["category"]))
     places = [(item["image"], item["category"]) for item in rows]
-    twice = next((place for place, following in pairwise(places) if place == following), None)
+    twice = next((key for key, following in pairwise(places) if key == following), None)
     if not rows or twice is not None:
         raise DataError(
             "detections",

@@ -1,8 +1,8 @@
-"""COCO's statistics of many subsets of images, from boxes that were matched once.
+"""COCO's statistics of many subsets of images, for confidence intervals, from one matching.
 
-`COCOeval.evaluate` matches boxes within one image and category. Leaving out images changes
-nothing there; it only leaves their boxes out of the ranking of a category. So a ranking is sorted
-once, and only the categories that a subset lacks something of are added up again.
+`COCOeval.evaluate` matches boxes within one image and category, so leaving out images changes no
+match: it only removes their boxes from the ranking of a category. Here each ranking is sorted once,
+and a category is added up again only for subsets that lack some of its images.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,24 +27,25 @@ class Ranking(NamedTuple):
     right: BoolArray
     """Thresholds × boxes: True where a box matches a true one."""
     wrong: BoolArray
+    """Thresholds × boxes: True where a box matches none. Neither: it does not count."""
     block: NDArray[np.int64]
     """Block of each box."""
     objects: NDArray[np.int64]
     """Number of true objects of each block."""
     touched: NDArray[np.int64]
-    """The blocks that have anything of this category."""
+    """Blocks with a true or predicted box of this category."""
 
 
 def subset_statistics(
-    evaluator: "COCOeval", block_of: Mapping[tuple[int, int], int], kept: FloatArray, name: str
+    evaluator: "COCOeval", block_of: Mapping[tuple[int, int], int], weights: FloatArray, name: str
 ) -> FloatArray:
     """Compute one of COCO's twelve numbers for each subset of blocks; -1 without a true object.
 
     Args:
         evaluator: A `pycocotools` `COCOeval` after `evaluate()`, with its own constants.
         block_of: The block of each (image, category), by their numbers in the evaluator.
-        kept: Rows of 1 and 0, one for each block.
-        name: As in `detection.STATISTICS`.
+        weights: Rows of 1 and 0, one for each block.
+        name: Name of the statistic in `detection.STATISTICS`.
 
     Equal to `accumulate()` and `summarize()` of each subset alone, but for the order of adding up.
     """
@@ -54,16 +55,16 @@ def subset_statistics(
     threshold = {"AP50": 0.5, "AP75": 0.75}.get(name)
     rows = slice(None) if threshold is None else constants.iouThrs == threshold
     recalls = constants.recThrs if name.startswith("AP") else None
-    above, below = np.zeros((2, len(kept)))
-    for ranking in _rankings(evaluator, block_of, kept.shape[1], area=area, boxes=boxes):
-        known: dict[bytes, tuple[float, int]] = {}
-        for row, marks in enumerate(kept[:, ranking.touched] > 0):
+    sums, n_valid = np.zeros((2, len(weights)))
+    for ranking in _rankings(evaluator, block_of, weights.shape[1], area=area, boxes=boxes):
+        by_subset: dict[bytes, tuple[float, int]] = {}
+        for row, marks in enumerate(weights[:, ranking.touched] > 0):
             key = marks.tobytes()
-            if key not in known:
-                known[key] = _added_up(ranking, kept[row] > 0, rows, recalls)
-            above[row] += known[key][0]
-            below[row] += known[key][1]
-    return np.where(below > 0, above / np.maximum(below, 1), -1.0)
+            if key not in by_subset:
+                by_subset[key] = _sum_and_count(ranking, weights[row] > 0, rows, recalls)
+            sums[row] += by_subset[key][0]
+            n_valid[row] += by_subset[key][1]
+    return np.where(n_valid > 0, sums / np.maximum(n_valid, 1), -1.0)
 
 
 def _rankings(
@@ -74,16 +75,24 @@ def _rankings(
     area: int,
     boxes: int,
 ) -> Iterator[Ranking]:
-    """The ranking of each category, of at most `boxes` boxes an image."""
+    """Yield the ranking of each category, of at most `boxes` boxes an image.
+
+    Args:
+        evaluator: COCO's evaluator after `evaluate`.
+        block_of: The block of each (image, category), by their numbers in the evaluator.
+        blocks: Number of blocks.
+        area: Index of the range of areas; see `AREAS`.
+        boxes: Largest number of boxes of an image, by confidence.
+    """
     constants = evaluator.params
     images = len(constants.imgIds)
-    for place in range(len(constants.catIds)):
-        start = (place * len(constants.areaRng) + area) * images
+    for category_index in range(len(constants.catIds)):
+        start = (category_index * len(constants.areaRng) + area) * images
         cells = [cell for cell in evaluator.evalImgs[start : start + images] if cell is not None]
         cells = [cell for cell in cells if (cell["image_id"], cell["category_id"]) in block_of]
         if not cells:
             continue
-        of = [block_of[cell["image_id"], cell["category_id"]] for cell in cells]
+        cell_blocks = [block_of[cell["image_id"], cell["category_id"]] for cell in cells]
         scores = np.concatenate([cell["dtScores"][:boxes] for cell in cells])
         order = np.argsort(-scores, kind="mergesort")  # as COCO: equal ones by image
         matched, ignored = (
@@ -96,27 +105,27 @@ def _rankings(
         yield Ranking(
             right=matched & ~ignored,
             wrong=~matched & ~ignored,
-            block=np.repeat(of, lengths)[order],
-            objects=np.bincount(np.repeat(of, objects), minlength=blocks),
-            touched=np.unique(of),
+            block=np.repeat(cell_blocks, lengths)[order],
+            objects=np.bincount(np.repeat(cell_blocks, objects), minlength=blocks),
+            touched=np.unique(cell_blocks),
         )
 
 
-def _added_up(
-    ranking: Ranking, kept: BoolArray, rows: slice | BoolArray, recalls: FloatArray | None
+def _sum_and_count(
+    ranking: Ranking, is_kept: BoolArray, rows: slice | BoolArray, recalls: FloatArray | None
 ) -> tuple[float, int]:
-    """Sum and number of a category's precisions at `recalls`, or of its recalls if that is None.
+    """Return (sum, number) of a category's precisions at `recalls`; None: of its recalls.
 
     Args:
         ranking: The category's boxes.
-        kept: Which blocks count.
-        rows: Which thresholds of IoU count.
-        recalls: Where precision is taken, in rising order.
+        is_kept: True for each block that counts.
+        rows: Thresholds of IoU that count.
+        recalls: Recalls at which the precision is taken, rising.
     """
-    objects = ranking.objects[kept].sum()
+    objects = ranking.objects[is_kept].sum()
     if objects == 0:
         return 0.0, 0
-    chosen = kept[ranking.block]
+    chosen = is_kept[ranking.block]
     right, wrong = (
         hits[rows][:, chosen].cumsum(axis=1, dtype=np.float64)
         for hits in (ranking.right, ranking.wrong)
@@ -125,8 +134,8 @@ def _added_up(
     if recalls is None:
         return float(recall[:, -1].sum()) if recall.size else 0.0, len(right)
     precision = right / (wrong + right + np.spacing(1))
-    best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-    padded = np.pad(best, ((0, 0), (0, 1)))  # beyond the last recall that is reached: 0
+    best_precision = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    padded = np.pad(best_precision, ((0, 0), (0, 1)))  # beyond the last recall that is reached: 0
     total = sum(
         float(values[np.searchsorted(reached, recalls)].sum())
         for reached, values in zip(recall, padded, strict=True)

@@ -1,7 +1,7 @@
-"""Cost of answers: tokens, characters of reasoning and frames, from the data of predictions.
+"""Metric plugins for the cost of answers: tokens, characters of reasoning and frames a sample.
 
-Seconds are not here: they differ between equal runs, so a run keeps them in `timing.json`, apart
-from its numbers.
+They read `Prediction.usage` and responses. Seconds are not among them: they differ between equal
+runs, so a run keeps them in `timing.json`, apart from its numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,11 +69,11 @@ def tokens_per_correct() -> CostMetric:
 
 
 def reasoning_length(response: str, *, tag: str = "think") -> int:
-    """Characters of reasoning in one response: the first tagged text, without space around it.
+    """Return the number of characters of reasoning in a response: of its first tagged text.
 
-    A response that is cut off while it reasons has reasoned to its end. Where only the closing tag
-    is in the response, the opening one ended the prompt and reasoning is what precedes it. Without
-    either there is none.
+    Blanks around it do not count. Without a closing tag the reasoning goes to the end of the
+    response (it was cut off); without an opening one it begins with the response (the prompt ended
+    with that tag). Without either tag there is none.
 
     >>> reasoning_length("<think> a red car </think><answer>1</answer>")
     9
@@ -90,6 +90,8 @@ def reasoning_length(response: str, *, tag: str = "think") -> int:
 
 
 def _mean(name: str, spent: Callable[[Prediction], float], *, about: str) -> ExtraMetric:
+    """Return the metric of the mean of `spent` over samples, of which less is better."""
+
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         return {name: Mean(sum(map(spent, predictions)) / len(unit), weight=len(unit))}
 

@@ -1,7 +1,8 @@
-"""gRefCOCO's generalised referring segmentation: an expression refers to any number of objects.
+"""Generalised referring segmentation (gRefCOCO): an expression refers to any number of objects.
 
-"No target" is a separate answer. Its score depends on the presence of a target, in four cells; the
-accuracies of the answer itself are quotients over two different sets of samples.
+"No target" is a separate answer. The IoU of a sample depends on whether there is a target and
+whether one is predicted: four cases. Scores by ReLA's code (`rela_…`) and by VisionReasoner's
+variant (`nonobject_…`).
 """
 
 from collections.abc import Sequence
@@ -31,11 +32,11 @@ class Credit(NamedTuple):
 
 
 def rela_polygon(corners: Sequence[float], width: int, height: int) -> list[float]:
-    """A polygon [x, y, x, y, …] of an image, on ReLA's square.
+    """Return a polygon [x, y, x, y, …] of an image in coordinates of ReLA's square.
 
-    Where all numbers are whole ones they lose their fraction again, for detectron2 multiplies them
-    in place, in an array of whole numbers. The true mask is the union of an expression's polygons,
-    drawn there by COCO's code; no annotated mask is resized.
+    If all numbers are whole, the scaled ones are cut to whole numbers too: detectron2 scales in
+    place, in an integer array. The true mask is the union of an expression's polygons, drawn on the
+    square by COCO's code; no annotated mask is resized.
 
     Equal to `RefCOCOMapper` in `gres_model/data/dataset_mappers/refcoco_mapper.py` of ReLA (commit
     3ca9551) with the `Resize` of detectron2 (commit 02b5c4e).
@@ -50,10 +51,10 @@ def rela_polygon(corners: Sequence[float], width: int, height: int) -> list[floa
 
 
 def rela_resize(mask: Rle) -> Rle:
-    """A predicted mask of the image's size on ReLA's square, each pixel the nearest one.
+    """Return a predicted mask resized from the image's size to ReLA's square, by nearest pixels.
 
-    ReLA's network answers on the square, so that its evaluation resizes no prediction. This takes
-    the pixels that detectron2 takes where it resizes a mask: those of Pillow's `NEAREST`.
+    ReLA's own network predicts on the square, so its evaluation resizes nothing. The pixels are
+    those that detectron2 would take to resize a mask: Pillow's `NEAREST`.
 
     >>> rela_resize(Rle.from_array(np.eye(3, dtype=bool))).area == 3 * 160 * 160
     True
@@ -63,14 +64,14 @@ def rela_resize(mask: Rle) -> Rle:
 
 
 def _nearest_index(side: int) -> NDArray[np.int64]:
-    """The row or column that each one of the square is taken from."""
+    """Return, for each row (or column) of the square, the row of an image with `side` of them."""
     step = side / SIDE
     # Pillow adds the step up, and so do we: a product may be rounded to the other side of a pixel.
     return np.add.accumulate([step * 0.5, *[step] * (SIDE - 1)]).astype(np.int64).clip(max=side - 1)
 
 
-def rela_credit(counts: Overlap, *, no_target: bool, predicted_no_target: bool) -> Credit:
-    """IoU, intersection and union of one sample by ReLA's four cells.
+def rela_credit(overlap: Overlap, *, no_target: bool, predicted_no_target: bool) -> Credit:
+    """Return IoU, intersection and union of one sample by ReLA's four cases.
 
     The counts are of masks on ReLA's square for `res/rela`, of the image's own pixels for
     `res/rela_pixels`.
@@ -100,18 +101,18 @@ def rela_credit(counts: Overlap, *, no_target: bool, predicted_no_target: bool) 
     Credit(iou=1.0, intersection=0, union=0)
     """
     if no_target:
-        return Credit(1.0, 0, 0) if predicted_no_target else Credit(0.0, 0, counts.union)
-    shared = 0 if predicted_no_target else counts.intersection
-    return Credit(shared / counts.union if counts.union else 0.0, shared, counts.union)
+        return Credit(1.0, 0, 0) if predicted_no_target else Credit(0.0, 0, overlap.union)
+    shared = 0 if predicted_no_target else overlap.intersection
+    return Credit(shared / overlap.union if overlap.union else 0.0, shared, overlap.union)
 
 
-def nonobject_credit(counts: Overlap, *, no_target: bool, boxes: int) -> Credit:
-    """IoU, intersection and union of one sample by VisionReasoner's variant.
+def nonobject_credit(overlap: Overlap, *, no_target: bool, boxes: int) -> Credit:
+    """Return IoU, intersection and union of one sample by VisionReasoner's variant.
 
-    There the answer "no target" is not to predict any box. It earns an IoU of 1 where the
-    annotation is empty; in every other case the IoU is that of the masks, and 0 where both are
-    empty. Unlike in `rela_credit` the sums of cIoU always take the masks as they are. N-Acc is the
-    share of empty annotations that were answered without a box, `Ratio(not boxes, 1)` over those.
+    There a prediction without any box means "no target". Its IoU is 1 if the annotation is empty;
+    in every other case the IoU is that of the masks, and 0 if both are empty. Unlike in
+    `rela_credit` the sums of cIoU always take the masks as they are. N-Acc is the share of empty
+    annotations that were answered without a box, `Ratio(not boxes, 1)` over those.
 
     Equal to `evaluation/evaluation_segmentation.py` and `calculate_iou_with_bbox_nonobj.py` of
     VisionReasoner's later repository (JIA-Lab-research, commit c013132); the earlier one
@@ -124,8 +125,8 @@ def nonobject_credit(counts: Overlap, *, no_target: bool, boxes: int) -> Credit:
     >>> nonobject_credit(Overlap(30, 60), no_target=False, boxes=0)
     Credit(iou=0.5, intersection=30, union=60)
     """
-    iou = counts.intersection / counts.union if counts.union else 0.0
-    return Credit(1.0 if no_target and boxes == 0 else iou, *counts)
+    iou = overlap.intersection / overlap.union if overlap.union else 0.0
+    return Credit(1.0 if no_target and boxes == 0 else iou, *overlap)
 
 
 def nonobject_box_hit(ground_truth: Box | None, predicted: Sequence[Box]) -> bool:

@@ -1,8 +1,8 @@
-"""gRefCOCO's generalised referring comprehension: exactly the right boxes, or none.
+"""Generalised referring comprehension (gRefCOCO): an expression refers to any number of boxes.
 
-Here *Generalised IoU* really is that of boxes (Rezatofighi et al., 2019): the IoU less the part of
-the hull of both boxes that neither covers. Boxes that are not rows of four finite numbers, or
-have a negative side, are a DataError.
+A sample is right if its boxes match the true ones exactly (`grec_f1` is 1). *Generalised IoU* is
+that of boxes (Rezatofighi et al., 2019): the IoU less the share of both boxes' hull that neither
+covers. Boxes that are not rows of four finite numbers, or have a negative side, are a DataError.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from harness.errors import DataError
 from harness.metrics.boxes import BoxRows, rows_of
 
-SCORE = 0.7  # that a predicted box has at least
-OVERLAP = 0.5  # of generalised IoU that a match has at least
+SCORE = 0.7  # least confidence of a predicted box that counts
+OVERLAP = 0.5  # least generalised IoU of a match
 
 
 def generalised_box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float32]:
-    """Generalised IoU of every pair of boxes; float32 of true × predicted, from -1 to 1.
+    """Return the generalised IoU of every pair of boxes; float32 of true × predicted, -1 to 1.
 
-    Right and bottom are exclusive. A pair without any area has IoU 0, and a hull without area takes
-    nothing off; the official function returns NaN there. Otherwise equal bit for bit to
+    Right and bottom are exclusive. Where an area is 0, the quotient by it counts as 0; the official
+    function returns NaN there. Otherwise equal bit for bit to
     `generalized_box_iou` in `mdetr/util/box_ops.py` of gRefCOCO (commit 41a8f00) on float32.
 
     >>> generalised_box_iou([(0, 0, 4, 4)], [(0, 0, 4, 4), (0, 0, 4, 2), (8, 0, 12, 4)]).tolist()
@@ -67,7 +67,7 @@ def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]
 
 
 def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
-    """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 without any boxes.
+    """Return the F1 of one sample, `2 TP / (2 TP + FP + FN)`, of boxes matched greedily.
 
     The pair with the largest generalised IoU is matched first, then the largest of the remaining
     pairs, while it is at least 0.5. Without a true box, "no target", the F1 is 1 without a
@@ -106,12 +106,12 @@ def _area(low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.flo
     return np.asarray(sides[..., 0] * sides[..., 1])
 
 
-def _quotient(part: NDArray[np.float32], whole: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.asarray(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0))
+def _quotient(above: NDArray[np.float32], below: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
 
 
 def _rows(boxes: BoxRows, what: str) -> NDArray[np.float32]:
-    """Boxes as float32 of N × 4, in which the official code computes."""
+    """Return boxes as float32 of N × 4, the precision of the official code."""
     with np.errstate(over="ignore"):
         rows = rows_of(boxes, 4, what).astype(np.float32)
     if not (np.isfinite(rows).all() and (rows[:, 2:] >= rows[:, :2]).all()):

@@ -1,8 +1,9 @@
-"""HOTA of tracks: how well objects are detected and kept apart over time.
+"""HOTA of mask tracks: how well objects are detected and kept apart over time.
 
-Equal to `HOTA` of TrackEval in the copy of facebookresearch/sam3 (commit 99d02f2,
-sam3/eval/hota_eval_toolkit), which `VideoPhraseHotaEvaluator` runs for pHOTA. An object is there in
-the frames in which its mask has a pixel.
+`tracked` counts one video and phrase; `hota`, `det_a` and `ass_a` turn the counts of all videos
+into numbers from 0 to 1. Equal to `HOTA` of TrackEval in the copy of facebookresearch/sam3 (commit
+99d02f2, sam3/eval/hota_eval_toolkit), which `VideoPhraseHotaEvaluator` runs for pHOTA. An object is
+present in the frames in which its mask has a pixel.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from harness.masks import Rle
 from harness.metrics.cgf1 import track_ious
 
-ALPHAS = np.arange(0.05, 0.99, 0.05)
+ALPHAS = np.arange(0.05, 0.99, 0.05)  # thresholds of IoU
 EPSILON = np.finfo(float).eps
 Array = NDArray[np.float64]
 
@@ -27,39 +28,42 @@ class Tracked(TypedDict):
     missed: list[float]
     wrong: list[float]
     association: list[float]
-    """Mean over the hits of the share of both tracks that they have in common (AssA)."""
+    """AssA: mean over the hits of the two tracks' frames in common over their frames in either."""
 
 
 def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -> Tracked:
-    """Match objects frame by frame, those first that are together most over the video.
+    """Count hits, misses and association of one video, matching objects frame by frame.
+
+    A frame's matching has the largest sum of IoU times alignment, where the alignment of two tracks
+    measures how much they overlap over the whole video.
 
     Args:
         true: Objects, each with one mask a frame.
-        predicted: The same, of as many frames of the same size.
+        predicted: Predicted objects, with as many frames of the same size.
     """
     true_areas, predicted_areas = (
         np.array([[mask.area for mask in track] for track in tracks], dtype=float)
         for tracks in (true, predicted)
     )
-    true_frames, frames = true_areas.sum(), predicted_areas.sum()
     hits = np.zeros(len(ALPHAS))
-    if not true_frames or not frames:
-        counts = (
+    if not true_areas.sum() or not predicted_areas.sum():
+        missed, wrong = (
             np.full(len(ALPHAS), float((areas > 0).sum()))
             for areas in (true_areas, predicted_areas)
         )
-        missed, wrong = counts
-        return _plain(hits, missed, wrong, hits)
+        return _as_lists(hits, missed, wrong, hits)
+    # For each frame the true objects (rows) and predicted ones (columns) in it, and their IoUs.
     rows = [np.flatnonzero(areas) for areas in true_areas.T]
     columns = [np.flatnonzero(areas) for areas in predicted_areas.T]
     ious = []
-    for t, (row, column) in enumerate(zip(rows, columns, strict=True)):
-        shown = [[true[int(i)][t]] for i in row], [[predicted[int(j)][t]] for j in column]
-        ious.append(track_ious(*shown))
+    for frame, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        true_masks = [[true[int(index)][frame]] for index in row]
+        predicted_masks = [[predicted[int(index)][frame]] for index in column]
+        ious.append(track_ious(true_masks, predicted_masks))
     together = np.zeros((len(true), len(predicted)))
     for row, column, iou in zip(rows, columns, ious, strict=True):
-        all_of_both = iou.sum(0)[None] + iou.sum(1)[:, None] - iou
-        share = np.divide(iou, all_of_both, out=np.zeros_like(iou), where=all_of_both > EPSILON)
+        either = iou.sum(0)[None] + iou.sum(1)[:, None] - iou
+        share = np.divide(iou, either, out=np.zeros_like(iou), where=either > EPSILON)
         together[np.ix_(row, column)] += share
     lengths = (true_areas > 0).sum(1)[:, None] + (predicted_areas > 0).sum(1)[None].astype(float)
     aligned = np.divide(
@@ -69,11 +73,11 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
     for row, column, iou in zip(rows, columns, ious, strict=True):
         first, second = linear_sum_assignment(-aligned[np.ix_(row, column)] * iou)
         enough = iou[first, second] >= ALPHAS[:, None] - EPSILON
-        for alpha, kept in enumerate(enough):
-            matches[alpha, row[first[kept]], column[second[kept]]] += 1
+        for alpha, is_hit in enumerate(enough):
+            matches[alpha, row[first[is_hit]], column[second[is_hit]]] += 1
     hits = matches.sum((1, 2))
     common = matches * (matches / np.maximum(1, lengths - matches))
-    return _plain(
+    return _as_lists(
         hits,
         (true_areas > 0).sum() - hits,
         (predicted_areas > 0).sum() - hits,
@@ -81,7 +85,7 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
     )
 
 
-def _plain(hits: Array, missed: Array, wrong: Array, association: Array) -> Tracked:
+def _as_lists(hits: Array, missed: Array, wrong: Array, association: Array) -> Tracked:
     return Tracked(
         hits=hits.tolist(),
         missed=missed.tolist(),
@@ -91,7 +95,7 @@ def _plain(hits: Array, missed: Array, wrong: Array, association: Array) -> Trac
 
 
 def detection(videos: Sequence[Any]) -> Array:
-    """DetA at each of `ALPHAS`: hits of all videos among hits, missed and wrong detections."""
+    """Return DetA at each of `ALPHAS`: hits over hits + missed + wrong, of all videos."""
     hits, missed, wrong = (
         np.sum([video[name] for video in videos], axis=0) for name in ("hits", "missed", "wrong")
     )
@@ -99,22 +103,22 @@ def detection(videos: Sequence[Any]) -> Array:
 
 
 def association(videos: Sequence[Any]) -> Array:
-    """AssA at each of `ALPHAS`: the mean over the hits of all videos."""
+    """Return AssA at each of `ALPHAS`: the mean over the hits of all videos."""
     hits = np.array([video["hits"] for video in videos])
     weighted = (hits * np.array([video["association"] for video in videos])).sum(0)
     return np.asarray(weighted / np.maximum(1, hits.sum(0)))
 
 
 def hota(videos: Sequence[Any]) -> float:
-    """HOTA: √(DetA × AssA), mean over `ALPHAS`."""
+    """Return HOTA: √(DetA × AssA), mean over `ALPHAS`."""
     return float(np.mean(np.sqrt(detection(videos) * association(videos))))
 
 
 def det_a(videos: Sequence[Any]) -> float:
-    """DetA, mean over `ALPHAS`."""
+    """Return DetA, mean over `ALPHAS`."""
     return float(np.mean(detection(videos)))
 
 
 def ass_a(videos: Sequence[Any]) -> float:
-    """AssA, mean over `ALPHAS`."""
+    """Return AssA, mean over `ALPHAS`."""
     return float(np.mean(association(videos)))

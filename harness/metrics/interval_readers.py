@@ -1,4 +1,7 @@
-"""Intervals in seconds in responses about Charades-STA."""
+"""Readers of a time interval in seconds from a response, for temporal grounding (Charades-STA).
+
+Each takes the response and returns an `Interval` with start ≤ end; None where it finds none.
+"""
 
 import re
 
@@ -9,24 +12,25 @@ from harness.types import Interval
 EXAMPLE = "a specific example is : 20.8 - 30.0 seconds"
 """Words of the official prompt, which a response may repeat."""
 KEYWORDS = ("start", "end", "happen")
-CLOCK = r"\b(\d{1,2}:\d{2}(?::\d{2})?)"
-CLOCK_RANGE = re.compile(rf"{CLOCK}\s*[–-]\s*{CLOCK[2:]}\b")
-RANGE = re.compile(r"(\d+(?:\.\d+)?)\s*[–-]\s*(\d+(?:\.\d+)?)")
-RANGE_OF_SECONDS = re.compile(
+"""Words of the sentences that are searched, if any sentence has one."""
+CLOCK = r"\b(\d{1,2}:\d{2}(?::\d{2})?)"  # 1:05 or 00:01:05
+CLOCK_RANGE = re.compile(rf"{CLOCK}\s*[–-]\s*{CLOCK[2:]}\b")  # 1:05 - 1:10
+RANGE = re.compile(r"(\d+(?:\.\d+)?)\s*[–-]\s*(\d+(?:\.\d+)?)")  # 24.3 - 30.4
+RANGE_OF_SECONDS = re.compile(  # 24.3 s - 30.4
     r"(\d+(?:\.\d+)?)\s*(?:s\s*)?[–-]\s*(\d+(?:\.\d+)?)"  # `\s*s?\s*` would be quadratic
 )
 CLOCK_TIME = re.compile(rf"{CLOCK}\b")
-NUMBER = re.compile(r"\b(\d+(?:\.\d+)?)\b")
+NUMBER = re.compile(r"\b(\d+(?:\.\d+)?)\b")  # 24.3
 
 
 def charades_interval(response: str) -> Interval | None:
-    r"""The interval of a response, or None.
+    r"""Return the interval that `extract_time` of lmms-eval's charades_sta/utils.py reads.
 
-    Equal to `extract_time` of charades_sta/utils.py (lmms-eval, 75571cf). Lines and sentences with
-    a word such as `start` or `end` are looked at, or else all of them, for the first of: a range of
-    clock times, a range of numbers, two clock times, the first numbers of two sentences, and a
-    range of numbers with `s` behind them. `to` is taken for a dash. An interval that ends before it
-    begins is turned round. A response with a number of more than 64 digits has none.
+    Searched are the sentences with a word such as `start` or `end`, else all of them, for the first
+    of these forms: a range of clock times, a range of numbers, two clock times, the first numbers
+    of two sentences, and a range of numbers with `s` after the first. `to` counts as a dash. An
+    interval that ends before it begins is turned round (commit 75571cf). A response with a number
+    of more than 64 digits has none.
 
     >>> charades_interval("From 24.3 to 30.4 seconds."), charades_interval("It starts at 3.")
     (Interval(start=24.3, end=30.4), None)
@@ -37,30 +41,34 @@ def charades_interval(response: str) -> Interval | None:
     if TOO_MANY_DIGITS.search(text):
         return None
     sentences = re.split(r"[!?\n]", text)
-    looked_at = [
+    searched = [
         sentence for sentence in sentences if any(word in sentence for word in KEYWORDS)
     ] or sentences
     pair = (
-        _first_range(CLOCK_RANGE, looked_at)
-        or _first_range(RANGE, looked_at)
-        or _two([time for sentence in looked_at for time in CLOCK_TIME.findall(sentence)])
-        or _two([number[1] for sentence in looked_at if (number := NUMBER.search(sentence))])
-        or _first_range(RANGE_OF_SECONDS, looked_at)
+        _first_range(CLOCK_RANGE, searched)
+        or _first_range(RANGE, searched)
+        or _first_two([time for sentence in searched for time in CLOCK_TIME.findall(sentence)])
+        or _first_two([number[1] for sentence in searched if (number := NUMBER.search(sentence))])
+        or _first_range(RANGE_OF_SECONDS, searched)
     )
     return None if pair is None else Interval(*sorted(map(_seconds, pair)))
 
 
 def _first_range(form: re.Pattern[str], sentences: list[str]) -> tuple[str, str] | None:
-    match = next(filter(None, (form.search(sentence) for sentence in sentences)), None)
-    return None if match is None else (match[1], match[2])
+    """Return the two groups of the first match of a pattern in any sentence; None: no match."""
+    for sentence in sentences:
+        if match := form.search(sentence):
+            return match[1], match[2]
+    return None
 
 
-def _two(times: list[str]) -> tuple[str, str] | None:
+def _first_two(times: list[str]) -> tuple[str, str] | None:
+    """Return the first two texts; None if there are fewer."""
     return (times[0], times[1]) if len(times) > 1 else None
 
 
 def _seconds(time: str) -> float:
-    """A number of seconds, also of `minutes:seconds` and `hours:minutes:seconds`."""
+    """Return the seconds of `24.3`, `1:05` (minutes:seconds) or `00:01:05` (with hours)."""
     seconds = 0.0
     for part in time.split(":"):
         seconds = seconds * 60 + float(part)
@@ -68,7 +76,10 @@ def _seconds(time: str) -> float:
 
 
 def json_interval(response: str) -> Interval | None:
-    r"""The interval of a JSON value `[s, e]`, with `start` and `end`, or with one under `time`.
+    r"""Return the interval of a response in JSON: `[s, e]`, or an object.
+
+    The object has `start` and `end`, or `[s, e]` under `time`. Known faults are repaired first
+    (`loads_lenient`).
 
     >>> json_interval('```json\n{"start": 2, "end": 7.5}\n```'), json_interval("[3, 1]")
     (Interval(start=2.0, end=7.5), Interval(start=1.0, end=3.0))

@@ -1,4 +1,4 @@
-"""Temporal IoU of intervals in seconds, in the two forms that are in use."""
+"""Temporal IoU of intervals in seconds, by the two formulas in use: over union, and over hull."""
 
 import math
 

@@ -1,7 +1,7 @@
-"""Letters of options as the scorers of further benchmarks read them from responses.
+"""Readers of the chosen option from a response, as lmms-eval's scorers of benchmarks read it.
 
-Each is equal to the function of lmms-eval (commit 75571cf) that its docstring names; None where
-that finds no letter.
+Each takes the response and returns a capital letter, or None where it finds none. Each equals the
+function of lmms-eval (commit 75571cf) that its docstring names. Tasks' scorers call them.
 """
 
 import re
@@ -10,32 +10,36 @@ from collections.abc import Sequence
 from harness.responses import MAX_TEXT
 
 PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-PERIODS = 32  # that are removed: the official call gives a flag where the number stands
+"""Characters that `mvbench_choice` removes, or replaces by blanks."""
+PERIODS = 32  # most periods removed: the official call passes a flag (32) as the number
 MINDCUBE_SECTION = (
     r"[Mm]y answer is ([A-E])",
     r"[Tt]he answer is ([A-E])",
     r"(?:Answer: )?([A-E])\.",
     r"\b([A-E])\b",
 )
+"""Forms of an answer between `<Answer>` and the next tag, in order of precedence."""
 MINDCUBE_FORMS = (
-    r'(?:Answer: )?([A-E])\. [A-Za-z0-9 \-\(\)\'",]+(?=(?:\n|$|\.|"))',
-    r'(?:Answer: )?([A-E])\. [A-Za-z0-9 \-\(\)\'"]+',
-    r"(?:^|\n)(?:Answer: )?([A-E])(?:\.|$|\s)",
-    r"[\*\"]([A-E])[\*\"]",
-    r"\bAnswer:?\s*([A-E])\b",
+    r'(?:Answer: )?([A-E])\. [A-Za-z0-9 \-\(\)\'",]+(?=(?:\n|$|\.|"))',  # A. a red chair.
+    r'(?:Answer: )?([A-E])\. [A-Za-z0-9 \-\(\)\'"]+',  # Answer: A. a red chair
+    r"(?:^|\n)(?:Answer: )?([A-E])(?:\.|$|\s)",  # A at the start of a line
+    r"[\*\"]([A-E])[\*\"]",  # *A* or "A"
+    r"\bAnswer:?\s*([A-E])\b",  # Answer: A
     r"[Mm]y answer is ([A-E])",
     r"answer is ([A-E])",
 )
+"""Forms of an answer anywhere, in order of precedence."""
 THREE_DSR_FORMS = (
-    r"^([A-D])[\.\s\)]",
-    r"^([A-D])$",
-    r"[Aa]nswer[:\s]+([A-D])",
+    r"^([A-D])[\.\s\)]",  # A) left
+    r"^([A-D])$",  # A
+    r"[Aa]nswer[:\s]+([A-D])",  # Answer: A
     r"[Tt]he answer is[:\s]+([A-D])",
     r"[Mm]y answer is[:\s]+([A-D])",
-    r"\(([A-D])\)",
-    r"([A-D])\.",
+    r"\(([A-D])\)",  # (A)
+    r"([A-D])\.",  # A.
     r"\b([A-D])\b",
 )
+"""Forms of an answer in order of precedence."""
 
 MCQ_PHRASES = (
     *(f"{article}{what} is" for article in ("the ", "") for what in ("answer", "choice")),
@@ -48,11 +52,15 @@ MCQ_PHRASES = (
     *("i choose", "i select", "i pick", "옵션", "정답은", "답은", "답:"),
     *("答案是", "答案为", "选", "答えは"),
 )
+"""Phrases after which `mcq_choice` looks for a letter."""
 MCQ_FORMS = ("({})", "{}.", "{}:", "{})", "{} ", "{}")
+"""Forms of a letter in order of precedence."""
 
 
 def mvbench_choice(response: str) -> str | None:
-    """`mcq_acc` of mvbench/utils.py: the first A to E that stands alone, in either case.
+    """Read a letter as `mcq_acc` of mvbench/utils.py: the first A to E that stands alone.
+
+    Letters of either case; punctuation is removed first.
 
     >>> [mvbench_choice(text) for text in ("(B) left", "a dog", "left")]
     ['B', 'A', None]
@@ -61,45 +69,47 @@ def mvbench_choice(response: str) -> str | None:
     if opening := re.match(r"^([A-E])\.\s*(.+)$", response.strip(), re.IGNORECASE):
         return opening[1].upper()
     text = response.replace("\n", " ").replace("\t", " ").strip()
-    written, has_commas = text, re.search(r"(\d)(\,)(\d)", text) is not None
+    cleaned, has_commas = text, re.search(r"(\d)(\,)(\d)", text) is not None
     for mark in PUNCTUATION:
-        cut = f"{mark} " in text or f" {mark}" in text or has_commas
-        written = written.replace(mark, "" if cut else " ")
-    written = re.sub(r"(?!<=\d)(\.)(?!\d)", "", written, count=PERIODS)
-    written = written.strip("'").strip('"').strip(")").strip("(").strip().lower()
-    return _found(r"\b([A-E])\b", written, re.IGNORECASE)
+        is_beside_blank = f"{mark} " in text or f" {mark}" in text
+        cleaned = cleaned.replace(mark, "" if is_beside_blank or has_commas else " ")
+    cleaned = re.sub(r"(?!<=\d)(\.)(?!\d)", "", cleaned, count=PERIODS)
+    cleaned = cleaned.strip("'").strip('"').strip(")").strip("(").strip().lower()
+    return _first_match(r"\b([A-E])\b", cleaned, re.IGNORECASE)
 
 
 def perception_test_choice(response: str) -> str | None:
-    """`perceptiontest_val_process_results_mc`: the first capital A to D that stands alone.
+    """Read a letter as `perceptiontest_val_process_results_mc`: the first capital A to D alone.
 
     >>> [perception_test_choice(text) for text in ("It is B.", "A dog", "b")]
     ['B', 'A', None]
     """
-    return _found(r"\b([A-D])\b", response)
+    return _first_match(r"\b([A-D])\b", response)
 
 
 def mmsi_choice(response: str) -> str | None:
-    """`extract_single_choice_with_word_boundary` of mmsi_bench/utils.py.
+    """Read a letter as `extract_single_choice_with_word_boundary` of mmsi_bench/utils.py.
 
-    The first A to F, in either case, that stands alone and is not followed by a word, in the first
-    text between back quotes or braces where there is one.
+    That is the first A to F, in either case, that stands alone and is not followed by a word. If
+    the response has text between back quotes or braces, only the first such text is searched.
 
     >>> [mmsi_choice(text) for text in ("``C``", "A dog or b", "a dog")]
     ['C', 'B', None]
     """
     text = response[:MAX_TEXT]
-    for marked in (r"``([^`]*)``", r"`([^`]*)`", r"\{([^}]*)\}"):
-        if match := re.search(marked, text):
+    for quoted in (r"``([^`]*)``", r"`([^`]*)`", r"\{([^}]*)\}"):
+        if match := re.search(quoted, text):
             text = match[1]
     match = re.search(r"\b[A-F]\b(?!\s[a-zA-Z])", text, re.IGNORECASE)
     return match[0].upper() if match else None
 
 
 def mindcube_choice(response: str) -> str | None:
-    """`extract_answer` of MindCube's extractors.py (6d8fd9a), and of mindcube/utils.py.
+    """Read a letter as `extract_answer` of MindCube's extractors.py (6d8fd9a) and lmms-eval.
 
-    The last letter A to E of the first form that fits; lmms-eval strips the response before.
+    That is the last match, A to E, of the first form that occurs: `A.`; the forms of an `<Answer>`
+    section; other forms; else the last line with a letter alone, and in it the first letter.
+    lmms-eval (mindcube/utils.py) strips the response before.
 
     >>> [mindcube_choice(text) for text in ("A. no, B. yes", "My answer is D", "none")]
     ['B', 'D', None]
@@ -109,23 +119,30 @@ def mindcube_choice(response: str) -> str | None:
     parts: list[tuple[tuple[str, ...], str]] = [((r"([A-E])\.",), text)]
     parts += [(MINDCUBE_SECTION, section[1])] if section else []
     for forms, part in [*parts, (MINDCUBE_FORMS, text)]:
-        if letters := next(filter(None, (re.findall(form, part) for form in forms)), None):
-            return str(letters[-1])
-    lines = reversed(text.split("\n"))
-    return next(filter(None, (_found(r"\b([A-E])\b", line) for line in lines)), None)
+        for form in forms:
+            if letters := re.findall(form, part):
+                return str(letters[-1])
+    for line in reversed(text.split("\n")):
+        if letter := _first_match(r"\b([A-E])\b", line):
+            return letter
+    return None
 
 
 def view_spatial_choice(response: str) -> str | None:
-    r"""`extract_option` of viewspatial/utils.py: the first A to D, alone, in the last line.
+    r"""Read a letter as `extract_option` of viewspatial/utils.py: the first A to D alone.
+
+    Only the last line is searched, for letters of either case.
 
     >>> [view_spatial_choice(text) for text in ("Not B\nbut c", "B\n", "a dog")]
     ['C', None, 'A']
     """
-    return _found(r"\b([A-D])\b", response.split("\n")[-1], re.IGNORECASE)
+    return _first_match(r"\b([A-D])\b", response.split("\n")[-1], re.IGNORECASE)
 
 
 def leading_choice(response: str) -> str | None:
-    """`_extract_answer_letter` of blink/utils.py and embspatial/utils.py: the first letter at all.
+    """Read a letter as `_extract_answer_letter` of blink/utils.py and embspatial/utils.py.
+
+    That is the first character behind blanks and opening parentheses, if it is any letter.
 
     >>> [leading_choice(text) for text in ("(b) left", "The left", "1")]
     ['B', 'T', None]
@@ -135,20 +152,24 @@ def leading_choice(response: str) -> str | None:
 
 
 def three_dsr_choice(response: str) -> str | None:
-    """`extract_answer` of 3dsrbench/utils.py: the first letter A to D of the first form that fits.
+    """Read a letter as `extract_answer` of 3dsrbench/utils.py, by the first form that occurs.
 
     >>> [three_dsr_choice(text) for text in ("B) left", "A or (C)", "a")]
     ['B', 'A', None]
     """
     text = response[:MAX_TEXT].strip()
-    return next(filter(None, (_found(form, text) for form in THREE_DSR_FORMS)), None)
+    for form in THREE_DSR_FORMS:
+        if letter := _first_match(form, text):
+            return letter
+    return None
 
 
 def site_choice(response: str, letters: Sequence[str]) -> str | None:
-    """`parse_multi_choice_response` of sitebench/utils.py, which takes a random letter for None.
+    """Read a letter as `parse_multi_choice_response` of sitebench/utils.py.
 
-    The letters in parentheses, else alone between blanks, else before a full stop, else at a colon;
-    of several the last that stands between blanks.
+    Searched are letters in parentheses, else alone between blanks, else before a full stop, else
+    beside a colon; of several the one whose last place between blanks is last. Where this is None,
+    the official code takes a random letter.
 
     >>> [site_choice(text, "ABCD") for text in ("(A) or B", "A or B", "left")]
     ['A', 'B', None]
@@ -168,11 +189,11 @@ def site_choice(response: str, letters: Sequence[str]) -> str | None:
 
 
 def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
-    """`extract_mcq_answer` of tasks/_task_utils/mcq_extract.py.
+    """Read a letter as `extract_mcq_answer` of tasks/_task_utils/mcq_extract.py.
 
-    A letter at the response's beginning or else its end that is not part of a word; else, of the
-    places of each letter's first occurrence after a phrase such as `the answer is`, the last; else
-    the last letter in the first of `MCQ_FORMS` that occurs.
+    That is a letter at the response's beginning, or else its end, that is not part of a word. Else
+    each letter's first place after a phrase such as `the answer is` is taken: the last of these
+    places counts. Else the last letter in the first of `MCQ_FORMS` that occurs.
 
     >>> [mcq_choice(text, "ABC") for text in ("A dog, or B", "It is (B) or C.", "Because", "no")]
     ['A', 'C', 'B', None]
@@ -181,19 +202,23 @@ def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
     for mark in ",.!?;:'\"":
         text = text.strip(mark)
     text, bare = f" {text} ", text.strip()
-    for place, beside in ((0, 1), (-1, -2)):
-        if bare and bare[place] in letters and (len(bare) == 1 or not bare[beside].isalpha()):
-            return bare[place]
+    for offset, neighbour in ((0, 1), (-1, -2)):
+        if bare and bare[offset] in letters and (len(bare) == 1 or not bare[neighbour].isalpha()):
+            return bare[offset]
     lower = text.lower()
     ends = [lower.find(phrase) + len(phrase) for phrase in MCQ_PHRASES if phrase in lower]
     places = [[(text.find(letter, end), letter) for letter in letters for end in ends]]
     places += [
         [(text.rfind(form.format(letter)), letter) for letter in letters] for form in MCQ_FORMS
     ]
-    last_places = (max(form_places, default=(-1, "")) for form_places in places)
-    return next((letter for place, letter in last_places if place >= 0), None)
+    for form_places in places:
+        offset, letter = max(form_places, default=(-1, ""))
+        if offset >= 0:
+            return letter
+    return None
 
 
-def _found(form: str, text: str, flags: int = 0) -> str | None:
+def _first_match(form: str, text: str, flags: int = 0) -> str | None:
+    """Return the first group of a pattern's first match, as a capital; None: no match."""
     match = re.search(form, text[:MAX_TEXT], flags)
     return match[1].upper() if match else None

@@ -1,4 +1,8 @@
-"""The METEOR program, kept running: its start takes far longer than a score."""
+"""METEOR of captions, by its Java program.
+
+`harness.metrics.captions` gives it tokenised captions. One program runs for each process of ours,
+and is kept running: to start it takes far longer than a score.
+"""
 
 import atexit
 import os
@@ -16,7 +20,7 @@ from harness.metrics.penn_treebank import JAVA, need_java, pycocoevalcap
 def aligned(
     references: Mapping[int, Sequence[str]], candidates: Mapping[int, Sequence[str]]
 ) -> tuple[float, list[float]]:
-    """METEOR of a corpus and of each caption, by `Meteor.compute_score` of pycocoevalcap 1.2.
+    """Return METEOR of a corpus and of each caption, by `Meteor.compute_score` of pycocoevalcap.
 
     Args:
         references: Tokenised references by caption.
@@ -41,13 +45,13 @@ def aligned(
     return float(value), list(map(float, by_caption))
 
 
-# By process: a child must not talk through the pipes that its parent uses.
+# Cached by process: a child must not use the pipes of its parent.
 @cache
 def _program(process: int) -> Any:
     """Start the Java program as `Meteor` does, with two differences.
 
     Its error stream is dropped: nobody reads that pipe, and a full one would stop the program. The
-    alignments of known captions are cached, so that the parts of a corpus cost little.
+    alignments of captions are cached, so that subsets of a corpus cost little.
     """
     del process  # the cache's key
     need_java("METEOR")

@@ -1,4 +1,4 @@
-"""LLM-Seg40K: IoU of a sample, masks of another size, and cIoU that weighs all images equally.
+"""LLM-Seg40K: IoU of a sample, resizing of predictions, and cIoU over resized masks (ncIoU).
 
 *mIoU* in tables of this benchmark and of referring segmentation is the mean of a sample's IoU over
 samples, the same number as gIoU: `Mean(llmseg_iou(*overlap(ground_truth, predicted)))`. The
@@ -16,7 +16,7 @@ SIDE = 1024  # pixels, of the square to which masks are resized
 
 
 def llmseg_iou(intersection: int, union: int) -> float:
-    """IoU of one sample as LLM-Seg computes it: `I / (U + 1e-8)` in float32, plus 1 where U = 0.
+    """Return the IoU of one sample by LLM-Seg: `I / (U + 1e-8)` in float32, plus 1 where U = 0.
 
     The epsilon is lost in float32's rounding whenever there is a pixel, so that a perfect answer
     scores exactly 1, unlike LISA's. Source: `validate_threshold` in `finetune_llmseg.py` of LLMSeg
@@ -31,16 +31,15 @@ def llmseg_iou(intersection: int, union: int) -> float:
 
 
 def nearest_resize(mask: Mask, *, height: int, width: int) -> Mask:
-    """A mask of another size, each pixel that of the nearest before it; of the same kind.
+    """Return a mask resized to height × width, of the same kind (run-length or array).
 
-    Pixel i of the result is pixel `floor(i · old / new)` with the quotient in float32, as
-    `torch.nn.functional.interpolate(mode="nearest")` takes it; OpenCV's and Pillow's nearest
-    neighbours are others. This is what LLMSeg does with a *prediction* that is not of the size
-    of its annotation (`finetune_llmseg.py`, commit 65147a9). Annotations are never resized, except
-    both masks for ncIoU.
+    Pixel i of a row is pixel `floor(i · old / new)` with the quotient in float32, as
+    `torch.nn.functional.interpolate(mode="nearest")` takes it; OpenCV and Pillow take others.
+    LLMSeg does this with a *prediction* that is not of the size of its annotation
+    (`finetune_llmseg.py`, commit 65147a9). Annotations are resized for ncIoU only.
 
     Raises:
-        MaskError: the size is none, or the mask is not boolean.
+        MaskError: an image cannot have that size, or the mask is not boolean.
 
     >>> nearest_resize(np.eye(2, dtype=bool), height=3, width=4).astype(int)
     array([[1, 1, 0, 0],
@@ -57,7 +56,7 @@ def nearest_resize(mask: Mask, *, height: int, width: int) -> Mask:
 def normalised_overlap(
     ground_truth: Mask, predicted: Mask, ignore: Mask | None = None, *, side: int = SIDE
 ) -> Overlap:
-    """Overlap after every mask was resized to side × side; ncIoU is `sum(I) / (sum(U) + 1e-10)`.
+    """Return the overlap of masks resized to side × side; ncIoU is `sum(I) / (sum(U) + 1e-10)`.
 
     Summed over images of different sizes, plain cIoU counts large images more; here each counts
     as much as its content. Source: the commented lines of `validate_threshold` in
@@ -88,7 +87,7 @@ def _resize_mask(mask: BoolArray, height: int, width: int) -> BoolArray:
 
 
 def _sources(old: int, new: int) -> NDArray[np.int64]:
-    """Return, for each of `new` places, the index of the one of `old` that is taken."""
+    """Return, for each of `new` rows (or columns), the index of the row of `old` that it copies."""
     scale = np.float32(old) / np.float32(new)
     places = np.arange(new, dtype=np.float32) * scale
     return np.minimum(places.astype(np.int64), old - 1)

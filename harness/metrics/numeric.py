@@ -1,4 +1,8 @@
-"""Numbers in responses, and their distance from the true ones."""
+"""Scores of numeric answers by relative error, and readers of the number in a response.
+
+Tasks' scorers read a number (`first_number`, `only_number`; None: there is none) and score it
+against the ground truth in the same unit (`mean_relative_accuracy`, `relative_accuracy`).
+"""
 
 import math
 import re
@@ -10,7 +14,7 @@ import numpy as np
 from harness.errors import DataError, ParseError
 from harness.stated.numbers import stated_number
 
-# 0.50, 0.55, …, 0.95 as the official code makes them, so that every bit is the same.
+# 0.50, 0.55, …, 0.95, computed as in the official code, so that every bit is the same.
 CONFIDENCES = np.linspace(0.5, 0.95, 10)
 TOLERANCES: tuple[float, ...] = tuple((1 - CONFIDENCES).tolist())
 """Relative errors that still count at each of the ten thresholds of MRA."""
@@ -48,7 +52,7 @@ NUMBER_WORDS: Mapping[str, int] = MappingProxyType(
 
 
 def mean_relative_accuracy(predicted: float | None, ground_truth: float) -> float:
-    """MRA: the share of ten thresholds that the relative error passes; k / 10 for a whole k.
+    """Return MRA, the share of ten thresholds that the relative error passes: 0, 0.1, …, 1.
 
     The mean over t = 0.50, 0.55, …, 0.95 of `|p - y| / |y| <= 1 - t`; the VSI-Bench paper prints
     `<`, its code says `<=`. Where y is 0 the absolute error is compared. Equal bit for bit to
@@ -79,7 +83,7 @@ def mean_relative_accuracy(predicted: float | None, ground_truth: float) -> floa
 
 
 def relative_accuracy(predicted: float | None, ground_truth: float) -> float:
-    """`max(0, 1 - |p - y| / |y|)`, the numeric score of Video-STR; 1 where both are 0.
+    """Return `max(0, 1 - |p - y| / |y|)`, the numeric score of Video-STR; 1 where both are 0.
 
     The paper's section 3 leaves y = 0 open; here only an exact 0 scores then.
 
@@ -99,10 +103,10 @@ def relative_accuracy(predicted: float | None, ground_truth: float) -> float:
 
 
 def first_number(response: str) -> float | None:
-    """The first number anywhere in a response, in digits or in English words, or None.
+    """Return the first number anywhere in a response, in digits or in English words, or None.
 
-    What the scorer of VSI-Bench in lmms-eval reads since 2026 (`vsi/lmms2026`): "There are 3" is 3
-    and "twenty-one" is 21, where the paper's own code reads nothing. Equal to `extract_number` in
+    lmms-eval's scorer of VSI-Bench reads it since 2026 (`vsi/lmms2026`): "There are 3" is 3 and
+    "twenty-one" is 21, where the paper's own code reads nothing. Equal to `extract_number` in
     `lmms_eval/tasks/vsibench/utils.py` (lmms-eval, commit 75571cf); "two, three" is 5 for both.
 
     >>> responses = ("There are 3", "Three hundred and five", "one apple, room 2", "-0.5 m", "none")
@@ -111,40 +115,42 @@ def first_number(response: str) -> float | None:
     """
     text = response.strip().lower()
     digits = _DIGITS.search(text)
-    place, words = _number_words(text)
-    if digits and (not words or digits.start() < place):
+    words_start, words = _number_words(text)
+    if digits and (not words or digits.start() < words_start):
         return float(digits[0])
     return float(_value(words)) if words else None
 
 
 def _number_words(text: str) -> tuple[int, list[str]]:
     """Return the start of the first run of number words, and its words without "and"."""
-    place = 0
+    run_start = 0
     run: list[str] = []
     for word in _WORDS.finditer(text):
         if word[0] in NUMBER_WORDS:
-            place = place if run else word.start()
+            run_start = run_start if run else word.start()
             run.append(word[0])
         elif run and word[0] != "and":
             break
-    return place, run
+    return run_start, run
 
 
 def _value(words: list[str]) -> int:
-    total = below = 0
+    """Return the number that number words make: 2005 for "two", "thousand", "five"."""
+    thousands = below_thousand = 0
     for word in words:
         value = NUMBER_WORDS[word]
         if value == 1000:
-            total, below = total + max(below, 1) * 1000, 0
+            thousands += max(below_thousand, 1) * 1000
+            below_thousand = 0
         elif value == 100:
-            below = max(below, 1) * 100
+            below_thousand = max(below_thousand, 1) * 100
         else:
-            below += value
-    return total + below
+            below_thousand += value
+    return thousands + below_thousand
 
 
 def only_number(response: str, question: str = "") -> float | None:
-    """The one number that a response states, or None: `harness.stated.numbers`.
+    """Return the one number that a response states, by `harness.stated.numbers`, or None.
 
     For `strict` protocols: digits inside a word and the 2 of "m^2" are not numbers; "3 or 4" states
     none, "3 (3.0)" states 3.

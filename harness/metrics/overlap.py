@@ -1,6 +1,7 @@
-"""Overlap of two masks or tracks in pixels, and the IoUs that papers make of it.
+"""Overlap of two masks or tracks in pixels, and the IoUs that papers compute from it.
 
-Both are of one kind and of one size: nothing is converted, and nothing is broadcast.
+Both masks are run-lengths or both boolean arrays, of one size: anything else is a MaskError, and
+nothing is converted or broadcast.
 
 In papers on reasoning segmentation *gIoU* is the mean of the IoU of each sample and *cIoU* the
 quotient of the summed intersections and unions; neither is the Generalised or the Complete IoU of
@@ -28,10 +29,11 @@ LISA_EPSILON = np.float32(1e-5)
 LISA_CIOU_EPSILON = 1e-10
 """Added to the summed union by LISA's cIoU."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""IoUs t of P@t in referring segmentation."""
 
 
 class Overlap(NamedTuple):
-    """Pixels in both masks and pixels in either."""
+    """Numbers of pixels in both masks and in either."""
 
     intersection: int
     union: int
@@ -90,6 +92,7 @@ def _overlap_of_arrays(
 
 
 def _overlap_of_runs(ground_truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:
+    """Count in the run-lengths, without decoding them to arrays."""
     masks = [_coco(ground_truth), _coco(predicted)]
     shared = coco.merge(masks, intersect=True)
     if ignore is None:
@@ -109,14 +112,14 @@ def _coco(mask: Rle) -> object:
 def region_similarity(
     ground_truth: Track, predicted: Track, void: Track | None = None
 ) -> NDArray[np.float64]:
-    """J of each frame: the IoU of the two masks; float64 of shape (frames,), from 0 to 1.
+    """Return J of each frame, the IoU of the two masks; float64 of shape (frames,), 0 to 1.
 
     Equal bit for bit to `db_eval_iou` in `davis2017/metrics.py` (davis2017-evaluation, commit
     ac7c43f; the same code is in MeViS, VISA and ReferFormer).
 
     Args:
         ground_truth: Boolean array of frames × height × width, or one run-length a frame.
-        predicted: The same kind, with as many frames of the same size.
+        predicted: Predicted masks, as many and of the same size as the true ones.
         void: Pixels that do not count, as in DAVIS' annotations with value 255.
 
     Raises:
@@ -131,7 +134,7 @@ def region_similarity(
 
 
 def region_similarity_frame(ground_truth: Mask, predicted: Mask, void: Mask | None = None) -> float:
-    """J of one frame; 1 where neither mask has a pixel that counts.
+    """Return J of one frame; 1 where neither mask has a pixel that counts.
 
     Takes boolean arrays of height × width or run-lengths; run-lengths are not decoded.
 
@@ -143,7 +146,7 @@ def region_similarity_frame(ground_truth: Mask, predicted: Mask, void: Mask | No
 
 
 def lisa_iou(intersection: int, union: int) -> float:
-    """IoU of one sample as LISA computes it: `I / (U + 1e-5)` in float32, plus 1 where U = 0.
+    """Return the IoU of one sample by LISA: `I / (U + 1e-5)` in float32, plus 1 where U = 0.
 
     An empty prediction for an empty ground truth scores 1. The epsilon is lost in float32's
     rounding from 256 pixels on, so that a perfect answer scores exactly 1 there and a little less
@@ -159,7 +162,7 @@ def lisa_iou(intersection: int, union: int) -> float:
 
 
 def visionreasoner_iou(intersection: int, union: int) -> float:
-    """IoU of one sample as VisionReasoner computes it: `I / U`, and 0 where U = 0.
+    """Return the IoU of one sample by VisionReasoner: `I / U`, and 0 where U = 0.
 
     An empty prediction for an empty ground truth scores 0, against LISA's 1. Source:
     `evaluation/calculate_iou_with_bbox.py` of VisionReasoner (commit a455092).
@@ -173,7 +176,7 @@ def visionreasoner_iou(intersection: int, union: int) -> float:
 def precision_at(
     ious: ArrayLike, *, thresholds: Sequence[float] = THRESHOLDS
 ) -> NDArray[np.float64]:
-    """P@t: the fraction of samples with IoU ≥ t for each threshold; one float64 per threshold.
+    """Return P@t, the fraction of samples with IoU ≥ t, for each threshold; float64.
 
     Scorers give it the IoU of one sample: zeros and ones, whose mean over samples is the fraction.
     Without any sample all fractions are 0. Source: the convention of the referring

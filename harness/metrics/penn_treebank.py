@@ -1,11 +1,11 @@
 """The Penn Treebank tokenizer of Stanford CoreNLP 3.4.1, a Java program that pycocoevalcap brings.
 
-`PTBTokenizer` of pycocoevalcap 1.2 gives it one caption a line, so two things follow that a caption
-does not show. A caption with a line break other than a newline shifts every later caption by one;
-here all breaks become spaces, which is the one place where tokens differ from the official ones.
-And the program looks ahead over the end of a line: "No." is "no." if the next caption begins with
-a number, and otherwise "no". So the official tokens of a few captions, and with them the official
-scores, depend on their order. That is kept.
+`penn_treebank` takes captions and returns a line of tokens for each, as `PTBTokenizer` of
+pycocoevalcap 1.2 does, by writing all captions as lines of one file. That has two consequences.
+A line break inside a caption would shift every later caption by one: here all breaks become
+spaces, the only difference to the official tokens. And the program looks ahead over the end of a
+line: "No." becomes "no." if the next caption begins with a number, and "no" otherwise. So the
+official tokens, and scores, of a few captions depend on their order. That is kept.
 """
 
 import re
@@ -29,43 +29,45 @@ DROPPED = frozenset(
 BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\u2028\u2029"), " ")
 """Characters at which the program ends a line. A caption must stay on its line."""
 STOP = re.compile(r"\.\W*\Z")
+"""A full stop that ends a text, such as that of `the No.`."""
 INITIAL = re.compile(r"(?<![A-Za-z])[A-Za-z]\W*\Z")
-KNOWN_LIMIT = 2_000_000  # texts
+"""An initial that ends a text, such as that of `by A.`."""
+KNOWN_LIMIT = 2_000_000  # texts whose tokens are cached
 
 
 def penn_treebank(texts: Sequence[str]) -> list[str]:
-    """One line of lower-case tokens a text, joined by spaces, punctuation dropped.
+    """Return the tokens of each text, in lower case, joined by spaces, without punctuation.
 
-    The texts are one file: their order matters, see above. The program runs once, and not at all
-    where each text was seen before in the same surroundings, as in parts of a corpus.
+    The order of the texts matters; see above. The program runs once, and not at all if the tokens
+    of every text with the same `surroundings` are cached, as for subsets of a corpus.
 
     Raises:
-        MissingDependency: no Java, or not the package.
-        DataError: the program does not answer with one line a text.
+        MissingDependency: Java or pycocoevalcap is missing.
+        DataError: the program does not return one line a text.
     """
     plain = [text.translate(BREAKS) for text in texts]
-    known = _token_cache()
+    cached = _token_cache()
     keys = surroundings(plain)
-    if any(key not in known for key in keys):
+    if any(key not in cached for key in keys):
         lines = _run(plain)
-        if len(known) > KNOWN_LIMIT:
-            known.clear()
-        known.update(zip(keys, lines, strict=True))
+        if len(cached) > KNOWN_LIMIT:
+            cached.clear()
+        cached.update(zip(keys, lines, strict=True))
         return lines
-    return [known[key] for key in keys]
+    return [cached[key] for key in keys]
 
 
 @cache
 def _token_cache() -> dict[tuple[str, ...], str]:
-    """The tokens of texts in their surroundings; they never change."""
+    """Return the cache of this process: tokens by a text's `surroundings`."""
     return {}
 
 
 def surroundings(texts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each text with as much of the following text as its tokens can depend on.
+    """Return each text with the part of the following text on which its tokens can depend.
 
-    Only the program's rules for abbreviations look ahead, so only texts that end in a full stop are
-    concerned: by the kind of the next line's first letter, and after an initial by its word.
+    Only the program's rules for abbreviations look ahead, from texts that end with a full stop: at
+    the kind of the next line's first letter, and after an initial at its first word.
 
     >>> surroundings(["a dog", "the No.", "5 cats", "by A.", "The end."])
     [('a dog',), ('the No.', '9'), ('5 cats',), ('by A.', '', 'The'), ('The end.', ' ')]
@@ -78,13 +80,14 @@ def surroundings(texts: Sequence[str]) -> list[tuple[str, ...]]:
         elif INITIAL.search(text):
             keys.append((text, after[:1] if after[:1].isspace() else "", word))
         else:
-            keys.append((text, _kind(after)))
+            keys.append((text, _opening_or_closing(after)))
         after = text
         word = next(iter(text.split(maxsplit=1)), word)
     return keys[::-1]
 
 
-def _kind(after: str) -> str:
+def _opening_or_closing(after: str) -> str:
+    """Return the kind of a line's first character: blank, capital, digit, tag or any other."""
     first = after[:1]
     if not first or first.isspace():
         return " "
@@ -96,20 +99,21 @@ def _kind(after: str) -> str:
 
 
 def _run(texts: Sequence[str]) -> list[str]:
+    """Run the program; see `penn_treebank`."""
     program = [*JAVA, "-cp", str(_jar()), "edu.stanford.nlp.process.PTBTokenizer"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*program, "-preserveLines", "-lowerCase"],
         input="\n".join(texts).encode("utf-8", "replace"),
         capture_output=True,
         check=False,
     )
-    lines = done.stdout.decode("utf-8", "replace").split("\n")
-    if done.returncode or len(lines) != len(texts):
+    lines = process.stdout.decode("utf-8", "replace").split("\n")
+    if process.returncode or len(lines) != len(texts):
         raise DataError(
             "captions",
             expected=f"{len(texts)} lines of tokens from the Java tokenizer",
-            found=f"{len(lines)}, exit code {done.returncode}",
-            fix=done.stderr.decode("utf-8", "replace").strip()[-300:],
+            found=f"{len(lines)}, exit code {process.returncode}",
+            fix=process.stderr.decode("utf-8", "replace").strip()[-300:],
         )
     return [
         " ".join(word for word in line.rstrip().split(" ") if word not in DROPPED) for line in lines
@@ -117,6 +121,7 @@ def _run(texts: Sequence[str]) -> list[str]:
 
 
 def _jar() -> Path:
+    """Return the program's file; raise MissingDependency if it, or Java, is missing."""
     need_java("the PTB tokenizer of caption metrics")
     tokenizer = pycocoevalcap("tokenizer.ptbtokenizer")
     return Path(str(tokenizer.__file__)).parent / "stanford-corenlp-3.4.1.jar"

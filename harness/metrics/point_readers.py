@@ -1,7 +1,7 @@
-"""Points as the official scorers of pointing benchmarks read them from responses.
+"""Readers of points from a response, as the official scorers of pointing benchmarks read them.
 
-Each reader takes a response and the image's width and height, and returns points in pixels, not yet
-cut to whole ones; none where it finds none or the official code ends with an error.
+Each takes a response and the image's width and height, and returns points in pixels of the image,
+not yet cut to whole pixels. It returns none where the official code finds none, or fails.
 """
 
 import ast
@@ -17,22 +17,24 @@ from harness.types import Point
 Points: TypeAlias = Sequence[Point]
 PointReader: TypeAlias = Callable[[str, int, int], Points]
 
-SIGNED = r"[-+]?\d+(?:\.\d*)?"
-PLAIN = r"\d+(?:\.\d*)?"
-TUPLE = re.compile(rf"\(({SIGNED}(?:,\s*{SIGNED})*)\)")
-ATTRIBUTES = re.compile(r'x\d*="\s*(-?\d+(?:\.\d*)?)"\s+y\d*="\s*(-?\d+(?:\.\d*)?)"')
-POINT_2D = re.compile(rf'"point_2d":\s*\[({PLAIN}),\s*({PLAIN})\]')
-POINT = re.compile(rf'"point":\s*\[({PLAIN}),\s*({PLAIN})\]')
-PAIR = re.compile(rf"\[({PLAIN}),\s*({PLAIN})\]")
-ANY_PAIR = re.compile(rf"({PLAIN})(?:\s*,\s*|\s+)({PLAIN})")
-SHARE_TUPLE = re.compile(rf"\(\s*({PLAIN})\s*,\s*({PLAIN})\s*\)")
-SHARE_PAIR = re.compile(rf"\[\s*({PLAIN})\s*,\s*({PLAIN})\s*\]")
+SIGNED = r"[-+]?\d+(?:\.\d*)?"  # -3.5
+PLAIN = r"\d+(?:\.\d*)?"  # 3.5
+TUPLE = re.compile(rf"\(({SIGNED}(?:,\s*{SIGNED})*)\)")  # (0.5, 0.25) or (1, 2, 3, 4)
+ATTRIBUTES = re.compile(  # x1="50.0" y1="25"
+    r'x\d*="\s*(-?\d+(?:\.\d*)?)"\s+y\d*="\s*(-?\d+(?:\.\d*)?)"'
+)
+POINT_2D = re.compile(rf'"point_2d":\s*\[({PLAIN}),\s*({PLAIN})\]')  # "point_2d": [10, 20]
+POINT = re.compile(rf'"point":\s*\[({PLAIN}),\s*({PLAIN})\]')  # "point": [10, 20]
+PAIR = re.compile(rf"\[({PLAIN}),\s*({PLAIN})\]")  # [10, 20]
+ANY_PAIR = re.compile(rf"({PLAIN})(?:\s*,\s*|\s+)({PLAIN})")  # 10, 20 or 10 20
+SHARE_TUPLE = re.compile(rf"\(\s*({PLAIN})\s*,\s*({PLAIN})\s*\)")  # ( 0.5, 0.25 )
+SHARE_PAIR = re.compile(rf"\[\s*({PLAIN})\s*,\s*({PLAIN})\s*\]")  # [ 0.5, 0.25 ]
 MAX_LIST = 10_000  # characters of a list that is read as a literal
 MAX_PIXELS = 1 << 20
-"""Most pixels of all rectangles of a response: one with more has no points."""
+"""Most pixels in all rectangles of a response: a response with more has no points."""
 
 Whole: TypeAlias = Literal["pixels", "shares"]
-"""Meaning of whole numbers; those with a point are shares of a side."""
+"""Meaning of whole numbers. Numbers with a decimal point are always shares of a side."""
 
 
 def tuple_points(
@@ -43,17 +45,17 @@ def tuple_points(
     whole: Whole = "pixels",
     rectangles: Literal["shares", "cut", "none"] = "shares",
 ) -> Points:
-    """Every `(x, y)`, and every pixel of every `(x0, y0, x1, y1)`, in the order of the response.
+    """Return every `(x, y)`, and every pixel of every `(x0, y0, x1, y1)`, in order.
 
-    A point with a decimal point in either number is in shares of the sides, and cut to a pixel.
+    A pair with a decimal point in either number is in shares of the sides, and cut to a pixel.
 
     Args:
         response: The text.
-        width: Of the image, in pixels.
-        height: Of the image, in pixels.
-        whole: `pixels`: as `text2pts` of RoboRefer (summarize_acc.py, d97a995) and RoboPoint
-            (summarize_vqa.py, adbee8d) has it; `shares`: as `_text2pts` of lmms-eval's
-            where2place/utils.py (75571cf).
+        width: Width of the image in pixels.
+        height: Height of the image in pixels.
+        whole: Meaning of whole numbers. `pixels`: as `text2pts` of RoboRefer (summarize_acc.py,
+            d97a995) and RoboPoint (summarize_vqa.py, adbee8d); `shares`: as `_text2pts` of
+            lmms-eval's where2place/utils.py (75571cf).
         rectangles: `shares`: their numbers are shares, and pixels outside of the image count
             (RoboRefer); `cut`: only pixels inside (RoboPoint); `none`: they are left out.
 
@@ -61,7 +63,7 @@ def tuple_points(
     [Point(x=20.0, y=10.0), Point(x=7.0, y=9.0)]
     """
     points: list[Point] = []
-    room = MAX_PIXELS
+    pixels_left = MAX_PIXELS
     try:
         for match in TUPLE.finditer(_bounded(response)):
             numbers = [number.strip() for number in match[1].split(",")]
@@ -69,30 +71,36 @@ def tuple_points(
             if len(values) == 2:
                 is_share = whole == "shares" or any("." in number for number in numbers)
                 sides = (width, height) if is_share else (1, 1)
-                points.append(
-                    Point(*(float(int(v * n)) for v, n in zip(values, sides, strict=True)))
-                )
+                x, y = (int(value * side) for value, side in zip(values, sides, strict=True))
+                points.append(Point(float(x), float(y)))
             elif len(values) == 4 and rectangles != "none":
                 is_share = rectangles == "shares" or "." in numbers[0]
                 if not is_share and any("." in number for number in numbers):
                     return []  # the official code ends with an error
                 scale = [width, height] * 2 if is_share else [1] * 4
-                corners = [int(v * n) for v, n in zip(values, scale, strict=True)]
-                points += _pixels(corners, (height, width) if rectangles == "cut" else None, room)
-                room = MAX_PIXELS - len(points)
+                corners = [int(value * side) for value, side in zip(values, scale, strict=True)]
+                clip = (height, width) if rectangles == "cut" else None
+                points += _pixels(corners, clip, pixels_left)
+                pixels_left = MAX_PIXELS - len(points)
     except ValueError:  # a rectangle whose end lies before its start, or too large
         return []
     return points
 
 
-def _pixels(corners: Sequence[int], clip: tuple[int, int] | None, room: int) -> Iterator[Point]:
-    """Return the pixels of a rectangle, row by row; `clip` is a mask's size, which it is cut to."""
+def _pixels(corners: Sequence[int], clip: tuple[int, int] | None, limit: int) -> Iterator[Point]:
+    """Yield the pixels of a rectangle, row by row.
+
+    Args:
+        corners: Left, top, right, bottom, the last two exclusive.
+        clip: (height, width) of the image to cut it to; None: pixels outside count.
+        limit: Most pixels; ValueError if it has more, or a side is negative.
+    """
     left, top, right, bottom = corners
     if clip is not None:
         top, bottom, _ = slice(top, bottom).indices(clip[0])
         left, right, _ = slice(left, right).indices(clip[1])
         bottom, right = max(top, bottom), max(left, right)
-    if right < left or bottom < top or (right - left) * (bottom - top) > room:
+    if right < left or bottom < top or (right - left) * (bottom - top) > limit:
         raise ValueError("a rectangle of negative size, or a large one")
     rows, columns = np.indices((bottom - top, right - left))
     xs, ys = (columns + left).ravel().tolist(), (rows + top).ravel().tolist()
@@ -100,10 +108,10 @@ def _pixels(corners: Sequence[int], clip: tuple[int, int] | None, room: int) -> 
 
 
 def attribute_points(response: str, width: int, height: int) -> Points:
-    """Every `x1="…" y1="…"`, in hundredths of the sides, as Molmo writes points.
+    """Return every `x1="…" y1="…"`, in hundredths of the sides, as Molmo writes points.
 
-    Equal to `xml2pts` of RoboRefer, where a point's numbers are alike; `extract_points` of
-    pointarena's model_evaluator.py (dcd82f2) takes the same without a number behind x and y.
+    Equal to `xml2pts` of RoboRefer if the numbers after x and y are the same; `extract_points` of
+    pointarena's model_evaluator.py (dcd82f2) reads the same without these numbers.
 
     >>> attribute_points('<point x="50" y="25.0">a cup</point>', 40, 40)
     [Point(x=20.0, y=10.0)]
@@ -113,7 +121,9 @@ def attribute_points(response: str, width: int, height: int) -> Points:
 
 
 def gemini_points(response: str, width: int, height: int) -> Points:
-    """Every `"point": [y, x]` in thousandths of the sides, as `json2pts` of RoboRefer reads Gemini.
+    """Return every `"point": [y, x]`, in thousandths of the sides, as Gemini writes points.
+
+    `json2pts` of RoboRefer.
 
     >>> gemini_points('[{"point": [250, 500], "label": "a cup"}]', 40, 40)
     [Point(x=20.0, y=10.0)]
@@ -123,9 +133,9 @@ def gemini_points(response: str, width: int, height: int) -> Points:
 
 
 def json_points(response: str, width: int, height: int) -> Points:
-    """Every `"point_2d": [x, y]`, else every `[x, y]`, else the first two numbers, in pixels.
+    """Return every `"point_2d": [x, y]`, else every `[x, y]`, else two numbers, in pixels.
 
-    `call_qwen` of pointarena's model_evaluator.py, behind its forms of XML.
+    As `call_qwen` of pointarena's model_evaluator.py reads a response without XML.
 
     >>> json_points('[{"point_2d": [10, 20], "label": "a cup"}]', 40, 40)
     [Point(x=10.0, y=20.0)]
@@ -142,7 +152,7 @@ def json_points(response: str, width: int, height: int) -> Points:
 
 
 def point_2d_points(response: str, width: int, height: int) -> Points:
-    """Every `"point_2d": [x, y]`, in pixels, as Qwen2.5-VL writes points.
+    """Return every `"point_2d": [x, y]`, in pixels, as Qwen2.5-VL writes points.
 
     >>> point_2d_points('[{"point_2d": [10, 20], "label": "a cup"}]', 40, 40)
     [Point(x=10.0, y=20.0)]
@@ -151,7 +161,7 @@ def point_2d_points(response: str, width: int, height: int) -> Points:
 
 
 def share_tuple(response: str, width: int, height: int) -> Points:
-    """The first `(x, y)` of a response, in shares of the sides.
+    """Return the first `(x, y)` of a response, in shares of the sides.
 
     The form that `evaluate_answer` of RoboSpatial-Eval (evaluation.py, 19f04a5) looks for first.
 
@@ -163,9 +173,10 @@ def share_tuple(response: str, width: int, height: int) -> Points:
 
 
 def share_pair(response: str, width: int, height: int) -> Points:
-    """The first `[x, y]` of a response, in shares of the sides, or the first list as a literal.
+    """Return the first `[x, y]` of a response, in shares of the sides.
 
-    The other forms of `evaluate_answer`.
+    If there is none, the first list is read as a Python literal. These are the other forms of
+    `evaluate_answer` (see `share_tuple`).
 
     >>> share_pair("[[0.5, 0.25]]", 40, 40), share_pair("[.5, 1e-1]", 40, 40)
     ([Point(x=20.0, y=10.0)], [Point(x=20.0, y=4.0)])
@@ -182,10 +193,10 @@ def share_pair(response: str, width: int, height: int) -> Points:
 
 
 def share_points(response: str, width: int, height: int) -> Points:
-    """Every `(x, y)` of a response that is a list of such, in shares of the sides.
+    """Return every `(x, y)` of a response that is a list of such pairs, in shares of the sides.
 
-    A reader of ours, for benchmarks without an official one. None unless all numbers have decimals
-    and are from 0 to 1: others may be pixels, percent or thousandths.
+    For benchmarks without an official reader. It returns none unless all numbers have decimals and
+    are from 0 to 1: others may be pixels, percent or thousandths.
 
     >>> share_points("[(0.5, 0.25), (1.0, 0.0)]", 40, 40)
     [Point(x=20.0, y=10.0), Point(x=40.0, y=0.0)]
@@ -203,7 +214,7 @@ def share_points(response: str, width: int, height: int) -> Points:
 
 
 def _literal_pair(text: str) -> Sequence[object]:
-    """Return the pair that the first list is or begins with; else nothing, or something longer."""
+    """Return the first list as a Python literal, or the tuple that it begins with; else ()."""
     start = text.find("[")
     end = text.find("]", start)
     if start < 0 or not 0 <= end - start <= MAX_LIST:
@@ -218,6 +229,6 @@ def _literal_pair(text: str) -> Sequence[object]:
 
 
 def _bounded(response: str) -> str:
-    """Return what is read of a response; nothing of one with a number of more than 64 digits."""
+    """Return the first `MAX_TEXT` characters; empty if a number there has more than 64 digits."""
     text = response[:MAX_TEXT]
     return "" if TOO_MANY_DIGITS.search(text) else text

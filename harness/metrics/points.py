@@ -1,4 +1,4 @@
-"""Points against masks and polygons, in pixels."""
+"""Scores of points, in pixels: the value of a mask under each point, and points in polygons."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,9 @@ PointRows = Sequence[Point] | NDArray[np.floating] | Sequence[Sequence[float]]
 
 
 def values_at(points: PointRows, values: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Value of the pixel under each point; float64 of N, 0 outside the image.
+    """Return the value of the pixel under each point; float64 of N, 0 outside the image.
+
+    `values` is an array of height × width, such as a mask.
 
     Coordinates are cut towards 0, as `int` does in the scorers of RefSpatial-Bench, Where2Place and
     PointBench: a point at -0.5 lies in pixel 0. Points outside come last, as those scorers have

@@ -1,9 +1,10 @@
-"""Masks that LISA's rule paints from polygons, pixel by pixel as OpenCV's `fillPoly` fills them.
+"""Masks drawn from polygons, pixel by pixel as OpenCV's `fillPoly` and LISA's rule draw them.
 
-The pixels of `fillPoly` changed with OpenCV 4.11: before it, a row's spans end at the nearest pixel
-of each crossing; since then, at the outermost pixels between two crossings. Ground truth that a
-benchmark draws from polygons depends on it, so the version is an argument here, and the OpenCV that
-is installed changes nothing: whole numbers alone are computed with.
+`rasterise` paints ReasonSeg's shapes, `fill_poly` one polygon. With OpenCV 4.11 the pixels of
+`fillPoly` changed: before it, a row's spans end at the nearest pixel of each crossing; since then,
+at the outermost pixels between two crossings. Ground truth that a benchmark draws from polygons
+depends on that, so the version is an argument. The installed OpenCV is not called: everything is
+computed here, in whole numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,11 @@ IntArray: TypeAlias = NDArray[np.int64]
 Polygon: TypeAlias = NDArray[np.int32]
 Point: TypeAlias = tuple[int, int]
 
-TARGET, IGNORE = 1, 255
+TARGET, IGNORE = 1, 255  # values of pixels
 MAX_COORDINATE = 2**20  # pixels; crossings in 1/65536 of a pixel stay whole numbers of 64 bits
 BITS = 16  # crossings are in 1/65536 of a pixel
 HALF, BELOW_ONE = 1 << (BITS - 1), (1 << BITS) - 1
-CELLS = 2**16  # pixels and crossings that are held while rows are filled: 512 KiB
+CELLS = 2**16  # pixels and crossings held at once while rows are filled: 512 KiB
 
 
 def rasterise(
@@ -62,10 +63,10 @@ def rasterise(
            [  0,   0,   0,   0,   0]], dtype=uint8)
     """
     check_size(height, width)
-    labelled = [(_label(shape, place), shape, place) for place, shape in enumerate(shapes)]
+    labelled = [(_label(shape, number), shape, number) for number, shape in enumerate(shapes)]
     painted = [
-        (IGNORE if "ignore" in label else TARGET, _polygon(shape, place))
-        for label, shape, place in labelled
+        (IGNORE if "ignore" in label else TARGET, _polygon(shape, number))
+        for label, shape, number in labelled
         if label != "flag"
     ]
     areas = [0] * len(painted)
@@ -79,22 +80,23 @@ def rasterise(
     return canvas
 
 
-def _label(shape: object, place: int) -> str:
+def _label(shape: object, number: int) -> str:
     label = shape.get("label") if isinstance(shape, Mapping) else None
     if not isinstance(label, str):
         raise DataError(
-            f"shape {place}",
+            f"shape {number}",
             expected='{"label": text, "points": [[x, y], …]}',
             found=repr(shape)[:60],
         )
     return label.lower()
 
 
-def _polygon(shape: Mapping[str, object], place: int) -> Polygon:
+def _polygon(shape: Mapping[str, object], number: int) -> Polygon:
+    """Return a shape's points as N × 2 whole numbers; raise DataError if it has none, or others."""
     points = shape.get("points")
     if not isinstance(points, (list, tuple)) or not points or not all(map(_is_point, points)):
         raise DataError(
-            f"points of shape {place} ({shape['label']!r})",
+            f"points of shape {number} ({shape['label']!r})",
             expected=f"at least one [x, y] of finite numbers up to ±{MAX_COORDINATE}",
             found=_first_fault(points),
         )
@@ -125,7 +127,7 @@ def fill_poly(
             outside of it. One corner is a pixel, two are a line. A polygon that crosses itself is
             filled by the even-odd rule.
         height, width: The frame's size in pixels.
-        version: Whose pixels; see `FillVersion`.
+        version: OpenCV's version; see `FillVersion`.
 
     Equal bit for bit to `cv2.fillPoly` of one polygon without `shift` and `lineType` (and so to
     `cv2.polylines` before it, which draws the same outline): on 24,000 polygons from a seed and
@@ -142,13 +144,13 @@ def fill_poly(
     starts = np.roll(ends, 1, axis=0)
     clipped = np.stack([starts, ends], axis=1)
     frame = np.array([width, height])
-    crossing = np.any((clipped < 0) | (clipped >= frame), axis=(1, 2))
-    seen = np.ones(len(ends), dtype=np.bool_)
-    for index in np.flatnonzero(crossing).tolist():
+    leaves_frame = np.any((clipped < 0) | (clipped >= frame), axis=(1, 2))
+    is_visible = np.ones(len(ends), dtype=np.bool_)
+    for index in np.flatnonzero(leaves_frame).tolist():
         start, end = clipped[index].tolist()
-        clipped[index], seen[index] = _clip_line(start, end, width, height)
-    _draw_lines(inside, clipped[seen])
-    _fill_edges(inside, starts, ends, clipped, crossing, version)
+        clipped[index], is_visible[index] = _clip_line(start, end, width, height)
+    _draw_lines(inside, clipped[is_visible])
+    _fill_edges(inside, starts, ends, clipped, leaves_frame, version)
     return inside
 
 
@@ -208,10 +210,15 @@ def _draw_lines(inside: BoolArray, lines: IntArray) -> None:
     inside[y, x] = True
 
 
-def _expand_counts(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return each one's count and place: of counts (2, 1, 3) 001222 and 010012."""
-    of = np.repeat(np.arange(len(counts)), counts)
-    return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+def _expand_counts(group_sizes: IntArray) -> tuple[IntArray, IntArray]:
+    """Number the elements of groups of these sizes: return each element's group, and place in it.
+
+    Sizes (2, 1, 3) give the groups 001222 and the places 010012.
+    """
+    group = np.repeat(np.arange(len(group_sizes)), group_sizes)
+    return group, np.arange(len(group)) - np.repeat(
+        np.cumsum(group_sizes) - group_sizes, group_sizes
+    )
 
 
 def _fill_edges(
@@ -219,53 +226,56 @@ def _fill_edges(
     starts: IntArray,
     ends: IntArray,
     clipped: IntArray,
-    crossing: BoolArray,
+    leaves_frame: BoolArray,
     version: FillVersion,
 ) -> None:
     """Set the pixels between the crossings of each row with the edges, taken in pairs.
 
     Args:
         inside: The pixels, of height × width.
-        starts, ends: Where each edge runs, N × (x, y).
+        starts, ends: First and last pixel of each edge, N × (x, y).
         clipped: The edges clipped to the frame, N × 2 ends × (x, y).
-        crossing: Which edges leave the frame.
-        version: Whose pixels.
+        leaves_frame: True for each edge with an end outside of the frame.
+        version: OpenCV's version; see `FillVersion`.
     """
+    # Each edge as a line: x at row 0 and slope, both in 1/65536 of a pixel.
     height, width = inside.shape
-    known = np.stack([starts, ends], axis=1)
-    cut = crossing & (clipped[:, 0, 1] != clipped[:, 1, 1])
-    known[cut] = clipped[cut]
+    lines = np.stack([starts, ends], axis=1)
+    moved = leaves_frame & (clipped[:, 0, 1] != clipped[:, 1, 1])
+    lines[moved] = clipped[moved]
     shift = np.zeros(len(ends), dtype=np.int64)
     if version == "4.8":
-        shift[~crossing] = HALF  # an edge that leaves the frame is not rounded
+        shift[~leaves_frame] = HALF  # an edge that leaves the frame is not rounded
         ceiling = 0
     else:
-        known[..., 0] = clipped[..., 0]
+        lines[..., 0] = clipped[..., 0]
         ceiling = BELOW_ONE
     sloped = starts[:, 1] != ends[:, 1]
-    starts, ends, known, shift = starts[sloped], ends[sloped], known[sloped], shift[sloped]
-    run = (known[:, 1] - known[:, 0]) << np.array([BITS, 0])
+    starts, ends, lines, shift = starts[sloped], ends[sloped], lines[sloped], shift[sloped]
+    run = (lines[:, 1] - lines[:, 0]) << np.array([BITS, 0])
     slope = np.sign(run[:, 0]) * np.sign(run[:, 1]) * (abs(run[:, 0]) // abs(run[:, 1]))
     upper = (starts[:, 1] > ends[:, 1]).astype(np.int64)
-    x, y = known[np.arange(len(known)), upper].T
+    x, y = lines[np.arange(len(lines)), upper].T
     x = (x << BITS) + shift - y * slope  # where the edge crosses row 0
+    # Fill several rows at once, as many as `CELLS` allows.
     top, bottom = np.minimum(starts[:, 1], ends[:, 1]), np.maximum(starts[:, 1], ends[:, 1])
     highest, lowest = top.min(initial=height), min(bottom.max(initial=0), height)
     rows = max(1, CELLS // max(width, len(x)))
     for first in range(max(int(highest), 0), int(lowest), rows):
         last = min(first + rows, int(lowest))
         from_row = np.clip(top, first, last)
-        edge, place = _expand_counts(np.clip(bottom, first, last) - from_row)
-        row = from_row[edge] + place
-        at = x[edge] + row * slope[edge]
-        order = np.lexsort((at, row))  # each row has an even number of crossings
-        row, at = row[order][::2], at[order]
-        left = np.maximum((at[::2] + ceiling) >> BITS, 0)
-        right = np.minimum(at[1::2] >> BITS, width - 1)
+        edge, row_in_edge = _expand_counts(np.clip(bottom, first, last) - from_row)
+        row = from_row[edge] + row_in_edge
+        crossing = x[edge] + row * slope[edge]
+        order = np.lexsort((crossing, row))  # each row has an even number of crossings
+        row, crossing = row[order][::2], crossing[order]
+        left = np.maximum((crossing[::2] + ceiling) >> BITS, 0)
+        right = np.minimum(crossing[1::2] >> BITS, width - 1)
         filled = left <= right
         if not filled.any():
             continue
         row, left, right = row[filled] - first, left[filled], right[filled]
+        # +1 where a span starts, −1 after its end: the running sum is positive within spans.
         start, stop = int(left.min()), int(right.max()) + 1
         change = np.zeros((last - first, stop - start + 1), dtype=np.int32)
         np.add.at(change, (row, left - start), 1)

@@ -1,4 +1,4 @@
-"""Annotations of RefCOCO, RefCOCO+ and RefCOCOg as masks, and LISA's reading of them."""
+"""Masks of RefCOCO, RefCOCO+ and RefCOCOg from several polygons, strictly or as LISA reads them."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -43,7 +43,7 @@ def referring_mask(parts: Sequence[Rle], *, form: Literal["strict", "compat"]) -
         check_masks(parts[0], part)
     if form == "strict" or len(parts) == 1:
         return parts[0].union(*parts[1:])
-    times = np.zeros((parts[0].height, parts[0].width), dtype=np.uint8)
+    n_polygons = np.zeros((parts[0].height, parts[0].width), dtype=np.uint8)
     for part in parts:
-        times += part.to_array()
-    return Rle.from_array(times == 1)
+        n_polygons += part.to_array()
+    return Rle.from_array(n_polygons == 1)

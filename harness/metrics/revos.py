@@ -1,8 +1,8 @@
-"""ReVOS: J and F, the share of right pixels A and the robustness R, as VISA and Sa2VA compute them.
+"""ReVOS: J, F, the share of right pixels A and the robustness R, as VISA and Sa2VA compute them.
 
 VISA's scorer reads predictions as bytes of 0 and 255, Sa2VA's as 0 and 1. Both add up the masks of
-an expression's objects as bytes, and A and R compute with these bytes as they are: in the two forms
-they have nothing to do with each other, and no board may mix them.
+an expression's objects as bytes, and compute A and R with these bytes as they are. So A and R of
+the two forms cannot be compared, and no board may mix them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from harness.masks import Rle
 from harness.metrics.boundary import boundary_f_measure
 from harness.metrics.overlap import check_masks, check_tracks, overlap, region_similarity
 
-EPSILON = 1e-6
+EPSILON = 1e-6  # added to the foreground's pixels in R
 
 Form: TypeAlias = Literal["visa255", "binary", "strict"]
 """`visa255`: a predicted pixel is the byte 255. `binary`: it is 1. In both a pixel of the ground
@@ -69,13 +69,13 @@ def revos_scores(
     for track in (predicted, foreground):
         check_tracks(union, track)
     a, r = [], []
-    for frame, output, around in zip(
+    for frame, output, context in zip(
         zip(*ground_truth, strict=True), predicted, foreground, strict=True
     ):
-        check_masks(frame[0], around)
+        check_masks(frame[0], context)
         table = pixel_table(frame, output)
         a.append(accuracy(table, form=form))
-        r.append(robustness(table, around.area, form=form))
+        r.append(robustness(table, context.area, form=form))
     return RevosScores(
         float(region_similarity(union, predicted).mean()),
         float(boundary_f_measure(union, predicted).mean()),
@@ -113,7 +113,7 @@ def pixel_table(ground_truth: Sequence[Rle], predicted: Rle) -> PixelTable:
 
 
 def accuracy(table: PixelTable, *, form: Form) -> float:
-    """A of one frame: the share of pixels whose bytes are equal.
+    """Return A of one frame: the share of pixels whose bytes are equal.
 
     In `visa255` a predicted pixel is never equal to one of the ground truth, so that only
     background is right; in `binary` a pixel of two objects is never right. Source:
@@ -128,7 +128,7 @@ def accuracy(table: PixelTable, *, form: Form) -> float:
 
 
 def robustness(table: PixelTable, foreground: int, *, form: Form) -> float:
-    """R of one frame: 1 less wrongly predicted pixels over foreground pixels, at least 0.
+    """Return R of one frame: 1 less wrongly predicted pixels over foreground pixels, at least 0.
 
     `max(1 - sum((1 - ground_truth) · predicted) / (foreground + 1e-6), 0)`, where the sum is of
     bytes: in `visa255` a wrong pixel counts 255 times, and a predicted pixel of k ≥ 2 objects k - 1
@@ -148,7 +148,7 @@ def robustness(table: PixelTable, foreground: int, *, form: Form) -> float:
 
 
 def foreground_track(tracks: Sequence[Sequence[Rle]]) -> tuple[Rle, ...]:
-    """The pixels of any object in each frame: the masks of `mask_dict_foreground.json`.
+    """Return the union of all objects in each frame: the masks of `mask_dict_foreground.json`.
 
     Source: `merge_rle` in `tools/generate_foreground_mask.py` of VISA (commit ec158fd), which takes
     the annotations of all expressions of a video.
@@ -168,7 +168,7 @@ def foreground_track(tracks: Sequence[Sequence[Rle]]) -> tuple[Rle, ...]:
 
 
 def in_percent(score: float) -> float:
-    """A score as the official scorers average it: times 100, rounded to two places by numpy.
+    """Return a score as the official scorers average it: times 100, rounded to two places.
 
     A benchmark's number is the mean over the expressions of a type (0 referring, 1 reasoning).
     Overall is the mean of these two means, whatever their numbers of expressions; expressions of
@@ -181,7 +181,7 @@ def in_percent(score: float) -> float:
 
 
 def _bytes(table: PixelTable, form: Form) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The bytes of the table's rows and of its columns."""
+    """Return the bytes of ground truth by the table's rows, and of predictions by its columns."""
     levels = np.arange(len(table), dtype=np.uint8)
     true = (levels > 0).astype(np.uint8) if form == "strict" else levels
     return true, np.array([0, 255 if form == "visa255" else 1], dtype=np.uint8)

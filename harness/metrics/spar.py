@@ -1,7 +1,7 @@
-"""SPAR-Bench: responses read with the defects of its scorer, and without them.
+"""SPAR-Bench: metrics, and scores of a response by the official scorer's rules and by strict ones.
 
-All `official` functions equal `lmms_eval/tasks/sparbench/utils.py` (fudan-zvg/spar, commit
-1679885) bit for bit.
+Functions for `spar/official` repeat its defects: they equal `lmms_eval/tasks/sparbench/utils.py`
+(fudan-zvg/spar, commit 1679885) bit for bit. Those for `spar/strict` do not have them.
 """
 
 import math
@@ -44,6 +44,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 TASKS = tuple(sorted(task for tasks in LEVELS.values() for task in tasks))
 PRINTED_MIDDLE = tuple(sorted({*LEVELS["Middle"]} - {VIEW_CHANGE}))
+"""Tasks of Middle as the official code prints it: without the view change."""
 METRICS = (
     *(Metric(task) for task in TASKS),
     *(
@@ -55,11 +56,11 @@ METRICS = (
 )
 """One `Mean` per sample under the name of its task; the others are derived from them.
 
-The published tables have three tasks in Middle (only so are their averages right); what the
-official code *prints* as Middle leaves out the view change, whose name it does not recognise.
+Middle has three tasks, as in the published tables: only then are their averages right. The Middle
+that the official code *prints* lacks the view change, whose name it does not recognise.
 """
 
-# Each with its opposite: a movement is the first minus the second.
+# Axes of a change of view, each with its opposite: a movement is the first minus the second.
 AXES = (
     ("move_right", "move_left"),
     ("move_up", "move_down"),
@@ -67,14 +68,14 @@ AXES = (
     ("rotate_right", "rotate_left"),
     ("rotate_up", "rotate_down"),
 )
-_NUMBER = re.compile(r"(?<!\^)\d+\.\d+|(?<!\^)\d+")
+_NUMBER = re.compile(r"(?<!\^)\d+\.\d+|(?<!\^)\d+")  # 1.5 or 2, but not the 2 of m^2
 
 
 def choice_score(response: str, ground_truth: str) -> float:
-    """1 if the response is the answer, a *part of the answer*, or begins with it; otherwise 0.
+    """Return 1 if a response is the letter, a *part of it*, or begins with it; otherwise 0.
 
-    A defect of the scorer: the empty response is a part of every answer and scores 1. Nothing is
-    stripped, so that " A" is wrong. For `spar/official`.
+    A defect of the scorer: the empty response is a part of every answer and scores 1. Blanks are
+    not stripped, so that " A" is wrong. For `spar/official`.
 
     >>> [choice_score(response, "B") for response in ("b", "B. left", "", " B", "A")]
     [1.0, 1.0, 1.0, 0.0, 0.0]
@@ -84,7 +85,7 @@ def choice_score(response: str, ground_truth: str) -> float:
 
 
 def strict_choice_score(response: str, ground_truth: str) -> float:
-    """1 if the response states the true letter, otherwise 0. For `spar/strict`.
+    """Return 1 if the response states the true letter, otherwise 0. For `spar/strict`.
 
     >>> [strict_choice_score(response, "B") for response in ("b", "B. left", "", " B", "A")]
     [1.0, 1.0, 0.0, 1.0, 0.0]
@@ -95,21 +96,25 @@ def strict_choice_score(response: str, ground_truth: str) -> float:
 def read_official(response: str, *, task: str) -> object:
     """Return the scorer's reading of a response: a number, a change of view, a letter or None.
 
+    The number is the one that `number_score` compares.
+
     >>> [read_official(response, task="depth_prediction_oc") for response in ("of 2 m", "two")]
     ['2', None]
+    >>> read_official("of 2 it is 1.5", task="depth_prediction_oc_mv")
+    '1.5'
     >>> [read_official(response, task="position_matching") for response in ("b) it", "", "none")]
     ['B', None, None]
     """
     if task in LEVELS["Low"]:
-        match = _NUMBER.search(response)
-        return None if match is None else match[0]
+        numbers: list[str] = _NUMBER.findall(response)
+        return numbers[-1 if task in MULTI_VIEW_NUMBERS else 0] if numbers else None
     if task == VIEW_CHANGE:
         return _pairs_or_none(response)
     return response[:1].upper() if response[:1].upper() in tuple("ABCD") else None
 
 
 def read_strict(response: str, *, task: str, question: str = "") -> object:
-    """The only number, the change of view or the letter that a response states; else None."""
+    """Return the only number, the change of view or the letter that a response states, or None."""
     if task in LEVELS["Low"]:
         return only_number(response, question)
     if task == VIEW_CHANGE:
@@ -125,13 +130,13 @@ def _pairs_or_none(response: str) -> dict[str, float] | None:
 
 
 def number_score(response: str, ground_truth: float, *, task: str) -> float:
-    """MRA of the first number of the response, or of the last in tasks of several views.
+    """Return the MRA of the response's first number; of its last in tasks of several views.
 
-    Signs are not read; digits after "^" do not count; no number scores 0 (in tasks of several views
-    it is read as -1). For `spar/official`.
+    Signs are not read; digits after "^" do not count; a response without a number scores 0 (in
+    tasks of several views it is read as -1). For `spar/official`.
 
     Raises:
-        DataError: the task is none with a number.
+        DataError: the answers of the task are not numbers.
 
     >>> task = "depth_prediction_oc"
     >>> responses = "1.5 m", "-1.5", "of 2 it is 1.5", ""
@@ -153,9 +158,9 @@ def number_score(response: str, ground_truth: float, *, task: str) -> float:
 
 
 def strict_number_score(response: str, ground_truth: float, question: str = "") -> float:
-    """MRA of the only number that the response states, with its sign. For `spar/strict`.
+    """Return the MRA of the only number that the response states, with its sign.
 
-    The number is in the unit that the question asks for.
+    The number is in the unit that the question asks for. For `spar/strict`.
 
     >>> [strict_number_score(response, 1.5) for response in ("1.5 m", "-1.5", "of 2 it is 1.5", "")]
     [1.0, 0.0, 0.0, 0.0]
@@ -164,10 +169,11 @@ def strict_number_score(response: str, ground_truth: float, question: str = "") 
 
 
 def view_change_score(response: str, ground_truth: str) -> float:
-    """Mean over five axes of MRA *relative to the prediction*, the official slip of arguments.
+    """Return the mean over five axes of MRA *relative to the prediction*.
 
-    Both texts are `move_right:0.5,rotate_left:30,…`; names with blanks around them are not known
-    and count as 0. A response in another form scores 0. For `spar/official`.
+    The official code passes the arguments in the wrong order. Both texts are
+    `move_right:0.5,rotate_left:30,…`; a name with blanks around it is ignored. A response in
+    another form scores 0. For `spar/official`.
 
     >>> view_change_score("move_right:2", "move_right:3"), view_change_score("", "move_right:3")
     (0.82, 0.0)
@@ -182,7 +188,7 @@ def view_change_score(response: str, ground_truth: str) -> float:
 
 
 def strict_view_change_score(response: str, ground_truth: str) -> float:
-    """Mean over five axes of MRA relative to the ground truth. For `spar/strict`.
+    """Return the mean over five axes of MRA relative to the ground truth. For `spar/strict`.
 
     Blanks around names do not matter; numbers have to be finite.
 
@@ -209,6 +215,7 @@ def _relative_to_predicted(predicted: float, true: float) -> float:
 
 
 def _stripped_axes(text: str) -> list[float] | None:
+    """Return the movement on each axis by a text, blanks ignored; None: it is not of the form."""
     try:
         pairs = {name.strip(): number for name, number in _pairs(text).items()}
     except ValueError:

@@ -1,8 +1,9 @@
-"""TempCompass: the rules that match a response with the true answer, without a language model.
+"""TempCompass: rules that match a response with the true answer, without a language model.
 
-Every rule returns True, False, or None where no rule fits. The official scripts ask a language
-model then, or score 0 with `--disable_llm` (`tempcompass/rules`). All equal the scripts of
-llyx97/TempCompass at commit e1b4631.
+Each function takes a response and the true answer and returns True (right), False (wrong), or None
+where its rules do not apply: the official scripts then ask a language model, or score 0 with
+`--disable_llm` (`tempcompass/rules`). All equal the scripts of llyx97/TempCompass at commit
+e1b4631.
 """
 
 import re
@@ -15,13 +16,13 @@ METRICS = (*(Metric(aspect) for aspect in ASPECTS), Metric("avg", about="over al
 """Two `Mean`s a question, of its aspect and of `avg`: the average is over questions."""
 MATCH_RATE = Metric(
     "Match Success Rate",
-    about="share of responses that one of the rules fits; captions have no rules",
+    about="share of responses that fit one of the rules; captions have no rules",
 )
 """Metric that the official scripts print beside the averages."""
 
 
 def strip_marks(response: str) -> str:
-    """The response without end-of-sentence marks and blanks around it.
+    """Return the response without end-of-sentence marks and blanks around it.
 
     >>> strip_marks(" B. dunking</s>")
     'B. dunking'
@@ -48,9 +49,7 @@ def multiple_choice(response: str, answer: str) -> bool | None:
     predicted = strip_marks(response)
     if predicted == answer:
         return True
-    if predicted in ("A", "B", "C", "D") or predicted[:2] in (
-        f"{x}{y}" for x in "ABCD" for y in ".)"
-    ):
+    if re.match(r"[A-D](?:[.)]|\Z)", predicted):
         return predicted[0] == answer[0]
     return None
 
@@ -73,8 +72,8 @@ def yes_no(response: str, answer: str) -> bool | None:
 def caption_match(response: str, question: str, answer: str) -> bool | None:
     r"""Return True if a response picks the true caption (`eval_caption_matching.py`).
 
-    A response is a whole option, its sentence (also behind ") "), or its name ("Caption A", "A"),
-    in which full stops do not count. Where several fit, the last in that order is taken.
+    A response picks an option by its whole text, by its sentence (also after ") "), or by its name
+    ("Caption A", "A"), in which full stops do not count. Of several the last in that order counts.
 
     Args:
         response: The response.
@@ -108,25 +107,28 @@ def caption_match(response: str, question: str, answer: str) -> bool | None:
 
 
 def _candidates(options: list[str], predicted: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the options that can be picked, each with the forms of the response that match it."""
+    """Return texts that pick an option, each with the forms of the response to compare with it.
+
+    The texts are the options, their sentences, their names ("Caption A") and short names ("A").
+    """
     names = [option.split(": ")[0] for option in options]
-    short = names
-    for kind in ("Sentence ", "Option ", "Caption "):
-        short = [name.replace(kind, "") for name in short]
-    behind = predicted.split(") ")[1:2]
+    short_names = names
+    for prefix in ("Sentence ", "Option ", "Caption "):
+        short_names = [name.replace(prefix, "") for name in short_names]
+    after_parenthesis = predicted.split(") ")[1:2]
     return [
         *((option, (predicted,)) for option in options),
-        *((option.split(": ")[1], (predicted, *behind)) for option in options),
-        *((name, (predicted, predicted.replace(".", ""))) for name in (*names, *short)),
+        *((option.split(": ")[1], (predicted, *after_parenthesis)) for option in options),
+        *((name, (predicted, predicted.replace(".", ""))) for name in (*names, *short_names)),
     ]
 
 
 def captioning(judgement: str, answer: str) -> bool | None:
     r"""Return True if a judge picks the true option from the caption alone (`eval_captioning.py`).
 
-    The judge's last line with "Answer" counts, or all that it wrote; it has to begin with the true
-    option's letter, a full stop and a blank, and to name no other. None where the judge gave
-    nothing: the official script then *subtracts* 1.
+    The judge's last line with "Answer" counts, or else all of its text. It has to begin with the
+    true option's letter, a full stop and a blank, and to name no other letter. None if the judge
+    returned nothing: the official script then *subtracts* 1.
 
     >>> responses = ("Reasoning: …\nAnswer: A. dunking", "B. x", "")
     >>> [captioning(said, "A. dunking") for said in responses]

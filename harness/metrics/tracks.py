@@ -1,4 +1,4 @@
-"""Overlap of one box a frame: frame by frame, in space and time, and summed over a data set.
+"""IoUs of box tracks (one box a frame): of each frame, over space and time, and as sums for cIoU.
 
 Tracks of different lengths, without a frame or with a side that is not finite are a DataError.
 """
@@ -25,7 +25,9 @@ class BoxOverlap(NamedTuple):
 
 
 def track_ious(ground_truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float64]:
-    """Exclusive IoU of each frame; 1 where neither has a box, 0 where one has; float64 (frames,).
+    """Return the exclusive IoU of each frame; float64 of shape (frames,).
+
+    It is 1 where neither track has a box, and 0 where only one has.
 
     Its mean is the spatial score of a sample; `gIoU` of RVTBench's grounding is the mean of that
     over samples (our reading: the paper's tables do not define it).
@@ -37,26 +39,25 @@ def track_ious(ground_truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float6
     """
     _check_lengths(ground_truth, predicted)
     pairs = zip(ground_truth, predicted, strict=True)
-    return np.array([_frame_iou(shown, predicted) for shown, predicted in pairs], dtype=np.float64)
+    return np.array([_frame_iou(true, predicted) for true, predicted in pairs], dtype=np.float64)
 
 
 def video_iou(ground_truth: BoxTrack, predicted: BoxTrack) -> float:
-    """VIoU of spatio-temporal grounding: IoU of shared frames over frames in which either is.
+    """Return VIoU of spatio-temporal grounding: the mean IoU of frames in which either has a box.
 
-    A frame in which only one track has a box counts 0, one without any box does not count; 1 where
-    no frame counts.
+    A frame in which only one track has a box counts as 0; VIoU is 1 if neither ever has a box.
 
     >>> video_iou([Box(0, 0, 4, 4), Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), None, None])
     0.25
     """
     ious = track_ious(ground_truth, predicted)
     pairs = zip(ground_truth, predicted, strict=True)
-    counts = np.array([shown is not None or predicted is not None for shown, predicted in pairs])
-    return float(ious[counts].mean()) if counts.any() else 1.0
+    is_present = np.array([true is not None or predicted is not None for true, predicted in pairs])
+    return float(ious[is_present].mean()) if is_present.any() else 1.0
 
 
 def track_overlap(ground_truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
-    """Areas shared and united, summed over frames; `Ratio(*…)` of it makes cIoU over boxes.
+    """Return intersection and union summed over frames; `Ratio(*…)` of them makes cIoU of boxes.
 
     `cIoU` of RVTBench's grounding is read as cumulative IoU, `sum(I) / sum(U)` over the data set
     (our reading; it could not be complete IoU, which may be negative). An image is one frame.
@@ -66,17 +67,17 @@ def track_overlap(ground_truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
     """
     _check_lengths(ground_truth, predicted)
     shared = united = 0.0
-    for shown, output in zip(ground_truth, predicted, strict=True):
-        first, second = _area(shown), _area(output)
-        common = _box_iou(shown, output)
+    for true, output in zip(ground_truth, predicted, strict=True):
+        first, second = _area(true), _area(output)
+        common = _box_iou(true, output)
         shared, united = shared + common, united + (first + second - common)
     return BoxOverlap(shared, united)
 
 
-def _frame_iou(shown: Box | None, predicted: Box | None) -> float:
-    if shown is None or predicted is None:
-        return float(shown is predicted)
-    return float(box_iou([shown], [predicted])[0, 0])
+def _frame_iou(true: Box | None, predicted: Box | None) -> float:
+    if true is None or predicted is None:
+        return float(true is predicted)
+    return float(box_iou([true], [predicted])[0, 0])
 
 
 def _area(box: Box | None) -> float:
@@ -94,6 +95,7 @@ def _box_iou(first: Box | None, second: Box | None) -> float:
 
 
 def _check_lengths(ground_truth: BoxTrack, predicted: BoxTrack) -> None:
+    """Raise DataError for tracks of different lengths, without frames, or with infinite sides."""
     if len(ground_truth) != len(predicted) or not ground_truth:
         raise DataError(
             "tracks of boxes",

@@ -1,8 +1,8 @@
-"""Several objects at once, matched by quality: the DAVIS unsupervised protocol.
+"""The DAVIS unsupervised protocol: J and F of a video's objects after matching predictions to them.
 
-Referring-video papers use it on Ref-DAVIS17: one expression an object, four annotators who each
-wrote all of them. The unit is a video and an annotator. All objects compete for each pixel; what
-comes out is scored as if nobody knew which object is which.
+Referring-video papers use it on Ref-DAVIS17, where each of four annotators wrote one expression for
+each object. The unit is a video and an annotator. `soft_argmax` gives each pixel to one predicted
+object; `unsupervised_scores` matches predictions to objects by quality, whatever their expressions.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from harness.masks import BoolArray
 from harness.metrics.boundary import boundary_f_measure
 from harness.metrics.overlap import Track, region_similarity
 
-BACKGROUND = np.float32(0.1)
-CONFIDENT = np.float32(0.5)
+BACKGROUND = np.float32(0.1)  # confidence of the background
+CONFIDENT = np.float32(0.5)  # least confidence of an object's pixel
 MAX_PROPOSALS = 20
-VOID = 255
+VOID = 255  # label of pixels that do not count
 
 Labels: TypeAlias = NDArray[np.uint8]
 """Frames × height × width: the number of the object that has the pixel; 0 is the background."""
@@ -76,8 +76,8 @@ def soft_argmax(confidences: Sequence[NDArray[np.floating]]) -> Labels:
 def object_count(first: NDArray[np.uint8]) -> int:
     """Return the number of annotated objects of a video: the largest label of its *first* frame.
 
-    An object that appears later with a larger label is none, and a label that is skipped is an
-    object without pixels. Void pixels, which have the label 255, are not an object.
+    A larger label that appears later is not an object, and a label that is skipped is an object
+    without pixels. Void pixels, which have the label 255, are not an object.
     Source: `get_all_masks` in `davis2017/davis.py` (davis2017-evaluation, commit ac7c43f).
 
     >>> object_count(np.array([[0, 2, 255]], dtype=np.uint8))
@@ -101,7 +101,7 @@ def proposals(labels: Labels) -> list[BoolArray]:
 def unsupervised_scores(
     ground_truth: Sequence[Track], predicted: Sequence[Track], void: Track | None = None
 ) -> ObjectScores:
-    """J and F of each true object after the best matching of proposals to objects.
+    """Return J and F of each true object after the best matching of proposals to objects.
 
     The matching maximises the sum of `(mean J + mean F) / 2`; every frame counts, the first and
     the last included. An object without a proposal is compared with an empty one. J&F of a data

@@ -1,4 +1,4 @@
-"""VSI-Bench: the reading of responses, and the average over question types.
+"""VSI-Bench: scores of a response by its question's type, and averages over the types.
 
 Protocols: `vsi/official` (the paper's code), `vsi/lmms2026` (lmms-eval since 2026, which finds a
 number anywhere in the response), `vsi/strict` (`strict_choice` and `only_number`).
@@ -24,8 +24,8 @@ NUMBER_TYPES = (
 AVERAGED = (*sorted({*CHOICE_TYPES, *NUMBER_TYPES} - {*DIRECTIONS}), "object_rel_direction")
 
 METRICS = (
-    *(Metric(kind, about="accuracy") for kind in CHOICE_TYPES),
-    *(Metric(kind, about="mean relative accuracy") for kind in NUMBER_TYPES),
+    *(Metric(question_type, about="accuracy") for question_type in CHOICE_TYPES),
+    *(Metric(question_type, about="mean relative accuracy") for question_type in NUMBER_TYPES),
     Metric(
         "object_rel_direction", inputs=DIRECTIONS, derived=mean_in_order, about="mean of its three"
     ),
@@ -39,7 +39,7 @@ sample. It averages over the types that are present; here `overall` is None unle
 
 
 def first_word(response: str) -> str:
-    r"""The response up to its first space, without full stops and blanks at its end.
+    r"""Return the response up to its first space, without full stops and blanks at its end.
 
     Equal to `fuzzy_matching` (same file). Only a space ends the word, not a line feed.
 
@@ -50,7 +50,7 @@ def first_word(response: str) -> str:
 
 
 def choice_score(response: str, ground_truth: str) -> float:
-    """1 if the first word is the true letter, of either case, otherwise 0.
+    """Return 1 if the first word is the true letter, of either case, otherwise 0.
 
     "(A)" and "A," are wrong. Equal to `exact_match` after `fuzzy_matching` in
     `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c).
@@ -62,7 +62,7 @@ def choice_score(response: str, ground_truth: str) -> float:
 
 
 def leading_number(response: str) -> float | None:
-    """The first word as a number, or None; "inf" and "1e3" are numbers, as Python has them.
+    """Return the first word as a number, or None; "inf" and "1e3" are numbers, as in Python.
 
     >>> [leading_number(response) for response in ("3 chairs", "There are 3", "3m", "4.50.")]
     [3.0, None, None, 4.5]
@@ -74,7 +74,7 @@ def leading_number(response: str) -> float | None:
 
 
 def number_score(response: str, ground_truth: float) -> float:
-    """MRA of the first word; 0 where it is not a number.
+    """Return the MRA of the first word; 0 where it is not a number.
 
     Equal to `vsibench_process_results` for numeric questions in
     `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c). `vsi/lmms2026` is

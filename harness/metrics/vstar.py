@@ -1,7 +1,8 @@
-"""V-STaR: the questions "what", "when" and "where", and the two averages over them.
+"""V-STaR: scores of the questions "what", "when" and "where" of a sample, and averages over them.
 
-Each sample is asked in two chains, what → when → where and what → where → when; numbers of the
-second end in "2". Source: `eval.py` of V-STaR-Bench/V-STaR (commit 1894682).
+Each sample is asked in two chains, what → when → where (metrics ending in "1") and what → where →
+when ("2"). `scores` returns the statistics of a sample for `METRICS`. Source: `eval.py` of
+V-STaR-Bench/V-STaR (commit 1894682).
 """
 
 import math
@@ -19,12 +20,13 @@ from harness.scores import Mean, Metric
 from harness.types import Box, Interval
 
 MIN_RATING, MIN_TEMPORAL, MIN_SPATIAL = 2, 0.3, 0.1
+"""Least rating of "what", temporal IoU of "when" and mean spatial IoU of "where" that are right."""
 TEMPORAL_THRESHOLDS = (0.3, 0.5, 0.7)
 SPATIAL_THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 BELOW_ONE = 1 - 2**-53
 """The largest number below 1, to which fractions are clamped before a logarithm is taken."""
 
-_TWO_NUMBERS = re.compile(r"\b\d+(?:\.\d+)?\b")
+_UNSIGNED = re.compile(r"\b\d+(?:\.\d+)?\b")  # 3.2
 
 
 def _is_number(value: object) -> bool:
@@ -32,18 +34,18 @@ def _is_number(value: object) -> bool:
 
 
 def _is_finite(value: float) -> bool:
-    return abs(value) < 1e300  # also of a whole number that no float holds
+    return abs(value) < 1e300  # math.isfinite raises for a whole number that no float holds
 
 
 def interval_in(response: str) -> Interval | None:
-    """The interval in a model's response: exactly two numbers without sign, or None.
+    """Return the interval in a response with exactly two numbers (signs are ignored), or None.
 
     Equal to `extract_timestamps` in `inference_demo.py` (same commit).
 
     >>> interval_in("From 3.2 to 7 seconds."), interval_in("At 3, 4 and 5")
     (Interval(start=3.2, end=7.0), None)
     """
-    numbers = _TWO_NUMBERS.findall(response)
+    numbers = _UNSIGNED.findall(response)
     return Interval(float(numbers[0]), float(numbers[1])) if len(numbers) == 2 else None
 
 
@@ -69,11 +71,11 @@ def frame_ious(
     *,
     times: Literal["text", "number"] = "text",
 ) -> NDArray[np.float64]:
-    """Exclusive IoU of each annotated frame; float64 of shape (frames,).
+    """Return the exclusive IoU of each annotated frame; float64 of shape (frames,).
 
-    Officially a frame's time is looked up *as text*: a box at "3.0" is not found for time 3. Where
-    several boxes are given, the best counts; a value that is not a box scores 0. Equal bit for bit
-    to what `calculate_spatial_metrics` averages.
+    Officially a frame's time is looked up *as text*: a box at "3.0" is not found for time 3. Of
+    several boxes the best counts; a value that is not a box scores 0. The IoUs equal those that
+    `calculate_spatial_metrics` averages, bit for bit.
 
     Args:
         ground_truth: A time and a box for each annotated frame.
@@ -91,12 +93,13 @@ def frame_ious(
     [0.5, 1.0, 0.75]
     """
     key = str if times == "text" else _number
-    given = {key(time): boxes for time, boxes in predicted.items()}
-    ious = [_best_iou(box, given.get(key(time))) for time, box in ground_truth]
+    boxes_by_time = {key(time): boxes for time, boxes in predicted.items()}
+    ious = [_best_iou(box, boxes_by_time.get(key(time))) for time, box in ground_truth]
     return np.array(ious, dtype=np.float64)
 
 
 def _number(time: Any) -> object:
+    """Return a time as a number; a text that is not one, unchanged."""
     try:
         return float(time)
     except ValueError:
@@ -104,6 +107,7 @@ def _number(time: Any) -> object:
 
 
 def _best_iou(ground_truth: Box, predicted: object) -> float:
+    """Return the largest IoU with a box, or with one of a list of boxes; 0 for anything else."""
     if not isinstance(predicted, (list, tuple)) or not predicted:
         return 0.0
     if len(predicted) == 4 and _is_number(predicted[0]):
@@ -116,7 +120,7 @@ def _best_iou(ground_truth: Box, predicted: object) -> float:
 
 
 def arithmetic_mean(what: Numbers, when: Numbers, where: Numbers) -> Numbers:
-    """AM of a chain: the mean of accuracy, m_tIoU and m_vIoU; numbers or arrays, as fractions.
+    """Return AM of a chain: the mean of accuracy, m_tIoU and m_vIoU, as fractions.
 
     >>> round(arithmetic_mean(0.6078, 0.1667, 0.0647), 4)
     0.2797
@@ -125,10 +129,10 @@ def arithmetic_mean(what: Numbers, when: Numbers, where: Numbers) -> Numbers:
 
 
 def logarithmic_geometric_mean(what: Numbers, when: Numbers, where: Numbers) -> Numbers:
-    """LGM of a chain: `-(ln(1 - what) + ln(1 - when) + ln(1 - where)) / 3`, of numbers or arrays.
+    """Return LGM of a chain: `-(ln(1 - what) + ln(1 - when) + ln(1 - where)) / 3`.
 
-    The official code fails at 1; here each is clamped to the largest number below 1, which changes
-    no other value, so that a perfect chain has 36.7.
+    Takes numbers or arrays. The official code fails at 1; here each is clamped to the largest
+    number below 1, which changes no other value: a perfect chain has 36.7.
 
     >>> logarithmic_geometric_mean(0.6078, 0.1667, 0.0647)
     0.3950776227851663
@@ -149,7 +153,7 @@ def _log_of_rest(fraction: object) -> Any:
 def scores(
     rating: int | None, temporal: Sequence[float], spatial: Sequence[NDArray[np.float64]]
 ) -> dict[str, Mean]:
-    """The statistics of one sample, for `METRICS`.
+    """Return the statistics of one sample, for `METRICS`.
 
     Args:
         rating: The judge's rating of "what"; None where it gave none.

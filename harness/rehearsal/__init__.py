@@ -1,6 +1,6 @@
-"""Published configurations, run as they are written: only named parts are replaced.
+"""Rehearsals (`--rehearse`): published configurations run as written, on stand-ins of networks.
 
 `standins` puts checkpoints of tiny random networks into a cache of the hub's layout, under the
-published names; `responses` lets them write what the methods' grammars allow, with errors mixed in;
-`server` answers for the models that are reached over HTTP. Nothing below this package knows of it.
+published names; `responses` makes them write texts of the methods' grammars, some with errors;
+`server` answers for models that are reached over HTTP. Nothing outside this package depends on it.
 """

@@ -1,4 +1,7 @@
-"""Smaller amounts of the same: a generated world, few steps, few rollouts, two processes."""
+"""Reduction of a rehearsed command to small amounts: generated data, few steps, few rollouts.
+
+`command` replaces data roots and training settings by these, and prints what was `Replaced`.
+"""
 
 import inspect
 from argparse import Namespace
@@ -11,9 +14,9 @@ from typing import Any
 from harness import plugins
 from harness.cli.train import configured, method_of
 from harness.spec import Spec, parse_list
-from harness.testing.shapes import make_shapes, writers
+from harness.testing.shapes import writers
 from harness.types import AnswerForm
-from harness.world.shapes import TRAIN_FACTOR
+from harness.world.shapes import TRAIN_FACTOR, Progress, make
 
 SIZE = 4
 """Samples a split of the generated world."""
@@ -26,20 +29,27 @@ PROCESSES = 2
 ROLLOUTS = 4
 """Rollouts of a prompt."""
 UNSET = ("no limit", "no value")
-"""Words for a setting without a value: for one that names a maximum, and for any other."""
+"""Words for a published setting of None: of a maximum (`max_…`), and of any other."""
 COMPLETION = 4096
-"""Tokens of a rollout at most, unless the method has fewer."""
+"""Most tokens of a rollout."""
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "reason_seg_train": ("reason_seg",),
+    "videoseg_r1_15k": ("mevis", "ref_youtube_vos", "ref_davis17"),
+}
+"""Benchmarks whose files a task without files of its own reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An amount or setting of a training that is another one here."""
+    """An amount or setting of a training that the rehearsal replaced."""
 
     name: str
     here: str
+    """Value in the rehearsal."""
     published: str
+    """Value in the published configuration."""
     training: str = field(kw_only=True)
-    """Name of the training; of a single command, its method's."""
+    """Name of the training; for a single command, its method's."""
 
 
 def described(replaced: Sequence[Replaced]) -> list[str]:
@@ -50,21 +60,21 @@ def described(replaced: Sequence[Replaced]) -> list[str]:
         trainings.setdefault(key, []).append(amount.training)
     return [
         f"{name} of {', '.join(names)}: {here}"
-        + (f"; the default has {given}" if given in UNSET else f" in place of {given}")
-        for (name, here, given), names in trainings.items()
+        + (f"; the default has {published}" if published in UNSET else f" in place of {published}")
+        for (name, here, published), names in trainings.items()
     ]
 
 
-def make_world(root: Path, tasks: Sequence[str] | None = None) -> str:
-    """Write the generated world for tasks, unless it is there; return what it is.
+def make_world(root: Path, tasks: Sequence[str], progress: Progress | None = None) -> str:
+    """Write the generated world for these tasks, unless it is there; return its description.
 
-    All of it is written for None, and for tasks without a writer of their own, which are mixtures
-    of others.
+    All of it is written if a task has no writer of its own and is not among `PARTS`.
     """
-    known = writers()
-    names = sorted(set(tasks)) if tasks is not None and known.keys() >= {*tasks} else None
-    if not (root / "shapes.json").is_file() and names != []:
-        make_shapes(root, tasks=names, size=SIZE)
+    by_task = writers()
+    names = {name for task in tasks for name in PARTS.get(task, (task,))}
+    chosen = {name: by_task[name] for name in (names if by_task.keys() >= names else by_task)}
+    if chosen and not (root / "shapes.json").is_file():
+        make(root, seed=0, size=SIZE, writers=chosen, progress=progress)
     return (
         f"data: the generated world in each benchmark's official layout, {SIZE} samples a split "
         f"({SIZE * TRAIN_FACTOR} for training)"
@@ -85,16 +95,19 @@ def with_data(arguments: Sequence[str], root: Path) -> list[str]:
 
 
 def combined(arguments: Sequence[str], small: Sequence[str]) -> list[str]:
-    """Return a training's arguments with those that make it small, whose tasks replace its own."""
-    kept, dropped = [], False
+    """Return a training's arguments with those that make it small.
+
+    Tasks among the latter (`--train-tasks`) replace the training's own.
+    """
+    own, is_value_of_tasks = [], False
     for text in arguments:
-        if dropped:
-            dropped = False
+        if is_value_of_tasks:
+            is_value_of_tasks = False
         elif "--train-tasks" in small and text.partition("=")[0] == "--train-tasks":
-            dropped = "=" not in text
+            is_value_of_tasks = "=" not in text
         else:
-            kept.append(text)
-    return [*kept, *small]
+            own.append(text)
+    return [*own, *small]
 
 
 def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str], list[Replaced]]:
@@ -103,46 +116,49 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
     Args:
         given: The options of `harness train`, as typed.
         processes: Number of its processes here.
-        folder: Where files go that the configuration names by relative paths.
+        folder: Folder for files that the configuration names by relative paths; it need not exist.
     """
     options, settings = configured(given)
     method = method_of(options, settings)
-    known = _settings(method)
-    small: dict[str, object] = {"max_steps": STEPS}
-    if "generation_batch_size" in known:
-        rollouts = min(ROLLOUTS, int(known["num_generations"]))
-        small["num_generations"] = rollouts
-        small["generation_batch_size"] = rollouts * processes
-        small["per_device_train_batch_size"] = min(
-            rollouts, int(known["per_device_train_batch_size"])
+    published = _settings(method)
+    reduced: dict[str, object] = {"max_steps": STEPS}
+    if "generation_batch_size" in published:
+        rollouts = min(ROLLOUTS, int(published["num_generations"]))
+        reduced["num_generations"] = rollouts
+        reduced["generation_batch_size"] = rollouts * processes
+        reduced["per_device_train_batch_size"] = min(
+            rollouts, int(published["per_device_train_batch_size"])
         )
     else:
-        small["per_device_train_batch_size"] = min(2, int(known["per_device_train_batch_size"]))
-    if "gradient_accumulation_steps" in known:
-        small["gradient_accumulation_steps"] = min(2, int(known["gradient_accumulation_steps"]))
-    if "max_completion_length" in known:
-        small["max_completion_length"] = min(COMPLETION, int(known["max_completion_length"]))
-    if known.get("ratings") and not Path(known["ratings"]).is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        small["ratings"] = str(folder / Path(known["ratings"]).name)
+        reduced["per_device_train_batch_size"] = min(
+            2, int(published["per_device_train_batch_size"])
+        )
+    if "gradient_accumulation_steps" in published:
+        reduced["gradient_accumulation_steps"] = min(
+            2, int(published["gradient_accumulation_steps"])
+        )
+    if "max_completion_length" in published:
+        reduced["max_completion_length"] = min(COMPLETION, int(published["max_completion_length"]))
+    if published.get("ratings") and not Path(published["ratings"]).is_file():
+        reduced["ratings"] = str(folder / Path(published["ratings"]).name)
     for package, name in (("deepspeed", "deepspeed"), ("vllm", "vllm_mode")):
-        if known.get(name) is not None and find_spec(package) is None:
-            small[name] = None
-    changed = {name: value for name, value in small.items() if known.get(name) != value}
-    typed = [
+        if published.get(name) is not None and find_spec(package) is None:
+            reduced[name] = None
+    changed = {name: value for name, value in reduced.items() if published.get(name) != value}
+    arguments = [
         part for name, value in changed.items() for part in ("--set", f"{name}={_text(value)}")
     ]
-    amounts = list(_replaced(changed, known, method.name))
+    amounts = list(_replaced(changed, published, method.name))
     tasks = [spec for text in options.train_tasks or () for spec in parse_list(text)]
-    smaller = [_with_fewer_samples(spec) for spec in tasks]
-    if smaller != tasks:
-        typed += ["--train-tasks", ",".join(map(str, smaller))]
+    smaller_tasks = [_with_fewer_samples(spec) for spec in tasks]
+    if smaller_tasks != tasks:
+        arguments += ["--train-tasks", ",".join(map(str, smaller_tasks))]
         amounts += [
-            Replaced("training samples", str(reduced), str(spec), training=method.name)
-            for spec, reduced in zip(tasks, smaller, strict=True)
-            if reduced != spec
+            Replaced("training samples", str(smaller), str(spec), training=method.name)
+            for spec, smaller in zip(tasks, smaller_tasks, strict=True)
+            if smaller != spec
         ]
-    return typed, amounts
+    return arguments, amounts
 
 
 def _with_fewer_samples(task: Spec) -> Spec:
@@ -155,7 +171,7 @@ def _with_fewer_samples(task: Spec) -> Spec:
 
 
 def _settings(method: Spec) -> Mapping[str, Any]:
-    """Return the settings of a trainer: given, or by default."""
+    """Return all settings of a trainer, with defaults for those that are not given."""
     parameters = inspect.signature(plugins.load("trainers", method.name)).parameters
     defaults = {
         name: parameter.default
@@ -166,14 +182,15 @@ def _settings(method: Spec) -> Mapping[str, Any]:
 
 
 def _replaced(
-    changed: Mapping[str, object], known: Mapping[str, Any], training: str
+    changed: Mapping[str, object], settings: Mapping[str, Any], training: str
 ) -> Iterator[Replaced]:
+    """Yield a record of each changed setting."""
     for name, value in changed.items():
         if value is None:
             here = "none (the package is not installed here)"
         else:
             here = "a file in the rehearsal's folder" if name == "ratings" else str(value)
-        published = known.get(name)
+        published = settings.get(name)
         unset = UNSET[not name.startswith("max_")]
         yield Replaced(
             name, here, unset if published is None else str(published), training=training

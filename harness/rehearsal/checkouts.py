@@ -1,7 +1,7 @@
-"""Stand-ins of programs that a configuration names as folders of official code.
+"""A stand-in of XMem's official code, which a configuration names as a folder.
 
-XMem is not a class of a package: `propagators.xmem` runs the code of a checkout, which answers by
-the interface that is written here, with weights that decide nothing. Masks stay where they are.
+XMem is not in a package: `propagators.xmem` runs the code of a checkout. The checkout that is
+written here has the same interface; its propagation returns the masks it was given.
 """
 
 import os
@@ -60,11 +60,11 @@ WEIGHTS = {
     "value_encoder.fuser.block2.conv2.weight": (512, 8, 1, 1),
     "decoder.hidden_update.transform.weight": (192, 8, 1, 1),
 }
-"""Shapes of the weights from which the official code reads the sizes of its memory."""
+"""Shapes of the weights by which the official code infers its sizes."""
 
 
 def replace_checkouts(folder: Path) -> None:
-    """Let `xmem` find the stand-in where the folder of its code that a SPEC names is missing."""
+    """Make `xmem` use the stand-in if the folder that a SPEC names does not exist."""
     xmem: Any = import_module("harness.models.propagators.xmem")
     find = xmem.find_checkout
 
@@ -80,7 +80,7 @@ def replace_checkouts(folder: Path) -> None:
 
 
 def write_checkout(folder: Path) -> tuple[Path, Path]:
-    """Write the stand-in's code and weights, unless they are there, and return where they are."""
+    """Write the stand-in's code and weights, unless they are there; return their paths."""
     repo, weights = folder / "XMem", folder / "XMem.pth"
     for name, text in XMEM.items():
         write_once(repo / name, partial(Path.write_text, data=text, encoding="utf-8"))
@@ -94,7 +94,7 @@ def write_checkout(folder: Path) -> tuple[Path, Path]:
 
 
 def write_once(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that several processes may want at once, unless it is there."""
+    """Write a file unless it is there; several processes may do so at once."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}")

@@ -1,8 +1,8 @@
-"""`--rehearse` of `harness eval`, `train` and `reproduce`.
+"""The option `--rehearse` of `harness eval`, `train` and `reproduce`.
 
 The same SPECs, configurations, boards and commands are run; checkpoints, servers, data and amounts
-are replaced (`process`, `amounts`), and what was replaced is printed. Runs are marked in their
-records, and stand on no normal board.
+are replaced (`process`, `amounts`), and the replacements are printed. Runs are marked in their
+records, so that normal boards do not show them.
 """
 
 import os
@@ -20,14 +20,16 @@ from pathlib import Path
 from harness.cli.main import build_parser
 from harness.cli.reproduce import OUT as REPRODUCED
 from harness.cli.sweep import models_of
-from harness.errors import UsageError
+from harness.cli.train import configured
+from harness.errors import UsageError, counted
 from harness.files import cache_folder
 from harness.leaderboards import table_commands as tables
-from harness.leaderboards.definitions import BoardRow, Definition, definitions, find
+from harness.leaderboards.definitions import BoardRow, Definition, definitions, find, with_rows
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.servers import Package
 from harness.rehearsal import amounts, report, responses, server, standins
+from harness.rehearsal.kept import KeptOutcomes
 from harness.rehearsal.own_prompts import own_grammar, own_prompts
 from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.report import RehearsedRow, is_unanswered, tasks_of
@@ -36,11 +38,11 @@ from harness.run.processes import die_with
 from harness.spec import parse, slug
 
 OUT = Path("rehearsal")
-"""Folder of a rehearsal of tables that names none."""
+"""Folder of a rehearsal of tables without `--out`."""
 PAGE = "rehearsal.md"
 """Table of a rehearsal, in its folder."""
 MARKER = ".harness-rehearsal"
-"""File that says that a folder is a rehearsal's, and may be made anew."""
+"""File that marks a folder as a rehearsal's, which may be emptied."""
 MADE = ("data", "files", "logs", "runs", "trainings")
 """Folders of a rehearsal beside its boards."""
 
@@ -69,16 +71,21 @@ def reproduce(arguments: Namespace) -> int:
             f"paper {arguments.paper!r}", expected=", ".join(PAPERS), found=arguments.paper
         )
     out = OUT if arguments.out == REPRODUCED else arguments.out
-    _make_room(out)
-    plan = TablePlan(out, arguments.rows)
-    for definition in chosen:
-        plan.add(definition)
-    if not plan.rows:
-        names = ", ".join(dict.fromkeys(row.row for table in chosen for row in table.rows))
-        raise UsageError("--rows", expected=f"among {names}", found=", ".join(arguments.rows))
+    chosen = with_rows(chosen, arguments.rows or ())
+    plan = TablePlan.of(chosen, out)
+    kept = KeptOutcomes(out, [*plan.stages.values()])
+    if kept.outcomes and (out / MARKER).is_file() and (out / "data").is_dir():
+        done = counted(len(kept.outcomes), "command")
+        _tell(f"resumes in {out}, where {done} ended before")
+    else:
+        _make_room(out)
+        kept.outcomes = {}
+        plan = TablePlan.of(chosen, out)  # trainings that were there are not resumed
+    kept.begin()
     with replacements(standins.served()) as replacing:
-        world = amounts.make_world(out / "data")
-        rows = plan.play(replacing)
+        world = amounts.make_world(out / "data", sorted(plan.tasks), _show_benchmark)
+        rows = plan.play(replacing, kept)
+    kept.end()
     parts, lines = [*_always(replacing), world], amounts.described(plan.replaced)
     (out / PAGE).write_text(report.as_markdown(rows, parts, plan.replaced), encoding="utf-8")
     print("\n".join(["replaced:", *(f"  {line}" for line in [*parts, *lines]), ""]))
@@ -91,7 +98,7 @@ def evaluate_or_sweep(arguments: Namespace) -> int:
     """Rehearse `harness eval` as typed."""
     tasks = sorted(amounts.tasks_of(arguments.tasks))
     data = _data(arguments, tasks)
-    replaced = [amounts.make_world(data, tasks), *_unread(arguments)]
+    replaced = [amounts.make_world(data, tasks, _show_benchmark), *_unread(arguments)]
     if models := list(own_prompts(models_of(arguments))):
         forms = amounts.forms_of(arguments.tasks, data)
         responses.OWN[:] = [own_grammar(model, forms) for model in models]
@@ -101,26 +108,25 @@ def evaluate_or_sweep(arguments: Namespace) -> int:
 
 def train(arguments: Namespace) -> int:
     """Rehearse `harness train` as typed."""
-    from harness.cli.train import configured
-
     given, _ = configured(arguments)
     tasks = sorted(amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())]))
     data = _data(arguments, tasks)
     small, changes = amounts.training(arguments, 1, data)
     with replacements() as replacing:
         lines = [*amounts.described(changes), *_unread(arguments)]
-        replaced = [amounts.make_world(data, tasks), *lines]
+        replaced = [amounts.make_world(data, tasks, _show_benchmark), *lines]
+        data.mkdir(parents=True, exist_ok=True)
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
         return _alone(replacing, typed, replaced)
 
 
 def _unread(arguments: Namespace) -> list[str]:
-    """Return what is said of the data root that was typed."""
+    """Return a line that the typed data root is not read, if one was typed."""
     return [] if arguments.data is None else [f"your --data {arguments.data} is not read"]
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
-    """Return the folder of a command's data, beside its output: one for a set of tasks."""
+    """Return the folder for a command's data, beside its output; one for each set of tasks."""
     out = Path(arguments.out or OUT).resolve()
     return out.with_name(f"{out.name}-data") / slug("-".join(tasks))
 
@@ -139,6 +145,7 @@ def _alone(replacing: Replacements, arguments: Sequence[str], replaced: Sequence
 
 
 def _always(replacing: Replacements) -> list[str]:
+    """Return lines on the replacements that every rehearsal has."""
     cache = replacing.cache
     if cache.is_relative_to(Path.home()):
         cache = "~" / cache.relative_to(Path.home())
@@ -183,7 +190,7 @@ def _cache() -> Path:
 
 
 def _make_room(out: Path) -> None:
-    """Empty the folder of an earlier rehearsal; raise UsageError for a folder of anything else."""
+    """Empty the folder of an earlier rehearsal; raise UsageError for any other non-empty folder."""
     if out.is_dir() and any(out.iterdir()):
         if not (out / MARKER).is_file():
             raise UsageError(
@@ -197,36 +204,38 @@ def _make_room(out: Path) -> None:
 
 
 class TablePlan:
-    """The stages of tables, each command once, and the rows that they belong to."""
+    """The commands of tables as stages, each command once, and the rows that need them."""
 
-    def __init__(self, out: Path, rows: Sequence[str] | None) -> None:
+    def __init__(self, out: Path) -> None:
         self.out = out.resolve()
-        self.only = frozenset(rows or ())
         self.stages: dict[tuple[str, ...], Stage] = {}
         self.rows: list[tuple[Definition, BoardRow, list[Stage]]] = []
         self.missing: dict[str, str] = {}
         """Packages that stages need and that are not installed, by the stages' names."""
+        self.tasks: set[str] = set()
+        """Tasks that the commands train on and evaluate."""
         self.definitions: list[Definition] = []
         self.replaced: list[amounts.Replaced] = []
         device = device_of("CPU")
         assert device is not None, "it is in the list"
         self.device = device
 
+    @classmethod
+    def of(cls, chosen: Sequence[Definition], out: Path) -> "TablePlan":
+        """Return the plan of several tables."""
+        plan = cls(out)
+        for definition in chosen:
+            plan.add(definition)
+        return plan
+
     def add(self, definition: Definition) -> None:
-        """Add a table."""
-        table = f"{definition.paper}/{definition.table}"
-        chosen = [
-            row
-            for row in definition.rows
-            if not self.only or self.only & {row.row, f"{table}: {row.row}"}
-        ]
-        if not chosen:
-            return
+        """Add the rows of a table."""
         self.definitions.append(definition)
-        for row in chosen:
+        for row in definition.rows:
             self.rows.append((definition, row, list(self._stages(definition, row))))
 
     def _stages(self, definition: Definition, row: BoardRow) -> Iterator[Stage]:
+        """Yield the trainings and evaluations of a row; none if the row has no model."""
         if not row.model:
             return
         data, place = str(self.out / "data"), (self.out, self.device)
@@ -237,6 +246,7 @@ class TablePlan:
             yield stage
         for step in tables.evaluations(definition, row, data, *place):
             command = (*step.command, "--json")
+            self.tasks |= amounts.tasks_of([*step.samples])
             if command not in self.stages:
                 name = f"eval {len(self.stages)}"
                 model = command[command.index("--model") + 1]
@@ -249,6 +259,7 @@ class TablePlan:
             yield self.stages[command]
 
     def _training(self, step: tables.Step, before: Sequence[str]) -> Stage:
+        """Return the stage of a training, reduced, after the stages named `before`."""
         if step.command not in self.stages:
             name = step.name.removeprefix("train ")
             processes = min(step.processes, amounts.PROCESSES)
@@ -259,6 +270,9 @@ class TablePlan:
                 )
             typed = build_parser("train").parse_args(step.command)
             small, replaced = amounts.training(typed, processes, self.out / "files" / step.name)
+            configuration, _ = configured(typed)
+            tasks = [*(configuration.train_tasks or ()), *(configuration.eval_tasks or ())]
+            self.tasks |= amounts.tasks_of(tasks)
             self.replaced += [replace(amount, training=name) for amount in replaced]
             self.stages[step.command] = Stage(
                 name=step.name,
@@ -271,9 +285,9 @@ class TablePlan:
     def _drawn_again(
         self, replacing: Replacements, outcomes: Mapping[str, Outcome]
     ) -> dict[str, Outcome]:
-        """Repeat evaluations without an answer with other responses; return their outcomes.
+        """Repeat evaluations without any answer, with other responses; return their outcomes.
 
-        Three of ten responses have errors on purpose, and all of few samples may have drawn one.
+        Three of ten responses have errors on purpose: of few samples, all may have drawn one.
         """
         again = [
             replace(stage, arguments=(*stage.arguments, "--retry-failed"), after=())
@@ -282,15 +296,33 @@ class TablePlan:
             and (tasks := tasks_of(stage, outcome))
             and is_unanswered(tasks)
         ]
-        children = Children(partial(play, replacing, seed=1), self.out / "logs", at_once=_cores())
+        children = Children(
+            partial(play, replacing, seed=1), self.out / "logs", at_once=_cores(), began=_announce
+        )
         return children.play(again, _show)
 
-    def play(self, replacing: Replacements) -> list[RehearsedRow]:
-        """Run every stage, then build the boards; return a line a row."""
+    def play(self, replacing: Replacements, kept: KeptOutcomes) -> list[RehearsedRow]:
+        """Run the stages that are not kept, build the boards, and return a record of each row."""
         warm_up()
-        children = Children(partial(play, replacing), self.out / "logs", at_once=_cores())
-        stages = [stage for stage in self.stages.values() if stage.name not in self.missing]
-        outcomes = children.play(stages, _show)
+        children = Children(
+            partial(play, replacing), self.out / "logs", at_once=_cores(), began=_announce
+        )
+        stages = [
+            replace(stage, after=tuple(name for name in stage.after if name not in kept.outcomes))
+            for stage in self.stages.values()
+            if stage.name not in self.missing and stage.name not in kept.outcomes
+        ]
+        for stage in stages:
+            if stage.arguments[0] == "train":
+                (self.out / "files" / stage.name).mkdir(parents=True, exist_ok=True)
+        count = counted(len(stages), "command")
+        _tell(f"{count}, {children.at_once} at a time; logs: {children.logs}")
+
+        def ended(stage: Stage, outcome: Outcome) -> None:
+            kept.add(stage.name, outcome)
+            _show(stage, outcome)
+
+        outcomes = {**kept.outcomes, **children.play(stages, ended)}
         outcomes |= self._drawn_again(replacing, outcomes)
         last = [
             Stage(name=f"{step.name} {definition.paper} {definition.table}", arguments=step.command)
@@ -301,20 +333,21 @@ class TablePlan:
         return [*self._lines(outcomes), *self._boards(last, written)]
 
     def _lines(self, outcomes: Mapping[str, Outcome]) -> Iterator[RehearsedRow]:
+        """Yield a record of each row, with the outcomes of its stages."""
         for definition, row, stages in self.rows:
             absent = [self.missing[stage.name] for stage in stages if stage.name in self.missing]
             if absent:
                 yield report.left_out(definition, row, absent[0])
             elif row.model:
-                own = [(stage, outcomes[stage.name]) for stage in dict.fromkeys(stages)]
-                yield report.rehearsed(definition, row, own)
+                table_stages = [(stage, outcomes[stage.name]) for stage in dict.fromkeys(stages)]
+                yield report.rehearsed(definition, row, table_stages)
             else:
                 yield report.left_out(definition, row)
 
     def _boards(
         self, stages: Sequence[Stage], outcomes: Mapping[str, Outcome]
     ) -> Iterator[RehearsedRow]:
-        """Yield a line for each board that was not written."""
+        """Yield a record of each board that was not written."""
         for stage in stages:
             if outcomes[stage.name].code != 0:
                 *_, paper, table = stage.name.split(" ")
@@ -326,6 +359,19 @@ def _cores() -> int:
     return min(2, len(os.sched_getaffinity(0)))
 
 
+def _tell(text: str) -> None:
+    print(f"rehearsal: {text}", file=sys.stderr, flush=True)
+
+
+def _show_benchmark(done: int, total: int, name: str) -> None:
+    if 0 < done < total - 1:  # before and after them come the scenes and the manifest
+        _tell(f"data of {name}, {done} of {total - 2}")
+
+
+def _announce(stage: Stage) -> None:
+    _tell(f"{stage.name} begins")
+
+
 def _show(stage: Stage, outcome: Outcome) -> None:
     result = "ok" if outcome.code == 0 else outcome.reason
-    print(f"{stage.name}: {outcome.seconds:.0f} s, {result}", file=sys.stderr, flush=True)
+    _tell(f"{stage.name}: {outcome.seconds:.0f} s, {result}")

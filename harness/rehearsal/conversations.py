@@ -1,6 +1,8 @@
-"""Methods of several turns: DT-R1's and JiT's plan, code and answer; the SAM 3 agent's calls.
+"""Responses of a stand-in for methods of several turns: DT-R1, JiT and the SAM 3 agent.
 
-The turn that is due follows from what stands in the response so far, injected texts included.
+DT-R1 and JiT write a plan, blocks of code and an answer; the agent calls tools. The next turn
+follows from the response so far, with the texts that the method injected into it. `grammars` lists
+these `Grammar`s first.
 """
 
 import json
@@ -27,8 +29,8 @@ from harness.responses import tag_text
 
 Filled = Mapping[str, str]
 LISTED = re.compile(r"^([A-Za-z0-9]+): .*\. Gives \w+", re.MULTILINE)
-"""A node as a planner is told of it."""
-MASK = re.compile(r'"(masks/[^"]+)"')
+"""A line on a node in a planner's prompt, such as `SAM2: finds objects. Gives masks`."""
+MASK = re.compile(r'"(masks/[^"]+)"')  # "masks/3.png"
 PLANS: tuple[Mapping[str, list[str]], ...] = (
     {"SAM2": []},
     {"SAM2": [], "DepthAnything2": [], "DepthStats": ["SAM2", "DepthAnything2"]},
@@ -36,7 +38,7 @@ PLANS: tuple[Mapping[str, list[str]], ...] = (
     {"SAM2": [], "DINOv2": ["SAM2"], "SemanticAnalysis": ["SAM2"]},
     {"SAM2": [], "DepthAnything2": [], "OpenCV": [], "SemanticAnalysis": ["SAM2"]},
 )
-"""Plans that name every node of the paper."""
+"""Plans that together name every node of the paper: dependencies by node."""
 CODE = (
     "print(sorted(dt))",
     "found = dt.get('instances', [])\nprint(len(found))",
@@ -46,12 +48,13 @@ CODE = (
     "path = dt['instances'][0]['mask']\nprint(save_mask(load_mask(path), 'chosen'))",
     "print(undefined_name)",  # an error that is the code's own
 )
-"""Blocks of code that a twin is read with; the last one fails."""
+"""Blocks of code that read a digital twin; the last one fails."""
 CODED = 0.6
-"""Share of answers that are computed first."""
+"""Share of answers before which code is run."""
 
 
 def _plan(asked: Asked, draw: random.Random) -> str:
+    """Return a plan, as JSON, of nodes that the request lists."""
     listed = set(LISTED.findall(asked.text)) or set(ROLES)
     fitting = [
         plan
@@ -62,26 +65,27 @@ def _plan(asked: Asked, draw: random.Random) -> str:
 
 
 def _answer(question: str, twin: str, draw: random.Random) -> str:
-    """Return the last turn: a task and its answer, from the twin's own paths."""
+    """Return the last turn: a task and its answer, with mask paths of the twin."""
     task, text = _task_answer(question.lower(), MASK.findall(twin), draw)
     return f"<think>{drawn.thoughts(draw)}</think><task>{task}</task><answer>{text}</answer>"
 
 
 IN_WORDS = re.compile(r"\s*(say|name|how|is|are|does|do|did|can|when|where|why|who)\b")
-"""The beginning of questions that are answered in words; others ask for objects, mostly."""
+"""The beginning of questions that are answered in words; most others ask for objects."""
 
 
-def _task_answer(wanted: str, paths: list[str], draw: random.Random) -> tuple[str, str]:
-    if "letter of the right option" in wanted:
+def _task_answer(answer_kind: str, paths: list[str], draw: random.Random) -> tuple[str, str]:
+    """Return (task, answer) for a question in lower case; `paths` are those of masks."""
+    if "letter of the right option" in answer_kind:
         return "visual question answering", draw.choice("ABCD")
-    if "summar" in wanted or "describe" in wanted:
+    if "summar" in answer_kind or "describe" in answer_kind:
         return "summarization", drawn.sentence(draw)
-    share, in_words = draw.random(), IN_WORDS.match(wanted)
-    if "how many" in wanted and share < 0.7:
+    share, in_words = draw.random(), IN_WORDS.match(answer_kind)
+    if "how many" in answer_kind and share < 0.7:
         return "visual question answering", str(draw.randint(0, 9))
     if share < (0.7 if in_words else 0.1):
         return "visual question answering", draw.choice([drawn.phrase(draw), "yes", "2"])
-    if share < 0.85:  # without paths there is nothing that could be meant
+    if share < 0.85:  # without paths the answer has no object
         chosen = draw.sample(paths, k=min(len(paths), draw.randint(1, 2)))
         plain = [{"name": drawn.phrase(draw), "mask": path} for path in chosen]
         return "reasoning segmentation", json.dumps({"instances": plain})
@@ -93,7 +97,7 @@ def _task_answer(wanted: str, paths: list[str], draw: random.Random) -> tuple[st
 
 
 def _write_twin(asked: Asked, filled: Filled, draw: random.Random) -> str:
-    """Return the turn of DT-R1 that is due."""
+    """Return the next turn of DT-R1."""
     written = asked.written
     if "</dt_plan>" not in written and "</dt.plan>" not in written:
         plan = f"<dt_plan>{_plan(asked, draw)}</dt_plan>"
@@ -110,7 +114,7 @@ def _turn(question: str, written: str, draw: random.Random) -> str:
 
 
 def _reads_twin(asked: Asked, filled: Filled, text: str) -> bool:
-    """Return True if a turn is in DT-R1's grammar: a plan that holds, code, or an answer."""
+    """Return True if a turn is in DT-R1's grammar: a valid plan, code, or an answer."""
     layout = read_layout([Span(text)])
     if any(block.tag in ("dt_rep", "results") for block in layout.blocks):
         return False

@@ -1,7 +1,6 @@
-"""Objects, places and words at random: the contents of a stand-in's responses."""
+"""Random objects, places and words: the contents of a stand-in's responses."""
 
 import random
-from collections.abc import Sequence
 
 from harness.models.grammar import Item
 from harness.types import Box, Point
@@ -36,10 +35,10 @@ def sentence(draw: random.Random) -> str:
 
 
 def items(draw: random.Random, extent: tuple[int, int], *, most: int = 3) -> list[Item]:
-    """Return one to `most` objects with boxes and points in whole numbers of an image's extent.
+    """Return one to `most` objects with boxes and points, in whole numbers from 0 to `extent`.
 
-    Boxes are a tenth to a half of each side; points lie in the box, the negative one beside it
-    where there is room.
+    `extent` is (width, height) of the image in the numbers of the response. Boxes have a tenth to a
+    half of each side; points lie in the box, the negative one beside it if there is room.
     """
     return [_item(draw, extent) for _ in range(draw.randint(1, most))]
 
@@ -54,17 +53,13 @@ def _item(draw: random.Random, extent: tuple[int, int]) -> Item:
 
 
 def _span(draw: random.Random, side: int) -> tuple[int, int]:
+    """Return (start, end) of a random range of a tenth to a half of a side."""
     length = max(2, round(side * draw.uniform(0.1, 0.5)))
     start = draw.randint(0, max(0, side - length - 1))
     return start, start + length
 
 
 def seconds(draw: random.Random) -> tuple[float, float]:
-    """Return a stretch of the first seconds of a video, start before end."""
+    """Return (start, end) of an interval in the first two seconds of a video."""
     start = round(draw.uniform(0, 1), 1)
     return start, round(start + draw.uniform(0.5, 1), 1)
-
-
-def one_of(draw: random.Random, several: Sequence[str], otherwise: str) -> str:
-    """Return one of several texts, or another text if there are none."""
-    return draw.choice(several) if several else otherwise

@@ -1,7 +1,8 @@
-"""Draw responses to each request from the methods' own prompts, writers and parsers.
+"""Well-formed responses of a stand-in to every request of the methods, by their own grammars.
 
-A request is known by its wording alone, which is the methods' data; what it is answered with is
-written and read by their grammars, so that a change of theirs is one here.
+A request is recognised by its wording, from the methods' own prompt files; its response is written
+and read by the methods' own writers and parsers, so that a change of theirs is a change here.
+`responses` calls `grammars`.
 """
 
 import json
@@ -41,14 +42,15 @@ from harness.types import AnswerForm
 
 Filled = Mapping[str, str]
 NOTHING = 0.08
-"""Share of well-formed responses about places that say that there is nothing."""
-LETTERS = re.compile(r"(?<![A-Za-z])\(?([A-J])[.):] ")
+"""Share of well-formed responses about places that say that there is no such object."""
+LETTERS = re.compile(r"(?<![A-Za-z])\(?([A-J])[.):] ")  # (A) or B.
 NUMBERED = pattern_of(text_of("harness.models", "numbered_frames.txt"))
+"""Text in a request that numbers the frames of a video."""
 
 
 @cache
 def grammars() -> tuple[Grammar, ...]:
-    """Return every kind of request that is known, the more special ones first."""
+    """Return the grammars of all requests, the more specific ones first; the last takes any."""
     return (
         *CONVERSATIONS,
         *_ratings(),
@@ -65,7 +67,7 @@ def grammars() -> tuple[Grammar, ...]:
 
 
 def _places() -> Iterator[Grammar]:
-    """Yield the requests for places in an image, each with the methods' own prompt and parser."""
+    """Yield the grammars of requests for objects in an image: boxes and points."""
     for form in ("sam2", "sam3"):
         yield place_grammar(dr2seg.DR2Seg(form=form), dr2seg.template(f"{form}.txt"))
     for name, think in (("prompt.txt", True), ("prompt_direct.txt", False)):
@@ -84,13 +86,13 @@ def _places() -> Iterator[Grammar]:
 def place_grammar(
     prompt: Prompt, template: str, *, nothing: bool = True, extent: tuple[int, int] | None = None
 ) -> Grammar:
-    """Return the grammar of requests by a template, whose answers the prompt's grammar writes.
+    """Return the grammar of requests for places by a template.
 
     Args:
-        prompt: Writes and reads the places of a response.
+        prompt: The method's grammar, which writes and reads responses.
         template: The text of the request, with a gap for the question.
         nothing: True if a response may say that there is no such object.
-        extent: (width, height) that places are numbers of; None: those of the request's image.
+        extent: (width, height) of an image in the numbers of a response; None: that of the request.
     """
 
     def write(asked: Asked, filled: Filled, draw: random.Random) -> str:
@@ -113,7 +115,7 @@ def place_grammar(
 
 
 def _frame(asked: Asked, draw: random.Random) -> int | None:
-    """Return one of the frames that a request numbers; None: it numbers none."""
+    """Return one of the numbers that a request gives to frames; None: it numbers none."""
     gaps = NUMBERED.filled(asked.text)
     return None if gaps is None else int(draw.choice(gaps["Numbers"].split(", ")))
 
@@ -122,40 +124,54 @@ def _frame(asked: Asked, draw: random.Random) -> int | None:
 
 
 def _spoken() -> Iterator[Grammar]:
-    """Yield the questions of Video-STR and its relatives, in every form of answer."""
+    """Yield the grammars of Video-STR's and its relatives' questions, for every form of answer."""
     for method in ("one_thinker", "videochat_r1", "spacer", "video_str", "video_r1"):
-        own = spoken.templates(f"harness.models.{method}")
+        templates = spoken.templates(f"harness.models.{method}")
         # The longer common part first: `plain` may be its beginning.
-        for common in filter(None, (own.aided, own.plain)):
-            for form, outer in own.form.items():
+        for common in filter(None, (templates.aided, templates.plain)):
+            for form, outer in templates.form.items():
                 kind = "choice" if form.startswith("choice") else form
                 kind = {"ocr": "text", "regression": "number"}.get(kind, kind)
                 yield Grammar(
                     name=f"{method}/{form}",
                     pattern=pattern_of(outer.replace("{Prompt}", common)),
-                    write=partial(_write_spoken, kind, own, common is own.aided),
-                    reads=partial(_reads_spoken, method, kind, own.tag),
+                    write=partial(_write_spoken, kind, templates, common is templates.aided),
+                    reads=partial(_reads_spoken, method, kind, templates.tag),
                 )
 
 
 def _write_spoken(
     kind: str,
-    own: spoken.Templates,
+    templates: spoken.Templates,
     aided: bool,
     asked: Asked,
     filled: Filled,
     draw: random.Random,
 ) -> str:
+    """Return a response to a question of Video-STR or a relative.
+
+    Args:
+        kind: The form of the answer.
+        templates: Templates of the method.
+        aided: True if the request asks for the method's example tag in the thought.
+        asked: The request.
+        filled: Fillings of the template's gaps.
+        draw: Random numbers.
+    """
     if kind in ("mask", "mask_track"):
         moment = draw.random() * 2 if kind == "mask_track" else None
         text = one_thinker.write_prompt(drawn.items(draw, (1000, 1000)), time=moment)
     else:
-        text = answer_response(_answer(kind, own, asked, draw))
-    place = f"<{own.tag}>{own.example}</{own.tag}>" if aided and draw.random() < 0.7 else ""
+        text = answer_response(_answer(kind, templates, asked, draw))
+    place = (
+        f"<{templates.tag}>{templates.example}</{templates.tag}>"
+        if aided and draw.random() < 0.7
+        else ""
+    )
     return text.replace("<think></think>", f"<think>{drawn.thoughts(draw)}</think>{place}", 1)
 
 
-def _answer(kind: str, own: spoken.Templates, asked: Asked, draw: random.Random) -> str:
+def _answer(kind: str, templates: spoken.Templates, asked: Asked, draw: random.Random) -> str:
     """Return the answer part of a response in words."""
     if kind == "choice":
         return _letter(asked, draw)
@@ -163,11 +179,11 @@ def _answer(kind: str, own: spoken.Templates, asked: Asked, draw: random.Random)
         return _number(draw)
     if kind == "interval":
         start, end = map(str, drawn.seconds(draw))
-        return own.interval.replace("{Start}", start).replace("{End}", end)
+        return templates.interval.replace("{Start}", start).replace("{End}", end)
     if kind == "box_3d":
         return json.dumps([round(draw.uniform(0.1, 4), 1) for _ in range(6)])
     if kind in ("boxes", "box_track"):
-        named = '"time"' in own.interval  # keys, as OneThinker writes
+        named = '"time"' in templates.interval  # keys, as OneThinker writes
         several = drawn.items(draw, (1000, 1000) if named else asked.extent, most=1)
         numbers = [int(side) for side in several[0].bounds]
         if kind == "box_track":
@@ -188,6 +204,7 @@ def _number(draw: random.Random) -> str:
 def _reads_spoken(
     method: str, kind: str, aid: str, asked: Asked, filled: Filled, text: str
 ) -> bool:
+    """Return True if the method's own reader reads a response of this form."""
     if method == "one_thinker" and kind in ("mask", "mask_track"):
         return _reads(one_thinker.read_prompt, text)
     if method == "one_thinker" and kind == "box_track":
@@ -196,7 +213,7 @@ def _reads_spoken(
         return _reads(one_thinker.fields_of, text)
     if kind == "boxes":
         return boxes.parse(text, aid=aid).ok
-    return _reads(lambda whole: _PARTS[kind](answer_part(whole, aid=aid)), text)
+    return _reads(lambda response: _PARTS[kind](answer_part(response, aid=aid)), text)
 
 
 def _text(part: str) -> str:
@@ -224,7 +241,7 @@ def _reads(read: Callable[[str], object], text: str) -> bool:
 
 
 def _questions() -> Iterator[Grammar]:
-    """Yield questions in few words; the last one is any text, which is answered with a sentence."""
+    """Yield the grammars of short questions; the last takes any text, and answers a sentence."""
     for package in ("pocket", "qwen_vl"):
         for form, template in templates(f"harness.models.{package}").items():
             yield Grammar(
@@ -236,7 +253,7 @@ def _questions() -> Iterator[Grammar]:
 
 
 def write_plain(form: str, tagged: bool, asked: Asked, filled: Filled, draw: random.Random) -> str:
-    """Return an answer in words of a form; `tagged`: in `<answer>`, after a thought."""
+    """Return an answer in words for a form of answer; `tagged`: in `<answer>`, after a thought."""
     if form == AnswerForm.INTERVAL:
         start, end = drawn.seconds(draw)
         text = json.dumps({"start": start, "end": end})
@@ -249,18 +266,18 @@ def write_plain(form: str, tagged: bool, asked: Asked, filled: Filled, draw: ran
 
 
 def reads_plain(form: str, asked: Asked, filled: Filled, text: str) -> bool:
-    """Return True if a response has an answer in words of a form."""
-    return _reads(lambda whole: _PARTS[form](answer_part(whole)), text)
+    """Return True if an answer of the form can be read from a response in words."""
+    return _reads(lambda response: _PARTS[form](answer_part(response)), text)
 
 
 def _descriptions() -> Iterator[Grammar]:
-    """Yield the requests of the node that describes what is seen."""
+    """Yield the grammars of requests of the node that describes images (semantic analysis)."""
     for what in ("instance", "frame", "video"):
         template = files("harness.models.nodes").joinpath(f"semantic_{what}.txt").read_text("utf-8")
 
         def write(asked: Asked, filled: Filled, draw: random.Random, what: str = what) -> str:
-            said = drawn.sentence(draw)
-            return f"{draw.choice(drawn.NOUNS)}: {said}" if what == "instance" else said
+            sentence = drawn.sentence(draw)
+            return f"{draw.choice(drawn.NOUNS)}: {sentence}" if what == "instance" else sentence
 
         yield Grammar(
             name=f"semantic_analysis/{what}",
@@ -274,7 +291,7 @@ def _descriptions() -> Iterator[Grammar]:
 
 
 def _votes() -> Iterator[Grammar]:
-    """Yield the questions of VideoSeg-R1's sampler."""
+    """Yield the grammars of the questions of VideoSeg-R1's frame sampler."""
 
     def segment(asked: Asked, filled: Filled, draw: random.Random) -> str:
         times = _times(filled["Times"]) or [0.0, 1.0]
@@ -297,7 +314,7 @@ def _votes() -> Iterator[Grammar]:
 
 
 def _finds(read: Callable[[str], object]) -> Callable[[Asked, Filled, str], bool]:
-    """Return a reader by a function that gives None for what it cannot read."""
+    """Return a `Grammar.reads` from a parser that returns None for a text that it cannot read."""
     return lambda asked, filled, text: read(text) is not None
 
 
@@ -310,7 +327,7 @@ def _times(listed: str) -> list[float]:
 
 
 def _ratings() -> Iterator[Grammar]:
-    """Yield VideoSeg-R1's request for the difficulty of a sample."""
+    """Yield the grammar of VideoSeg-R1's request for the difficulty of a sample."""
     template = files("harness.trainers.videoseg_r1").joinpath("difficulty.txt").read_text("utf-8")
     yield Grammar(
         name="videoseg_r1/difficulty",
@@ -323,7 +340,7 @@ def _ratings() -> Iterator[Grammar]:
 
 
 def _rubrics() -> Iterator[Grammar]:
-    """Yield the requests of judges, by the rubrics that ship."""
+    """Yield the grammars of requests to judges, one for each rubric of this package."""
     for path in sorted(FOLDER.glob("*.toml")):
         by = rubric(path.stem)
         if by.scale is None:

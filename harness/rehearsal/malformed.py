@@ -1,7 +1,7 @@
-"""Faults of responses: each turns a well-formed one into what no grammar should take.
+"""Kinds of malformed responses: each function turns a well-formed text into a faulty one.
 
-They are kinds that networks are known for. Which of them a grammar still reads, by its repairs, is
-the grammar's own matter: a draw takes the first kind that it does not read.
+Real networks make these faults. A grammar may still read some of them, by its repairs: `responses`
+takes the first kind, in random order, that it does not read.
 """
 
 import random
@@ -14,7 +14,7 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def cut(text: str, draw: random.Random) -> str:
-    """Return the first part, as if a limit of tokens had come."""
+    """Return the first part of the text, as if the limit of tokens was reached."""
     return text[: max(1, round(len(text) * draw.uniform(0.2, 0.8)))]
 
 
@@ -30,13 +30,13 @@ def unclosed(text: str, draw: random.Random) -> str:
 
 
 def short(text: str, draw: random.Random) -> str:
-    """Return the text with every list a number short, and names of keys that none asked for."""
+    """Return the text without the last number of every list, and with other names of keys."""
     fewer = re.sub(r",\s*-?\d+(?:\.\d+)?\]", "]", text)
     return fewer.replace("bbox", "place").replace("percent", "part").replace("start", "from")
 
 
 def worded(text: str, draw: random.Random) -> str:
-    """Return prose in the place of an answer."""
+    """Return prose in place of an answer."""
     return draw.choice(
         [
             "I am sorry, but this cannot be told from what is shown.",
@@ -46,7 +46,7 @@ def worded(text: str, draw: random.Random) -> str:
 
 
 def empty(text: str, draw: random.Random) -> str:
-    """Return nothing."""
+    """Return an empty text."""
     return ""
 
 
@@ -59,4 +59,4 @@ def nameless(text: str, draw: random.Random) -> str:
 KINDS: Mapping[str, Callable[[str, random.Random], str]] = MappingProxyType(
     {kind.__name__: kind for kind in (cut, untagged, unclosed, short, worded, empty, nameless)}
 )
-"""Every kind by its name."""
+"""Every kind of fault by its name."""

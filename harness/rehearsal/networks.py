@@ -1,7 +1,7 @@
-"""A checkpoint's files from the facts of a stand-in: weights, configuration, processor, template.
+"""Writing of a stand-in checkpoint: weights, configuration, processor, tokenizer, chat template.
 
-The network is the published class with small sizes, its weights random; they are saved under the
-names and in as many files as the published ones have.
+The network is the published class with small sizes and random weights; files have the published
+names. `standins` calls `write` with the facts of a family from `standins.toml`.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SPARE = 64
-"""Rows of an embedding are a multiple of it and more than the tokens, as published ones are."""
+"""The rows of an embedding are a multiple of this, and more than the tokens, as in real ones."""
 
 
 def write(folder: Path, facts: Mapping[str, Any], *, seed: int) -> None:
@@ -46,7 +46,7 @@ def write(folder: Path, facts: Mapping[str, Any], *, seed: int) -> None:
 
 
 def _save_for_package(path: Path, config: str, seed: int) -> None:
-    """Write random weights of a configuration of the package `sam2`: they have its real size."""
+    """Write random weights for the package `sam2`, of its configuration's real size."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -56,7 +56,7 @@ def _save_for_package(path: Path, config: str, seed: int) -> None:
 
 
 def _filled(value: object, numbers: Mapping[str, int]) -> Any:
-    """Return JSON data with numbers of tokens in the place of "=TOKEN"."""
+    """Return JSON data with the number of a token in place of each text "=TOKEN"."""
     if isinstance(value, Mapping):
         return {key: _filled(inner, numbers) for key, inner in value.items()}
     if isinstance(value, list):
@@ -69,7 +69,7 @@ def _filled(value: object, numbers: Mapping[str, int]) -> Any:
 
 
 def _write_template(folder: Path, template: str, file: str) -> None:
-    """Write a chat template into the file that the published one stands in."""
+    """Write a chat template into the same file as the published one."""
     source = files(__package__).joinpath("templates", f"{template}.jinja").read_text("utf-8")
     if file.endswith(".jinja"):
         (folder / file).write_text(source, "utf-8")
@@ -97,11 +97,11 @@ def _network(folder: Path, facts: Mapping[str, Any], seed: int) -> "PreTrainedMo
 
 
 def _plain(network: "PreTrainedModel") -> None:
-    """Leave the weights as the class begins with."""
+    """Leave the weights as the class initialises them."""
 
 
 def _lively(network: "PreTrainedModel") -> None:
-    """Draw weights that keep the size of what they are given, so that outputs differ."""
+    """Draw weights that keep the size of activations, so that outputs depend on inputs."""
     import torch
 
     with torch.no_grad():
@@ -113,19 +113,22 @@ def _lively(network: "PreTrainedModel") -> None:
 
 
 def _segmenting(network: "PreTrainedModel") -> None:
-    """Draw such weights for SAM 2, which then says of each object that it is seen."""
+    """Draw weights as `_lively` for SAM 2, with every object predicted as visible."""
     import torch
 
     _lively(network)
     with torch.no_grad():
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(100)
-        # One table, which transformers holds twice.
+        # One table of positions, which transformers holds twice.
         table = network.prompt_encoder.shared_embedding.positional_embedding
         network.shared_image_embedding.positional_embedding.copy_(table)
 
 
 def _following(network: "PreTrainedModel") -> None:
-    """Draw such weights for SAM 3's tracker; its detector's are left, but for the prompts' part."""
+    """Draw weights as `_segmenting` for SAM 3's tracker, and scale those of its detector.
+
+    The detector's vision encoder keeps its weights; every phrase is predicted as present.
+    """
     import torch
 
     _segmenting(network.tracker_model)
@@ -133,7 +136,7 @@ def _following(network: "PreTrainedModel") -> None:
         for name, weight in network.detector_model.named_parameters():
             if weight.dim() > 1 and "vision_encoder" not in name:
                 weight.mul_(4)
-        network.detector_model.detr_decoder.presence_head.layer3.bias.fill_(4)  # it is there
+        network.detector_model.detr_decoder.presence_head.layer3.bias.fill_(4)  # present
 
 
 FILLS: Mapping[str, "Callable[[PreTrainedModel], None]"] = MappingProxyType(
@@ -145,8 +148,8 @@ FILLS: Mapping[str, "Callable[[PreTrainedModel], None]"] = MappingProxyType(
 def _save_weights(folder: Path, network: "PreTrainedModel", *, sharded: bool) -> None:
     """Save weights in one file, or in several with an index.
 
-    `save_pretrained` writes a configuration too, in the form of its own release; the published one
-    is put back.
+    `save_pretrained` also writes a configuration in the format of its release; the published one is
+    restored.
     """
     published = {
         name: (folder / name).read_bytes()

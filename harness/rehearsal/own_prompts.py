@@ -1,4 +1,4 @@
-"""Answers to a prompt of the user's own, in the format that its model reads."""
+"""Grammars of stand-ins' responses to a user's own prompt (`prompt=`), for rehearsals."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
@@ -17,23 +17,23 @@ IN_WORDS = (AnswerForm.NUMBER, AnswerForm.INTERVAL, AnswerForm.TEXT)
 
 
 def own_prompts(models: Iterable[Spec]) -> Iterator[PromptedModel]:
-    """Yield each model, or model within another one, that has a prompt of the user's own.
+    """Yield the models, also those inside other SPECs, that have a prompt of the user's own.
 
-    Networks and parts are not built.
+    They are built without their networks and parts.
     """
     for spec in models:
         yield from own_prompts(v for v in spec.arguments.values() if isinstance(v, Spec))
         if "prompt" not in spec.arguments or not plugins.accepts("models", spec.name, "backend"):
             continue
         parts = {"segmenter", "propagator", "backend"}
-        kept = {name: value for name, value in spec.arguments.items() if name not in parts}
-        model = plugins.build("models", Spec(spec.name, {**kept, "backend": Spec("stored")}))
+        arguments = {name: value for name, value in spec.arguments.items() if name not in parts}
+        model = plugins.build("models", Spec(spec.name, {**arguments, "backend": Spec("stored")}))
         if isinstance(model, PromptedModel) and isinstance(model.prompt, OwnPrompt):
             yield model
 
 
 def own_grammar(model: PromptedModel, forms: Collection[AnswerForm]) -> Grammar:
-    """Return the grammar of a model's own prompt: of places, of words, or of listed options.
+    """Return the grammar of a user's own prompt: places, words or listed options by the request.
 
     Args:
         model: A model of `own_prompts`.

@@ -1,8 +1,8 @@
-"""Replace checkpoints, servers and devices in a rehearsed process, before its command.
+"""Replacement of checkpoints, servers and devices in a rehearsed process, before its command runs.
 
-Checkpoints that are named as on the hub are stand-ins in a cache of the hub's own layout, which
-are made when they are first looked for. Servers are one on this machine. Networks say what
-`responses` draws for them. Everything else of the command is as it is typed.
+Checkpoints with the hub's names are replaced by stand-ins in a cache of the hub's layout, which are
+made when they are first looked up. All servers are replaced by one on this machine. Networks
+generate the texts that `responses` draws. Everything else of the command is as typed.
 """
 
 import os
@@ -64,18 +64,19 @@ def play(replacements: Replacements, arguments: Sequence[str], *, seed: int = 0)
 
 
 def find_stand_ins(cache: Path) -> None:
-    """Make stand-ins of published checkpoints when the hub's cache is asked for them."""
+    """Make `snapshot_download` of the hub create the stand-in of a published checkpoint first."""
     from harness.rehearsal import standins
 
     hub: Any = import_module("huggingface_hub")
-    look: Callable[..., str] = hub.snapshot_download
-    known = frozenset(standins.names())
+    original: Callable[..., str] = hub.snapshot_download
+    names = frozenset(standins.names())
 
     def snapshot_download(name: str, *, revision: str | None = None, **settings: Any) -> str:
-        if name in known:
+        if name in names:
             standins.make(name, revision, cache)
-            settings = {**settings, "cache_dir": str(cache)}  # the one of its import may be another
-        return look(name, revision=revision, **settings)
+            # The hub may have been imported with another cache.
+            settings = {**settings, "cache_dir": str(cache)}
+        return original(name, revision=revision, **settings)
 
     hub.snapshot_download = snapshot_download
 

@@ -1,4 +1,8 @@
-"""A rehearsal's table: a line for each row of the papers, with its stages, time and memory."""
+"""The report of a rehearsal: for each row of the papers' tables its state, time and memory.
+
+`command` makes a `RehearsedRow` of each row from the outcomes of its stages; `as_text` and
+`as_markdown` print them.
+"""
 
 import json
 import tomllib
@@ -16,7 +20,7 @@ from harness.rehearsal.stages import Outcome, Stage
 from harness.types import FailureKind
 
 LEFT_OUT = Path(__file__).with_name("left_out.toml")
-"""Rows that are not run, with the reason of each; reviewed like code."""
+"""Rows that are not run, each with its reason; reviewed like code."""
 NOT_SHOWN = (
     "A rehearsal shows that the commands run. It does not show the tables' numbers, the time and "
     "memory of the real networks, or that the published weights load."
@@ -31,7 +35,7 @@ State: TypeAlias = Literal["ran", "failed", "left out", "undeclared"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsedRow:
-    """A row of a paper's table, and what came of it."""
+    """A row of a paper's table, and its state after the rehearsal."""
 
     paper: str
     table: str
@@ -42,7 +46,7 @@ class RehearsedRow:
 
     @property
     def peak(self) -> int:
-        """Largest memory of one of its processes in bytes."""
+        """Largest resident memory of one of its processes, in bytes."""
         return max((outcome.peak for _, outcome in self.stages), default=0)
 
     @property
@@ -60,7 +64,10 @@ class RehearsedRow:
 
 
 def left_out(definition: Definition, row: BoardRow, reason: str = "") -> RehearsedRow:
-    """Return the line of a row that is not run; `undeclared` if no reason is given or on record."""
+    """Return the record of a row that is not run; `undeclared` without a reason.
+
+    The reason is the one given, or that in `LEFT_OUT`.
+    """
     reason = reason or _reasons().get(row.row.partition(" [")[0], "")
     return RehearsedRow(
         paper=definition.paper,
@@ -74,24 +81,25 @@ def left_out(definition: Definition, row: BoardRow, reason: str = "") -> Rehears
 def rehearsed(
     definition: Definition, row: BoardRow, stages: Sequence[tuple[Stage, Outcome]]
 ) -> RehearsedRow:
-    """Return the line of a row whose stages were run.
+    """Return the record of a row whose stages were run.
 
-    It ran if every command ended with 0, at least one sample was answered, and none failed for a
-    reason beside its response. A row with a reviewed reason is left out if something is not here.
+    It ran if every command ended with 0, at least one sample was answered, and no sample failed for
+    another reason than its response. If all problems are missing dependencies, a row with a reason
+    in `LEFT_OUT` is left out.
     """
     problems = [outcome.reason for _, outcome in stages if outcome.code != 0]
     tasks = [task for stage, outcome in stages for task in tasks_of(stage, outcome)]
-    lost = sum(task.get("failures", {}).get(FailureKind.INFRASTRUCTURE, 0) for task in tasks)
-    if lost:
+    n_failed = sum(task.get("failures", {}).get(FailureKind.INFRASTRUCTURE, 0) for task in tasks)
+    if n_failed:
         problems.append(
-            f"{counted(lost, 'sample')} failed, and not by their responses (infrastructure)"
+            f"{counted(n_failed, 'sample')} failed, and not by their responses (infrastructure)"
         )
     if not problems and tasks and is_unanswered(tasks):
         problems.append("no sample has an answer")
-    lacking = all(
+    are_missing = all(
         problem.startswith(f"code {MissingDependency.exit_code}:") for problem in problems
     )
-    reason = _reasons().get(row.row.partition(" [")[0], "") if problems and lacking else ""
+    reason = _reasons().get(row.row.partition(" [")[0], "") if problems and are_missing else ""
     return RehearsedRow(
         paper=definition.paper,
         table=definition.table,
@@ -103,14 +111,14 @@ def rehearsed(
 
 
 def tasks_of(stage: Stage, outcome: Outcome) -> list[dict[str, Any]]:
-    """Return the results by task that an evaluation printed; none of another stage."""
+    """Return the results of the tasks that an evaluation printed; empty for other stages."""
     if stage.arguments[0] != "eval" or outcome.code != 0:
         return []
     return list(json.loads(outcome.output)["tasks"].values())
 
 
 def is_unanswered(tasks: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if no sample of evaluations has an answer, and none leaves it to a server."""
+    """Return True if no sample has an answer, and no task is scored by the organisers' server."""
     scored = sum(task.get("n_scored", 0) for task in tasks)
     return not scored and not any("submission" in task for task in tasks)
 
@@ -140,12 +148,12 @@ def as_text(rows: Sequence[RehearsedRow]) -> str:
 def as_markdown(
     rows: Sequence[RehearsedRow], parts: Sequence[str], replaced: Sequence[Replaced]
 ) -> str:
-    """Return the table as a page, on which rows of one name, or of one reason, stand together.
+    """Return the report as a Markdown page, which groups rows by name, or by reason.
 
     Args:
-        rows: A line a row of the papers' tables.
-        parts: What stands for checkpoints, servers, devices and data.
-        replaced: Amounts and settings of trainings.
+        rows: Records of the rows of the papers' tables.
+        parts: Lines on the replaced checkpoints, servers, devices and data.
+        replaced: Replaced amounts and settings of trainings.
     """
     published: dict[tuple[str, str], dict[str, None]] = {}
     for amount in replaced:
@@ -155,22 +163,22 @@ def as_markdown(
         *("`harness reproduce --all --rehearse` makes this page. Replaced were only:", ""),
         *(f"- {part}" for part in parts),
         *("", "| amount | here | published |", "|---|---|---|"),
-        *(_cells(name, here, ", ".join(given)) for (name, here), given in published.items()),
+        *(_cells(name, here, ", ".join(values)) for (name, here), values in published.items()),
         *("", f"{NOT_SHOWN} {_counts(rows)}", "", HOW_TO_READ),
     ]
     rehearsed = {row.paper for row in rows}
     for paper in [
-        *(known for known in PAPERS if known in rehearsed),
+        *(paper for paper in PAPERS if paper in rehearsed),
         *sorted(rehearsed - {*PAPERS}),
     ]:
-        own = [row for row in rows if row.paper == paper]
+        rows_of_paper = [row for row in rows if row.paper == paper]
         lines += ["", f"## {title_of(paper)}", ""]
-        lines += [*_ran(own), "", *_did_not_run(own)]
+        lines += [*_ran(rows_of_paper), "", *_did_not_run(rows_of_paper)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _ran(rows: Sequence[RehearsedRow]) -> Iterator[str]:
-    """Yield the table of a paper's rows that ran: a line a name, its trainings and its memory."""
+    """Yield the table of a paper's rows that ran: a line for each name, trainings and memory."""
     lines: dict[tuple[str, str, str], dict[tuple[str, str], list[str]]] = {}
     for row in rows:
         if row.state == "ran":

@@ -1,18 +1,16 @@
-"""A stand-in's responses: drawn from the grammar of whatever is asked, with errors mixed in.
+"""Responses of a stand-in network: drawn from the grammar of the request, some with errors.
 
-Random weights write noise, which no parser takes, so that no reward, segmenter or second turn would
-ever be reached. In a process that rehearses, and in no other, the tokens of each response are
-forced to a drawn text; the network runs for each of them as it would, so that log-probabilities,
-losses, caches and continuous batching are its own.
+Random weights would write noise, which no parser reads, so that rewards, segmenters and second
+turns would never run. In a rehearsed process, and in no other, `install` forces the tokens of each
+response to a drawn text; the network still runs for each token, so that log-probabilities, losses,
+caches and continuous batching are its own.
 
-A text depends on the request, its key (sample, rollout, turn) and the seed, and on nothing else.
+A text depends only on the request, its key (sample, rollout, turn) and the seed.
 """
 
 import hashlib
-import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,15 +33,13 @@ if TYPE_CHECKING:
 WELL_FORMED = 0.7
 """Share of responses that their grammar reads."""
 WELL_FORMED_TURN = 0.9
-"""The same of a turn of a conversation, of which a rollout has about three."""
+"""The same share for a turn of a conversation; a rollout has about three turns."""
 TURNS = ("dt_r1", "jit", "sam3_agent")
+"""Methods of several turns."""
 LONGEST = 512
-"""Longest limit of new tokens up to which a response that is cut goes on to the limit."""
-START = Path(__file__).parent / "start"
+"""Largest limit of new tokens up to which a cut response is repeated, to reach the limit."""
 OWN: list[Grammar] = []
 """Grammars of prompts of the user's own, in this process and those that it forks."""
-SEED = "HARNESS_REHEARSAL_SEED"
-"""Variable that has the seed in processes that rehearse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +48,13 @@ class Drawn:
 
     text: str
     grammar: str
-    """Name of the grammar that the request was known by."""
+    """Name of the grammar of the request."""
     fault: str = ""
-    """Kind of its fault (`malformed`); empty: it is well-formed."""
+    """Kind of its fault (`malformed.KINDS`); empty: it is well-formed."""
 
 
 def draw(asked: Asked, *, seed: int = 0) -> Drawn:
-    """Return the response to a request.
+    """Return a random response to a request.
 
     Args:
         asked: The request.
@@ -67,11 +63,11 @@ def draw(asked: Asked, *, seed: int = 0) -> Drawn:
     grammar = grammar_of(asked)
     filled = grammar.filled(asked) or {}
     numbers = _random(asked, seed)
-    turns = grammar.name.partition("/")[0] in TURNS
-    well = numbers.random() < (WELL_FORMED_TURN if turns else WELL_FORMED)
+    has_turns = grammar.name.partition("/")[0] in TURNS
+    is_well_formed = numbers.random() < (WELL_FORMED_TURN if has_turns else WELL_FORMED)
     text = grammar.write(asked, filled, numbers)
     fault = ""
-    if not well:
+    if not is_well_formed:
         kinds = list(KINDS)
         numbers.shuffle(kinds)
         for kind in kinds:
@@ -79,13 +75,13 @@ def draw(asked: Asked, *, seed: int = 0) -> Drawn:
             if not grammar.reads(asked, filled, broken):
                 text, fault = broken, kind
                 break
-    return Drawn(_continued(text, asked.written, numbers, turns=turns), grammar.name, fault)
+    return Drawn(_continued(text, asked.written, numbers, turns=has_turns), grammar.name, fault)
 
 
 def grammar_of(asked: Asked) -> Grammar:
-    """Return the grammar of a request: the methods', the user's own, or one for any text."""
-    *known, any_text = grammars()
-    candidates = (*known, *OWN, any_text)
+    """Return the grammar of a request: a method's, the user's own prompt's, or that of any text."""
+    *named, any_text = grammars()
+    candidates = (*named, *OWN, any_text)
     return next(grammar for grammar in candidates if grammar.filled(asked) is not None)
 
 
@@ -96,7 +92,7 @@ def _random(asked: Asked, seed: int) -> random.Random:
 
 
 def _continued(text: str, written: str, numbers: random.Random, *, turns: bool) -> str:
-    """Return what follows the beginning of a response, such as an opened `<think>`."""
+    """Return a text without the part that the response already has, such as an opened `<think>`."""
     begun = written.rstrip()
     if begun.endswith("<think>"):
         own = text.removeprefix("<think>")
@@ -111,7 +107,7 @@ def _continued(text: str, written: str, numbers: random.Random, *, turns: bool) 
 
 
 def asked_of(chat: "TransformersChat", request: ChatRequest) -> Asked:
-    """Return a request to a network in process."""
+    """Return a request to a network in this process as `draw` takes it."""
     opening = "" if request.written else chat.opening
     injected = chat.decode(request.written) if request.written else ""
     return Asked(
@@ -134,7 +130,7 @@ _TOKENIZERS: dict[Path, Any] = {}
 
 
 def _tokenizer(chat: "TransformersChat") -> Any:
-    """Return a tokenizer beside the processor's, which another thread may be using."""
+    """Return a copy of the processor's tokenizer, which another thread may be using."""
     if chat.folder not in _TOKENIZERS:
         _TOKENIZERS[chat.folder] = deepcopy(chat.processor.tokenizer)
     return _TOKENIZERS[chat.folder]
@@ -143,7 +139,7 @@ def _tokenizer(chat: "TransformersChat") -> Any:
 def tokens_of(chat: "TransformersChat", request: ChatRequest, *, seed: int) -> tuple[int, ...]:
     """Return the tokens of the drawn response, its end token included.
 
-    One that is cut goes on to the limit of new tokens, as long as that is not far.
+    A cut response is repeated up to the limit of new tokens, if that is at most `LONGEST`.
     """
     response = draw(asked_of(chat, request), seed=seed)
     encoded = _tokenizer(chat)(response.text, add_special_tokens=False)
@@ -156,9 +152,9 @@ def tokens_of(chat: "TransformersChat", request: ChatRequest, *, seed: int) -> t
 
 @dataclass(frozen=True, kw_only=True)
 class Spoken(Sampling):
-    """A rule of sampling after which the next token of a given text is the choice.
+    """A sampling rule that chooses the tokens of a given text, one after another.
 
-    It belongs to one response of one call, and counts its tokens.
+    An object is for one response of one call: it counts the tokens.
     """
 
     tokens: tuple[int, ...]
@@ -173,29 +169,36 @@ class Spoken(Sampling):
     def __hash__(self) -> int:
         return id(self)
 
-    def choose(self, scores: "Tensor", own: "Tensor", numbers: "Tensor | None") -> "Tensor":
-        """Return logits (1 × vocabulary) of which only the next token's is finite."""
-        scores = Sampling.choose(self, scores, own, numbers)
+    def choose(
+        self,
+        scores: "Tensor",
+        own: "Tensor",
+        numbers: "Tensor | None",
+        written: Sequence[Sequence[int]] = (),
+    ) -> "Tensor":
+        """Return logits (1 × vocabulary) in which only the next token's is finite."""
+        scores = Sampling.choose(self, scores, own, numbers, written)
         place = min(next(self._place), len(self.tokens) - 1)
         return _forced(scores, [self.tokens[place]])
 
 
 @dataclass(frozen=True, slots=True)
 class SpokenBatch:
-    """The same for the rows of one call of `generate`: a logits processor."""
+    """The same as a logits processor, for all rows of one call of `generate`."""
 
     choice: "TokenChoice"
     tokens: Sequence[tuple[int, ...]]
     """Tokens of each row."""
 
     def __call__(self, input_ids: "Tensor", scores: "Tensor") -> "Tensor":
-        """Return logits (rows × vocabulary) of which one of each row is finite."""
+        """Return logits (rows × vocabulary) in which one of each row is finite."""
         scores = self.choice(input_ids, scores)
         place = input_ids.shape[1] - self.choice.prompt_length
         return _forced(scores, [row[min(place, len(row) - 1)] for row in self.tokens])
 
 
 def _forced(scores: "Tensor", tokens: Sequence[int]) -> "Tensor":
+    """Return logits, rows × vocabulary, of 0 for a row's token and -inf for all others."""
     import torch
 
     index = torch.tensor(tokens, device=scores.device)[:, None]
@@ -206,7 +209,7 @@ def install(seed: int = 0) -> Callable[[], None]:
     """Force the responses of every network that `transformers` runs in this process.
 
     Returns:
-        What undoes it.
+        A function that undoes it.
     """
     from harness.models.backends.transformers import TransformersChat
 
@@ -236,29 +239,3 @@ def install(seed: int = 0) -> Callable[[], None]:
 
 def _fields(rule: Sampling) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in Sampling.__dataclass_fields__}
-
-
-@contextmanager
-def installed(seed: int = 0) -> Iterator[None]:
-    """Force responses within a block."""
-    undo = install(seed)
-    try:
-        yield
-    finally:
-        undo()
-
-
-# -- in processes that this one starts --------------------------------------------------------
-
-
-def environment(seed: int = 0) -> dict[str, str]:
-    """Return the variables by which a Python process, and those that it starts, installs this.
-
-    Python looks for `sitecustomize` when it starts, and finds the one in `start/`, which waits for
-    the backend to be imported.
-    """
-    before = os.environ.get("PYTHONPATH")
-    return {
-        SEED: str(seed),
-        "PYTHONPATH": os.pathsep.join([str(START), *([before] if before else [])]),
-    }

@@ -1,7 +1,7 @@
-"""An OpenAI-compatible server on this machine that answers for models by `responses.draw`.
+"""An OpenAI-compatible server on 127.0.0.1 that answers for any model by `responses.draw`.
 
-Rating models, judges and API models are reached through it at `Served.url`, with the requests that
-the backend `openai` sends. It listens on 127.0.0.1 alone.
+In a rehearsal it stands in for the servers of rating models, judges and API models: the backend
+`openai` sends its requests to `Served.url`.
 """
 
 import base64
@@ -21,16 +21,17 @@ from harness.rehearsal.responses import draw
 from harness.rehearsal.wording import Asked
 
 MAX_REQUEST = 256 * 2**20
-"""Most bytes of a request."""
+"""Largest number of bytes of a request."""
 CHARACTERS = 4
-"""Characters that count as a token."""
+"""Number of characters that count as a token."""
 ROUTE = "/v1"
-"""Beginning of its addresses; a request that was meant for another server may have any other."""
+"""Beginning of its paths; requests that were redirected here from another server may have another.
+"""
 
 
 @dataclass
 class Served:
-    """A server that runs, and the requests that it has answered."""
+    """A running server, and a record of the requests that it answered."""
 
     url: str
     """Address for `base_url=`, such as `http://127.0.0.1:40123/v1`."""
@@ -46,7 +47,7 @@ def serve(*, seed: int = 0, models: Sequence[str] = (), port: int = 0) -> Iterat
 
     Args:
         seed: Another seed draws other responses.
-        models: Names that `/v1/models` lists, and that alone are answered for; none: any name is.
+        models: Names that `/v1/models` lists; other names are refused. Empty: any name is answered.
         port: Port to listen on; 0: a free one.
     """
     server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
@@ -67,7 +68,7 @@ class UnknownModel(Exception):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """The HTTP side of one connection."""
 
     def do_GET(self) -> None:
         """List the models."""
@@ -121,23 +122,25 @@ class _Handler(BaseHTTPRequestHandler):
 
 @dataclass
 class _Answering:
+    """Makes the answers to requests."""
+
     served: Served
     seed: int
     models: tuple[str, ...]
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def listed(self) -> dict[str, object]:
-        """Return the models; none are listed where any name is answered for."""
+        """Return the list of models; it is empty if any name is answered."""
         rows = [{"id": name, "object": "model", "owned_by": "rehearsal"} for name in self.models]
         return {"object": "list", "data": rows}
 
     def completion(self, body: Mapping[str, Any]) -> dict[str, object]:
-        """Return the answer to a request.
+        """Return the chat completion for the body of a request.
 
         Raises:
             LookupError: a part of the request is missing.
-            UnknownModel: the model is not among those that are served.
-            ValueError: it streams, or an image cannot be read.
+            UnknownModel: the model is not served.
+            ValueError: the request asks for a stream, or an image cannot be read.
         """
         if body.get("stream"):
             raise ValueError("streams are not served")
@@ -180,9 +183,9 @@ def _error(reason: str) -> dict[str, object]:
 
 
 def asked_of(body: Mapping[str, Any]) -> Asked:
-    """Return the request of a chat completion's body.
+    """Return the request in the body of a chat completion.
 
-    The key is its seed: the client makes it of the sample, the rollout and the run's own seed.
+    Its key is the seed, which the client makes from the sample, the rollout and the run's seed.
 
     Raises:
         LookupError: there is no message of the user.
@@ -236,12 +239,12 @@ def _size(inlined: str) -> tuple[int, int]:
 
 
 def _keeps_stop(body: Mapping[str, Any]) -> bool:
-    """Return True if the stop string is to stay in the text, as vLLM and SGLang are told."""
+    """Return True if the request asks, in vLLM's or SGLang's way, to keep the stop string."""
     return bool(body.get("include_stop_str_in_output") or body.get("no_stop_trim"))
 
 
 def _ended(text: str, stop: object, *, keep: bool) -> tuple[str, bool]:
-    """Return the text up to the first stop string, and whether there is one."""
+    """Return (the text up to its first stop string, True if it has one)."""
     strings = [stop] if isinstance(stop, str) else list(stop) if isinstance(stop, list) else []
     places = [(text.find(string), string) for string in strings if string and string in text]
     if not places:

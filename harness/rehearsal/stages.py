@@ -1,7 +1,8 @@
-"""Commands of `harness` in processes of their own, several at a time, with what each one took.
+"""Running of many commands of `harness` in processes of their own, with their time and memory.
 
-The packages that every command imports are imported once, in this process, from which each command
-is forked: a paper's table is dozens of commands, and importing takes longer than a rehearsed one.
+`Children.play` takes stages and returns their outcomes. Packages that every command imports are
+imported once, in this process, from which each command is forked: a paper's table is dozens of
+commands, and the imports take longer than a rehearsed command.
 """
 
 import io
@@ -31,10 +32,10 @@ WARM_CLASSES = (
     *("AutoProcessor", "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLProcessor"),
     *("Qwen2ForCausalLM", "Sam2Model", "Sam2Processor", "Sam2VideoModel"),
 )
-"""Classes of transformers, which imports them when they are named."""
+"""Classes of transformers, which imports each when it is first used."""
 PATIENCE = 900.0
 """Seconds after which a command is killed."""
-TICK = 0.05
+TICK = 0.05  # seconds between looks at running processes
 TIMED_OUT = 124
 """Exit code of a command that was killed, as `timeout` has it."""
 
@@ -50,11 +51,11 @@ class Stage:
     after: tuple[str, ...] = ()
     """Names of other stages."""
     alone: str = ""
-    """Stages with the same text write to the same folders, and run one after the other."""
+    """Stages with the same text here write to the same folders, and run one after the other."""
 
     @property
     def line(self) -> str:
-        """The command as a shell takes it."""
+        """The command for a shell."""
         several = f"  # in {self.processes} processes" if self.processes > 1 else ""
         return shlex.join(["harness", *self.arguments]) + several
 
@@ -69,9 +70,9 @@ class Outcome:
     peak: int = 0
     """Largest resident memory of one of its processes in bytes."""
     reason: str = ""
-    """The last line that it printed as an error; empty after a success."""
+    """The last error that it printed; empty after a success."""
     output: str = ""
-    """Text on its standard output."""
+    """Its standard output."""
 
 
 Run = Callable[[Sequence[str]], int]
@@ -79,7 +80,7 @@ Run = Callable[[Sequence[str]], int]
 
 
 def warm_up() -> None:
-    """Import what most commands import; what is not installed is left to the commands to miss."""
+    """Import the modules that most commands import; those that are not installed are skipped."""
     with suppress(ImportError):
         from harness.models.backends.torchvision_cpu import ensure_torchvision
 
@@ -93,12 +94,20 @@ def warm_up() -> None:
 
 
 class Children:
-    """Forked processes of stages."""
+    """Runs stages in forked processes, of which at most `at_once` run at the same time."""
 
-    def __init__(self, run: Run, logs: Path, *, at_once: int) -> None:
+    def __init__(
+        self,
+        run: Run,
+        logs: Path,
+        *,
+        at_once: int,
+        began: Callable[[Stage], None] = lambda stage: None,
+    ) -> None:
         self.run = run
         self.logs = logs
         self.at_once = at_once
+        self.began = began
         self._running: dict[int, tuple[Stage, Path, float]] = {}
         self._codes: dict[str, list[int]] = {}
         self._peaks: dict[str, int] = {}
@@ -130,12 +139,14 @@ class Children:
         return outcomes
 
     def _may_start(self, stage: Stage) -> bool:
-        """Return True if there is room, and nothing runs that writes to the same folders."""
+        """Return True if enough processes are free, and no stage writes to the same folders."""
         free = self.at_once - len(self._running)
         beside = {running.alone for running, _, _ in self._running.values() if running.alone}
         return stage.alone not in beside and (not self._running or free >= stage.processes)
 
     def _start(self, stage: Stage) -> None:
+        """Fork the processes of a stage; their output goes to files in `logs`."""
+        self.began(stage)
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{slug(stage.name)}.err"
         for path in (log, log.with_suffix(".out")):
@@ -145,8 +156,8 @@ class Children:
         sys.stderr.flush()
         parent = os.getpid()
         for rank in range(stage.processes):
-            launched = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": stage.processes}
-            environment = {name: str(value) for name, value in launched.items()} | shared
+            ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": stage.processes}
+            environment = {name: str(value) for name, value in ranks.items()} | shared
             pid = os.fork()
             if pid == 0:
                 die_with(parent)
@@ -155,9 +166,9 @@ class Children:
 
     def _reap(self) -> list[tuple[Stage, Outcome]]:
         """Return the stages whose last process has ended since the last call."""
-        done = []
+        ended_stages = []
         for pid, (stage, log, began) in list(self._running.items()):
-            if pid not in self._running:  # ended with the one that failed beside it
+            if pid not in self._running:  # killed below, as another process of its stage failed
                 continue
             ended, status, usage = os.wait4(pid, os.WNOHANG)
             if not ended:
@@ -167,7 +178,7 @@ class Children:
                 continue
             del self._running[pid]
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)  # workers that it has left
+                os.killpg(pid, signal.SIGKILL)  # workers that it started
             codes = self._codes.setdefault(stage.name, [])
             codes.append(_code(status))
             peak = max(self._peaks.get(stage.name, 0), usage.ru_maxrss * 1024)
@@ -185,8 +196,8 @@ class Children:
                     reason="" if code == 0 else _last_error(log, code),
                     output=_text(log.with_suffix(".out")),
                 )
-                done.append((stage, outcome))
-        return done
+                ended_stages.append((stage, outcome))
+        return ended_stages
 
     def _kill(self, pids: Sequence[int]) -> None:
         for pid in pids:
@@ -230,7 +241,7 @@ def _code(status: int) -> int:
 
 
 def _last_error(log: Path, code: int) -> str:
-    """Return the error that a command ended with: its line that begins with `harness:`."""
+    """Return the error of a command: the last line of its log that begins with `harness:`."""
     if code == TIMED_OUT:
         return f"still running after {PATIENCE:.0f} s"
     lines = [line for line in _text(log).splitlines() if line.strip()]

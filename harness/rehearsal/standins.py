@@ -1,8 +1,8 @@
-"""Checkpoints of tiny random networks under published names, in a cache of the hub's layout.
+"""Stand-ins: checkpoints of tiny random networks under published names, in the hub's cache layout.
 
-With `HF_HUB_CACHE` on that cache and `HF_HUB_OFFLINE=1`, every loader of this package finds them by
-name and takes them for what was published: the same classes, processor, special tokens, chat
-template and files. What the names stand for is data (`standins.toml`).
+With `HF_HUB_CACHE` set to that cache and `HF_HUB_OFFLINE=1`, every loader of this package finds
+them by name and loads them like the published ones: they have the same classes, processor, special
+tokens, chat template and files. `standins.toml` has the facts of each name.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ from harness.provenance import installed_version
 
 COMMIT = re.compile("[0-9a-f]{40}")
 VERSIONED = ("torch", "transformers", "tokenizers", "sam2")
-"""Packages whose release may change what is made, as far as they are installed. The checkout of
-SAM 2 has its module under the name `SAM-2`, so that its release is not known."""
+"""Packages whose release may change a stand-in. SAM 2's distribution has another name than its
+module (`SAM-2`), so that its release is not known."""
 
 
 def names() -> tuple[str, ...]:
@@ -35,13 +35,8 @@ def names() -> tuple[str, ...]:
 
 
 def served() -> tuple[str, ...]:
-    """Return the names that a rehearsed server answers for: of the hub, and of vendors' servers."""
+    """Return the names of models that a rehearsed server answers for: the hub's and vendors'."""
     return (*names(), *_table()["served"])
-
-
-def families() -> Mapping[str, str]:
-    """Return the family of each published name that has a stand-in."""
-    return {name: facts["family"] for name, facts in _table()["names"].items()}
 
 
 def refusals() -> Mapping[str, str]:
@@ -56,9 +51,9 @@ def make(name: str, revision: str | None, cache: Path, *, seed: int = 0) -> Path
     It is made once for a name, its facts, a seed and the releases of the packages that make it.
 
     Args:
-        name: Of the hub, such as `Qwen/Qwen2.5-VL-7B-Instruct`.
+        name: Name on the hub, such as `Qwen/Qwen2.5-VL-7B-Instruct`.
         revision: Branch, tag or commit that the caller will ask for; None: `main`.
-        cache: Folder for `HF_HUB_CACHE`; it is made.
+        cache: Folder for `HF_HUB_CACHE`; it is created.
         seed: Seed of the weights; torch's generator is left as it was.
 
     Raises:
@@ -87,7 +82,7 @@ def make(name: str, revision: str | None, cache: Path, *, seed: int = 0) -> Path
 
 
 def facts_of(name: str) -> dict[str, Any]:
-    """Return what a published name stands for: its family's table with the name's own changes.
+    """Return the facts of a published name: its family's table with the name's own changes.
 
     Raises:
         UsageError: there is no stand-in of this name.
@@ -108,11 +103,6 @@ def facts_of(name: str) -> dict[str, Any]:
         facts["tokenizer"] = deepcopy(table["families"][facts.pop("tokenizer_of")]["tokenizer"])
     _merge(facts["files"], own.pop("changes", {}))
     return facts | own
-
-
-def environment(cache: Path) -> dict[str, str]:
-    """Return the variables by which a process finds stand-ins in a cache, and no network."""
-    return {"HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @cache
@@ -138,14 +128,14 @@ def _write(folder: Path, facts: Mapping[str, Any], seed: int) -> None:
 @cache
 def _versions() -> dict[str, str]:
     """Return releases, and a hash of the modules and templates that a stand-in is made with."""
-    own = hashlib.blake2b(digest_size=8)
+    version_hash = hashlib.blake2b(digest_size=8)
     package = files(__package__)
     for part in ("networks.py", "vocabulary.py"):
-        own.update(package.joinpath(part).read_bytes())
+        version_hash.update(package.joinpath(part).read_bytes())
     for template in sorted(package.joinpath("templates").iterdir(), key=lambda file: file.name):
-        own.update(template.name.encode() + template.read_bytes())
+        version_hash.update(template.name.encode() + template.read_bytes())
     return {
-        "modules": own.hexdigest(),
+        "modules": version_hash.hexdigest(),
         **{name: installed_version(name) or "unknown" for name in VERSIONED if find_spec(name)},
     }
 
@@ -157,7 +147,7 @@ def _digest(value: object) -> str:
 
 
 def _move(partial: Path, folder: Path) -> None:
-    """Rename a finished folder; another process may have made the same meanwhile."""
+    """Rename a finished folder, unless another process has made it meanwhile."""
     try:
         partial.rename(folder)
     except OSError:
@@ -166,7 +156,7 @@ def _move(partial: Path, folder: Path) -> None:
 
 
 def _as_commit(folder: Path, commit: str) -> Path:
-    """Let a snapshot be found under another commit too, which a loader looks for as a folder."""
+    """Copy a snapshot to the folder of another commit, where a loader will look for it."""
     copy = folder.with_name(commit)
     if not copy.exists():
         partial = folder.parent.parent / f".commit-{os.getpid()}"
@@ -177,6 +167,7 @@ def _as_commit(folder: Path, commit: str) -> Path:
 
 
 def _refer(reference: Path, commit: str) -> None:
+    """Write the file of a branch or tag, which has its commit."""
     if reference.is_file() and reference.read_text("ascii") == commit:
         return
     reference.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Tokenizers of the published classes with small vocabularies, as files of a checkpoint.
+"""Writing of a stand-in's tokenizer: the published class with a small vocabulary.
 
-Merges are learned from the prompts that the methods send, so that prompts have about as many tokens
-as with the published vocabulary. Special tokens are the published ones, in their order, after the
-vocabulary; those of a family are data (`standins.toml`).
+Merges are learned from the methods' own prompts, so that prompts have about as many tokens as with
+the published vocabulary. The special tokens are the published ones (`standins.toml`), in their
+order, after the vocabulary. `networks` calls `write`.
 """
 
 import json
@@ -17,12 +17,12 @@ from typing import Any
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 WORDS = 2048
-"""Tokens of a vocabulary, its special tokens aside."""
+"""Tokens of a vocabulary without its special tokens."""
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""Pieces that merges stay within, by Qwen2's tokenizer: each digit is one."""
+"""Pieces of text, by Qwen2's tokenizer, across which nothing is merged: words, single digits, …"""
 
 
 @cache
@@ -140,6 +140,7 @@ def _spaces() -> tuple[list[str], tuple[tuple[str, str], ...]]:
 def _learned(
     learner: Any, trainer: Callable[..., Any], **given: Any
 ) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """Train a tokenizer on `corpus`; return its pieces and merges."""
     from tokenizers import pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -160,7 +161,7 @@ PIECES: Mapping[str, Callable[[], tuple[list[str], tuple[tuple[str, str], ...]]]
 
 
 def _ranged(settings: Mapping[str, Any]) -> list[str]:
-    """Return tokens that are numbered, such as `<loc0000>`, and the plain ones."""
+    """Return the family's plain added tokens, and its numbered ones, such as `<loc0000>`."""
     numbered = [
         form.format(number) for form, count in settings.get("ranges", ()) for number in range(count)
     ]
@@ -171,10 +172,10 @@ def _beginning(token: str, number: int) -> dict[str, Any]:
     """Return the post-processor of a tokenizer that puts a token before every text."""
     from tokenizers import processors
 
-    whole = processors.TemplateProcessing(
+    template = processors.TemplateProcessing(
         single=f"{token} $A", pair=f"{token} $A $B", special_tokens=[(token, number)]
     )
-    plain: dict[str, Any] = json.loads(whole.__getstate__())
+    plain: dict[str, Any] = json.loads(template.__getstate__())
     return plain
 
 
@@ -197,16 +198,16 @@ def _byte_level(
     """Return the content of a `tokenizer.json` of byte-level pairs."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-    whole = Tokenizer(models.BPE(dict(vocabulary), list(merges)))
-    whole.normalizer = normalizers.NFC()
-    whole.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer = Tokenizer(models.BPE(dict(vocabulary), list(merges)))
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(SPLIT), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    whole.decoder = decoders.ByteLevel()
-    plain: dict[str, Any] = json.loads(whole.to_str())
+    tokenizer.decoder = decoders.ByteLevel()
+    plain: dict[str, Any] = json.loads(tokenizer.to_str())
     plain["added_tokens"] = list(added)
     return plain
 
@@ -238,7 +239,7 @@ def write(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, int]:
     """Write a tokenizer's files; return the numbers of all of its tokens.
 
     Args:
-        folder: Where the checkpoint is made.
+        folder: Folder of the checkpoint.
         settings: The family's table `tokenizer`: `kind`, `special`, `plain`, and the `config` that
             goes into `tokenizer_config.json`.
     """

@@ -1,4 +1,8 @@
-"""Templates of prompts read backwards: whether a text was made from one, and what was put in."""
+"""Recognition of requests by the templates of their prompts, and the values of rehearsed requests.
+
+A `Pattern` finds out if a text was made from a template, and what filled its gaps. A `Grammar` has
+the pattern of a kind of request (`Asked`), and writes and reads its responses.
+"""
 
 import random
 import re
@@ -6,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 GAP = re.compile(r"\{([A-Za-z][A-Za-z_ ]*)\}")
-"""Place in a template that is filled, such as `{Question}`."""
+"""Gap in a template, such as `{Question}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A template, read backwards in time linear in a text's length."""
+    """A template, which is matched in time linear in a text's length."""
 
     literals: tuple[str, ...]
     """Texts before, between and after the gaps."""
@@ -19,10 +23,10 @@ class Pattern:
     """Names of the gaps, blanks as `_`."""
 
     def filled(self, text: str) -> dict[str, str] | None:
-        """Return what fills the gaps in a text that holds the template; None: it does not.
+        """Return the texts in the gaps by name; None: the text does not have the filled template.
 
-        The first place of each literal counts, so that a gap holds as little as it can; one at
-        the end holds all that follows. Of a name that occurs twice, the first one counts.
+        Each literal is found at its first place, so that a gap is as short as possible; a gap at
+        the end takes the rest of the text. Of two gaps of one name the first counts.
 
         >>> pattern_of('Find "{Question}" now.').filled('Please. Find "a cup" now. Or not.')
         {'Question': 'a cup'}
@@ -30,15 +34,15 @@ class Pattern:
         start = text.find(self.literals[0])
         if start < 0:
             return None
-        at, filling = start + len(self.literals[0]), dict[str, str]()
+        place, filling = start + len(self.literals[0]), dict[str, str]()
         for number, name in enumerate(self.gaps, start=1):
             literal = self.literals[number]
-            last = number == len(self.gaps) and not literal
-            end = len(text) if last else text.find(literal, at)
+            is_last = number == len(self.gaps) and not literal
+            end = len(text) if is_last else text.find(literal, place)
             if end < 0:
                 return None
-            filling.setdefault(name, text[at:end])
-            at = end + len(literal)
+            filling.setdefault(name, text[place:end])
+            place = end + len(literal)
         return filling
 
 
@@ -55,15 +59,15 @@ def pattern_of(template: str) -> Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request, as any backend has it."""
+    """A request as a stand-in sees it, from any backend."""
 
     text: str
     """The user's last turn."""
     system: str = ""
     extent: tuple[int, int] = (1000, 1000)
-    """(width, height) of the first image in the numbers of a response."""
+    """(width, height) of the first image in the coordinates of a response."""
     written: str = ""
-    """Beginning of the response: earlier turns and what was injected, or a prefix."""
+    """Beginning of the response: earlier turns and injected texts, or a prefix."""
     key: str = ""
     """Name of the sample and rollout."""
 
@@ -75,12 +79,12 @@ class Grammar:
     name: str
     pattern: Pattern
     write: Callable[[Asked, Mapping[str, str], random.Random], str]
-    """Return a well-formed response to a request, whose filled gaps are given by name."""
+    """Return a well-formed response to a request; the texts in its gaps are given by name."""
     reads: Callable[[Asked, Mapping[str, str], str], bool]
     """Return True if the method that sends such requests can read a response."""
     in_system: bool = False
     """True if the pattern is that of the system message."""
 
     def filled(self, asked: Asked) -> Mapping[str, str] | None:
-        """Return what fills the gaps of the template in a request; None: it is another request."""
+        """Return the texts in the gaps of a request; None: it is another kind of request."""
         return self.pattern.filled(asked.system if self.in_system else asked.text)

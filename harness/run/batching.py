@@ -1,4 +1,8 @@
-"""The samples of a run and their batches, which the task alone decides, and not the workers."""
+"""Select the samples of a run, cut them into batches, and group them into units.
+
+Both depend on the task and the options alone, not on the workers. A unit is the group of samples
+that is scored together; `Sample.group` names the image or video for clustered statistics.
+"""
 
 import hashlib
 import re
@@ -16,8 +20,8 @@ from harness.store.journal import JournalPosition
 from harness.task import Task
 from harness.types import FailureKind, Query, Sample
 
-FIRST = re.compile(r"first(\d{1,9})\Z")
-DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")
+FIRST = re.compile(r"first(\d{1,9})\Z")  # first200
+DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")  # seed0-200: seed, number of samples
 WINDOW = 16  # batches within which queries may be sorted
 
 
@@ -47,11 +51,11 @@ def samples_of(task: Task) -> Iterator[Sample]:
 
 
 def select(task: Task, name: str | None) -> Selection:
-    """Resolve a subset's name.
+    """Return the selection of a subset: None, `first<N>`, `seed<S>-<N>`, or a file of ids.
 
     Raises:
-        UsageError: the name is of none of the three forms or takes no sample, or the file cannot
-            be read or has unknown ids.
+        UsageError: the name has another form or takes no sample, or the file cannot be read or has
+            unknown ids.
     """
     if name is None:
         return Selection(None, None)
@@ -63,20 +67,20 @@ def select(task: Task, name: str | None) -> Selection:
         return Selection(name, frozenset(sample.unit for sample in first))
     if match:
         return Selection(name, _draw(task, seed=int(match[1]), count=int(match[2])))
-    wanted = _read_ids(name)
-    unit_of = {sample.id: sample.unit for sample in samples_of(task) if sample.id in wanted}
-    if missing := sorted(wanted - set(unit_of)):
+    ids = _read_ids(name)
+    unit_of = {sample.id: sample.unit for sample in samples_of(task) if sample.id in ids}
+    if missing := sorted(ids - set(unit_of)):
         raise UsageError(
             f"subset file {name}",
             expected=f"ids of {task.name}, split {task.split}",
             found=f"{len(missing)} others, such as {missing[0]!r}",
         )
-    digest = hashlib.blake2b("\n".join(sorted(wanted)).encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2b("\n".join(sorted(ids)).encode(), digest_size=8).hexdigest()
     return Selection(f"ids-{digest}", frozenset(unit_of.values()))
 
 
 def shortage(name: str | None, present: int) -> str | None:
-    """Describe the samples that a subset's name asks for and the set lacks; None if it has all.
+    """Return a text if a subset has fewer samples (`present`) than its name asks for, else None.
 
     >>> shortage("first200", 3), shortage("seed0-200", 200), shortage(None, 3)
     ('3 samples of the 200 that first200 asks for: the set holds no more', None, None)
@@ -84,8 +88,8 @@ def shortage(name: str | None, present: int) -> str | None:
     match = (FIRST.match(name) or DRAWN.match(name)) if name else None
     if match is None or (requested := int(match[match.re.groups])) <= present:
         return None
-    held = counted(present, "sample")
-    return f"{held} of the {requested} that {name} asks for: the set holds no more"
+    found_text = counted(present, "sample")
+    return f"{found_text} of the {requested} that {name} asks for: the set holds no more"
 
 
 def _read_ids(name: str) -> set[str]:
@@ -94,16 +98,16 @@ def _read_ids(name: str) -> set[str]:
         with raised_as(
             UsageError, f"subset file {name}", "UTF-8 text, one id a line", UnicodeDecodeError
         ):
-            wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
+            ids = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
     except (OSError, ValueError) as error:
         raise UsageError(
             f"subset {name[:200]!r}",
             expected="first<N>, seed<S>-<N>, or a file of ids",
             found="neither a form nor a file that can be read",
         ) from error
-    if not wanted:
+    if not ids:
         raise UsageError(f"subset file {name}", expected="at least one id", found="none")
-    return wanted
+    return ids
 
 
 def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
@@ -115,12 +119,12 @@ def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
     names = list(sizes)
     order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))
     chosen: set[str] = set()
-    held = 0
+    n_drawn = 0
     for index in order:
-        if held >= count:
+        if n_drawn >= count:
             break
         chosen.add(names[index])
-        held += sizes[names[index]]
+        n_drawn += sizes[names[index]]
     return frozenset(chosen)
 
 
@@ -136,19 +140,23 @@ class Batch:
     index: int
     queries: tuple[Query, ...]
     run: str = ""
-    """The hash of the configuration that they are predicted with; kept with them in the journal."""
+    """Hash of the run's configuration, which the journal records with them."""
     kept: frozenset[str] = frozenset()
-    """Ids of queries whose predictions are journalled: asked with the others, not written again."""
+    """Ids of queries whose predictions are journalled already: they are predicted again with the
+    others, but not written again."""
 
 
 def batches(
     queries: Iterable[Query], *, size: int, sort: bool, run: str = "", first: int = 0
 ) -> Iterator[Batch]:
-    """Cut a stream of queries into batches of `size`, reading a window at a time.
+    """Cut a stream of queries into batches, reading a window at a time.
 
-    With `sort`, queries of a window are ordered by how much they hold, so that a batch is padded
-    little. The plan depends on the queries, `size` and `sort` only; `first` is the number of its
-    batch that the stream begins with.
+    Args:
+        queries: The queries, from the first one of batch number `first`.
+        size: Number of queries in a batch.
+        sort: Sort the queries of a window by length, so that batches need little padding.
+        run: Hash of the run's configuration.
+        first: Number of the first batch.
     """
     stream = iter(queries)
     index = first
@@ -161,11 +169,12 @@ def batches(
 
 
 def window_size(size: int, *, sort: bool) -> int:
-    """Return the number of queries that are ordered together, for batches of `size`."""
+    """Return the number of queries that are sorted together, for batches of `size`."""
     return size * (WINDOW if sort else 1)
 
 
 def _length(query: Query) -> tuple[int, int, int]:
+    """Return a query's sort key: frames, pixels of its largest medium, characters."""
     pixels = max((media.size[0] * media.size[1] for media in query.media), default=0)
     return sum(map(len, query.media)), pixels, len(query.text)
 
@@ -189,31 +198,34 @@ def remaining_batches(
 ) -> Iterator[Batch]:
     """Yield the plan's batches that have unfinished samples.
 
-    A batch is done again whole, because what a network computes for one of its samples may
-    depend, in the last bits, on the others. For a model that answers by the sample only the
-    missing samples are done again: there a batch is many times what the network takes at once.
+    A batch is repeated with all its samples, because a network's output for one of them may depend,
+    in the last bits, on the others. A model that answers by the sample is given the unfinished
+    samples alone: its batches are many times as large as what the network computes together.
 
     Args:
         plan: All batches of the run.
         places: The journal's entry of each prediction, by query id.
-        retry_failed: Failed samples count as unfinished. Lost ones always do.
-        by_sample: The model answers by the sample.
+        retry_failed: Failed samples count as unfinished; lost ones always do.
+        by_sample: True if the model answers by the sample.
     """
     for batch in plan:
-        left = tuple(
+        remaining = tuple(
             query
             for query in batch.queries
             if not is_done(places.get(query.id), retry_failed=retry_failed)
         )
-        if left:
-            yield replace(batch, queries=left) if by_sample else batch
+        if remaining:
+            yield replace(batch, queries=remaining) if by_sample else batch
 
 
-def is_done(place: JournalPosition | None, *, retry_failed: bool) -> bool:
-    """Return True if a sample is finished: one that was lost to the infrastructure never is."""
-    if place is None or place.failure == FailureKind.INFRASTRUCTURE:
+def is_done(position: JournalPosition | None, *, retry_failed: bool) -> bool:
+    """Return True if a sample needs no further prediction.
+
+    A sample that was lost to the infrastructure is never done; a failed one unless `retry_failed`.
+    """
+    if position is None or position.failure == FailureKind.INFRASTRUCTURE:
         return False
-    return place.failure is None or not retry_failed
+    return position.failure is None or not retry_failed
 
 
 def units(samples: Iterable[Sample]) -> Iterator[Sequence[Sample]]:

@@ -1,4 +1,7 @@
-"""The training that made a checkpoint, as a run that evaluates the checkpoint records it."""
+"""Find the training that made a checkpoint, and record it with a run that evaluates it.
+
+`write_origins` writes it beside a run's scores; boards and model cards read it (`read_origins`).
+"""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +22,13 @@ INSIDE = "harness.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProvenance:
-    """One training. Its `config_hash` identifies it wherever its folder lies."""
+    """One training, identified by its `config_hash`, wherever its folder is."""
 
     name: str
-    """Name of its folder, or of the checkpoint's where that was copied away from it."""
+    """Name of its folder, or of the checkpoint's folder if that was copied."""
     folder: str
-    """Path of the folder, relative to the run's; empty in copies of a run for others, which name
-    no folders of this machine."""
+    """Path of the folder, relative to the run's; empty in published copies of a run, which name no
+    folders of this machine."""
     method: str
     """The trainer with its settings."""
     tasks: tuple[str, ...]
@@ -37,7 +40,7 @@ class CheckpointProvenance:
 
 
 def origin_of(checkpoint: Path, *, run: Path) -> CheckpointProvenance | None:
-    """Return the training that made a checkpoint; None if no training's manifest is found.
+    """Return the training that made a checkpoint; None if it has no manifest of a training.
 
     Args:
         checkpoint: A training's folder, the checkpoint in it, or a copy of either.
@@ -47,8 +50,9 @@ def origin_of(checkpoint: Path, *, run: Path) -> CheckpointProvenance | None:
     for path in (folder / CHECKPOINT / INSIDE, folder / INSIDE, folder / MANIFEST):
         if (plain := training_record(path)) is None:
             continue
-        around = training_record(folder.parent / MANIFEST) if path == folder / INSIDE else None
-        if around is not None and around["config_hash"] == plain["config_hash"]:
+        # The checkpoint in a training's folder stands for this folder.
+        parent = training_record(folder.parent / MANIFEST) if path == folder / INSIDE else None
+        if parent is not None and parent["config_hash"] == plain["config_hash"]:
             folder = folder.parent
         return _origin(plain, folder, run)
     return None
@@ -63,7 +67,7 @@ def write_origins(run: Path, checkpoints: Iterable[Path]) -> None:
 
 
 def copy_origins(run: Path, copy: Path) -> None:
-    """Write the trainings of a run into its copy for others, without folders of this machine."""
+    """Write the trainings of a run into its published copy, without folders of this machine."""
     _write(copy, [replace(origin, folder="") for origin in read_origins(run)])
 
 
@@ -89,16 +93,18 @@ def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
 
 
 def training_record(path: Path) -> dict[str, object] | None:
-    """Read a training's manifest; None if the file is missing or is none."""
+    """Read a training's manifest; None if the file is missing or is not a training's."""
     try:
         plain = read_json(path)
-    except StoreError:  # missing, or of others, who may have files of these names
+    except StoreError:  # missing, or a file of another program
         return None
-    known = isinstance(plain, dict) and isinstance(plain.get("config_hash"), str)
-    return plain if known and "method" in plain else None
+    if not isinstance(plain, dict) or not isinstance(plain.get("config_hash"), str):
+        return None
+    return plain if "method" in plain else None
 
 
 def _origin(plain: Mapping[str, Any], folder: Path, run: Path) -> CheckpointProvenance | None:
+    """Return the training of a manifest; None if the manifest is malformed."""
     result = plain.get("result")
     steps = result.get("steps") if isinstance(result, dict) else None
     try:

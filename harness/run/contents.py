@@ -1,8 +1,8 @@
-"""Content hashes of a run's images and videos, so that it is never resumed on other ones.
+"""Content hashes of a run's images and videos, so that a run is not resumed on changed media.
 
 `media.jsonl` in the run folder has a line for each image or video: the paths of its files,
-relative to the data root, and a hash of each file's content. Each share of a run has a file of its
-own name until the run is resumed, so that folders that are copied together can be compared.
+relative to the data root, and a hash of each file's content. Each share of a run has its own file
+until the run is resumed, so that folders that are copied together can be compared.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ MEDIA = "media.jsonl"
 SHARE = "media.{}-{}.jsonl"
 """Name of the file of share i of n."""
 SHOWN = 5  # changed files that an error names
-LENGTH = 16  # letters of a hash: 64 bits, against accidents and not against malice
+LENGTH = 16  # hexadecimal digits of a hash: 64 bits detect accidents, not malice
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class MediaContent:
     """File names and content hashes of one image or video."""
 
     sources: tuple[str, ...]
-    """Its files, relative to the data root; a name with the sample's id for media without files."""
+    """Paths of its files relative to the data root; without files, a name with the sample's id."""
     content: tuple[str, ...]
     """A hash of each file's content, `LENGTH` characters; empty if the file cannot be read."""
 
@@ -52,9 +52,7 @@ def write_contents(
 ) -> str | None:
     """Write the content hashes of a new run's media, or compare them with the stored ones.
 
-    Media that no finished sample depends on may have changed, such as a file that was missing or
-    damaged and is mended. Their names are returned as text for a note, as is that nobody knows what
-    a finished run saw; None if nothing is to be told.
+    Media that no finished sample depends on may have changed, such as a repaired file.
 
     Args:
         folder: The run folder.
@@ -64,6 +62,10 @@ def write_contents(
         places: The journal's entry of each prediction, by query id.
         retry_failed: Failed samples are predicted again, so their media may have changed.
         shard: The share of the run that is predicted; None: all of it.
+
+    Returns:
+        A note that names changed media, or says that the hashes of a finished run were missing;
+        None if there is nothing to note.
 
     Raises:
         ResumeMismatch: media of finished samples have changed, or differ between shares, or
@@ -75,7 +77,7 @@ def write_contents(
     stored = [path, *sorted({*folder.glob(MEDIA), *folder.glob(SHARE.format("*", "*"))} - {path})]
     old = _stored_contents(stored)
     finished = {
-        query_id for query_id, place in places.items() if is_done(place, retry_failed=retry_failed)
+        query_id for query_id, entry in places.items() if is_done(entry, retry_failed=retry_failed)
     }
     changed = (
         {}
@@ -104,16 +106,17 @@ def write_contents(
 
 
 def _contents(task: Task, selection: Selection, root: str) -> Iterator[tuple[str, MediaContent]]:
-    known: set[tuple[Path, ...]] = set()
+    """Yield (key, content) of each image or video, once if several samples show its files."""
+    hashed: set[tuple[Path, ...]] = set()
     for sample in selection.samples(task):
-        for place, media in enumerate(sample.query.media):
+        for medium_index, media in enumerate(sample.query.media):
             paths = files_of(media)
-            if paths not in known:
-                names = _names(sample, place, paths, root)
+            if paths not in hashed:
+                names = _names(sample, medium_index, paths, root)
                 hashes = tuple(map(_content, paths)) or (_content_of(media),)
                 yield _key(names), MediaContent(names, hashes)
             if paths:
-                known.add(paths)
+                hashed.add(paths)
 
 
 def _refuse_answered(
@@ -124,24 +127,25 @@ def _refuse_answered(
     old: Mapping[str, MediaContent],
     changed: Mapping[str, MediaContent],
 ) -> None:
+    """Raise ResumeMismatch if a finished sample shows media that have changed."""
     for sample in selection.samples(task):
         if sample.query.id not in finished:
             continue
-        for place, media in enumerate(sample.query.media):
-            key = _key(_names(sample, place, files_of(media), root))
+        for medium_index, media in enumerate(sample.query.media):
+            key = _key(_names(sample, medium_index, files_of(media), root))
             if key in changed:
                 raise ResumeMismatch(
                     f"sample {sample.id!r} was answered for other images: since then "
                     f"{_changes_text({key: changed[key]}, old)} has changed. Put the data back, "
                     "choose another --out, or pass --restart to set the old run aside "
-                    "and begin anew"
+                    "and start again"
                 )
 
 
 def _refuse_unknown(
     path: Path, task: Task, selection: Selection, finished: Collection[str]
 ) -> None:
-    """Raise ResumeMismatch if samples are left and the finished ones' media are unknown."""
+    """Raise ResumeMismatch if unfinished samples are left; the finished ones' media are unknown."""
     if any(sample.query.id not in finished for sample in selection.samples(task)):
         raise ResumeMismatch(
             f"file {path} is missing, which has the content of the images of finished samples. "
@@ -151,11 +155,12 @@ def _refuse_unknown(
 
 
 def _changes_text(changed: Mapping[str, MediaContent], old: Mapping[str, MediaContent]) -> str:
+    """Return the names of changed files, the first `SHOWN` of them."""
     names = [
         name for key, content in changed.items() for name in _differences(content, old.get(key))
     ]
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    more_text = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more_text
 
 
 def _differences(now: MediaContent, before: MediaContent | None) -> list[str]:
@@ -163,19 +168,19 @@ def _differences(now: MediaContent, before: MediaContent | None) -> list[str]:
         return [
             now.sources[0] if len(now.sources) == 1 else f"{now.sources[0]} to {now.sources[-1]}"
         ]
-    both = zip(now.sources, now.content, before.content, strict=True)
-    return [name for name, new, old in both if new != old]
+    files = zip(now.sources, now.content, before.content, strict=True)
+    return [name for name, new, old in files if new != old]
 
 
-def _names(sample: Sample, place: int, paths: tuple[Path, ...], root: str) -> tuple[str, ...]:
+def _names(sample: Sample, index: int, paths: tuple[Path, ...], root: str) -> tuple[str, ...]:
     if not paths:
-        return (f"image {place} of sample {sample.id!r}",)
+        return (f"image {index} of sample {sample.id!r}",)
     return tuple(_relative_path(path, root + os.sep) for path in paths)
 
 
 def _relative_path(path: Path, base: str) -> str:
-    """Return a file's path below the data root, however that was spelled on the command line."""
-    real = _real_path(path.parent) / path.name
+    """Return a file's path below the data root, also through symbolic links."""
+    real = _real_path(path.parent.absolute()) / path.name
     for full in (path.absolute(), real):
         if str(full).startswith(base):
             return str(full).removeprefix(base)
@@ -188,6 +193,7 @@ def _real_path(folder: Path) -> Path:
 
 
 def _key(names: tuple[str, ...]) -> str:
+    """Return a hash of a medium's names, which is shorter than the names of a video's frames."""
     text = "\n".join(names).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
@@ -195,7 +201,7 @@ def _key(names: tuple[str, ...]) -> str:
 def _content(path: Path) -> str:
     try:
         return digest(path).hex()[:LENGTH]
-    except OSError:  # some are missing, which --allow-missing has let pass
+    except OSError:  # a missing file that --allow-missing accepted
         return ""
 
 
@@ -204,26 +210,28 @@ def _content_of(media: Media) -> str:
 
 
 def _stored_contents(paths: Sequence[Path]) -> dict[str, MediaContent] | None:
-    """Return what all files of a folder say; None if there is none.
+    """Return the content that the files of a folder record; None if there are no files.
 
     Raises:
-        ResumeMismatch: two of them, which are of shares, differ.
+        ResumeMismatch: the files of two shares contradict each other.
         StoreError: a file is damaged.
     """
-    known: dict[str, MediaContent] | None = None
+    stored: dict[str, MediaContent] | None = None
     for path in paths:
         contents = _read_contents(path)
-        if known is None or contents is None:
-            known = known or contents
-        elif changed := {
-            key: held for key, held in contents.items() if known.get(key, held) != held
-        }:
+        if stored is None or contents is None:
+            stored = stored or contents
+            continue
+        changed = {
+            key: content for key, content in contents.items() if stored.get(key, content) != content
+        }
+        if changed:
             raise ResumeMismatch(
                 f"shares in {path.parent} were predicted on other images (according to "
-                f"{path.name}): {_changes_text(changed, known)}. Predict the wrong ones again, on "
-                "the same data, and copy the folders together anew"
+                f"{path.name}): {_changes_text(changed, stored)}. Predict the wrong ones again, on "
+                "the same data, and copy the folders together again"
             )
-    return known
+    return stored
 
 
 def _read_contents(path: Path) -> dict[str, MediaContent] | None:
@@ -234,9 +242,9 @@ def _read_contents(path: Path) -> dict[str, MediaContent] | None:
     """
     if not path.exists():
         return None
-    fix = "`harness eval … --restart` sets the folder aside and begins anew."
+    fix = "`harness eval … --restart` renames the folder and starts again."
     expected = "what the run's images hold"
     with raised_as(StoreError, f"file {path}", expected, OSError, ValueError, fix=fix):
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-        held = [from_plain(MediaContent, line) for line in lines]
-        return {_key(content.sources): content for content in held}
+        contents = [from_plain(MediaContent, line) for line in lines]
+        return {_key(content.sources): content for content in contents}

@@ -1,4 +1,7 @@
-"""Counts in logs of lmms-eval, read as its tasks read them (0.7.3)."""
+"""Parse counts in logs of lmms-eval by the rules of its tasks (version 0.7.3).
+
+`harness score` and `harness diff` wrap a model's reader in `Counting` for such a log.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +16,7 @@ from harness.model import RecordedReader
 from harness.segmentation import Propagator, Segmenter
 from harness.types import Answer, AnswerForm, Call, Prediction, Query
 
-LOG = re.compile(r"_samples_(.+)\Z")
+LOG = re.compile(r"_samples_(.+)\Z")  # 20260801_120000_samples_countbench
 WORDS = {"none": 0} | {word: value for word, value in NUMBER_WORDS.items() if value <= 20}
 MAX_DIGITS = len(str(MAX_COUNT))
 
@@ -52,18 +55,18 @@ def first_number(response: str) -> int | None:
 RULES: Mapping[str, Callable[[str], int | None]] = MappingProxyType(
     {"countbench": parse_number_word, "pixmo_count": first_number}
 )
-"""The rule of each task by lmms-eval's name; for other tasks only a bare number is a count."""
+"""The rule of each task by lmms-eval's name; other tasks have `exact`."""
 
 
 def task_of(path: Path) -> str:
-    """Return a log's task by its name: `…_samples_<task>.jsonl`, or the older `<task>.json`."""
-    named = LOG.search(path.stem)
-    return named[1] if named else path.stem
+    """Return the task in a log's name: `…_samples_<task>.jsonl`, or the older `<task>.json`."""
+    match = LOG.search(path.stem)
+    return match[1] if match else path.stem
 
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Reads a stated count as lmms-eval's task does, and leaves other responses to a reader."""
+    """A reader that parses a count as lmms-eval's task does, and else calls an inner reader."""
 
     reader: RecordedReader
     task: str
@@ -80,7 +83,7 @@ class Counting:
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
-        """Return the count that a response states, or else the reader's prediction."""
+        """Return the count in a single response to a counting question, or the inner prediction."""
         if query.forms == (AnswerForm.COUNT,) and len(responses) == 1:
             count = RULES.get(self.task, exact)(responses[0])
             if count is not None and count <= MAX_COUNT:
@@ -90,7 +93,7 @@ class Counting:
         return self.reader.read(query, responses, calls)
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The responses that the reader writes."""
+        """Return the responses that the inner reader writes."""
         return self.reader.write(query, answer)
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:

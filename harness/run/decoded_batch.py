@@ -6,15 +6,16 @@ from harness.errors import MediaError
 from harness.media import Media, pixels, placeholder_media
 from harness.run.batching import Batch
 
-MAX_CARRIED = 2**31  # bytes of one video's pixels that are sent to a worker
+MAX_CARRIED = 2**31  # largest size in bytes of one video's pixels that are sent to a worker
 
 
 def with_decoded_media(batch: Batch) -> Batch:
     """Return a batch with decoded images, for a process that may not read files.
 
-    An image that cannot be decoded becomes a lost one, which has the error.
+    An image that cannot be decoded, or is larger than `MAX_CARRIED`, becomes a placeholder with the
+    error.
     """
-    decoded: dict[int, Media] = {}  # queries of one video share it, also on the way
+    decoded: dict[int, Media] = {}  # by id(): queries about one video share it when pickled, too
     queries = []
     for query in batch.queries:
         for media in query.media:
@@ -25,6 +26,7 @@ def with_decoded_media(batch: Batch) -> Batch:
 
 
 def _decode(media: Media) -> Media:
+    """Return the decoded pixels of a medium, or a placeholder that raises the error of decoding."""
     size = 3 * media.size[0] * media.size[1] * len(media)
     if size > MAX_CARRIED:
         error = MediaError(

@@ -1,27 +1,26 @@
-"""Several processes that a launcher began, one a GPU: `torchrun`, `accelerate launch`, `srun`.
+"""Evaluation by several processes of a launcher (`torchrun`, `accelerate launch`, `srun`).
 
     torchrun --nproc_per_node 4 -m harness eval --model … --tasks … --data ROOT --out DIR
 
-Every process runs the same command. The first leads: it holds the run folder's lease, writes the
-manifest, scores. All of them predict, each its share of the plan's batches into a journal file of
-its own, so that results are those of one process. They meet in the run folder, which they share:
+Every process runs the same command, usually one for each GPU. Rank 0 is the leader: it holds the
+run folder's lease, writes the manifest and scores. All of them predict, each its share of the
+plan's batches into its own journal file, so that the results equal those of one process. They
+exchange files in the shared run folder:
 
     launch/hello.<rank>.json   a helper has started, with a random number that identifies it
     launch/go.json             the leader's answer: the attempt, the run, its own number and theirs
-    launch/seen.<rank>.json    the helper has read it, with the leader's number
+    launch/seen.<rank>.json    the helper has read the answer, with the leader's number
     launch/alive.<rank>.json   the helper is at work, with another count every ten seconds
     launch/stages.<rank>.json  the cost of its share's stages, with the leader's number
 
-Each process also writes signs of life into `--out` itself, from before any model is loaded until
-all tasks are done. So a process that waits in a run's folder for another one waits as long as that
-one loads its model or works on another task.
+Each process also writes heartbeats into `--out` itself, from before any model is loaded until all
+tasks are done, so that others wait for it while it loads its model or works on another task:
 
     .launch/<launch>/alive.<rank>.json  the process lives, with another count every ten seconds
 
-Each side goes on when it reads its own number from the other, so that what an earlier launch left
-behind is never mistaken for this one's. If one of them dies, the launcher ends the others; where it
-does not, the leader ends when a helper that has work is not heard of any more. The same command
-then goes on, with any number of processes.
+A side continues only when it reads its own number from the other, so that files of an earlier
+launch do not mislead it. If a process dies, the launcher ends the others, or else the leader ends
+when the helper has been silent for too long. The same command then resumes the run.
 """
 
 import hashlib
@@ -43,18 +42,18 @@ from harness.run.predict import Outcome, journalled_outcome
 from harness.run.timing import Stage, of_process, sum_stages
 from harness.run.workers import LocalWorker, WorkerInfo
 from harness.store.atomic import forget, read_json, write_json
-from harness.store.journal import Journal, number
+from harness.store.journal import Journal, attempt_and_worker
 from harness.store.lease import beating
 
-MEETING = "launch"
-LIVES = ".launch"
+MEETING = "launch"  # folder of the exchanged files in a run folder
+LIVES = ".launch"  # folder of the heartbeats in `--out`
 SHARED = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID")
 """Environment variables with equal values in one launch, and other values in other launches."""
-PATIENCE = 600.0  # seconds that one waits for another that has not been heard of
-BEAT = 10.0  # seconds between a helper's signs of life
-SILENCE = 300.0  # seconds without one, after which a helper is dead: shared folders show files late
-LATE = 10.0  # seconds that a helper may take, after its last batch, to tell what it cost
-LOOK = 0.2  # seconds between looks
+PATIENCE = 600.0  # seconds to wait for a process that has not been heard of
+BEAT = 10.0  # seconds between heartbeats
+SILENCE = 300.0  # seconds without heartbeat until a helper is dead; shared folders show files late
+LATE = 10.0  # seconds to wait, after the last batch, for the costs of the helpers' stages
+LOOK = 0.2  # seconds between two reads of the folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +63,12 @@ class ProcessRank:
     rank: int
     size: int
     name: str = "launch"
-    """A name that differs from those of other launches that write into the same folder."""
+    """A name that other launches that write into the same folder do not have."""
     lives: Path | None = None
-    """The folder of the processes' signs of life; None: they write none."""
+    """Folder of the processes' heartbeats; None: they write none."""
 
     def life(self, rank: int) -> bytes:
-        """Return the content of a process's last sign of life; it lives while this changes."""
+        """Return the content of a process's last heartbeat; the process lives if it changes."""
         with suppress(OSError):  # it is not there, or is being replaced
             if self.lives is not None:
                 return (self.lives / f"alive.{rank}.json").read_bytes()
@@ -77,7 +76,7 @@ class ProcessRank:
 
     @property
     def leads(self) -> bool:
-        """Return True if this process scores and reports progress (rank 0)."""
+        """True if this process scores and reports progress (rank 0)."""
         return self.rank == 0
 
     def owns(self, batch: Batch) -> bool:
@@ -92,7 +91,7 @@ def detect_launch(environment: Mapping[str, str]) -> ProcessRank | None:
         UsageError: WORLD_SIZE and RANK are not whole numbers, the second below the first.
     """
     size, rank = (
-        environment.get(name, given) for name, given in (("WORLD_SIZE", "1"), ("RANK", "0"))
+        environment.get(name, default) for name, default in (("WORLD_SIZE", "1"), ("RANK", "0"))
     )
     if not (size.isdigit() and rank.isdigit() and int(rank) < int(size)):
         raise UsageError(
@@ -108,10 +107,10 @@ def detect_launch(environment: Mapping[str, str]) -> ProcessRank | None:
 
 
 def own_gpu() -> None:
-    """Let this process see its own GPU alone, so that `cuda` means that one.
+    """Restrict CUDA_VISIBLE_DEVICES to this process's own GPU, so that `cuda` means that GPU.
 
-    It has to be called before anything loads torch. Where all GPUs are hidden (`""`), or the
-    launcher has bound one to each process, that stays.
+    Call it before anything imports torch. If all GPUs are hidden (`""`), or the launcher has bound
+    one to each process, the variable stays as it is.
 
     Raises:
         UsageError: several GPUs are listed, but fewer than this process's LOCAL_RANK needs.
@@ -122,22 +121,22 @@ def own_gpu() -> None:
     if seen is None:
         os.environ["CUDA_VISIBLE_DEVICES"] = local
         return
-    listed = [gpu for gpu in seen.split(",") if gpu]
-    if len(listed) <= 1:
+    gpus = [gpu for gpu in seen.split(",") if gpu]
+    if len(gpus) <= 1:
         return
-    if int(local) >= len(listed):
+    if int(local) >= len(gpus):
         raise UsageError(
             f"the process with LOCAL_RANK={local}",
             expected="its own GPU",
             found=f"CUDA_VISIBLE_DEVICES={seen}",
             fix="Start at most one process per listed GPU on a machine.",
         )
-    os.environ["CUDA_VISIBLE_DEVICES"] = listed[int(local)]
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(local)]
 
 
 @dataclass(frozen=True)
 class Leader:
-    """The first process: predicts its share, and waits for the others'."""
+    """The process of rank 0: predicts its share, and waits for the helpers'."""
 
     launch: ProcessRank
     here: LocalWorker
@@ -154,10 +153,10 @@ class Leader:
         """Do nothing: the launcher ends the other processes."""
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict the own share, and yield the others' outcomes as their journals show them.
+        """Predict this process's share, and yield the helpers' outcomes from their journals.
 
-        Those outcomes have no stages: the cost of the others' stages comes at the end, in an
-        outcome without samples for each process.
+        The helpers' outcomes have no stages; the cost of their stages comes at the end, in an
+        outcome without samples for each helper.
         """
         others: dict[int, tuple[str, ...]] = {}
         journal = Journal(self.folder)
@@ -191,9 +190,9 @@ class Leader:
             forget(path)
 
     def _answer(self, message: dict[str, object]) -> None:
-        """Write the answer that lets every helper begin that has started since the last one."""
-        there = self.folder / MEETING
-        numbers = [read_json(path)["number"] for path in sorted(there.glob("hello.*.json"))]
+        """Write `go.json`, if a helper has started since it was written, so that it begins."""
+        meeting = self.folder / MEETING
+        numbers = [read_json(path)["number"] for path in sorted(meeting.glob("hello.*.json"))]
         answer = {
             "attempt": self.attempt,
             "run": message["run"],
@@ -201,12 +200,12 @@ class Leader:
             "numbers": numbers,
         }
         if answer != message:
-            there.mkdir(exist_ok=True)
-            write_json(there / "go.json", answer)
+            meeting.mkdir(exist_ok=True)
+            write_json(meeting / "go.json", answer)
             message.update(answer)
 
     def _costs(self) -> Iterator[Outcome]:
-        """Yield the cost of the others' stages, as far as it is written within `LATE` seconds."""
+        """Yield the costs of the helpers' stages that are written within `LATE` seconds."""
         awaited = list(range(1, self.launch.size))
         latest = monotonic() + LATE
         while awaited:
@@ -229,54 +228,54 @@ class Leader:
         return None
 
     def _pending_helpers(self, others: Iterable[int]) -> set[int]:
-        """Return the ranks of helpers that have batches to finish, or have not read the answer."""
+        """Return the ranks of helpers with unfinished batches (`others`), or without the answer."""
         ranks = range(1, self.launch.size)
         return {index % self.launch.size for index in others} | {
             rank for rank in ranks if not self._is_alive(rank)
         }
 
     def _is_alive(self, rank: int) -> bool:
+        """Return True if a helper has read this leader's answer."""
         path = self.folder / MEETING / f"seen.{rank}.json"
         return path.exists() and bool(read_json(path)["leader"] == self.number)
 
 
 class _Heartbeats:
-    """The time of each helper's last sign of life, by this process's clock.
+    """The time of each helper's last heartbeat, by this process's clock.
 
-    A sign of life is a change in the files that a helper writes. Clocks of other machines are not
-    read, and files that an earlier launch left are not a sign.
+    A heartbeat is a change in a helper's files: clocks of other machines do not matter.
     """
 
-    def __init__(self, launch: ProcessRank, there: Path, seen: Callable[[int], bool]) -> None:
-        self._launch, self._there, self._seen = launch, there, seen
+    def __init__(self, launch: ProcessRank, meeting: Path, seen: Callable[[int], bool]) -> None:
+        self._launch, self._meeting, self._seen = launch, meeting, seen
         self._written = {rank: self._read_beats(rank) for rank in range(1, launch.size)}
         self._since = dict.fromkeys(self._written, monotonic())
         self._looked = monotonic()
         self._begun: set[int] = set()
 
     def _read_beats(self, rank: int) -> list[bytes]:
-        written = []
+        beats = []
         for name in ("hello", "seen", "alive"):
             with suppress(OSError):  # it is not there, or is being replaced
-                written.append((self._there / f"{name}.{rank}.json").read_bytes())
-        # Once it has its share, its signs are those of the share: it may be done with that by
-        # its own count, and live on in the next run.
-        return written if self._seen(rank) else [*written, self._launch.life(rank)]
+                beats.append((self._meeting / f"{name}.{rank}.json").read_bytes())
+        # Once a helper has its share, only the share's own heartbeats count: it may have ended the
+        # share and live on in the next run.
+        return beats if self._seen(rank) else [*beats, self._launch.life(rank)]
 
     def check(self, awaited: Iterable[int]) -> None:
-        """Read the helpers' signs of life, at most once in `BEAT` seconds.
+        """Read the helpers' heartbeats, at most once in `BEAT` seconds.
 
         Raises:
-            Unavailable: an awaited helper has given no sign of life for too long.
+            Unavailable: an awaited helper has been silent for too long.
         """
         now = monotonic()
         if now - self._looked < BEAT:
-            return  # a shared file system is not asked more often than there is news
+            return  # reading a shared file system more often would find nothing new
         self._looked = now
         for rank, before in self._written.items():
-            written = self._read_beats(rank)
-            if written != before:
-                self._written[rank], self._since[rank] = written, now
+            beats = self._read_beats(rank)
+            if beats != before:
+                self._written[rank], self._since[rank] = beats, now
                 self._begun.add(rank)
         for rank in sorted(awaited):
             patience = SILENCE if rank in self._begun else PATIENCE
@@ -284,17 +283,17 @@ class _Heartbeats:
                 raise Unavailable(
                     f"process {rank} of the {self._launch.size} of this launch",
                     expected=f"a sign of life within {patience:.0f} s",
-                    found="none: it has ended, or its machine has"
+                    found="no sign of it: it has ended, or its machine has"
                     if rank in self._begun
-                    else "that it never began, or not with this --out",
-                    fix="What was finished is kept. See why in its own output, and start the same "
-                    "command again, with any number of processes.",
+                    else "no sign that it started with this --out",
+                    fix="Finished work is kept. Read in its own output why it ended, and start the "
+                    "same command again, with any number of processes.",
                 )
 
 
 @contextmanager
 def heartbeat(launch: ProcessRank, out: Path) -> Iterator[ProcessRank]:
-    """Write signs of life into `out` until the block ends; yield the launch with their folder."""
+    """Write heartbeats into `out` until the block ends; yield the launch with their folder."""
     lives = out / LIVES / launch.name
     beat = lives / f"alive.{launch.rank}.json"
     try:
@@ -303,20 +302,20 @@ def heartbeat(launch: ProcessRank, out: Path) -> Iterator[ProcessRank]:
     finally:
         with suppress(StoreError, OSError):
             forget(beat)
-            lives.rmdir()  # by the last one: it is not empty for the others
+            lives.rmdir()  # succeeds in the last process, for which it is empty
             lives.parent.rmdir()
 
 
 @contextmanager
 def _beat_file(path: Path) -> Iterator[None]:
-    """Write a sign of life to `path` every `BEAT` seconds until the block ends."""
+    """Write a heartbeat to `path` every `BEAT` seconds until the block ends."""
     beats = count()
 
     def write_beat() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"process": os.getpid(), "beats": next(beats)})
 
-    with suppress(StoreError, OSError):  # a full disk: the journal will say it
+    with suppress(StoreError, OSError):  # on a full disk the journal raises the error
         write_beat()
     with beating(write_beat, BEAT):
         yield
@@ -325,50 +324,56 @@ def _beat_file(path: Path) -> Iterator[None]:
 def _finished_outcomes(
     journal: Journal, attempt: int, others: dict[int, tuple[str, ...]]
 ) -> Iterator[Outcome]:
-    """Yield the others' newly journalled samples as outcomes, and remove those from `others`."""
+    """Yield the helpers' newly journalled samples as outcomes, and remove them from `others`.
+
+    `others` has the ids of the unfinished queries of each of their batches, by the batch's index.
+    """
     journal.refresh()
     for index, ids in list(others.items()):
         finished = {
             sample_id: journal.places[sample_id] for sample_id in ids if sample_id in journal.places
         }
         new = {
-            sample_id: place
-            for sample_id, place in finished.items()
-            if number(place.path)[0] == attempt
+            sample_id: position
+            for sample_id, position in finished.items()
+            if attempt_and_worker(position.path)[0] == attempt
         }
         if not new:
             continue
-        left = tuple(sample_id for sample_id in ids if sample_id not in new)
-        if left:
-            others[index] = left
+        unfinished = tuple(sample_id for sample_id in ids if sample_id not in new)
+        if unfinished:
+            others[index] = unfinished
         else:
             del others[index]
-        yield journalled_outcome(index, new, whole=not left)
+        yield journalled_outcome(index, new, is_whole_batch=not unfinished)
 
 
 def rendezvous(launch: ProcessRank, folder: Path) -> dict[str, Any]:
-    """Wait for the leader's answer, as a helper: `attempt`, and `run` (None: nothing is to do).
+    """Wait, as a helper, for the leader's answer, and return it.
+
+    It has `attempt` and `run`, the hash of the run's configuration; None: there is nothing to do.
 
     Raises:
-        StoreError: no answer and no sign of life of the leader comes for `PATIENCE` seconds.
+        StoreError: neither an answer nor a heartbeat of the leader comes for `PATIENCE` seconds.
     """
-    own = secrets.token_hex(8)
-    there = folder / MEETING
-    mine = there / f"hello.{launch.rank}.json"
-    heard = looked = monotonic()
+    token = secrets.token_hex(8)
+    meeting = folder / MEETING
+    hello = meeting / f"hello.{launch.rank}.json"
+    last_beat = looked = monotonic()
     life = launch.life(0)
-    while monotonic() - heard < PATIENCE:
+    while monotonic() - last_beat < PATIENCE:
         if monotonic() - looked > BEAT:
             looked = monotonic()
             if (now := launch.life(0)) != life:
-                heard, life = looked, now
-        if not mine.exists() or read_json(mine)["number"] != own:  # the leader has set a run aside
-            there.mkdir(parents=True, exist_ok=True)
-            write_json(mine, {"number": own})
-        if (there / "go.json").exists():
-            answer: dict[str, Any] = read_json(there / "go.json")
-            if own in answer["numbers"]:
-                write_json(there / f"seen.{launch.rank}.json", {"leader": answer["leader"]})
+                last_beat, life = looked, now
+        # The file is gone if the leader has renamed the folder of an earlier run.
+        if not hello.exists() or read_json(hello)["number"] != token:
+            meeting.mkdir(parents=True, exist_ok=True)
+            write_json(hello, {"number": token})
+        if (meeting / "go.json").exists():
+            answer: dict[str, Any] = read_json(meeting / "go.json")
+            if token in answer["numbers"]:
+                write_json(meeting / f"seen.{launch.rank}.json", {"leader": answer["leader"]})
                 return answer
         sleep(LOOK)
     raise StoreError(
@@ -383,13 +388,13 @@ def share(
     launch: ProcessRank, model: Model, folder: Path, *, attempt: int, batches: Iterable[Batch]
 ) -> None:
     """Predict a helper's share, and write the cost of its stages for the leader."""
-    here = LocalWorker(model, folder, attempt, worker=launch.rank)
+    worker = LocalWorker(model, folder, attempt, worker=launch.rank)
     stages: dict[str, Stage] = {}
-    there = folder / MEETING
-    with _beat_file(there / f"alive.{launch.rank}.json"):
-        for outcome in here.run(batch for batch in batches if launch.owns(batch)):
+    meeting = folder / MEETING
+    with _beat_file(meeting / f"alive.{launch.rank}.json"):
+        for outcome in worker.run(batch for batch in batches if launch.owns(batch)):
             stages = sum_stages([stages, outcome.stages])
     with suppress(StoreError):  # the leader did not wait for it
-        leader = read_json(there / f"seen.{launch.rank}.json")["leader"]
+        leader = read_json(meeting / f"seen.{launch.rank}.json")["leader"]
         plain = {name: to_plain(stage) for name, stage in stages.items()}
-        write_json(there / f"stages.{launch.rank}.json", {"leader": leader, "stages": plain})
+        write_json(meeting / f"stages.{launch.rank}.json", {"leader": leader, "stages": plain})

@@ -1,4 +1,7 @@
-"""Samples of a benchmark that show the same image or video, or ask the same of it."""
+"""Find duplicates in a benchmark: equal images or videos, and equal samples (`harness data`).
+
+Files are compared by content, but only those of equal size are read.
+"""
 
 import hashlib
 from collections import Counter
@@ -9,16 +12,13 @@ from harness.types import Sample
 
 
 def same_media(samples: Iterable[Sample]) -> list[list[str]]:
-    """Return groups of samples whose images or videos are equal, as lists of their names.
-
-    Only files of equal length are read and compared.
-    """
+    """Return lists of the names of samples' groups whose images or videos are equal."""
     by_weight: dict[tuple[object, ...], dict[str, Media]] = {}
     for sample in samples:
-        for place, media in enumerate(sample.query.media):
+        for index, media in enumerate(sample.query.media):
             if media.fault is None and media.weight:
                 key = (media.weight, media.size, len(media))
-                name = f"{sample.group}, medium {place + 1}" if place else sample.group
+                name = f"{sample.group}, medium {index + 1}" if index else sample.group
                 by_weight.setdefault(key, {}).setdefault(name, media)
     same: dict[str, list[str]] = {}
     for alike in by_weight.values():
@@ -29,18 +29,16 @@ def same_media(samples: Iterable[Sample]) -> list[list[str]]:
 
 
 def same_samples(walk: Callable[[], Iterable[Sample]]) -> list[list[str]]:
-    """Return groups of ids of samples that are the same: media, question and ground truth.
-
-    So are those of a pair of files and of its copy beside it.
+    """Return lists of ids of samples with equal media, question and ground truth.
 
     Args:
-        walk: Gives the samples, twice the same.
+        walk: Returns the samples; it is called twice.
     """
-    asked = Counter(map(_question, walk()))
+    n_by_question = Counter(map(_question, walk()))
     alike: dict[tuple[object, ...], dict[str, tuple[Media, ...]]] = {}
     for sample in walk():
         media = sample.query.media
-        if asked[_question(sample)] > 1 and all(
+        if n_by_question[_question(sample)] > 1 and all(
             medium.fault is None and medium.weight for medium in media
         ):
             weights = tuple(medium.weight for medium in media)
@@ -48,13 +46,14 @@ def same_samples(walk: Callable[[], Iterable[Sample]]) -> list[list[str]]:
             alike.setdefault((_question(sample), weights, truth), {})[sample.id] = media
     same: dict[tuple[object, ...], list[str]] = {}
     for key, by_id in alike.items():
-        for id, media in by_id.items() if len(by_id) > 1 else ():
-            same.setdefault((key, *(medium.id for medium in media)), []).append(id)
+        if len(by_id) > 1:
+            for id, media in by_id.items():
+                same.setdefault((key, *(medium.id for medium in media)), []).append(id)
     return sorted(sorted(ids) for ids in same.values() if len(ids) > 1)
 
 
 def _question(sample: Sample) -> int:
-    """A hash of what is asked and of the media's sizes, for which no file is read."""
+    """Return a hash of the question and of the media's sizes, without reading files."""
     query = sample.query
     sizes = tuple((medium.size, len(medium)) for medium in query.media)
     return hash((query.text, query.options, query.objects, query.forms, sizes))

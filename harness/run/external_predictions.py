@@ -1,4 +1,8 @@
-"""Predictions from elsewhere, matched to a task's samples and read into answers."""
+"""Match predictions of other programs to a task's samples, and read them into answers.
+
+`score` gives a `Submission` (a file, a folder of masks, or a run to parse again) and gets the
+predictions of each unit. Formats are read by `harness.formats`.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +11,8 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import TypeAlias
 
-from harness.errors import DataError
+from harness.errors import DataError, UsageError, counted
+from harness.foreign import extra_fix
 from harness.foreign_lines import by_number, command, print_ids, renamed
 from harness.formats import Matched, read_format
 from harness.formats.mask_order import check_order
@@ -22,20 +27,19 @@ from harness.task import Task
 from harness.types import Failure, FailureKind, Prediction, Sample
 
 Tree: TypeAlias = Callable[..., Iterator[Prediction]]
-"""Maps a folder, samples and `allow_extra` to the prediction for each sample."""
+"""Called with a folder, samples and `allow_extra`; yields the prediction for each sample."""
 MAX_DIGITS = 10  # of an id that is the number of a sample
-SHOWN = 3  # entries of no sample that are named
-EXTRA = "Check the split, or pass --allow-extra to ignore such lines."
+SHOWN = 3  # unmatched entries that an error names
 AMBIGUOUS = (
     "A column or key `id` with the benchmark's ids (`load_task(…).samples()` has them) decides "
     "between equal questions. "
 )
-OTHERS = "No line is about a sample: check the split. {} prints the ids in their order."
+OTHERS = "No line belongs to a sample: check the split. {} prints the ids in their order."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """Predictions from elsewhere, and the settings that they are read with."""
+    """Predictions of another program, and the settings with which they are read."""
 
     path: Path
     name: str
@@ -44,10 +48,11 @@ class Submission:
     reader_spec: str = ""
     subset: str | None = None
     seed: int = 0
-    allow_extra: bool = False
-    """Accept ids that the task does not have, instead of refusing the file."""
+    allow_extra: bool | None = False
+    """Accept ids that the task does not have, instead of refusing the file; None: refuse it, where
+    no option can accept them."""
     allow_missing: bool = False
-    """Go on where images are missing: answers in words about them are scored all the same."""
+    """Accept missing images: answers as text are scored without them."""
     data_root: str = ""
     format: str = "jsonl"
     """Name of the file's format in `harness.formats`, or name of the format that `tree` reads."""
@@ -60,7 +65,7 @@ class Submission:
     run: Run | None = None
     """The run whose responses are read again by `reader`; its folder is `path`."""
     note: Callable[[str], None] = lambda _: None
-    """Told what was accepted in the file that is not as it should be, with its number."""
+    """Receives notes on irregular entries of the file that were accepted, with their numbers."""
 
     def deviations(self, task: Task) -> list[Deviation]:
         """Return deviations of the reader from the paper of its method; none without a reader."""
@@ -72,7 +77,18 @@ class Submission:
 def match_rows(
     task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]], task_spec: str
 ) -> Matched:
-    """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
+    """Match a file's rows to samples.
+
+    Args:
+        task: The task.
+        submission: The file and its settings.
+        samples: Returns the chosen samples; called several times.
+        task_spec: The task as typed, for commands in messages.
+
+    Raises:
+        DataError: the file is empty or malformed, or has ids of another benchmark.
+        UsageError: the meaning of numbers is stated for a file of responses.
+    """
     known_ids = {sample.id for sample in samples()}
     matched = read_format(
         submission.format,
@@ -86,57 +102,80 @@ def match_rows(
         raise DataError(
             f"predictions {submission.path}", expected="at least one line", found="none"
         )
-    of_samples = known_ids & matched.rows.keys()
-    if matched.unmatched and not (submission.allow_extra and of_samples):
-        shown, spec = "; ".join(matched.unmatched[:SHOWN]), task_spec or task.name
-        from_one = "0" in known_ids and "0" not in matched.rows and len(matched.unmatched) == 1
-        raise DataError(
-            f"predictions {submission.path}",
-            expected=f"ids of {task.name}, split {task.split}"
-            + (f", subset {submission.subset}" if submission.subset else ""),
-            found=f"{len(matched.unmatched)} others, such as {shown}",
-            fix="No id is 0: if your ids start at 1, subtract 1 from each."
-            if from_one
-            else _rename(matched, known_ids, submission)
-            or _by_number(matched, known_ids, spec, submission)
-            or (AMBIGUOUS if "(fits " in matched.unmatched[0] else "")
-            + (EXTRA if of_samples else OTHERS.format(print_ids(spec, submission.data_root))),
+    _refuse_unmatched(task, submission, matched, known_ids, task_spec)
+    file, is_stated = f"predictions {submission.path}", submission.written is not None
+    texts = [row for row in matched.rows.values() if row.responses is not None]
+    if is_stated and texts:
+        raise UsageError(
+            f"{file} with --coordinates or --mask-order",
+            expected="values (`boxes`, `points`, `masks`), whose numbers it is about",
+            found=f"{counted(len(texts), 'response')}, such as {texts[0].where}",
+            fix="A response is read by --model, whose `coordinates=` says what its numbers mean.",
         )
-    thing, is_stated = f"predictions {submission.path}", submission.written is not None
     notes = check_units(
         matched.rows,
         samples(),
-        thing,
+        file,
         sizes=submission.format == "coco",
         stated=is_stated,
         lines=submission.format == "jsonl",
     )
     if not is_stated:
-        notes += check_order(matched.rows, samples(), thing)
+        notes += check_order(matched.rows, samples(), file)
     if matched.unmatched:
-        notes = (*notes, f"{len(matched.unmatched)} entries of no sample, left out")
+        notes = (*notes, f"{len(matched.unmatched)} entries that belong to no sample, left out")
     matched = replace(matched, notes=(*matched.notes, *notes))
     for text in matched.notes:
         submission.note(f"{submission.path}: {text}")
     return matched
 
 
-def _rename(matched: Matched, known: set[str], submission: Submission) -> str:
-    """Return what to type where ids of lines are those of samples as names of files."""
+def _refuse_unmatched(
+    task: Task, submission: Submission, matched: Matched, known_ids: set[str], task_spec: str
+) -> None:
+    """Raise DataError for entries of no sample, unless they are allowed and others have samples."""
+    of_samples = known_ids & matched.rows.keys()
+    if not matched.unmatched or (submission.allow_extra and of_samples):
+        return
+    examples, spec = "; ".join(matched.unmatched[:SHOWN]), task_spec or task.name
+    from_one = "0" in known_ids and "0" not in matched.rows and len(matched.unmatched) == 1
+    raise DataError(
+        f"predictions {submission.path}",
+        expected=f"ids of {task.name}, split {task.split}"
+        + (f", subset {submission.subset}" if submission.subset else ""),
+        found=f"{len(matched.unmatched)} others, such as {examples}",
+        fix="No id is 0: if your ids start at 1, subtract 1 from each."
+        if from_one
+        else _rename(matched, known_ids, submission)
+        or _by_number(matched, known_ids, spec, submission)
+        or (AMBIGUOUS if "(fits " in matched.unmatched[0] else "")
+        + (
+            extra_fix(submission.allow_extra, "lines")
+            if of_samples
+            else OTHERS.format(print_ids(spec, submission.data_root))
+        ),
+    )
+
+
+def _rename(matched: Matched, known_ids: set[str], submission: Submission) -> str:
+    """Return a command that makes ids of file names (`images/0001.png` for `1`); empty if none."""
     key = {"jsonl": ".id", "coco": ".[].image_id"}.get(submission.format)
-    if submission.format == "coco":  # whose records name images, not questions about categories
-        known = {*known, *(name.rpartition("/")[0] for name in known)}
-    program = renamed(matched.unknown, known) if key else None
+    if submission.format == "coco":  # records name images; ids are `image/category`
+        known_ids = {*known_ids, *(name.rpartition("/")[0] for name in known_ids)}
+    program = renamed(matched.unknown, known_ids) if key else None
     if key is None or program is None:
         return ""
     conversion = command(f"{key} |= ({program})", submission.path.name)
     return f"Without a file name's folders, suffix or zeros they are ids: {conversion}."
 
 
-def _by_number(matched: Matched, known: set[str], task: str, submission: Submission) -> str:
-    """Return what to type where no line's id is a sample's, and all are numbers of samples."""
+def _by_number(matched: Matched, known_ids: set[str], task: str, submission: Submission) -> str:
+    """Return a command that makes ids of the samples' numbers; empty if ids are others."""
     are_numbers = all(
-        name not in known and name.isdecimal() and len(name) < MAX_DIGITS and int(name) < len(known)
+        name not in known_ids
+        and name.isdecimal()
+        and len(name) < MAX_DIGITS
+        and int(name) < len(known_ids)
         for name in matched.rows
     )
     if submission.format != "jsonl" or not are_numbers:
@@ -148,7 +187,7 @@ def _by_number(matched: Matched, known: set[str], task: str, submission: Submiss
 def units_with_predictions(
     submission: Submission, samples: Callable[[], Iterator[Sample]], matched: Matched | None
 ) -> Iterator[tuple[Sequence[Sample], Sequence[Prediction]]]:
-    """Yield each unit, and the predictions for its samples."""
+    """Yield each unit of samples with the predictions for them; `matched` is that of a file."""
     if matched is not None:
         for unit in units(samples()):
             yield (
@@ -165,18 +204,18 @@ def units_with_predictions(
     predictions = submission.tree(submission.path, requested, allow_extra=submission.allow_extra)
     for unit in units(scored):
         yield unit, list(islice(predictions, len(unit)))
-    deque(predictions, maxlen=0)  # to its end, where it looks for what is of no sample
+    deque(predictions, maxlen=0)  # at its end, the reader raises for files of no sample
 
 
 def _read_again(sample: Sample, run: Run, reader: RecordedReader | None) -> Prediction:
-    """Read a record's responses with another reader; a prediction without any stands as it is."""
+    """Parse a record's responses with another reader; keep a prediction without responses."""
     recorded = run.prediction(sample.id)
     if not recorded.responses or reader is None:
         return recorded
-    read = reader.read(sample.query, recorded.responses, recorded.calls)
+    reading = reader.read(sample.query, recorded.responses, recorded.calls)
     cut = {entry.form for entry in recorded.parsed if entry.cut}
-    parsed = tuple(replace(entry, cut=entry.form in cut) for entry in read.parsed)
-    return replace(read, calls=recorded.calls, parsed=parsed, usage=recorded.usage)
+    parsed = tuple(replace(entry, cut=entry.form in cut) for entry in reading.parsed)
+    return replace(reading, calls=recorded.calls, parsed=parsed, usage=recorded.usage)
 
 
 def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Prediction:

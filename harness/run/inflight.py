@@ -1,10 +1,10 @@
-"""Batches and samples on their way through a model, with the futures of their outcomes."""
+"""Batches and samples in progress in the pipeline, with the futures of their outcomes."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from time import perf_counter
+from time import perf_counter, time
 from typing import TypeVar
 
 from harness.model import Answered, StagedModel
@@ -18,44 +18,48 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class InflightBatch:
-    """A batch in work, with the cost of its stages and the future of its outcome."""
+    """A batch in progress, with the cost of its stages and the future of its outcome."""
 
     batch: Batch
     done: "Future[Outcome]" = field(default_factory=Future)
     began: float = field(default_factory=perf_counter)
     stages: dict[str, Stage] = field(default_factory=dict)
-    whole: Outcome = field(init=False)
+    batch_outcome: Outcome = field(init=False)
+    """The outcome of all samples; complete when `outcome` returns it."""
     remaining: int = 1
-    """Number of samples that are not journalled, plus 1 while the batch is being asked for."""
+    """Number of samples that are not journalled, plus 1 while the VLM answers the batch."""
 
     def __post_init__(self) -> None:
-        self.whole = Outcome(self.batch.index, tuple(query.id for query in self.batch.queries))
+        self.batch_outcome = Outcome(
+            self.batch.index, tuple(query.id for query in self.batch.queries)
+        )
 
     def outcome(self, memory: StageMemory) -> Outcome:
         """Complete and return the outcome of a batch whose samples are all journalled."""
         for name, stage in self.stages.items():
             stage.record_peak(memory.maximum(name), memory.of_process())
-        self.whole.crashed = sum(stage.crashed for stage in self.stages.values())
-        self.whole.halvings = sum(stage.halvings for stage in self.stages.values())
-        self.whole.stages = self.stages
-        return self.whole
+        self.batch_outcome.crashed = sum(stage.crashed for stage in self.stages.values())
+        self.batch_outcome.halvings = sum(stage.halvings for stage in self.stages.values())
+        self.batch_outcome.stages = self.stages
+        self.batch_outcome.ended = time()
+        return self.batch_outcome
 
 
 @dataclass(slots=True, eq=False)
 class AnsweredSample:
-    """A sample on its way from the language stage to the journal."""
+    """A sample between the language stage and the journal."""
 
     model: StagedModel[Answered]
     inflight: InflightBatch
     query: Query
     response: Answered
     end: "Future[None]" = field(default_factory=Future)
-    """Settled when the sample is journalled, or never will be."""
+    """Settled when the sample is journalled or dropped."""
     need: int = 0
     """Bytes of its image and masks."""
 
     def begin(self) -> Prediction | Callable[[], Prediction]:
-        """Return the call that finishes the sample, or the Prediction of one that failed."""
+        """Segment the sample; return the call that finishes it, or its failed Prediction."""
         if isinstance(self.response, Prediction):
             return self.response
         model, query, response = self.model, self.query, self.response
@@ -68,13 +72,13 @@ class AnsweredSample:
 
 
 def set_result(future: "Future[T]", value: T) -> None:
-    """Give a future its result, unless it has one already, or an error."""
+    """Give a future its result, unless it is settled already."""
     with suppress(InvalidStateError):
         future.set_result(value)
 
 
 def set_error(future: "Future[T]", error: BaseException) -> bool:
-    """Give a future its error, unless it is settled already; return True if it was not."""
+    """Give a future its error, unless it is settled already; return True if it was given."""
     with suppress(InvalidStateError):
         future.set_exception(error)
         return True

@@ -1,8 +1,8 @@
-"""Handlers of Ctrl-C, of SIGTERM, which schedulers send before they kill, and of SIGHUP, which a
-terminal sends when its connection is lost: no work is lost.
+"""Handle Ctrl-C (SIGINT), SIGTERM (from schedulers) and SIGHUP (from a closed terminal) without
+losing work.
 
-A training records the first signal, so that a state can be saved. An evaluation ends, and journals
-the answered samples; a second signal ends that too.
+A training records the first signal (`interrupts`), so that a state can be saved. An evaluation ends
+and journals the answered samples (`terminable`); a second signal ends that too.
 """
 
 import signal
@@ -13,26 +13,27 @@ from types import FrameType
 from typing import TypeAlias
 
 KEPT_IGNORED = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
+"""Signals that stay ignored if they are ignored, as under `nohup`."""
 ENDING = [signal.SIGTERM, *KEPT_IGNORED]
-"""Signals by which others end a process."""
+"""Signals by which other programs end a process."""
 
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 class Interrupts:
-    """A flag that a signal sets; calling it returns True once one has come."""
+    """A flag that a signal sets."""
 
     def __init__(self) -> None:
         self._requested = threading.Event()
         self._raises = False
 
     def __call__(self) -> bool:
-        """Return True once a signal has come."""
+        """Return True if a signal has come."""
         return self._requested.is_set()
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let the first signal raise KeyboardInterrupt in the block, also one that came before."""
+        """Raise KeyboardInterrupt in the block at the first signal, even an earlier one."""
         self._raises = True
         try:
             if self():
@@ -42,7 +43,7 @@ class Interrupts:
             self._raises = False
 
     def notice(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal."""
+        """Record a signal; raise KeyboardInterrupt in `at_once` or at a second Ctrl-C."""
         del frame
         again = self()
         self._requested.set()
@@ -74,10 +75,10 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
-    """Handle signals in the block, if this is the main thread, whose they are.
+    """Handle signals in the block, in the main thread alone, which alone may set handlers.
 
-    A SIGHUP that is ignored stays so, as `nohup` wants it; a shell's background jobs ignore SIGINT,
-    and are meant to be interruptible nevertheless.
+    An ignored SIGHUP stays ignored, for `nohup`; an ignored SIGINT does not, because a shell's
+    background jobs ignore it and shall be interruptible.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,8 @@
-"""Judges with a memory: a verdict is asked for once, kept, and read back for ever.
+"""Judges that store their verdicts: each is requested once, and read from a file afterwards.
 
-A verdict's key is the content of rubric, question, answer and ground truth and the judge's name, so
-that nothing that could change it goes unnoticed. With `stored(file=…)` no judge is asked at all.
+A verdict's key hashes all that could change it: rubric, question, answer, ground truth and the
+judge's name. With `stored(file=…)` no judge is asked at all. `with_judge` binds a judge to a task
+whose protocol grades free answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,30 +24,36 @@ from harness.task import Task, with_metrics
 from harness.types import Prediction, Sample
 
 VERDICTS = "verdicts.jsonl"
-"""The file in a run folder that has its judge's verdicts."""
+"""File in a run folder with its judge's verdicts."""
 
 
 @dataclass(frozen=True)
 class KeptJudge:
-    """A judge whose verdicts are kept in a file, and asked for once each, or read back alone."""
+    """A judge whose verdicts are stored in a file."""
 
     name: str
     """The judge's own name."""
     ledger: Ledger
+    """The stored verdicts by key."""
     inner: Judge | None = None
-    """The judge that is asked; None: nobody."""
+    """The judge that gives new verdicts; None: only stored verdicts are returned."""
 
     def prepare(self) -> None:
-        """Load the judge that is asked, if it loads something."""
+        """Load the inner judge, if it loads something."""
         load: Callable[[], object] | None = getattr(self.inner, "prepare", None)
         if load is not None:
             load()
 
+    @property
+    def cost(self) -> float:
+        """Money that the judge has cost in this process; 0 without prices."""
+        return float(getattr(self.inner, "cost", 0.0))
+
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
-        """Return the kept verdict, or ask the judge for one and keep it.
+        """Return the stored verdict, or ask the inner judge and store its verdict.
 
         Raises:
-            DataError: no verdict on this case is kept, and nobody is asked.
+            DataError: no verdict on this case is stored, and there is no inner judge.
         """
         by, case = find(rubric), Case(question, answer, ground_truth)
         key = by.key(case, self.name)
@@ -57,9 +64,10 @@ class KeptJudge:
                     expected=f"{self.name} on {answer[:40]!r} for {ground_truth[:40]!r} by "
                     f"rubric {by.name}, version {by.version} ({by.digest[:8]})",
                     found="none",
-                    fix="Ask that judge for them with the same file; nothing is scored without.",
+                    fix="Run that judge with the same file first: answers without a verdict "
+                    "are not scored.",
                 )
-            given = self.inner.judge(rubric, *case)
+            verdict = self.inner.judge(rubric, *case)
             self.ledger.append(
                 key,
                 {
@@ -69,8 +77,8 @@ class KeptJudge:
                     "question": storable(question),
                     "answer": storable(answer),
                     "ground_truth": storable(ground_truth),
-                    "score": given.score,
-                    "text": storable(given.text),
+                    "score": verdict.score,
+                    "text": storable(verdict.text),
                 },
             )
         record = self.ledger.records[key]
@@ -123,13 +131,13 @@ def stored(*, file: Path, judge: str | None = None) -> KeptJudge:
 
 
 def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
-    """The same task, its free answers graded by `judge`; its name and the rubric are recorded.
+    """Return the task with its free answers graded by `judge`; judge and rubric are recorded.
 
     Args:
         task: A task whose protocol names a rubric.
         judge: The judge that grades.
-        file: A file that keeps the verdicts, also those that the judge itself keeps elsewhere; it
-            is opened when the first verdict is needed.
+        file: A file that stores the verdicts, even if the judge stores them elsewhere too; it is
+            opened when the first verdict is needed.
 
     Raises:
         UsageError: the task's protocol has no answers for a judge.
@@ -158,7 +166,7 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
 
 
 def bind_judge(task: Task, judge: Judge | None, folder: Path | None) -> Task:
-    """Bind the judge to a task that needs one; a run's folder stores the verdicts."""
+    """Bind a judge to a task that needs one; verdicts are stored in `folder`, a run's folder."""
     if judge is None or task.protocol.rubric is None:
         return task
     return with_judge(task, judge, file=None if folder is None else folder / VERDICTS)
@@ -176,7 +184,7 @@ def unjudged(rubric: str) -> UsageError:
 
 
 def verdicts_of(run: Run) -> KeptJudge | None:
-    """Return the kept verdicts of a finished run's judge; None if the run had no judge."""
+    """Return a finished run's judge with its stored verdicts alone; None if it had no judge."""
     name = run.manifest["task"]["arguments"].get("judge")
     return None if name is None else KeptJudge(name, Ledger(run.folder / VERDICTS))
 

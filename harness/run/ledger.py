@@ -1,11 +1,9 @@
-"""Ledger of a run: responses that were cut off, repaired, or named places beyond the image.
+"""Ledger of a run: counts of responses that were cut off, repaired, or named places off the image.
 
-It counts the names under which a server answered, too: more than one says that the weights behind
-a name changed while the run went on.
-
-A response that reached the limit of new tokens was ended by a setting and not by the network. What
-that may have cost is bounded by two more scores of the run: if every sample that was cut off had
-been right, and if none of them had an answer.
+A cut response was ended by the limit of new tokens, not by the VLM. Two more scores bound the cost
+of this limit: with every cut sample right (`if_right`), and with none of them answered
+(`if_wrong`). The ledger also counts the names under which a server answered: several names mean
+that the weights changed during the run.
 """
 
 from collections import Counter
@@ -23,9 +21,10 @@ from harness.types import Answer, Failure, FailureKind, Parsed, Prediction, Samp
 MARKS = ("cut", "outside", "repaired")
 """Marks of a sample: a response reached its limit, named places beyond the image, was repaired."""
 COUNTED = ("n", "failed", *MARKS)
+"""Names of the counts by form and category; `n` counts all."""
 
 Counts: TypeAlias = Counter[tuple[str, ...]]
-"""Numbers by the parts of a key, of which the last is one of `COUNTED`."""
+"""Numbers by keys such as `("mask", "cut")`, whose last part is one of `COUNTED`."""
 
 
 @dataclass(slots=True)
@@ -43,27 +42,27 @@ class Ledger:
     served: Counter[str] = field(default_factory=Counter)
     """Number of responses by the name under which a server gave them."""
     otherwise: dict[int, tuple[Scores, Scores]] = field(default_factory=dict)
-    """By place of units of which something was cut off: the scores if that had no answer, and if it
-    had been right. None where the truth is hidden."""
+    """Scores (without an answer, if right) of each unit with a cut response, by the unit's place.
+    Empty if the ground truth is hidden."""
 
-    def add(self, unit: "Ledger", place: int = 0, score: UnitScore | None = None) -> None:
+    def add(self, unit: "Ledger", unit_index: int = 0, score: UnitScore | None = None) -> None:
         """Add a unit.
 
         Args:
             unit: Its ledger.
-            place: Its place among the units.
-            score: Its score; None where the ground truth is hidden.
+            unit_index: Its place among the units.
+            score: Its score; None if the ground truth is hidden.
         """
         self.samples.update(unit.samples)
         self.forms.update(unit.forms)
         self.limits.update(unit.limits)
         self.served.update(unit.served)
         if 0 in unit.otherwise:
-            self.otherwise[place] = unit.otherwise[0]
+            self.otherwise[unit_index] = unit.otherwise[0]
         if score is not None:
-            counts = {"n": len(score.samples), "failed": score.failed, **unit.samples}
+            n_by_mark = {"n": len(score.samples), "failed": score.failed, **unit.samples}
             for category in score.categories.items():
-                self.categories.update({(*category, mark): n for mark, n in counts.items()})
+                self.categories.update({(*category, mark): n for mark, n in n_by_mark.items()})
 
     def to_json(
         self, task: Task, units: Sequence[UnitScore], model: Mapping[str, Any]
@@ -72,11 +71,11 @@ class Ledger:
 
         Args:
             task: The task, whose metrics give the bounds.
-            units: The scores of all units, in order; none where the ground truth is hidden.
+            units: The scores of all units, in order; empty if the ground truth is hidden.
             model: The manifest's model.
         """
-        own = model.get("description", {}).get("max_new_tokens")
-        limits = {own if limit is None else limit for limit in self.limits or {None}}
+        default = model.get("description", {}).get("max_new_tokens")
+        limits = {default if limit is None else limit for limit in self.limits or {None}}
         limit = limits.pop() if len(limits) == 1 else None
         limit = limit if type(limit) is int else None
         plain: dict[str, Any] = {
@@ -91,19 +90,20 @@ class Ledger:
         if self.otherwise and units:
             for which, name in enumerate(("if_wrong", "if_right")):
                 rescored = list(units)
-                for place, scores in self.otherwise.items():
-                    rescored[place] = replace(units[place], scores=scores[which])
+                for unit_index, scores in self.otherwise.items():
+                    rescored[unit_index] = replace(units[unit_index], scores=scores[which])
                 plain[name] = values(task, rescored)
         return plain
 
 
 def _marks(parsed: Parsed) -> Iterator[str]:
+    """Return the marks of one parsed response."""
     facts = (parsed.cut, parsed.outside, parsed.repairs)
     return (mark for mark, fact in zip(MARKS, facts, strict=True) if fact)
 
 
 def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Ledger:
-    """Count a unit's marks; score it as if what was cut off had no answer, and had been right.
+    """Count a unit's marks; if a response was cut, score the unit in both other ways too.
 
     Raises:
         DataError: the scorer raises.
@@ -117,7 +117,7 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
         names = ["n", *_marks(parsed), *(["failed"] if parsed.error else [])]
         forms.update((str(parsed.form), mark) for mark in names)
     ledger = Ledger(
-        samples=Counter(mark for own in marks for mark in own),
+        samples=Counter(mark for sample_marks in marks for mark in sample_marks),
         forms=forms,
         limits={
             None if call.request.generation is None else call.request.generation.max_new_tokens
@@ -128,7 +128,7 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
             call.model for prediction in predictions for call in prediction.calls if call.model
         ),
     )
-    cut = ["cut" in own for own in marks]
+    cut = ["cut" in sample_marks for sample_marks in marks]
     if any(cut) and all(sample.target is not None for sample in unit):
         wrong, empty, right = (
             [
@@ -139,7 +139,7 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
         )
         with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
             lower = task.protocol.score(unit, wrong)
-            if not lower and all(map(_shows_something, unit)):  # it left out what has no answer
+            if not lower and all(map(_shows_something, unit)):  # the scorer skips missing answers
                 lower = task.protocol.score(unit, empty)
             ledger.otherwise[0] = lower, task.protocol.score(unit, right)
     return ledger
@@ -151,12 +151,12 @@ def _right(sample: Sample) -> Prediction:
 
 
 def _missing(sample: Sample) -> Prediction:
-    """No response at all: one that cannot be read is guessed or left out by some official code."""
+    """Return a prediction without response; official code may guess for an unreadable one."""
     return Prediction(query_id=sample.query.id, failure=Failure(FailureKind.PARSE, "cut off"))
 
 
 def _empty(sample: Sample) -> Prediction:
-    """Masks of nothing, for official code that leaves out what has no prediction."""
+    """Return a prediction of empty masks, for official code that skips missing predictions."""
     assert sample.target is not None, "hidden ground truth was left out"
     masks = sample.target.answer.masks
     empty = None if masks is None else tuple(Rle.empty(*reversed(rle.size)) for rle in masks)
@@ -164,16 +164,16 @@ def _empty(sample: Sample) -> Prediction:
 
 
 def _shows_something(sample: Sample) -> bool:
-    """Return True if masks of nothing are a wrong answer."""
+    """Return True if the true masks are not empty, so that empty masks are wrong."""
     return any(mask.area for mask in (sample.target and sample.target.answer.masks) or ())
 
 
-def _nested(counts: Counts) -> dict[str, Any]:
+def _nested(n_by_path: Counts) -> dict[str, Any]:
     """Return numbers by key in nested objects, in the order of their first appearance."""
     plain: dict[str, Any] = {}
-    for *path, _ in counts:
-        place = plain
+    for *path, _ in n_by_path:
+        node = plain
         for name in path[:-1]:
-            place = place.setdefault(name, {})
-        place[path[-1]] = {mark: counts[(*path, mark)] for mark in COUNTED}
+            node = node.setdefault(name, {})
+        node[path[-1]] = {mark: n_by_path[(*path, mark)] for mark in COUNTED}
     return plain

@@ -1,4 +1,7 @@
-"""The manifest, written before a run: everything that is needed to repeat it, or to resume it."""
+"""The manifest of a run (`manifest.json`): all that is needed to repeat or resume the run.
+
+`evaluate` writes it before the first prediction, or compares it with that of the run in the folder.
+"""
 
 import json
 from collections.abc import Mapping, Set
@@ -22,7 +25,8 @@ from harness.record import (
 )
 from harness.run.batching import shortage
 from harness.run.options import Progress
-from harness.run.preflight import PROBLEMS_SHOWN, Survey
+from harness.run.preflight import PROBLEMS_SHOWN
+from harness.run.survey import Survey
 from harness.store.atomic import write_json, writing
 from harness.store.checksums import CHECKSUMS, changed_files
 from harness.store.journal import Journal
@@ -31,9 +35,9 @@ from harness.task import Task
 from harness.version import __version__
 
 NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
-"""Fields of a manifest that may differ in a run that is resumed."""
+"""Fields of a manifest that may differ when a run is resumed."""
 DERIVED = ("deviations", "infrastructure_limit")
-"""Fields that are those of the last attempt."""
+"""Fields that each attempt replaces."""
 OF_METRICS = ("metrics", "intervals", "better", "about")
 """Tables of results with an entry for each metric."""
 
@@ -62,7 +66,7 @@ def manifest_of(
         survey: Counts and hashes of those samples.
         model: `spec`, `name` and `description` of the model.
         seed: Seed of sampling.
-        batch_size: Queries in a batch of the plan; None where nothing is predicted.
+        batch_size: Number of queries in a batch; None if nothing is predicted.
         sort: True if the plan puts queries of similar length together.
         device: The device that the model computes on.
         data_root: Folder of the benchmarks; recorded, and left out of the hash, as are deviations.
@@ -114,14 +118,14 @@ def manifest_of(
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a run to be resumed.
 
-    The commit is recorded, not compared: between two attempts people commit their notes.
-    Deviations follow from the rest, and the limit changes no prediction.
+    The commit is not compared, because users commit unrelated files between two attempts.
+    Deviations follow from the other fields, and the limit changes no prediction.
     """
-    kept = provenance.repeatable(manifest["provenance"])
-    noted = ("images", "ids", "conversions")  # of files that may be mended, or follow from the rest
+    code = provenance.repeatable(manifest["provenance"])
+    noted = ("images", "ids", "conversions")  # files may be repaired; the others follow
     data = {name: value for name, value in manifest["data"].items() if name not in noted}
-    rest = {name: value for name, value in manifest.items() if name not in DERIVED}
-    return {**rest, "provenance": kept, "data": data}
+    compared = {name: value for name, value in manifest.items() if name not in DERIVED}
+    return {**compared, "provenance": code, "data": data}
 
 
 def begin_or_resume(
@@ -129,12 +133,14 @@ def begin_or_resume(
 ) -> dict[str, object] | None:
     """Write the manifest of a new run, or compare it with that of the run in `folder`.
 
-    Images and commits may differ: that is recorded. A finished run keeps its manifest, which is
-    under its checksums, until it is finished anew: the manifest that `finish` has to write then is
-    returned, and None otherwise.
+    Images and commits may differ, which the manifest records.
+
+    Returns:
+        For a finished run, the updated manifest, which `finish` must write, because the old one is
+        protected by checksums; None otherwise.
 
     Raises:
-        ResumeMismatch: the run was begun with another configuration.
+        ResumeMismatch: the run was started with another configuration.
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -146,14 +152,14 @@ def begin_or_resume(
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
     if diff or old["config_hash"] != manifest["config_hash"]:
-        shown = "\n  ".join(diff or lines)
+        changes = "\n  ".join(diff or lines)
         raise ResumeMismatch(
-            f"run folder {folder} was begun with something else (old → new)\n  {shown}\n"
-            "Choose another --out, or pass --restart to set the old run aside and begin anew"
+            f"run folder {folder} was started with other settings (old → new)\n  {changes}\n"
+            "Choose another --out, or pass --restart to rename the old run and start again"
         )
     before, now_there = old["data"].get("images"), manifest["data"]["images"]
     if before != now_there:
-        progress.note("images have changed since the run began; that is recorded")
+        progress.note("images have changed since the run began; the record says so")
         old = {**old, "data": {**old["data"], "images": now_there, "images_before": before}}
     old |= {name: manifest[name] for name in DERIVED}
     code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
@@ -170,14 +176,16 @@ def begin_or_resume(
 def keeps_its_numbers(
     folder: Path, results: dict[str, Any], *, rescore: bool, progress: Progress
 ) -> bool:
-    """Return True if a finished run has all of these results, and False if they are to be written.
+    """Compare the new results of a finished run with its stored ones.
 
-    Metrics that were not asked for before are to be written, and those that are not asked for now
-    stay. Records that cannot be read are noted and written again. With `rescore` all is written.
+    Returns:
+        True if the stored results shall stay: they have all of the new ones, and further metrics.
+        False if the new ones shall be written: they are equal, add metrics, replace unreadable
+        records, or `rescore` is True.
 
     Raises:
-        ResumeMismatch: predictions or their scores have changed, since the scoring code or the
-            journal has, which must not go unnoticed.
+        ResumeMismatch: predictions or scores have changed, because the scoring code or the journal
+            has.
     """
     if rescore:
         return False
@@ -198,10 +206,10 @@ def keeps_its_numbers(
         f"{name}: {how} since it was scored" for name, how in outcome.items() if name not in written
     ]
     if diff:
-        shown = "\n  ".join(diff[:PROBLEMS_SHOWN])
+        changes = "\n  ".join(diff[:PROBLEMS_SHOWN])
         raise ResumeMismatch(
-            f"run {folder} is finished, and its predictions or what they score are other ones now "
-            f"(old → new)\n  {shown}\nPass --rescore to replace its numbers"
+            f"run {folder} is finished, and its predictions or their scores have changed "
+            f"(old → new)\n  {changes}\nPass --rescore to replace its numbers"
         )
     if added:
         progress.note(f"run {folder.name} gets {', '.join(sorted(added))} beside its metrics")
@@ -211,16 +219,16 @@ def keeps_its_numbers(
 
 
 def _without(results: Mapping[str, Any], metrics: Set[str]) -> dict[str, Any]:
-    """Return results, or a part of them, without what they say of some metrics."""
-    kept: dict[str, Any] = {}
+    """Return results, or a part of them, without the entries of some metrics."""
+    reduced: dict[str, Any] = {}
     for key, value in results.items():
         if not isinstance(value, Mapping):
-            kept[key] = value
+            reduced[key] = value
         elif key in OF_METRICS:
-            kept[key] = {name: number for name, number in value.items() if name not in metrics}
+            reduced[key] = {name: number for name, number in value.items() if name not in metrics}
         else:
-            kept[key] = _without(value, metrics)
-    return kept
+            reduced[key] = _without(value, metrics)
+    return reduced
 
 
 def set_aside(folder: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from harness.run.budget import Budget
 from harness.scores import UnitScore
 
 
@@ -32,7 +33,7 @@ class Progress(Protocol):
 
 
 class NullProgress(Progress):
-    """Progress that nobody watches."""
+    """Progress that shows nothing."""
 
 
 class TitledProgress:
@@ -43,7 +44,7 @@ class TitledProgress:
         self.advance, self.note, self.end = inner.advance, inner.note, inner.end
 
     def start(self, name: str, total: int, done: int) -> None:
-        """The run begins."""
+        """Begin the run under the title."""
         self._inner.start(self._title, total, done)
 
 
@@ -61,12 +62,12 @@ class Options:
     isolate: bool = False
     """Give the model decoded images in a process of its own, and no handle to any file."""
     timeout: float | None = None
-    """Seconds after which a worker process that is silent over one batch is replaced."""
+    """Seconds after which a worker process is replaced if it is silent over one batch."""
     ray: str | None = None
     """The address of a Ray cluster whose actors are the workers; `local` begins one."""
     worker_gpus: float | None = None
-    """GPUs of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one each
-    where the cluster has GPUs, or an equal share."""
+    """GPUs of each actor: 0.5 lets two share one, 0 computes on the CPU. None: one each or, with
+    fewer GPUs in the cluster, an equal share."""
     worker_wait: float = 120.0
     """Seconds that an actor may wait for a machine with room for it."""
     retry_failed: bool = False
@@ -80,16 +81,22 @@ class Options:
     rescore: bool = False
     """Let a finished run's numbers be replaced, if the same predictions score otherwise now."""
     until: Callable[[Sequence[UnitScore]], bool] | None = None
-    """Predict groups in an order drawn by `seed`, and stop, with the run unfinished, once this
-    returns True of the units that are scored, which come in that order."""
+    """Predict groups in an order drawn by `seed`, and stop with the run unfinished once this
+    returns True for the units scored so far, which are in that order."""
     shard: tuple[int, int] | None = None
     """(i, n): predict the i-th of n shares of the plan's batches, from 1 to n. The run is finished
     and scored only if its folder has all the others'."""
+    pilot: int = 0
+    """Number of samples, drawn by length, that are predicted first to forecast the cost of all."""
+    budget: Budget | None = None
+    """Time or money after which the run stops unfinished; with it there is always a pilot."""
+    judge_cost: Callable[[], float] = float
+    """Returns what the judge has cost so far, in the currency of its prices."""
     data_root: str = ""
     """The data root, recorded so that a board can find the images again."""
 
     @property
     def in_process(self) -> bool:
-        """Return True if this process itself is the worker."""
-        alone = self.workers == 1 and not self.isolate
-        return alone and self.timeout is None and self.ray is None
+        """True if this process itself is the worker."""
+        is_alone = self.workers == 1 and not self.isolate
+        return is_alone and self.timeout is None and self.ray is None

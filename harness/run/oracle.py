@@ -1,4 +1,8 @@
-"""Oracles for `verify`: perception that knows the ground truth, and networks that emit it."""
+"""Oracles for `verify`: a segmenter and propagator that know the ground truth, and a network.
+
+Masks are (height, width) arrays of bool; boxes and points are in pixels of the image, with right
+and bottom exclusive.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,12 +19,12 @@ from harness.segmentation import Instance, MaskResponse, ObjectPrompt, Propagato
 from harness.types import Answer, Box, Point, Target
 from harness.world.raster import edges
 
-CANVAS = 840  # the coarsest coordinates that a grammar is expected to have, in steps a side
+CANVAS = 840  # steps a side of the coarsest coordinates that a grammar may have
 
 
 @dataclass(frozen=True)
 class PerfectNetwork:
-    """A network that emits the true objects."""
+    """A network that emits the masks of the true objects, with given response texts."""
 
     answer: Answer
     texts: Sequence[str]
@@ -49,7 +53,7 @@ def _track(masks: Sequence[Rle]) -> Track:
 
 
 def _filled_track(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
-    """A track of filled boxes; edges between pixels are rounded."""
+    """Return a track of filled boxes; edges are rounded to pixels. `size` is (width, height)."""
     track = Track(len(boxes), size[1], size[0])
     for index, box in enumerate(boxes):
         mask = np.zeros((size[1], size[0]), dtype=np.bool_)
@@ -64,16 +68,15 @@ def _filled_track(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
 class Oracle(Segmenter, Propagator):
     """Segments and propagates the ground truth, for prompts that name it.
 
-    The objects are the true instances (where those are not known, the connected parts of the true
-    mask). A prompt names one if its box, where it has one, agrees on every side within what
-    coordinates of `CANVAS` steps can tell apart, and its positive points, where it has some, lie on
-    the object within the same. Prompts and objects are matched one to one: as many as can be, and
-    of those matchings the nearest (by edges of boxes, else by the distance of points). So a point
-    that lies on two objects is taken for the one that no other prompt names. A prompt that is left
-    over names its nearest object again.
+    The objects are the true instances or, if they are not known, the connected parts of the true
+    mask. A prompt fits an object if each side of its box agrees within one step of `CANVAS`
+    coordinates, and its positive points lie on the object within one step. Prompts and objects are
+    matched one to one: as many as possible and, of such matchings, the nearest (by box edges, else
+    by points). So a point on two objects names the one that no other prompt names. An unmatched
+    prompt names its nearest fitting object again.
 
-    A prompt of a phrase alone names all objects together if the phrase is the question's text, but
-    for case and blanks around it.
+    A prompt with a phrase alone names all objects together if the phrase is the question's text,
+    apart from case and surrounding blanks.
     """
 
     target: Target
@@ -87,15 +90,13 @@ class Oracle(Segmenter, Propagator):
         return "oracle"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """Return the part of the ground truth that each prompt names; an empty mask for a prompt
-        that names none.
-        """
-        best: list[BoolArray] = []
+        """Return the mask of the objects that each prompt names; empty if it names none."""
+        best_masks: list[BoolArray] = []
         for objects in self._ground_truths(image):
             masks = self._find_masks(prompts, objects, image)
-            if not best or sum(map(np.any, masks)) > sum(map(np.any, best)):
-                best = masks
-        return best
+            if not best_masks or sum(map(np.any, masks)) > sum(map(np.any, best_masks)):
+                best_masks = masks
+        return best_masks
 
     def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
         """Return all objects together, as one, if the phrase is the question's text."""
@@ -108,14 +109,16 @@ class Oracle(Segmenter, Propagator):
         objects: Sequence[tuple[Box, BoolArray]],
         image: Frame,
     ) -> list[BoolArray]:
+        """Return one true mask (height, width) for each prompt, empty if it fits no object."""
         masks = [part for _, part in objects]
         nothing = np.zeros(image.shape[:2], dtype=np.bool_)
         everything = np.logical_or.reduce([nothing, *masks])
-        named = _prompted_part([prompt for prompt in prompts if _is_placed(prompt)], objects, image)
+        placed = [prompt for prompt in prompts if _is_placed(prompt)]
+        object_of_placed = _prompted_part(placed, objects, image)
         parts = []
         for prompt in prompts:
             if _is_placed(prompt):
-                chosen = next(named)
+                chosen = next(object_of_placed)
                 parts.append(nothing if chosen is None else masks[chosen])
             else:
                 parts.append(everything if self._is_requested(prompt.phrase) else nothing)
@@ -125,36 +128,39 @@ class Oracle(Segmenter, Propagator):
         return bool(phrase.strip()) and phrase.strip().casefold() == self.text.strip().casefold()
 
     def _ground_truths(self, image: Frame) -> Iterator[list[tuple[Box, BoolArray]]]:
-        """The true objects of the frames that look like this (still videos repeat frames)."""
+        """Yield the true objects of each frame that equals `image`; still videos repeat frames."""
         answer = self.target.answer
         for index, mask in enumerate(answer.masks or ()):
-            if np.array_equal(self.media.frame(index), image):
-                known = answer.instances
-                yield (
-                    components(mask.to_array())
-                    if known is None
-                    else [mask_with_box(track[index]) for track in known if track[index].area]
-                )
+            if not np.array_equal(self.media.frame(index), image):
+                continue
+            if answer.instances is None:
+                yield components(mask.to_array())
+            else:
+                tracks = answer.instances
+                yield [mask_with_box(track[index]) for track in tracks if track[index].area]
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """Return the true track if all masks together are the true one at `start`, else nothing."""
-        known = self.target.answer.masks or ()
-        nothing = Track(len(known), video.size[1], video.size[0])
-        ground_truth = _track(known)  # as a propagator's masks are encoded, not as read
-        right = bool(masks) and np.array_equal(
+        """Return the true track for the first mask, if all masks together are the true mask.
+
+        `masks` are those of frame `start`. All other tracks are empty.
+        """
+        true_masks = self.target.answer.masks or ()
+        nothing = Track(len(true_masks), video.size[1], video.size[0])
+        ground_truth = _track(true_masks)  # encoded as a propagator's masks are
+        is_right = bool(masks) and np.array_equal(
             np.logical_or.reduce(list(masks)), ground_truth[start]
         )
-        return [ground_truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
+        return [ground_truth if is_right and i == 0 else nothing for i, _ in enumerate(masks)]
 
 
 def mask_with_box(mask: Rle) -> tuple[Box, BoolArray]:
-    """A mask that is not empty, with the box around all of it (right and bottom exclusive)."""
+    """Return a mask that is not empty as an array, with the box around it."""
     array = mask.to_array()
     return Box(*map(float, edges(array))), array
 
 
 def components(mask: BoolArray) -> list[tuple[Box, BoolArray]]:
-    """The 8-connected parts of a mask, each with its box (right and bottom exclusive)."""
+    """Return the 8-connected parts of a mask, each with its box."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(
         mask.astype(np.uint8), connectivity=8
     )
@@ -174,34 +180,36 @@ def _prompted_part(
 ) -> Iterator[int | None]:
     """Yield the number of the part that each prompt names; None for one that names none."""
     height, width = image.shape[:2]
+    # One step of the coordinates, and 1.5 pixels for rounding.
     reach = (width / CANVAS + 1.5, height / CANVAS + 1.5)
-    far = np.full((len(prompts), len(parts)), np.inf)
+    distances = np.full((len(prompts), len(parts)), np.inf)
     for row, prompt in enumerate(prompts):
         for number, (box, part) in enumerate(parts):
             if (prompt.box is None or _close(prompt.box, box, reach)) and all(
                 _hits(point, part, reach) for point in prompt.positive
             ):
-                far[row, number] = _far(prompt, box, part)
-    fits = np.isfinite(far)
-    # Whatever does not fit costs more than all that fits together: no fit is given up for it.
-    unfit = 1.0 + far[fits].max(initial=0.0) * (1 + min(far.shape))
-    matched = dict(zip(*linear_sum_assignment(np.where(fits, far, unfit)), strict=True))
+                distances[row, number] = _prompt_distance(prompt, box, part)
+    fits = np.isfinite(distances)
+    # A pair that does not fit costs more than all fitting pairs together, so that the assignment
+    # has as many fitting pairs as possible.
+    unfit = 1.0 + distances[fits].max(initial=0.0) * (1 + min(distances.shape))
+    matched = dict(zip(*linear_sum_assignment(np.where(fits, distances, unfit)), strict=True))
     for row in range(len(prompts)):
         chosen = matched.get(row)
         if chosen is None or not fits[row, chosen]:
-            chosen = np.argmin(far[row]) if fits[row].any() else None
+            chosen = np.argmin(distances[row]) if fits[row].any() else None
         yield None if chosen is None else int(chosen)
 
 
-def _far(prompt: ObjectPrompt, box: Box, part: BoolArray) -> float:
-    """Pixels between a prompt and an object that it fits: of edges, else of its farthest point."""
+def _prompt_distance(prompt: ObjectPrompt, box: Box, part: BoolArray) -> float:
+    """Return pixels between a prompt and an object: of box edges, else of the farthest point."""
     if prompt.box is not None:
         return _distance(prompt.box, box)
-    return max(_off(point, part) for point in prompt.positive)
+    return max(_point_distance(point, part) for point in prompt.positive)
 
 
-def _off(point: Point, part: BoolArray) -> float:
-    """The distance of a point from the nearest pixel of a part that is not empty; 0: on it."""
+def _point_distance(point: Point, part: BoolArray) -> float:
+    """Return the distance of a point from the nearest pixel of a part; 0 on the part."""
     row, column = round(point.y), round(point.x)
     if 0 <= row < part.shape[0] and 0 <= column < part.shape[1] and part[row, column]:
         return 0.0
@@ -210,6 +218,7 @@ def _off(point: Point, part: BoolArray) -> float:
 
 
 def _distance(first: Box, second: Box) -> float:
+    """Return the largest distance between equal sides of two boxes."""
     return max(abs(a - b) for a, b in zip(first, second, strict=True))
 
 
@@ -226,4 +235,5 @@ def _hits(point: Point, part: BoolArray, reach: tuple[float, float]) -> bool:
 
 
 def _span(centre: float, reach: float, limit: int) -> slice:
+    """Return the pixels within `reach` of a coordinate, inside an image of `limit` pixels."""
     return slice(max(0, math.floor(centre - reach)), min(limit, math.ceil(centre + reach) + 1))

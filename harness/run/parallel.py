@@ -36,15 +36,16 @@ def score_journal(
     processes = max(1, min(processes, len(run.journal.places)))  # more would have no unit
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=die_with, initargs=(os.getpid(),))
-    given = (source, run.folder, selection)
+    arguments = (source, run.folder, selection)
     with pool, raised_as(StoreError, "a scoring process", "to end its work", BrokenProcessPool):
         with quiet_main():
             parts = [
-                pool.submit(_score_units, *given, index, processes) for index in range(processes)
+                pool.submit(_score_units, *arguments, index, processes)
+                for index in range(processes)
             ]
         shares = [part.result() for part in parts]
-    for place in range(sum(map(len, shares))):
-        yield shares[place % processes][place // processes]
+    for unit_index in range(sum(map(len, shares))):
+        yield shares[unit_index % processes][unit_index // processes]
 
 
 def _score_units(

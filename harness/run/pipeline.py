@@ -2,20 +2,24 @@
 
     batch ─▶ ask (language) ─▶ begin (segmentation) ─▶ finish (propagation) ─▶ journal
 
-A model that is `StagedModel` is asked for the next batch while the masks of the previous one are
-made, and the masks of one sample are carried through its video while the next sample is segmented.
-Each stage works on one thing at a time, but for a language stage that takes several batches at
-once, as a server does. At most `batches_ahead` of them are on their way, and few samples are
-segmented and not finished: as many as `MemoryBudget` has room for, so that memory is bounded.
+A `StagedModel` is asked for the next batch while the masks of the previous one are made, and the
+masks of one sample are propagated through its video while the next sample is segmented. Each stage
+works on one thing at a time, except a language stage that takes several batches at once, as a
+server does. At most `batches_ahead` batches are in progress, and only as many samples are segmented
+and not finished as `MemoryBudget` has room for, so that memory is bounded.
 
-Each sample is journalled when it is finished. Where a model answers by the sample, it is handed on
-as soon as it is answered, and no more are asked for while `ANSWERED` wait for their masks: what a
-kill can cost is those, and the samples that the network works on (`batch_size`).
+Each sample is journalled when it is finished. If a model answers by the sample, a sample is handed
+on as soon as it is answered, and no more are asked for while `ANSWERED` wait for their masks. So a
+kill costs at most those, and the samples that the network works on (`batch_size`).
 
 Answers of the network are expensive: when the run ends early, the masks of those samples are
-finished and journalled first, and nothing else is begun; see `Predictor.finish`.
+finished and journalled first, and nothing else is begun; see `Predictor.drain`.
 
-No prediction depends on any of this: every stage is given what it would be given otherwise.
+A worker's main thread calls `begin`, `predict_in_steps`, `submit`, `drain` and `close`. `_generate`
+runs in that thread (`inline`) or in one of the language stage; `_segment` and `_propagate` each run
+in a thread of their stage. `_lock` guards what they share.
+
+No prediction depends on this: every stage gets the same inputs as without a pipeline.
 """
 
 import threading
@@ -23,6 +27,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from time import perf_counter
 
 from harness.errors import ModelError
@@ -57,16 +62,25 @@ from harness.run.timing import (
 from harness.types import FailureKind, Prediction, Query
 
 
+class Step(Enum):
+    """Request to the caller of `Predictor.predict_in_steps`, before the next step."""
+
+    GO_ON = auto()
+    """Take the next step at once."""
+    WAIT = auto()
+    """Wait until an answered sample is finished, or `done` has an error that ended the run."""
+
+
 @dataclass(slots=True)
 class Predictor:
-    """A model, its journal, and the threads that its stages work in.
+    """A model, its journal, and the threads in which its stages work.
 
     Args:
         model: The model; if it is not `StagedModel`, a batch is done when `submit` returns.
         journal: Receives the records.
-        inline: Ask for one batch at a time in the thread that submits it, which an interrupt can
-            reach; else in a thread of its own.
-        on_outcome: Called, from any thread, with an outcome for each sample journalled of a batch.
+        inline: True: ask for one batch at a time in the thread that submits it, where an interrupt
+            is raised; False: ask in a thread of the language stage.
+        on_outcome: Called, from any thread, with an outcome for each journalled sample.
     """
 
     model: Model
@@ -77,37 +91,39 @@ class Predictor:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while the journal is written, and while it is closed."""
     ending: bool = False
-    """True: no batch is begun any more, and the network is asked nothing."""
+    """True: no batch is begun any more, and the network gets no more requests."""
     closed: bool = False
     """True: nothing is journalled any more."""
     _halted: bool = False
+    """True: the model was told to give up its current requests."""
     _threads: StageThreads = field(default_factory=StageThreads)
     _prefetcher: Prefetcher = field(init=False)
     _under_way: list[InflightBatch] = field(default_factory=list)
-    _ends: "set[Future[None]]" = field(default_factory=set)
+    _awaiting_masks: "set[Future[None]]" = field(default_factory=set)
     """A future for each sample that was answered and is not journalled."""
-    _fewer: threading.Condition = field(init=False)
-    _room: MemoryBudget = field(default_factory=MemoryBudget)
+    _awaiting_changed: threading.Condition = field(init=False)
+    """Notified when `_awaiting_masks` shrinks or the run ends."""
+    _budget: MemoryBudget = field(default_factory=MemoryBudget)
     _memory: StageMemory = field(default_factory=StageMemory)
 
     def __post_init__(self) -> None:
-        self._fewer = threading.Condition(self._lock)
+        self._awaiting_changed = threading.Condition(self._lock)
         self._prefetcher = Prefetcher(self.model, self._threads, lambda: self.ending)
 
     @property
     def max_batches(self) -> int:
-        """The number of batches that may be in work at once."""
+        """Largest number of batches in progress at once."""
         return batches_ahead(self.model)
 
     def prefetch(self, batch: Batch) -> None:
-        """Begin to decode in the background the frames that the model looks at first."""
+        """Start to decode in the background the frames that the model looks at first."""
         self._prefetcher.decode(batch)
 
     def prepare(self) -> None:
-        """Load what the model loads before its first prediction.
+        """Call the model's `prepare`, once.
 
         Raises:
-            ModelError: the model's `prepare` fails: no sample is to blame for it.
+            ModelError: it raises; no sample is to blame for that.
         """
         if not self.prepared:
             with plugin_errors(f"model {self.model.name}", ModelError):
@@ -120,9 +136,9 @@ class Predictor:
         An error that ends the run is raised here or by the future's result.
         """
         inflight = self.begin(batch)
-        for waits in self.predict_in_steps(inflight):
-            if waits:
-                self._wait_for_room()
+        for step in self.predict_in_steps(inflight):
+            if step is Step.WAIT:
+                self._wait_for_fewer_answers()
         return inflight.done
 
     def begin(self, batch: Batch) -> InflightBatch:
@@ -137,37 +153,36 @@ class Predictor:
         inflight.done.add_done_callback(lambda _: self._close_batch(inflight))
         return inflight
 
-    def predict_in_steps(self, inflight: InflightBatch) -> Generator[bool, None, None]:
-        """Ask for a batch in steps, between which the caller may do other things.
+    def predict_in_steps(self, inflight: InflightBatch) -> Generator[Step, None, None]:
+        """Ask for a batch in steps, between which the caller may handle finished samples.
 
-        A step yields True if no more is asked for before an answered sample is finished, or `done`
-        has the error that ended the run. Where threads ask, there are no steps.
+        There are no steps if a thread of the language stage asks.
         """
         batch, model = inflight.batch, self.model
-        taken = self._prefetcher.take(batch)
+        decoding = self._prefetcher.take(batch)
         if not isinstance(model, StagedModel):
             set_result(inflight.done, self._predict_whole(inflight))
             return
         inline = self.inline and model.turns == 1
-        self._prefetcher.expect_next(taken, inline=inline)
-        shown = shown_pixels(model, batch.queries)
-        self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
+        self._prefetcher.expect_next(decoding, inline=inline)
+        pixels = shown_pixels(model, batch.queries)
+        self._memory.enter(LANGUAGE, pixels, samples=len(batch.queries))
         if inline:
-            yield from self._iter_answers(model, inflight, shown)
+            yield from self._generate(model, inflight, pixels)
         else:
-            self._threads.submit(LANGUAGE, self._ask, model, inflight, shown, threads=model.turns)
+            self._threads.submit(LANGUAGE, self._ask, model, inflight, pixels, threads=model.turns)
 
-    def finish(self) -> None:
-        """End early: finish and journal the samples that were answered, and drop all others.
+    def drain(self) -> None:
+        """End early: finish and journal the answered samples, and drop all others.
 
-        No sample is begun, and the model is told to give up what it is asked. It takes as long as
-        the masks of those samples; an interrupt meanwhile ends it at once.
+        No sample is begun, and the model is told to give up its requests. It takes as long as the
+        masks of the answered samples; an interrupt ends it at once.
         """
         try:
             with self._lock:
                 self.ending = True
-                answered = list(self._ends)
-                self._fewer.notify_all()
+                answered = list(self._awaiting_masks)
+                self._awaiting_changed.notify_all()
             self._halt()
             wait(answered)
         finally:
@@ -178,9 +193,9 @@ class Predictor:
         with self._lock:
             self.ending = self.closed = True
             dropped = list(self._under_way)
-            self._fewer.notify_all()
+            self._awaiting_changed.notify_all()
         self._threads.close()
-        self._room.close()  # whoever waits for it finds that all is over
+        self._budget.close()  # wakes the threads that wait for room
         if sum(set_error(inflight.done, CancelledError()) for inflight in dropped) > 0:
             self._halt()
 
@@ -201,46 +216,47 @@ class Predictor:
 
     def _predict_whole(self, inflight: InflightBatch) -> Outcome:
         """Predict a batch with a model that has no stages."""
-        whole, lost = split_readable(inflight.batch)
-        stage, shown = Stage(), shown_pixels(self.model, whole)
-        self._memory.enter(WHOLE, shown, samples=len(whole))
+        readable, lost = split_readable(inflight.batch)
+        stage, pixels = Stage(), shown_pixels(self.model, readable)
+        self._memory.enter(WHOLE, pixels, samples=len(readable))
         self._memory.begin_alone()
-        predictions = [*(predict(self.model, whole, stage) if whole else []), *lost]
+        predictions = [*(predict(self.model, readable, stage) if readable else []), *lost]
         stage.gpu_peak = gpu_peak()
-        self._memory.leave(WHOLE, shown, samples=len(whole))
+        self._memory.leave(WHOLE, pixels, samples=len(readable))
         inflight.stages = {WHOLE: stage.end(inflight.began)}
         self._append(records(inflight.batch, predictions))
-        inflight.whole.failed = sum(
+        inflight.batch_outcome.failed = sum(
             prediction.failure is not None and prediction.query_id not in inflight.batch.kept
             for prediction in predictions
         )
         return inflight.outcome(self._memory)
 
-    def _ask(self, model: StagedModel[Answered], inflight: InflightBatch, shown: int) -> None:
+    def _ask(self, model: StagedModel[Answered], inflight: InflightBatch, pixels: int) -> None:
         """Ask for a batch in a thread of the language stage."""
-        for waits in self._iter_answers(model, inflight, shown):
-            if waits:
-                self._wait_for_room()
+        for step in self._generate(model, inflight, pixels):
+            if step is Step.WAIT:
+                self._wait_for_fewer_answers()
 
-    def _iter_answers(
-        self, model: StagedModel[Answered], inflight: InflightBatch, shown: int
-    ) -> Iterator[bool]:
-        """Ask for a batch, and hand each sample on as it is answered, unless the run ends."""
+    def _generate(
+        self, model: StagedModel[Answered], inflight: InflightBatch, pixels: int
+    ) -> Iterator[Step]:
+        """Ask for a batch whose images have so many `pixels`, and hand on each answered sample."""
         batch = self._prefetcher.requested = inflight.batch
         inflight.began = perf_counter()
         inflight.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
         inflight.remaining += len(batch.queries)
         stage, before = inflight.stages[LANGUAGE], self._wait_seconds(model)
-        parts = dict(model.part_seconds)
+        seconds_before = dict(model.part_seconds)
         try:
-            whole, lost = split_readable(batch)
+            readable, lost = split_readable(batch)
             results = responded(
-                model, whole, stage, lambda queries: self._responses(model, queries)
+                model, readable, stage, lambda queries: self._responses(model, queries)
             )
             with closing(results):
                 while True:
-                    if by_sample(model) and len(self._ends) >= ANSWERED and not self.ending:
-                        yield True
+                    is_full = len(self._awaiting_masks) >= ANSWERED
+                    if by_sample(model) and is_full and not self.ending:
+                        yield Step.WAIT
                         continue
                     start = perf_counter()
                     answered = next(results, None)
@@ -248,33 +264,36 @@ class Predictor:
                     if answered is None:
                         break
                     self._hand_on(AnsweredSample(model, inflight, *answered))
-                    yield False
+                    yield Step.GO_ON
             after = self._wait_seconds(model)
             stage.wait_seconds = None if before is None or after is None else after - before
             stage.parts = {
-                name: seconds - parts.get(name, 0.0) for name, seconds in model.part_seconds.items()
+                name: seconds - seconds_before.get(name, 0.0)
+                for name, seconds in model.part_seconds.items()
             }
             for prediction in lost:
                 self._journal(inflight, prediction)
-            self._leave(inflight)
+            self._count_down(inflight)
         except BaseException as error:
             set_error(inflight.done, error if isinstance(error, Exception) else CancelledError())
             raise
         finally:
             self._prefetcher.requested = None
-            self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
+            self._memory.leave(LANGUAGE, pixels, samples=len(batch.queries))
 
-    def _wait_for_room(self) -> None:
-        """Wait until fewer than `ANSWERED` samples await masks; raise CancelledError at the end."""
+    def _wait_for_fewer_answers(self) -> None:
+        """Wait until fewer than `ANSWERED` samples await masks; CancelledError if the run ends."""
         with self._lock:
-            self._fewer.wait_for(lambda: self.ending or len(self._ends) < ANSWERED)
+            self._awaiting_changed.wait_for(
+                lambda: self.ending or len(self._awaiting_masks) < ANSWERED
+            )
             if self.ending:
                 raise CancelledError
 
     def _wait_seconds(self, model: StagedModel[Answered]) -> float | None:
-        """Seconds that the network has waited for images; None if it takes several batches at once.
+        """Return seconds that the network has waited for images.
 
-        Seconds of several batches at once could not be attributed to one of them.
+        None if it takes several batches at once, because they could not be attributed to one.
         """
         return model.wait_seconds if model.turns == 1 else None
 
@@ -289,42 +308,42 @@ class Predictor:
         return responses
 
     def _hand_on(self, sample: AnsweredSample) -> None:
+        """Queue an answered sample for segmentation."""
         with self._lock:
             if self.ending:
                 raise CancelledError
-            self._ends.add(sample.end)
+            self._awaiting_masks.add(sample.end)
         self._memory.enter(SEGMENTATION, 0)  # it waits, and holds no pixels
         self._threads.submit(SEGMENTATION, self._segment, sample)
 
     def _segment(self, sample: AnsweredSample) -> None:
-        """Segment a sample once there is room for it; its last stage makes room for another."""
+        """Segment a sample once the budget has room for it; `_propagate` frees the room."""
         sample.need = bytes_needed(sample.model, sample.query, sample.response)
-        self._room.enter(sample.need)
+        self._budget.enter(sample.need)
         self._memory.enter(SEGMENTATION, sample.need, samples=0)
         try:
             if self.closed:
                 raise CancelledError
             started = sample.begin()
             self._memory.enter(PROPAGATION, sample.need)
-            self._threads.submit(PROPAGATION, self._finish, sample, started)
+            self._threads.submit(PROPAGATION, self._propagate, sample, started)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._room.leave(sample.need)
-            self._finish_sample(sample, error)
+            self._budget.leave(sample.need)
+            self._release_sample(sample, error)
         finally:
             self._memory.leave(SEGMENTATION, sample.need)
 
-    def _finish(
+    def _propagate(
         self, sample: AnsweredSample, started: Prediction | Callable[[], Prediction]
     ) -> None:
+        """Propagate a sample's masks, journal its prediction, and free its room."""
         start, stage = perf_counter(), sample.inflight.stages[PROPAGATION]
-        crashed = stage.crashed
+        crashed_before = stage.crashed
         try:
             try:
                 if isinstance(started, Prediction):
-                    prediction = started
-                    crashed -= prediction.failure is not None and (
-                        prediction.failure.kind is FailureKind.MODEL
-                    )
+                    prediction, failure = started, started.failure
+                    crashed = int(failure is not None and failure.kind is FailureKind.MODEL)
                 else:
                     (prediction,) = call_guarded(
                         sample.model,
@@ -332,56 +351,58 @@ class Predictor:
                         stage,
                         lambda chosen: check_predictions(chosen, [started()]),
                     )
-                    if prediction.failure is not None:  # what raised has none of its own
+                    if prediction.failure is not None:  # a failure has no calls of its own
                         prediction = replace(prediction, calls=sample.response.calls)
+                    crashed = stage.crashed - crashed_before
             finally:
                 self._memory.leave(PROPAGATION, sample.need)
-                self._room.leave(sample.need)
+                self._budget.leave(sample.need)
             stage.end(start)
-            self._journal(sample.inflight, prediction, crashed=stage.crashed - crashed)
-            self._finish_sample(sample)
+            self._journal(sample.inflight, prediction, crashed=crashed)
+            self._release_sample(sample)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._finish_sample(sample, error)
+            self._release_sample(sample, error)
 
     def _journal(
         self, inflight: InflightBatch, prediction: Prediction, *, crashed: int = 0
     ) -> None:
+        """Write a prediction to the journal, unless it has one, and report the outcome."""
         if prediction.query_id in inflight.batch.kept:
-            self._leave(inflight)
+            self._count_down(inflight)
             return
         self._append(records(inflight.batch, [prediction]))
         failed = int(prediction.failure is not None)
         with self._lock:
-            inflight.whole.failed += failed
+            inflight.batch_outcome.failed += failed
         self.on_outcome(
             Outcome(
                 inflight.batch.index,
                 (prediction.query_id,),
                 failed=failed,
                 crashed=crashed,
-                whole=False,
+                is_whole_batch=False,
             )
         )
-        self._leave(inflight)
+        self._count_down(inflight)
 
-    def _leave(self, inflight: InflightBatch) -> None:
+    def _count_down(self, inflight: InflightBatch) -> None:
         """Lower `remaining` by 1, and settle the batch's outcome when it is 0."""
         with self._lock:
             inflight.remaining -= 1
-            last = inflight.remaining == 0
-        if last:
+            is_finished = inflight.remaining == 0
+        if is_finished:
             set_result(inflight.done, inflight.outcome(self._memory))
 
-    def _finish_sample(self, sample: AnsweredSample, error: BaseException | None = None) -> None:
-        """Record that an answered sample is finished, or never will be because of `error`."""
+    def _release_sample(self, sample: AnsweredSample, error: BaseException | None = None) -> None:
+        """Record that an answered sample is finished, or dropped because of `error`."""
         if error is not None:
             set_error(sample.inflight.done, error)
         with self._lock:
-            self._ends.discard(sample.end)
-            self._fewer.notify_all()
+            self._awaiting_masks.discard(sample.end)
+            self._awaiting_changed.notify_all()
         set_result(sample.end, None)
 
 
 def batches_ahead(model: Model) -> int:
-    """Return the number of a model's batches that may be in work: asked for, or awaiting masks."""
+    """Return the largest number of a model's batches that are asked for or await masks."""
     return model.turns + 1 if isinstance(model, StagedModel) else 1

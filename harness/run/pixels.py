@@ -1,11 +1,11 @@
-"""Images and masks of the batches under way: decoded ahead, and held, up to numbers of bytes.
+"""Bound the memory of images and masks of the batches in progress.
 
-A model names the frames that it looks at first (`looks_at`): of a long video those are few; by
-default they are all. They are decoded into the cache that all readers share.
+A model names the frames that it looks at first (`looks_at`): few of a long video, by default all.
+They are decoded ahead into the cache that all readers share, up to `PREFETCH_BYTES`.
 
-Each object has a track of masks: a byte a pixel for one frame, and run-lengths for the others. For
-an hour of video with many objects these still take much memory, so samples are admitted to the
-stages that make masks by the bytes of their masks as well as by their number.
+Each object has a track of masks: a byte a pixel for one frame, and run-lengths for the others.
+Because these are large for long videos with many objects, samples enter the stages that make masks
+by the bytes of their masks as well as by their number (`MemoryBudget`).
 """
 
 import threading
@@ -21,27 +21,27 @@ from harness.run.batching import Batch
 from harness.types import AnswerForm, Prediction, Query
 
 PREFETCH_BYTES = CACHE.max_bytes // 4
-"""Bytes of one batch's pixels that are decoded ahead; the others are decoded as they are used."""
+"""Largest number of bytes of one batch's pixels that are decoded ahead; others are decoded when
+they are used."""
 
 BEGUN = 4
-"""Number of samples, of all batches together, that may be segmented and not finished: each of them
-holds its images and masks."""
+"""Largest number of samples that are segmented and not finished, each with images and masks."""
 ANSWERED = 16
-"""Number of samples that may be answered and not finished, for a model that answers by the sample:
-while so many wait for their masks, no more are asked for."""
+"""Largest number of samples that are answered and not finished, for a model that answers by the
+sample; then no more are asked for."""
 MASK_BYTES = 2 << 30
-"""Bytes of the images and masks of the begun samples together, unless one alone needs more."""
+"""Largest number of bytes of images and masks of the samples that are segmented and not finished,
+unless one alone needs more."""
 
 EVERY_FRAME = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
 """Forms whose answers cover every frame of the first medium."""
 
 RUNS_A_FRAME, RUNS_A_COLUMN = 512, 16
-"""Bytes that are counted for one mask as run-lengths, by frame and by column of pixels.
+"""Assumed bytes of one mask as run-lengths, by frame and by column of pixels.
 
-What holds the text takes some 300. A column takes 0.5 to 3 bytes of one object, ragged edges
-included; 16 pay for a mask in tatters, with about five pieces in every column. Blots without any
-shape, of 8 pixels a side, would take 85, and a checkerboard of single pixels, the worst there is, a
-byte a pixel, as if it were not encoded.
+The object that holds the text takes about 300 bytes. A column of one object takes 0.5 to 3 bytes,
+ragged edges included; 16 suffice for about five pieces in every column. Random blots of 8 pixels a
+side would take 85, and the worst case, a checkerboard of single pixels, a byte a pixel.
 """
 
 
@@ -51,14 +51,14 @@ class MediaFrames(NamedTuple):
     media: Media
     frames: Sequence[int]
     divisible: bool
-    """True: some of the frames are of use without the others."""
+    """True: a part of the frames is useful without the others."""
 
 
 def first_frames(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
     """Return the media of a query, each with the frames that the model looks at first.
 
-    None of a model that reads no pixels. If `looks_at` raises, none are returned, and frames that
-    do not exist are left out: the error shows when the model is asked.
+    Empty for a model that reads no pixels, or if `looks_at` raises; frames that do not exist are
+    left out. Such an error is raised again when the model is asked.
     """
     try:
         if not model.reads_pixels(query):
@@ -72,27 +72,27 @@ def first_frames(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]
 
 
 def parts(model: Model, batch: Batch) -> Iterator[MediaFrames]:
-    """Yield the parts to decode ahead: frames that the model looks at first, then those of tracks.
+    """Yield the frames to decode ahead: those that the model looks at first, then those of tracks.
 
-    They have no more than `PREFETCH_BYTES` of pixels. A medium that is needed whole is decoded
-    whole or not at all: a model that goes through a long video would meet its end, decoded in vain.
+    They have at most `PREFETCH_BYTES` of pixels. A medium whose frames are all needed is decoded as
+    a whole or not at all, because the cache would drop its first frames before they are read.
     """
     return _fitting(_needed_frames(model, batch.queries), PREFETCH_BYTES)
 
 
 def decode(part: MediaFrames, over: Callable[[], bool]) -> None:
-    """Decode frames into the cache, until `over` says that nobody will look at them."""
+    """Decode frames into the cache, until `over` returns True because the run ends."""
     try:
         for frame in part.frames:
             if over():
                 return
             part.media.frame(frame)
     except HarnessError:
-        return  # the model will meet it and say whose sample it is
+        return  # raised again when the model reads the frame
 
 
 def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
-    """Bytes of the decoded frames of queries that a model looks at first."""
+    """Return bytes of the decoded frames of queries that a model looks at first."""
     return sum(
         _image(media) * len(frames)
         for query in queries
@@ -101,40 +101,46 @@ def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
 
 
 def masked_pixels(query: Query, objects: int | None = None) -> int:
-    """Bytes of the image that is segmented, and of masks; 0 if none are asked for, or made.
+    """Return bytes of the segmented image and of the masks; 0 if no masks are asked for or made.
 
-    Of one frame, masks of a byte a pixel: those of each of `objects` that are segmented, those that
-    they are carried to, one of them all, and one that is encoded. Of every frame, run-lengths
-    (`RUNS_A_FRAME`): of each object, and of them all. None: it is not known how many there are, and
-    one is counted. What a propagator holds beyond that, such as lists of arrays, is not counted.
+    For one frame, arrays of a byte a pixel: two for each object (segmented and propagated), and two
+    for all objects together (the union and its copy for encoding). For every frame, run-lengths
+    (`RUNS_A_FRAME`) of each object and of their union. Further memory of a propagator, such as
+    lists of arrays, is not counted.
+
+    Args:
+        query: The query.
+        objects: Number of objects; None: not known, one is assumed.
     """
     if not EVERY_FRAME.intersection(query.forms) or objects == 0:
         return 0
-    media, several = query.media[0], 1 if objects is None else objects
+    media, n_objects = query.media[0], 1 if objects is None else objects
     width, height = media.size
-    runs = (RUNS_A_FRAME + RUNS_A_COLUMN * width) * len(media) * (several + 1)
-    return _image(media) + width * height * 2 * (several + 1) + runs
+    runs = (RUNS_A_FRAME + RUNS_A_COLUMN * width) * len(media) * (n_objects + 1)
+    return _image(media) + width * height * 2 * (n_objects + 1) + runs
 
 
 def _image(media: Media) -> int:
+    """Return bytes of one decoded frame."""
     return media.size[0] * media.size[1] * 3
 
 
 def _needed_frames(model: Model, queries: Sequence[Query]) -> Iterator[MediaFrames]:
-    rest: list[MediaFrames] = []
+    """Yield the first frames of all queries, then the other frames of media with masks."""
+    later: list[MediaFrames] = []
     for query in queries:
-        for place, (media, frames) in enumerate(first_frames(model, query)):
+        for medium_index, (media, frames) in enumerate(first_frames(model, query)):
             yield MediaFrames(media, frames, len(frames) < len(media))
-            if place == 0 and EVERY_FRAME.intersection(query.forms):
-                seen = set(frames)
-                others = [frame for frame in range(len(media)) if frame not in seen]
-                rest.append(MediaFrames(media, others, divisible=False))
-    yield from rest
+            if medium_index == 0 and EVERY_FRAME.intersection(query.forms):
+                first = set(frames)
+                others = [frame for frame in range(len(media)) if frame not in first]
+                later.append(MediaFrames(media, others, divisible=False))
+    yield from later
 
 
-def _fitting(wanted: Iterable[MediaFrames], limit: int) -> Iterator[MediaFrames]:
+def _fitting(needed: Iterable[MediaFrames], limit: int) -> Iterator[MediaFrames]:
     """Yield the parts that fit into `limit` bytes of pixels, the first parts first."""
-    for part in wanted:
+    for part in needed:
         room = limit // _image(part.media)
         frames = part.frames[:room] if part.divisible or len(part.frames) <= room else ()
         if frames:
@@ -144,10 +150,10 @@ def _fitting(wanted: Iterable[MediaFrames], limit: int) -> Iterator[MediaFrames]
 
 @dataclass(slots=True)
 class MemoryBudget:
-    """A bound on samples between segmentation and their end; safe to use from several threads.
+    """A bound on the samples between segmentation and their end; safe to use from several threads.
 
-    One sample always finds room, however large it is: none is left out, and none waits for ever.
-    Samples of one thread enter in the order in which it brings them.
+    One sample always finds room, however large it is, so that none waits for ever. Samples of one
+    thread enter in its order.
     """
 
     samples: int = BEGUN
@@ -183,12 +189,12 @@ class MemoryBudget:
 
 
 def bytes_needed(model: StagedModel[Answered], query: Query, response: Answered) -> int:
-    """Bytes of the image and the masks that are made from a response, as far as they are known.
+    """Return bytes of the image and the masks that are made from a response.
 
-    If the model's `objects` raises, their number counts as unknown: the error shows when the sample
-    is begun.
+    If the model's `objects` raises, the number of objects counts as unknown; the error is raised
+    again when the sample is begun.
     """
-    if isinstance(response, Prediction):  # it says why there is no response
+    if isinstance(response, Prediction):  # a failure, without a response
         return 0
     try:
         counted = model.objects(query, response)

@@ -1,10 +1,16 @@
-"""Turn a batch of queries into predictions, whatever the model does."""
+"""Turn a batch of queries into valid predictions or failures, whatever the model does.
+
+`pipeline` calls a model's parts through `call_guarded`, which attributes an exception to the query
+that causes it, and writes the journal's records. An answer that does not fit its query (`fault_of`)
+becomes a failure.
+"""
 
 import json
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
+from time import time
 from typing import Protocol, TypeVar
 
 from harness.errors import (
@@ -28,7 +34,7 @@ from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, fa
 
 T = TypeVar("T")
 
-SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
+FIELDS_OF_FORM: Mapping[AnswerForm, tuple[str, ...]] = {
     AnswerForm.MASK: ("masks",),
     AnswerForm.MASK_TRACK: ("masks",),
     AnswerForm.BOXES: ("boxes",),
@@ -41,7 +47,7 @@ SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
     AnswerForm.INTERVAL: ("interval",),
     AnswerForm.TEXT: ("text",),
 }
-"""The fields of an answer that hold each form."""
+"""Fields of an `Answer` of which one must be set, by the form that the query asks for."""
 
 
 ENDING = (UsageError, MissingDependency, NotRestored, CancelledError)
@@ -56,7 +62,7 @@ class RecordSink(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of predicting a batch or a part of it; small enough to send to a process."""
+    """The result of predicting a batch or a part of it, without the predictions themselves."""
 
     batch: int
     samples: tuple[str, ...]
@@ -68,26 +74,30 @@ class Outcome:
     """Number of times that a batch was cut in two to fit into memory."""
     stages: Mapping[str, Stage] = field(default_factory=dict)
     """Cost of the model's stages by name; empty if another process made the batch."""
-    whole: bool = True
-    """False: these samples of the batch are journalled, and others of it are not yet."""
+    ended: float = field(default_factory=time)
+    """Time at which they were journalled, in seconds since 1970 by the worker's clock."""
+    is_whole_batch: bool = True
+    """False: other samples of the batch are not journalled yet."""
 
 
 def journalled_outcome(
-    batch: int, places: Mapping[str, JournalPosition], *, whole: bool
+    batch: int, places: Mapping[str, JournalPosition], *, is_whole_batch: bool
 ) -> Outcome:
     """Return the outcome of a batch's samples that another process has journalled."""
-    failures = [place.failure for place in places.values() if place.failure is not None]
+    failures = [position.failure for position in places.values() if position.failure is not None]
     crashed = failures.count(FailureKind.MODEL)
-    return Outcome(batch, tuple(places), failed=len(failures), crashed=crashed, whole=whole)
+    return Outcome(
+        batch, tuple(places), failed=len(failures), crashed=crashed, is_whole_batch=is_whole_batch
+    )
 
 
 def begin(batch: Batch) -> dict[str, object]:
-    """Return the journal's record of a batch that is begun."""
+    """Return the journal's record of the start of a batch."""
     return {"begin": batch.index, "run": batch.run}
 
 
 def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, object]]:
-    """Return the journal's records of predictions of a batch, but for those that it has already."""
+    """Return the journal's records of a batch's predictions, except those that it has already."""
     queries = {query.id: query for query in batch.queries}
     return [
         with_references(
@@ -107,17 +117,17 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, o
 def split_readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
     """Return the queries whose images can be read, and failures for the others."""
     faults = {query.id: lost_image(query) for query in batch.queries}
-    whole = [query for query in batch.queries if faults[query.id] is None]
-    lost = [
+    readable = [query for query in batch.queries if faults[query.id] is None]
+    failures = [
         failed_prediction(query, FailureKind.INFRASTRUCTURE, fault)
         for query in batch.queries
         if (fault := faults[query.id]) is not None
     ]
-    return whole, lost
+    return readable, failures
 
 
 def by_sample(model: Model) -> bool:
-    """Return True if a model returns each query's response by itself, as soon as it has it."""
+    """Return True if a model returns each query's response as soon as it is complete."""
     return isinstance(model, StagedModel) and model.by_sample
 
 
@@ -127,27 +137,33 @@ def responded(
     stage: Stage,
     ask: Callable[[Sequence[Query]], Sequence[Answered]],
 ) -> Generator[tuple[Query, Answered], None, None]:
-    """Yield each query with its response as it comes, or with the Prediction of its failure.
+    """Yield each query with its response as it is complete, or with the Prediction of its failure.
 
-    If a model that answers by the sample raises, `generate` is called with the queries that are
-    left, to find the query that causes it; see `call_guarded`.
+    If a model that answers by the sample raises, `ask` is called with the remaining queries, to
+    find the query that causes the exception; see `call_guarded`.
+
+    Args:
+        model: The model.
+        queries: The queries.
+        stage: Receives the counts of crashes and halvings.
+        ask: Returns a response for each of some queries.
     """
-    left = dict(enumerate(queries))
-    if left and by_sample(model):
+    unanswered = dict(enumerate(queries))
+    if unanswered and by_sample(model):
         try:
-            for place, response in model.generate_as_completed(queries):
-                yield left.pop(place), response
+            for index, response in model.generate_as_completed(queries):
+                yield unanswered.pop(index), response
         except ENDING:
             raise
-        except (Exception, SystemExit):  # noqa: BLE001 - `call_guarded` meets it again
+        except (Exception, SystemExit):  # noqa: BLE001 - `call_guarded` handles it
             pass
-    if left:
-        rest = list(left.values())
-        yield from zip(rest, call_guarded(model, rest, stage, ask), strict=True)
+    if unanswered:
+        remaining = list(unanswered.values())
+        yield from zip(remaining, call_guarded(model, remaining, stage, ask), strict=True)
 
 
 def predict(model: Model, queries: Sequence[Query], stage: Stage) -> list[Prediction]:
-    """Return one valid prediction a query, whatever the model does; see `call_guarded`."""
+    """Return one valid prediction for each query, whatever the model does; see `call_guarded`."""
     return call_guarded(
         model, queries, stage, lambda chosen: check_predictions(chosen, model.predict(chosen))
     )
@@ -161,12 +177,17 @@ def call_guarded(
 ) -> list[T | Prediction]:
     """Call a part of the model; return a result for each query, a failed Prediction if it raises.
 
-    A batch that does not fit is halved. A mistake in the command (UsageError), a missing
-    package or weights that were not put back end the run; a damaged file (of images, or of stored
-    predictions) and a server that does not answer are infrastructure failures of their sample; any
-    other exception is a model failure of the sample that causes it. That one is found by trying the
-    model's own batches, of `batch_size`, if there are several, and then halves of those that raise,
-    down to one query.
+    A batch that does not fit into memory is halved. Errors in `ENDING` (a mistake in the command, a
+    missing package, weights that were not put back) end the run. A damaged file and a server that
+    does not answer are infrastructure failures of their sample. Any other exception is a model
+    failure of the sample that causes it, which is found by trying the model's own batches (of
+    `batch_size`), then halves of those that raise, down to one query.
+
+    Args:
+        model: The model.
+        queries: The queries.
+        stage: Receives the counts of crashes and halvings.
+        call: Returns a result for each of some queries.
     """
     try:
         return [*call(queries)]
@@ -193,19 +214,19 @@ def _split_halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
 
 
 def _pieces(queries: Sequence[Query], limit: int) -> list[Sequence[Query]]:
-    """Split queries into parts of at most `limit`, or into single ones if they are no more.
+    """Split queries into parts of at most `limit` queries; `limit` or fewer into single queries.
 
-    This is for queries that a server left unanswered: no query is at fault, and halves would be
-    asked for in vain as well.
+    This is for queries that a server left unanswered: no query is at fault, so halving would only
+    repeat the requests.
     """
     size = max(1, limit) if len(queries) > limit else 1
     return [queries[start : start + size] for start in range(0, len(queries), size)]
 
 
 def _too_large(error: BaseException) -> bool:
-    """Return True if memory ran out; torch's error is known by name, as torch is not imported."""
-    known = isinstance(error, (OutOfMemory, MemoryError))
-    return known or type(error).__name__ == "OutOfMemoryError"
+    """Return True if memory ran out; torch's error is compared by name, to not import torch."""
+    is_memory_error = isinstance(error, (OutOfMemory, MemoryError))
+    return is_memory_error or type(error).__name__ == "OutOfMemoryError"
 
 
 def _as_failure(query: Query, error: BaseException, stage: Stage) -> Prediction:
@@ -228,6 +249,11 @@ def check_predictions(
 
 
 def _check_prediction(query: Query, prediction: Prediction) -> Prediction:
+    """Return a prediction as the journal gives it back, or a failure if it is invalid.
+
+    Raises:
+        ValueError: it is for another query.
+    """
     if prediction.query_id != query.id:
         raise ValueError(f"a prediction for {prediction.query_id} in the place of {query.id}")
     fault = prediction.answer and fault_of(query, prediction.answer)
@@ -236,20 +262,19 @@ def _check_prediction(query: Query, prediction: Prediction) -> Prediction:
             query, FailureKind.MODEL, fault, responses=prediction.responses, usage=prediction.usage
         )
         return replace(without, calls=prediction.calls, parsed=prediction.parsed)
-    # Raises, as a fault of the model, if the journal could not give the prediction back.
+    # Raises, as a fault of the model, if the journal cannot store the prediction.
     plain = json.loads(line({"one": prediction_to_json(prediction)}))["record"]["one"]
-    kept = prediction_from_json(plain)
-    # What the journal gives back is scored, where a plugin's number is one of NumPy or torch.
+    restored = prediction_from_json(plain)
+    # A number of NumPy or torch is scored as the journal stores it.
     answer = prediction.answer
     numbers = () if answer is None else (*numbers_in(answer), answer.count or 0)
-    return prediction if all(type(number) in (int, float) for number in numbers) else kept
+    return prediction if all(type(number) in (int, float) for number in numbers) else restored
 
 
 def fault_of(query: Query, answer: Answer) -> str | None:
-    """Return why an answer does not fit a query (sizes, frames, numbers); None if it does."""
-    if not (
-        answer.no_target or any(getattr(answer, name) is not None for name in SAYS[query.form])
-    ):
+    """Return why an answer does not fit a query (form, sizes, frames, numbers); None if it does."""
+    is_set = any(getattr(answer, name) is not None for name in FIELDS_OF_FORM[query.form])
+    if not (answer.no_target or is_set):
         return f"no {query.form} in the answer"
     frames = len(query.media[0])
     tracks = (("masks of an instance", track) for track in answer.instances or ())
@@ -278,14 +303,14 @@ def fault_of(query: Query, answer: Answer) -> str | None:
 
 def numbers_in(answer: Answer) -> list[float]:
     """Return the numbers of an answer's boxes, points, interval and confidences, and its number."""
-    places = [
+    shapes = [
         *(answer.boxes or ()),
         *(answer.points or ()),
         *(answer.box_track or ()),
         *(answer.boxes_3d or ()),
     ]
     return [
-        *(number for place in places if place is not None for number in place),
+        *(number for shape in shapes if shape is not None for number in shape),
         *(answer.box_scores or ()),
         *(answer.interval or ()),
         *(() if answer.number is None else (answer.number,)),

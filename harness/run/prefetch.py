@@ -1,4 +1,4 @@
-"""Frames and inputs of the next batches, made ready while the model answers another one."""
+"""Prepare the next batches (decoded frames, a model's inputs) while the model answers another."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,16 +13,17 @@ from harness.run.stage_threads import StageThreads
 from harness.video.decoder import MAX_OPEN
 
 STAGES = 4
-"""Readers of videos beside the decoders: segmentation, propagation, `expect`, tensors."""
+"""Other readers of videos than the decoders: segmentation, propagation, `expect`, tensors."""
 
 
 def decoders() -> int:
-    """Return the number of decoding threads; a network on the CPU needs the other cores.
+    """Return the number of decoding threads: a quarter of the cores, from 2 on.
 
-    Every one of them has a video open, and none is closed for another's.
+    A network on the CPU needs the other cores. Each thread keeps a video open, so that with the
+    other readers (`STAGES`) there are at most `MAX_OPEN`.
     """
-    own = getattr(os, "sched_getaffinity", None)  # a job may have a part of the machine
-    cores = (os.cpu_count() or 1) if own is None else len(own(0))
+    affinity = getattr(os, "sched_getaffinity", None)  # a job may have a part of the machine
+    cores = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
     return max(2, min(MAX_OPEN - STAGES, cores // 4))
 
 
@@ -36,7 +37,7 @@ class DecodingBatch:
 
 @dataclass(slots=True)
 class Prefetcher:
-    """The batches that are decoded before they are submitted, in the order of the plan."""
+    """Decodes batches before they are submitted, in the order of the plan."""
 
     model: Model
     threads: StageThreads
@@ -60,33 +61,31 @@ class Prefetcher:
         )
 
     def take(self, batch: Batch) -> DecodingBatch:
-        """Remove and return a batch that is submitted now, decoded before or not."""
-        taken = next(
-            (decoding for decoding in self._decoding if decoding.batch is batch),
-            DecodingBatch(batch),
-        )
-        self._decoding = [decoding for decoding in self._decoding if decoding is not taken]
-        return taken
+        """Remove and return a batch that is submitted now, whether it was decoded before or not."""
+        for index, decoding in enumerate(self._decoding):
+            if decoding.batch is batch:
+                return self._decoding.pop(index)
+        return DecodingBatch(batch)
 
-    def expect_next(self, taken: DecodingBatch, *, inline: bool) -> None:
+    def expect_next(self, decoding: DecodingBatch, *, inline: bool) -> None:
         """Have the model prepare its inputs for the batch that it is likely to be asked for next.
 
         Args:
-            taken: The batch that is submitted now.
-            inline: It is asked for at once, and the next one after it; else it waits for the one
-                that the network is answering.
+            decoding: The batch that is submitted now.
+            inline: True: the network is asked for `decoding` at once, so that the next batch is
+                prepared; False: `decoding` waits for the batch in progress, and is prepared.
         """
         if inline:
             likely = self._decoding[0] if self._decoding else None
         else:
-            likely = taken if self.requested is not None else None
+            likely = decoding if self.requested is not None else None
         if likely is not None:
             self.prepare_decoded(likely)
 
     def prepare_decoded(self, decoding: DecodingBatch) -> None:
-        """Call `_prepare_next` once a batch is decoded: sooner, frames would be decoded twice."""
+        """Call `_prepare_next` once a batch is decoded; earlier, frames would be decoded twice."""
         for part in decoding.parts:
-            if not part.done():  # no thread waits for it: it may be cancelled
+            if not part.done():  # a callback, because a waiting thread could not be cancelled
                 part.add_done_callback(lambda _: self.prepare_decoded(decoding))
                 return
         if not self.is_ending():
@@ -97,5 +96,5 @@ class Prefetcher:
         """Let the model prepare its inputs for the next batch."""
         if self.is_ending() or self.requested is batch or not isinstance(self.model, StagedModel):
             return
-        with suppress(Exception):  # what is wrong shows when the model is asked
+        with suppress(Exception):  # raised again when the model is asked
             self.model.prepare_next(batch.queries)

@@ -1,4 +1,8 @@
-"""Worker processes on this machine, each with the model, each writing its own journal file."""
+"""Worker processes on this machine, each with its own model and its own journal file.
+
+`Processes` is the parent's side (see `Pool`); `serve` runs in the child. They exchange messages by
+a pipe: batches to the child; `WorkerInfo`, `READY`, outcomes and errors to the parent.
+"""
 
 import ctypes
 import multiprocessing
@@ -11,7 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -22,15 +26,17 @@ from harness.errors import HarnessError
 from harness.files import temporary_prefix
 from harness.model import Model
 from harness.run.batching import Batch
+from harness.run.interpreter import InterpreterProcess
 from harness.run.pipeline import Predictor
 from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool
-from harness.run.workers import build_model, worker_error, worker_info
+from harness.run.workers import WorkerInfo, build_model, worker_error, worker_info
 from harness.spec import Spec
 from harness.store.journal import Writer
+from harness.uv_environment import without_environment
 
-FINISH = 60.0  # seconds that workers have, when a run ends early, to finish what was answered
-LEAVE = 10.0  # seconds that a worker has to end if it has nothing to finish
+FINISH = 60.0  # seconds for workers to finish answered samples when a run ends early
+LEAVE = 10.0  # seconds for a worker to end if it has nothing to finish
 
 
 @dataclass(kw_only=True)
@@ -38,11 +44,11 @@ class Process(Member):
     """A worker process, and our end of the pipe to it."""
 
     pipe: Connection
-    process: BaseProcess
+    process: BaseProcess | InterpreterProcess
 
     def send(self, batch: Batch) -> None:
         """Send a batch."""
-        with suppress(OSError):  # it is dead: that is found where it is listened to
+        with suppress(OSError):  # it is dead, which `receive` finds
             self.pipe.send(batch)
 
     def receive(self) -> object:
@@ -58,7 +64,7 @@ class Process(Member):
         self.process.kill()
 
     def close(self) -> None:
-        """Close the pipe, at which the process ends, and wait for that."""
+        """Close the pipe, which ends the process, and wait for its end."""
         self.hang_up()
         self.wait_until(monotonic() + LEAVE)
 
@@ -84,23 +90,37 @@ class Processes(Pool):
     """Several worker processes; see `Pool`."""
 
     def _start(self, index: int) -> Process:
+        """Start a worker in a new process, or in the interpreter of its model's own environment."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        run = (self.spec, self.folder.resolve(), self._attempt, self.seed, self.isolate)
-        process = context.Process(
-            target=serve, args=(theirs, index, *run, os.getpid()), daemon=True
-        )
-        with quiet_main():
-            process.start()
+        spec, environment = without_environment(self.spec)
+        run = (index, spec, self.folder.resolve(), self._attempt, self.seed, self.isolate)
+        process: BaseProcess | InterpreterProcess
+        if environment is not None:
+            process = InterpreterProcess(environment.programs / "python", theirs)
+            with suppress(OSError):  # it is dead, which `receive` finds
+                ours.send((*run, os.getpid()))
+        else:
+            process = context.Process(target=serve, args=(theirs, *run, os.getpid()), daemon=True)
+            with quiet_main():
+                process.start()
         theirs.close()
         return Process(pipe=ours, process=process)
 
-    def _wait_ready(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+    def _greeting(self, member: Member) -> WorkerInfo:
+        greeting = super()._greeting(member)
+        _, environment = without_environment(self.spec)
+        if environment is None:
+            return greeting
+        description = {**greeting.description, "environment": environment.describe()}
+        return replace(greeting, description=description)
+
+    def _wait_for_message(self, busy: Sequence[Member], seconds: float) -> list[Member]:
         members = {id(member.pipe): member for member in busy if isinstance(member, Process)}
-        heard = wait(
+        readable_pipes = wait(
             [member.pipe for member in busy if isinstance(member, Process)], timeout=seconds
         )
-        return [members[id(pipe)] for pipe in heard]
+        return [members[id(pipe)] for pipe in readable_pipes]
 
     def close(self) -> None:
         """Close all pipes, and wait for all together.
@@ -126,11 +146,11 @@ class Processes(Pool):
 
 @contextmanager
 def quiet_main() -> Iterator[None]:
-    """Keep a child that is started from running code which it does not need.
+    """Start children in the block without the caller's main module, folder and command line.
 
-    That is the caller's main module (a script without an `if __name__` guard would start itself
-    over and over), whatever lies in the current folder under the name of a module, such as a
-    multiprocessing.py beside somebody's data, and the command line, which names the data.
+    A child would run the main module (a script without an `if __name__` guard would start itself
+    again and again), and import modules from the current folder, such as a multiprocessing.py
+    beside the data. The command line would reveal the data's paths.
     """
     main = sys.modules["__main__"]
     saved = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
@@ -161,7 +181,18 @@ def serve(
     isolate: bool,
     parent: int,
 ) -> None:
-    """Run a worker process: build the model, and predict the batches that the pipe brings."""
+    """Run a worker process: build the model, and predict the batches from the pipe.
+
+    Args:
+        pipe: The child's end of the pipe.
+        index: Number of the worker, for its journal file.
+        spec: The model.
+        folder: The run folder.
+        attempt: Number of the attempt, for the journal.
+        seed: Seed of the run.
+        isolate: Work in an empty folder.
+        parent: Process id of the parent.
+    """
     die_with(parent)
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what an interrupt means
         signal.signal(number, signal.SIG_IGN)
@@ -171,36 +202,37 @@ def serve(
             model = build_model(spec, seed)  # in the folder where its SPEC's paths are right
             if isolate:
                 os.chdir(empty)
-            _serve(pipe, model, journal)
+            _predict_batches(pipe, model, journal)
     except (EOFError, ConnectionError):
         return  # the parent has closed the pipe: nothing is left to do
-    except Exception as error:  # noqa: BLE001 - the parent says it, and ends the run
+    except Exception as error:  # noqa: BLE001 - the parent raises it, and ends the run
         with suppress(OSError):
             pipe.send(worker_error("a worker process", error))
 
 
 @contextmanager
 def _empty_folder() -> Iterator[str]:
-    """Make an empty folder, left behind if model code gave up the right to remove it."""
+    """Make an empty folder; it stays behind if model code gives up the right to remove it."""
     folder = tempfile.mkdtemp(prefix=temporary_prefix("worker"))
-    Path(folder).chmod(0o755)  # to be entered after that as well
+    Path(folder).chmod(0o755)  # model code that gives up its user must still enter it
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
+def _predict_batches(pipe: Connection, model: Model, journal: Writer) -> None:
+    """Greet the parent, then predict batches until the pipe is closed."""
     pipe.send(worker_info(model))
     news: SimpleQueue[Outcome | Future[Outcome] | None] = SimpleQueue()
     predictor = Predictor(model, journal, on_outcome=news.put)
-    # No stage waits for a parent that is busy, maybe with sending something here.
+    # A thread sends, so that no stage waits for a busy parent, which may itself wait to send.
     telling = threading.Thread(target=_send_outcomes, args=(pipe, news, predictor), daemon=True)
     waiting: list[Batch] = []
     try:
         while True:
-            # The pool gives no more than may be under way, and one to decode meanwhile: what else
-            # there is to hear is the end, after which no batch is begun.
+            # The pool sends no more batches than may be in progress, and one to decode meanwhile.
+            # So all messages are read at once; the end of the pipe raises before a batch is begun.
             while not waiting or pipe.poll():
                 waiting.append(pipe.recv())
                 predictor.prefetch(waiting[-1])
@@ -210,7 +242,7 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
                 telling.start()
             predictor.submit(waiting.pop(0)).add_done_callback(news.put)
     finally:
-        predictor.finish()
+        predictor.drain()
         if telling.is_alive():
             news.put(None)
             telling.join(LEAVE)
@@ -219,20 +251,21 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
 def _send_outcomes(
     pipe: Connection, news: "SimpleQueue[Outcome | Future[Outcome] | None]", predictor: Predictor
 ) -> None:
-    """Send outcomes to the parent; none once the worker ends, whose own error gives the reason."""
+    """Send outcomes to the parent until None comes; none once the worker is ending."""
     while (item := news.get()) is not None:
-        with suppress(OSError):  # the parent is gone, which is found where it is listened to
+        with suppress(OSError):  # the parent is gone, which `pipe.recv` finds
             if not predictor.ending:
-                pipe.send(item if isinstance(item, Outcome) else _came_of(item))
+                pipe.send(item if isinstance(item, Outcome) else _result_of(item))
 
 
-def _came_of(done: "Future[Outcome]") -> Outcome | HarnessError:
+def _result_of(done: "Future[Outcome]") -> Outcome | HarnessError:
+    """Return a future's outcome, or its error as a HarnessError, which can be pickled."""
     error = done.exception()
     return done.result() if error is None else worker_error("a worker process", error)
 
 
 def die_with(parent: int) -> None:
-    """Ask Linux to kill this process when its parent is killed, so that no orphan goes on."""
+    """Ask Linux to kill this process when its parent ends, so that there are no orphans."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

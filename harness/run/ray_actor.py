@@ -1,4 +1,7 @@
-"""A Ray actor's own side: it holds the model, and its records until they are fetched."""
+"""The remote side of a Ray worker: it holds the model, and its records until they are fetched.
+
+`ray_workers` is the driver's side; it calls the methods of `Worker` remotely.
+"""
 
 import asyncio
 import os
@@ -20,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class BufferedJournal:
-    """A journal that keeps what is appended, by batch, until that is fetched."""
+    """A journal that holds records in memory, by batch, until they are fetched."""
 
     def __init__(self) -> None:
         self._records: dict[int, list[Mapping[str, object]]] = {}
         self._lock = threading.Lock()
 
     def append(self, records: Sequence[Mapping[str, object]]) -> None:
-        """Keep records of a batch."""
+        """Store records by their batch."""
         with self._lock:
             for record in records:
                 batch = record["begin"] if "begin" in record else record["batch"]
@@ -35,18 +38,18 @@ class BufferedJournal:
                 self._records.setdefault(batch, []).append(record)
 
     def fetch(self, batch: int | None = None) -> list[Mapping[str, object]]:
-        """Remove and return the records kept of one batch, or of all batches (None)."""
+        """Remove and return the records of one batch, or of all batches (None)."""
         with self._lock:
             chosen = list(self._records) if batch is None else [batch]
             return [record for index in chosen for record in self._records.pop(index, ())]
 
 
 class Worker:
-    """The remote side of an actor. Its own errors are returned, since Ray wraps what is raised."""
+    """The actor. Its errors are returned, not raised, because Ray wraps raised ones."""
 
     def __init__(self, spec: Spec, seed: int, *, hides_gpus: bool = False) -> None:
         if hides_gpus:
-            # Ray leaves the variable as it is where no GPU is asked for: all would be seen.
+            # Ray leaves the variable unchanged if no GPU is requested: all would be visible.
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         self._spec, self._seed = spec, seed
         self._journal = BufferedJournal()
@@ -54,7 +57,7 @@ class Worker:
         self._finished: list[Outcome] = []
 
     async def is_placed(self) -> None:
-        """Return nothing; a call that completes shows that the actor has a machine."""
+        """Do nothing; a completed call shows that the actor has a machine."""
 
     async def info(self) -> WorkerInfo | HarnessError:
         """Build the model and return its `WorkerInfo`, or the HarnessError that this raised."""
@@ -84,13 +87,13 @@ class Worker:
 
     async def fetch(self) -> tuple[list[Outcome], list[Mapping[str, object]]]:
         """Return the samples finished since the last call, and their journal records."""
-        finished, self._finished = self._finished, []  # each was journalled before it was told
+        finished, self._finished = self._finished, []  # each was journalled before
         return finished, self._journal.fetch()
 
     async def finish(self) -> list[Mapping[str, object]]:
         """Finish answered samples, drop the others, and return the records not fetched yet."""
         if self._predictor is not None:
-            await asyncio.to_thread(self._predictor.finish)
+            await asyncio.to_thread(self._predictor.drain)
         return self._journal.fetch()
 
     async def _prepare(self, predictor: Predictor) -> str:
@@ -98,13 +101,13 @@ class Worker:
         return READY
 
     async def _run(self, batch: Batch, predictor: Predictor) -> object:
-        predictor.prefetch(batch)  # others are before it
+        predictor.prefetch(batch)  # it waits behind other batches
         outcome = await asyncio.wrap_future(predictor.submit(batch))
         return outcome, self._journal.fetch(batch.index)
 
     async def _call_guarded(self, call: Callable[[Predictor], Awaitable[object]]) -> object:
-        assert self._predictor is not None, "the pool greets first"
+        assert self._predictor is not None, "the pool calls `info` first"
         try:
             return await call(self._predictor)
-        except Exception as error:  # noqa: BLE001 - the driver says it, and ends the run
+        except Exception as error:  # noqa: BLE001 - the driver raises it, and ends the run
             return worker_error("an actor", error)

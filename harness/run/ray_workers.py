@@ -1,15 +1,13 @@
-"""Workers as actors of a Ray cluster: several machines, fractions of a GPU.
+"""Workers as actors of a Ray cluster: several machines, fractions of a GPU (`--ray`).
 
-An actor holds the model and returns its predictions, which this process journals: nothing but the
-driver needs the run folder. Finished samples are fetched every second, not only with their batch:
-whoever kills the driver loses those of a second, and the samples in work. When a run ends early,
-what the network had answered is finished first. The benchmark's files are read where the actor
-runs, under the same path; with `isolate` images are sent along, and the machines need not have
-them.
+An actor holds the model and returns its predictions, which this process journals, so that only the
+driver needs the run folder. Finished samples are fetched every second, not only with their batch: a
+killed driver loses those of a second, and the samples in progress. When a run ends early, answered
+samples are finished first. The benchmark's files are read on the actor's machine, under the same
+path; with `isolate` decoded images are sent instead.
 
-Ray watches its machines and processes by heartbeats. An actor that is lost, or whose answer is lost
-with its machine before it was fetched, costs its batch one of `TRIES` tries, as a worker
-process does.
+Ray watches its machines and processes by heartbeats. A lost actor counts towards `MAX_LOSSES`, as a
+dead worker process does; so does an answer that is lost before it was fetched.
 """
 
 import math
@@ -36,8 +34,8 @@ if TYPE_CHECKING:
 from harness.run.ray_actor import Worker
 
 FETCH = 1.0  # seconds between two fetches of finished samples from an actor
-FINISH = 60.0  # seconds that an actor has, when a run ends early, to finish what was answered
-LOCAL = "local"  # the address that means a cluster of this machine, begun and ended with the run
+FINISH = 60.0  # seconds for an actor to finish answered samples when a run ends early
+LOCAL = "local"  # the address of a cluster on this machine that starts and ends with the run
 
 
 @dataclass(kw_only=True)
@@ -45,21 +43,21 @@ class Actor(Member):
     """An actor, references to its outstanding messages, and the journal written for it."""
 
     handle: "ActorHandle"
-    placed: object  # what its `is_placed` returns
+    placed: object  # reference to the result of `is_placed`; None once it has a machine
     patience: float  # seconds within which it must have a machine
-    latest: float  # when they are over
-    needs: str
+    latest: float  # end of these seconds, by `monotonic`
+    needs: str  # resources that it requests, for messages
     journal: Writer
-    owed: "list[ObjectRef]" = field(default_factory=list)
-    fetched: "ObjectRef | None" = None  # what its `fetch` returns, while that is awaited
-    since_fetch: float = 0.0
+    owed: "list[ObjectRef]" = field(default_factory=list)  # references to messages, in order
+    fetched: "ObjectRef | None" = None  # reference to the result of a pending `fetch`
+    since_fetch: float = 0.0  # time of the last fetch, by `monotonic`
     finished: list[Outcome] = field(default_factory=list)  # fetched, and not received yet
-    last: str = "no error"
-    ending: object = None  # what its `finish` returns, once it was told to
-    until: float = 0.0  # when that must be here: actors that were told together share a minute
+    last: str = "no error"  # Ray's last error about the actor
+    ending: object = None  # reference to the result of `finish`, once that was called
+    until: float = 0.0  # latest time of that result, by `monotonic`
 
     def send(self, batch: Batch) -> None:
-        """Send a batch; the first one has the model loaded before."""
+        """Send a batch; before the first one, have the model loaded."""
         if not self.ready and len(self.batches) == 1:
             self.owed.append(self.handle.prepare.remote())
         self.owed.append(self.handle.run.remote(batch))
@@ -81,13 +79,13 @@ class Actor(Member):
                     "a Ray actor",
                     expected=f"a machine with {self.needs} free within {self.patience:.0f} s",
                     found=f"a cluster of {_resources()}",
-                    fix="Ask for fewer --workers, or another --worker-gpus; where machines are "
-                    "still to come, for a longer --worker-wait.",
+                    fix="Ask for fewer --workers, or another --worker-gpus; if machines are "
+                    "still starting, for a longer --worker-wait.",
                 )
             self.placed = None
         try:
             message = ray.get(self.owed[0])
-            self.take_fetched(wait=True)  # an outcome's records may be on their way
+            self.take_fetched(wait=True)  # it may hold records of this outcome
             self.finished = [
                 outcome for outcome in self.finished if outcome.batch != _batch_of(message)
             ]
@@ -101,17 +99,17 @@ class Actor(Member):
         if isinstance(message, tuple):
             message, records = message
             self.journal.append(records)
-        del self.owed[0]  # only now: an interrupt before this leaves it to be taken at the end
+        del self.owed[0]  # at the end, so that after an interrupt `close` takes the message
         return message
 
     def begin_fetch(self) -> None:
-        """Ask for finished samples, if some may be and none were asked for within `FETCH`."""
+        """Request finished samples of a working actor, at most every `FETCH` seconds."""
         works = self.ready and self.batches and self.fetched is None
         if works and monotonic() - self.since_fetch > FETCH:
             self.fetched = self.handle.fetch.remote()
 
     def take_fetched(self, *, wait: bool = False) -> None:
-        """Journal the records that were asked for, if they are here (or `wait`).
+        """Journal the requested records, if they have arrived (or `wait` for them).
 
         Raises:
             RayError: the actor is lost.
@@ -145,8 +143,8 @@ class Actor(Member):
     def _has_a_machine(self, seconds: float) -> bool:
         import ray
 
-        there, _ = ray.wait([self.placed], timeout=seconds)
-        return bool(there)
+        placed, _ = ray.wait([self.placed], timeout=seconds)
+        return bool(placed)
 
     def kill(self) -> None:
         """End the actor at once."""
@@ -169,7 +167,7 @@ class Actor(Member):
         """Ask the actor to finish its answered samples, if it holds batches."""
         if self.batches and self.ending is None:
             self.until = monotonic() + FINISH
-            with suppress(Exception):  # there is no cluster any more
+            with suppress(Exception):  # the cluster is gone
                 self.ending = self.handle.finish.remote()
 
     def _journal_rows(self) -> None:
@@ -178,7 +176,7 @@ class Actor(Member):
 
         with suppress(Exception):
             self.take_fetched(wait=True)
-        with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
+        with suppress(Exception):  # it is lost or too slow: its batches are predicted again
             self.journal.append(ray.get(self.ending, timeout=max(0.0, self.until - monotonic())))
         for reference in self.owed:
             with suppress(Exception):  # a batch that was dropped
@@ -194,7 +192,7 @@ class Actor(Member):
 class Actors(Pool):
     """Several actors; see `Pool`.
 
-    `note` is called with the share of a GPU that each actor gets, where the options do not say it.
+    `note` receives the share of a GPU of each actor, if the options do not set it.
 
     Raises:
         MissingDependency: Ray is not installed.
@@ -220,6 +218,7 @@ class Actors(Pool):
         super().__init__(spec, folder, attempt, options, samples=samples)
 
     def _start(self, index: int) -> Actor:
+        """Start a worker as a Ray actor; Ray may place it on any machine."""
         import ray
 
         resources = {
@@ -240,15 +239,16 @@ class Actors(Pool):
             journal=Writer(self.folder, index, self._attempt),
         )
 
-    def _wait_ready(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+    def _wait_for_message(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+        """Return actors that have a result, failed or are overdue; wait `seconds` for one."""
         import ray
         from ray.exceptions import RayError
 
         actors = [actor for actor in busy if isinstance(actor, Actor)]
         if overdue := [actor for actor in actors if actor.is_overdue()]:
-            return list(overdue)  # to `receive`, which says so
+            return list(overdue)  # `receive` raises the error
         for actor in actors:
-            with suppress(RayError):  # it is lost: `receive` hears of that
+            with suppress(RayError):  # it is lost, which `receive` finds
                 actor.take_fetched()
                 actor.begin_fetch()
         members = {actor.owed[0]: actor for actor in actors}
@@ -256,9 +256,11 @@ class Actors(Pool):
             return []
         finished: list[Member] = [actor for actor in actors if actor.finished]
         ray.wait(list(members), num_returns=1, timeout=0 if finished else seconds)
-        heard, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
+        ready_references, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
         return finished + [
-            members[reference] for reference in heard if members[reference] not in finished
+            members[reference]
+            for reference in ready_references
+            if members[reference] not in finished
         ]
 
     def close(self) -> None:
@@ -281,16 +283,16 @@ def _batch_of(message: object) -> int | None:
 
 
 def _equal_share(count: int, note: Callable[[str], None]) -> float:
-    """GPUs of each of `count` actors: one, or as much as all can have; 0 in a cluster without."""
+    """Return the GPUs of each of `count` actors: 1, or an equal share; 0 without GPUs."""
     import ray
 
-    there = ray.cluster_resources().get("GPU", 0)
-    if not there:
+    gpus = ray.cluster_resources().get("GPU", 0)
+    if not gpus:
         return 0.0
-    sharing = math.ceil(count / max(1, int(there)))
-    share = math.floor(1e4 / sharing) / 1e4  # as finely as Ray counts, which would round up
+    sharing = math.ceil(count / max(1, int(gpus)))
+    share = math.floor(1e4 / sharing) / 1e4  # Ray counts ten-thousandths, and would round up
     note(
-        f"{count} worker(s) ask Ray for {share:.3g} GPU each, of {there:g} in the cluster: "
+        f"{count} worker(s) ask Ray for {share:.3g} GPU each, of {gpus:g} in the cluster: "
         "--worker-gpus 0 computes on the CPU"
     )
     return share
@@ -299,12 +301,12 @@ def _equal_share(count: int, note: Callable[[str], None]) -> float:
 def _resources() -> str:
     import ray
 
-    held = ray.cluster_resources()
-    return f"{held.get('CPU', 0):g} CPUs and {held.get('GPU', 0):g} GPUs"
+    resources = ray.cluster_resources()
+    return f"{resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"
 
 
 def connect(address: str, *, cpus: int) -> bool:
-    """Connect to a Ray cluster; return True if this call began one.
+    """Connect to a Ray cluster; return True if this call started one, which the caller must end.
 
     Raises:
         MissingDependency: Ray is not installed.

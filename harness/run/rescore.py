@@ -1,4 +1,4 @@
-"""Score a run again from its journal, on the samples that it was made on."""
+"""Score a run again from its journal, on the same samples (`harness score RUN`)."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -9,8 +9,9 @@ from harness.record import Run, changed_numbers
 from harness.run.batching import Selection, select, units
 from harness.run.judging import TaskSource
 from harness.run.parallel import score_journal
-from harness.run.preflight import read_once, survey
+from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
+from harness.run.survey import survey
 from harness.store.checksums import changed_files
 from harness.task import Task
 from harness.types import Sample
@@ -41,7 +42,7 @@ def rescore(
 
 
 def selection_of(task: Task, run: Run) -> Selection:
-    """Select a run's samples of a task, if the task's data is the run's.
+    """Select the samples of a run from a task with the same data.
 
     Raises:
         StoreError: the task's name, version, split or protocol is not the run's.
@@ -71,5 +72,5 @@ def selection_of(task: Task, run: Run) -> Selection:
 
 
 def selected(task: Task, run: Run) -> Iterator[Sequence[Sample]]:
-    """Return the units that a run was made on; raise as `rescore` does."""
+    """Yield the units of samples of a run; for errors see `selection_of`."""
     return units(selection_of(task, run).samples(task))

@@ -1,4 +1,4 @@
-"""The end of a run: its results are written, unless too many of its predictions are lost."""
+"""The end of a run: write its results, unless too many of its predictions are lost."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ SHOWN_REASON = 300  # characters
 def too_many_lost(
     folder: Path, journal: Journal, *, total: int, limit: float
 ) -> Unavailable | None:
-    """Return the error of a run that lost too many samples to the infrastructure for a score.
+    """Return the error of a run that lost too many samples to the infrastructure, else None.
 
-    Such a run stays unfinished: a number would be one of servers, nodes and files that failed.
+    Such a run stays unfinished, because its score would measure failed servers, nodes and files.
 
     Args:
         folder: The run's folder.
@@ -30,21 +30,21 @@ def too_many_lost(
         total: Number of the run's samples.
         limit: Share of them that may be lost.
     """
-    lost = [
+    lost_ids = [
         query
-        for query, place in journal.places.items()
-        if place.failure == FailureKind.INFRASTRUCTURE
+        for query, position in journal.places.items()
+        if position.failure == FailureKind.INFRASTRUCTURE
     ]
-    if len(lost) <= limit * total:
+    if len(lost_ids) <= limit * total:
         return None
-    reasons = Counter(journal.record(query)["prediction"]["failure"][1] for query in lost)
+    reasons = Counter(journal.record(query)["prediction"]["failure"][1] for query in lost_ids)
     ((reason, times),) = reasons.most_common(1)
     return Unavailable(
         f"run {folder}",
         expected=f"at most {limit:.1%} of the samples lost to servers, nodes and files",
-        found=f"{len(lost)} of {total}, {times} of them because of: {reason[:SHOWN_REASON]}",
-        fix="It has no score. The same command predicts the lost samples again; "
-        "--infrastructure-limit 1 scores them as failed.",
+        found=f"{len(lost_ids)} of {total}, {times} of them because of: {reason[:SHOWN_REASON]}",
+        fix="The run has no score. The same command predicts the lost samples again; with "
+        "--infrastructure-limit 1 they are scored as failed.",
     )
 
 
@@ -70,9 +70,9 @@ def write_results(
         scorer: The scores of all units.
         manifest: The run's manifest.
         total: Number of samples.
-        is_repeat: Nothing was predicted: a finished run keeps its numbers where they are equal.
-        rescore: Write other numbers over those of a finished run.
-        renewed: A manifest to write in the place of the run's; None: it stays.
+        is_repeat: True if nothing was predicted: a finished run keeps equal numbers.
+        rescore: Replace the numbers of a finished run even if they differ.
+        renewed: A manifest to write in place of the run's; None: that stays.
         progress: Receives notes about the results.
     """
     if task.submission is not None:

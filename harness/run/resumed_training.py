@@ -1,4 +1,4 @@
-"""The manifest that a training goes on with, and what may change before it is resumed."""
+"""Start or resume a training: write its manifest, or decide which changes of it are allowed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import Any
 from harness import provenance
 from harness.errors import ResumeMismatch, UsageError
 from harness.record import differences
-from harness.run.contamination import MANIFEST, SAMPLES, TrainedSample, Training, write_samples
 from harness.run.manifest import set_aside
+from harness.run.training_record import MANIFEST, SAMPLES, TrainedSample, Training, write_samples
 from harness.store.atomic import forget, write_json
 from harness.trainer import CHECKPOINT, CURVE, EVALUATIONS, STATE, Trainer
 
@@ -25,17 +25,17 @@ SHOWN = 10  # lost samples that are named
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a training to be resumed."""
-    kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
-    made_with = provenance.repeatable(kept["provenance"], without=NOT_COMPARED_OF_PROVENANCE)
+    compared = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
+    code = provenance.repeatable(compared["provenance"], without=NOT_COMPARED_OF_PROVENANCE)
     tasks = [
         {name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
-        for task in kept["tasks"]
+        for task in compared["tasks"]
     ]
-    return {**kept, "provenance": made_with, "tasks": tasks}
+    return {**compared, "provenance": code, "tasks": tasks}
 
 
 def refuse_used(out: Path, *, resume: bool) -> None:
-    """Raise UsageError for a file or a folder with something in it, unless a training resumes."""
+    """Raise UsageError if `out` is a file or a folder that is not empty, unless `resume`."""
     if resume or not out.exists():
         return
     if not out.is_dir() or any(not path.name.startswith(".") for path in out.iterdir()):
@@ -43,12 +43,12 @@ def refuse_used(out: Path, *, resume: bool) -> None:
             f"--out {out}",
             expected="a new or empty folder",
             found="a folder that is not empty" if out.is_dir() else "a file",
-            fix="Choose another, or pass --resume to go on with the training in it.",
+            fix="Choose another folder, or pass --resume to continue its training.",
         )
 
 
 def forget_unbegun(out: Path) -> None:
-    """Remove the record of a training without a step, which would refuse the one that is meant."""
+    """Remove the manifest of a training that made no step, so that another can start there."""
     if not any((out / name).exists() for name in (CURVE, STATE, CHECKPOINT)):
         for name in (MANIFEST, SAMPLES):
             forget(out / name)
@@ -58,49 +58,61 @@ def start_or_resume(
     trainer: Trainer,
     out: Path,
     manifest: dict[str, object],
-    listed: Sequence[Sequence[TrainedSample]],
+    samples_by_task: Sequence[Sequence[TrainedSample]],
     *,
     main: bool,
 ) -> tuple[dict[str, object], bool]:
-    """Return the manifest to go on with, and True if the training is finished."""
+    """Return the manifest to train with, and True if the training is finished.
+
+    Args:
+        trainer: The trainer, which decides the settings that may change.
+        out: The training's folder.
+        manifest: The new manifest.
+        samples_by_task: The training samples of each task.
+        main: True for the process that writes the folder.
+
+    Raises:
+        ResumeMismatch: the folder has a training of another configuration.
+        UsageError: a finished training without its state is to be continued.
+    """
     path = out / MANIFEST
-    if not main:  # a manifest with a result is not from the process that writes now
+    if not main:  # a manifest with a result was not written by the current main process
         if not path.exists():
             return manifest, False
-        there, own = Training.open(out).manifest, json.loads(json.dumps(manifest))
-        before, now = (recorded["method"]["settings"] for recorded in (there, own))
+        stored, new = Training.open(out).manifest, json.loads(json.dumps(manifest))
+        before, now = (recorded["method"]["settings"] for recorded in (stored, new))
         same = all(before.get(name) == now.get(name) for name in LARGER_TOTALS)
-        return manifest, "result" in there and same  # with larger totals the first process goes on
+        return manifest, "result" in stored and same  # with larger totals the training goes on
     if not path.exists():
-        write_samples(out / SAMPLES, [row for rows in listed for row in rows])
+        write_samples(out / SAMPLES, [row for rows in samples_by_task for row in rows])
         write_json(path, manifest)
         return manifest, False
     old = Training.open(out).manifest
     if old["config_hash"] == manifest["config_hash"]:
         return old, "result" in old
-    changes = _allowed_changes(trainer, out, old, manifest, listed)
+    changes = _allowed_changes(trainer, out, old, manifest, samples_by_task)
     is_larger = any(change["setting"] in LARGER_TOTALS for change in changes)
     if is_larger and "result" in old and not (out / STATE).is_dir():
         raise UsageError(
             f"training folder {out}",
-            expected="the state of the finished training, to make more steps from",
+            expected="the state of the finished training, from which more steps can be made",
             found="none",
             fix="--keep-state keeps it. Begin a new training with this checkpoint as its model.",
         )
     goes_on = is_larger and "result" in old
-    if "result" in old and not goes_on:  # nothing is left that the changes have an effect on
+    if "result" in old and not goes_on:  # the changes have no effect on a finished training
         return old, True
     manifest = {**old, **{name: manifest[name] for name in ("method", "config_hash")}}
     manifest["changed"] = [*old.get("changed", []), *changes]
     if goes_on:
         del manifest["result"]
-        set_aside(out / EVALUATIONS)  # they are of the checkpoint before
+        set_aside(out / EVALUATIONS)  # they are of the earlier checkpoint
     write_json(path, manifest)
     return manifest, False
 
 
 LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})
-"""Settings by which a finished training goes on."""
+"""Settings that continue a finished training if they are increased."""
 
 
 def _allowed_changes(
@@ -108,12 +120,12 @@ def _allowed_changes(
     out: Path,
     old: Mapping[str, Any],
     new: Mapping[str, Any],
-    listed: Sequence[Sequence[TrainedSample]],
+    samples_by_task: Sequence[Sequence[TrainedSample]],
 ) -> list[dict[str, object]]:
-    """Return the settings that were changed, `{setting, from, to}`, if all of them may be.
+    """Return the changed settings as `{setting, from, to}`, if all changes are allowed.
 
     Raises:
-        ResumeMismatch: something else was changed; only that is named.
+        ResumeMismatch: other changes; the text names only those.
     """
     (before, after) = (
         json.loads(json.dumps(repeatable(configuration))) for configuration in (old, new)
@@ -126,22 +138,24 @@ def _allowed_changes(
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     refused = [name for name, pair in changed.items() if not trainer.may_change(name, *pair)]
     lines = differences(before, after)
-    if gone := _gone_samples(out, listed):
-        more = f" and {len(gone) - SHOWN} more" if gone[SHOWN:] else ""
-        lines.append(f"samples that are no longer there: {', '.join(gone[:SHOWN])}{more}")
+    if missing_ids := _gone_samples(out, samples_by_task):
+        more_text = f" and {len(missing_ids) - SHOWN} more" if missing_ids[SHOWN:] else ""
+        lines.append(
+            f"samples that are no longer there: {', '.join(missing_ids[:SHOWN])}{more_text}"
+        )
     lines += [f"{name}: {changed[name][0]!r} → {changed[name][1]!r}" for name in refused]
     if lines:
-        shown = "\n  ".join(lines)
+        changes = "\n  ".join(lines)
         raise ResumeMismatch(
-            f"training folder {out} was begun with something else (old → new)\n  {shown}\n"
-            "Choose another --out, or give what it was begun with"
+            f"training folder {out} was started with other settings (old → new)\n  {changes}\n"
+            "Choose another --out, or give the first settings"
         )
     return [{"setting": name, "from": a, "to": b} for name, (a, b) in changed.items()]
 
 
-def _gone_samples(out: Path, listed: Sequence[Sequence[TrainedSample]]) -> list[str]:
-    """Return the samples of the training's tasks that are no longer there."""
-    there = {(row.task, row.id) for rows in listed for row in rows}
-    tasks = {task for task, _ in there}
+def _gone_samples(out: Path, samples_by_task: Sequence[Sequence[TrainedSample]]) -> list[str]:
+    """Return ids of recorded training samples that `samples_by_task` does not have any more."""
+    present = {(row.task, row.id) for rows in samples_by_task for row in rows}
+    tasks = {task for task, _ in present}
     rows = [row for row in Training(out).samples() if row.task in tasks]
-    return [f"{row.task} {row.id}" for row in rows if (row.task, row.id) not in there]
+    return [f"{row.task} {row.id}" for row in rows if (row.task, row.id) not in present]

@@ -1,4 +1,7 @@
-"""Score predictions from elsewhere, as a run with a record of its own if one is wanted."""
+"""Score predictions of another program (`harness score`), and write a run folder if requested.
+
+`score_file` gets a task and a `Submission` and returns the content of results.json.
+"""
 
 import hashlib
 import re
@@ -20,12 +23,14 @@ from harness.formats.units import MaskCount
 from harness.provenance import device_of
 from harness.record import MANIFEST, RESULTS, SCORES, finish
 from harness.run.batching import Batch, Selection, select
+from harness.run.differing import Differing
 from harness.run.external_predictions import Submission, match_rows, units_with_predictions
 from harness.run.manifest import manifest_of
 from harness.run.predict import begin, records
-from harness.run.preflight import read_once, survey
 from harness.run.rescore import selection_of
+from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer, failure_of
+from harness.run.survey import survey
 from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Writer, files
@@ -34,40 +39,43 @@ from harness.task import Task
 from harness.types import FailureKind, Prediction, Sample
 
 PREDICTIONS = "predictions"
-"""Kind of model of predictions from elsewhere; their name is the method, wherever they lie."""
+"""Name in the SPEC of such predictions: `predictions(<method>)`, whatever their path."""
 LOCATE = "qwen_vl(backend=stored,prompt=locate)"
-"""Model that reads boxes and points as Qwen-VL writes them without a prompt of a paper."""
-PLACES = re.compile(r'"(?:bbox|point)_2d"')
+"""Reader of boxes and points in the JSON that Qwen-VL writes by default."""
+PLACES = re.compile(r'"(?:bbox|point)_2d"')  # {"bbox_2d": [1, 2, 3, 4]}
 TAGS = re.compile(r"</?(?:think|answer)>")
 
 
 @dataclass
 class Unread:
-    """Responses without an answer, where none of a file's has one."""
+    """Reason why no response of a file has an answer, if that is so."""
 
     first: str = ""
     """Message of the first failure to read a response."""
     is_plain_json: bool = False
-    """True if that response has Qwen's keys of places, and no tags around them."""
+    """True if that response has Qwen's keys of boxes or points without tags around them."""
     answers: int = 0
+    """Number of predictions with an answer."""
 
     def add(self, task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
-        """Look at a unit's predictions; what the task's protocol reads is an answer."""
+        """Count the answers of a unit, as the task's protocol reads them."""
         for sample, prediction in zip(unit, predictions, strict=True):
-            kind, failure = failure_of(task, sample, prediction), prediction.failure
-            self.answers += kind is None
-            if kind is FailureKind.PARSE and not self.first:
+            failure_kind, failure = failure_of(task, sample, prediction), prediction.failure
+            if failure_kind is None:
+                self.answers += 1
+            if failure_kind is FailureKind.PARSE and not self.first:
                 why = f"{task.protocol.name} reads nothing from it"
                 self.first = why if failure is None else failure.message
                 response = "".join(prediction.responses[-1:])
                 self.is_plain_json = bool(PLACES.search(response)) and not TAGS.search(response)
 
     def notes(self, reader_spec: str = "") -> tuple[str, ...]:
-        """Return why no response was read, by the first one."""
+        """Return a note on the first unread response, if no response was read."""
         if not self.first or self.answers:
             return ()
-        other = self.is_plain_json and reader_spec != LOCATE
-        fix = f'; --model "{LOCATE}" reads Qwen\'s own form of boxes and points' if other else ""
+        fits_locate = self.is_plain_json and reader_spec != LOCATE
+        reader = f'; --model "{LOCATE}" reads Qwen\'s own form of boxes and points'
+        fix = reader if fits_locate else ""
         return (f"no response is read; of the first: {self.first}{fix}",)
 
 
@@ -88,23 +96,8 @@ def score_file(
     Raises:
         DataError: a line is malformed, its id is not one of the task's, or there is no line.
     """
-    folder_wanted = submission.tree is not None or submission.run is not None
-    there = submission.path.is_dir() if folder_wanted else submission.path.is_file()
-    if not there:
-        # It is read twice, and hashed: a pipe would be empty the second time.
-        folder_found = submission.path.is_dir()
-        kind = "a folder" if folder_found else "something else"
-        expected = "a folder" if folder_wanted else "a file"
-        refuse_foreign(submission.path, DataError, f"predictions {submission.path}", expected)
-        raise DataError(
-            f"predictions {submission.path}",
-            found=kind if submission.path.exists() else "none",
-            expected=expected,
-            fix="Masks in a folder need --format mask-tree, png-tree or label-tree; other files "
-            "have to be joined into one of JSON lines, or of COCO's results."
-            if folder_found
-            else "",
-        )
+    needs_folder = submission.tree is not None or submission.run is not None
+    _check_path(submission.path, needs_folder=needs_folder)
     task = read_once(task)
     selection = (
         select(task, submission.subset)
@@ -112,18 +105,19 @@ def score_file(
         else selection_of(task, submission.run)
     )
     samples = partial(selection.samples, task)
-    matched = None if folder_wanted else match_rows(task, submission, samples, task_spec)
+    matched = None if needs_folder else match_rows(task, submission, samples, task_spec)
     manifest = _manifest(task, submission, selection, task_spec, matched)
     scorer = Scorer(task, samples)
 
     def score_into(journal: Writer | None) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = units_with_predictions(submission, samples, matched)
-        covered, agreement, unread = MaskCount(), Agreement(), Unread()
+        covered, agreement, unread, differing = MaskCount(), Agreement(), Unread(), Differing()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
             unread.add(task, unit, predictions)
+            differing.add(task, unit, predictions)
             agreement.add(unit, predictions)
             if journal is not None:
                 queries = tuple(sample.query for sample in unit)
@@ -135,7 +129,8 @@ def score_file(
             sizes=submission.format == "coco",
             stated=submission.written is not None,
         )
-        for text in chain(covered.notes(), unread.notes(submission.reader_spec), doubts):
+        unlike = differing.notes(task.protocol.name)
+        for text in chain(covered.notes(), unread.notes(submission.reader_spec), unlike, doubts):
             submission.note(f"{submission.path}: {text}")
         return scorer.results(manifest)
 
@@ -148,6 +143,25 @@ def score_file(
     return results
 
 
+def _check_path(path: Path, *, needs_folder: bool) -> None:
+    """Raise DataError if the predictions are not a file, or not a folder if that is needed."""
+    if path.is_dir() if needs_folder else path.is_file():
+        return  # a pipe is refused: it would be empty when it is read the second time
+    is_folder = path.is_dir()
+    found_type = "a folder" if is_folder else "something else"
+    expected = "a folder" if needs_folder else "a file"
+    refuse_foreign(path, DataError, f"predictions {path}", expected)
+    raise DataError(
+        f"predictions {path}",
+        found=found_type if path.exists() else "none",
+        expected=expected,
+        fix="Masks in a folder need --format mask-tree, png-tree or label-tree; other files "
+        "have to be joined into one of JSON lines, or of COCO's results."
+        if is_folder
+        else "",
+    )
+
+
 def _manifest(
     task: Task,
     submission: Submission,
@@ -155,9 +169,10 @@ def _manifest(
     task_spec: str,
     matched: Matched | None,
 ) -> dict[str, Any]:
+    """Return the manifest of the run, whose model is `predictions(<name>)`."""
     described: dict[str, object] = {
         "predictions": submission.path.name,
-        "content": _content(submission.path),
+        "content": predictions_hash(submission.path),
         "reader": submission.reader_spec or None,
     }
     if submission.run is not None:
@@ -199,24 +214,27 @@ def _manifest(
     }
 
 
-def _content(path: Path) -> str:
+def predictions_hash(path: Path) -> str:
     """Return a hash of a file, of a run's journal, or of all files in a folder with their names."""
     if path.is_file():
         return content_hash(path).hex()
-    whole = hashlib.blake2b(digest_size=16)
+    combined = hashlib.blake2b(digest_size=16)
     inside = files(path) if (path / MANIFEST).is_file() else path.rglob("*")
     for file in sorted(file for file in inside if file.is_file()):
-        whole.update(f"{file.relative_to(path)}\0{content_hash(file).hex()}\n".encode())
-    return whole.hexdigest()
+        combined.update(f"{file.relative_to(path)}\0{content_hash(file).hex()}\n".encode())
+    return combined.hexdigest()
 
 
 @contextmanager
 def _run_folder(folder: Path) -> Iterator[Writer]:
     """Open the journal of a new run folder, which has no manifest yet.
 
-    Files of an earlier call that was killed before its manifest are deleted: they may be of another
-    file. If the block fails, all that it wrote is deleted, and the folder too if nothing else is in
-    it.
+    Files of an earlier call that was killed before it wrote its manifest are deleted, because they
+    may be of other predictions. If the block fails, all that it wrote is deleted, and the folder
+    too if it is then empty.
+
+    Raises:
+        StoreError: the folder has a run.
     """
     if (folder / MANIFEST).exists():
         raise StoreError(
@@ -242,7 +260,7 @@ def _run_folder(folder: Path) -> Iterator[Writer]:
 
 
 def _clear(folder: Path) -> None:
-    """Delete what a run without a manifest left in a folder, and no other file."""
+    """Delete the journals and results of a run without a manifest, and no other file."""
     journals = [*files(folder)]
     for path in [*journals, *(folder / name for name in (RESULTS, SCORES, CHECKSUMS) if journals)]:
         path.unlink(missing_ok=True)

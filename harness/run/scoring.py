@@ -1,4 +1,8 @@
-"""Score predictions unit by unit, in the task's order, as they become complete."""
+"""Score predictions unit by unit, in the task's order, as they become complete.
+
+`Scorer` collects the scores of a run; `RunningScorer` does so while predictions are made. The
+functions score or count one unit.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +17,7 @@ from harness.run.batching import units
 from harness.run.ledger import Ledger, unit_ledger
 from harness.scores import UnitScore, check_scores, of_python
 from harness.statistics.bootstrap import intervals
+from harness.store.journal import JournalPosition
 from harness.summary import summarise, values
 from harness.task import Task
 from harness.types import FailureKind, Prediction, Sample
@@ -20,21 +25,22 @@ from harness.types import FailureKind, Prediction, Sample
 
 @dataclass
 class Scorer:
-    """The growing scores of a run."""
+    """The scores of a run's units so far, and its results."""
 
     task: Task
     samples: Callable[[], Iterable[Sample]]
-    """The selected samples, anew for each call."""
+    """Returns the selected samples."""
     done: list[UnitScore] = field(default_factory=list)
+    """Scores of the units so far, in the task's order."""
     counted: "Tally" = field(default_factory=lambda: Tally())
     _stream: Iterator[Sequence[Sample]] | None = None
     _next: Sequence[Sample] | None = None
 
     def advance(self, lookup: Callable[[str], Prediction | None], limit: int | None = None) -> int:
-        """Score the next units whose predictions `lookup` has, by query id; return how many.
+        """Score the next units whose predictions are complete, and return their number.
 
         Args:
-            lookup: Returns the prediction for a query, None if there is none yet.
+            lookup: Returns the prediction for a query id; None if there is none yet.
             limit: Maximum number of units; None: all.
         """
         if self._stream is None:
@@ -63,11 +69,11 @@ class Scorer:
         self.done.append(score)
 
     def headline(self) -> float | None:
-        """Return the headline metric over the scored units; None if only a corpus has one."""
+        """Return the headline over the scored units; None for a metric of a corpus."""
         protocol = self.task.protocol
         parts = (protocol.headline, *protocol.metric(protocol.headline).inputs)
         if any(protocol.metric(name).corpus is not None for name in parts):
-            return None  # it may take seconds, and a running score is asked for often
+            return None  # it may take seconds, too long for a running score
         with plugin_errors(f"the metrics of {self.task.name}"):
             return values(self.task, self.done)[protocol.headline]
 
@@ -83,6 +89,37 @@ class Scorer:
             return {**summary, "ledger": counted.ledger.to_json(task, done, manifest["model"])}
 
 
+@dataclass(kw_only=True)
+class RunningScorer(Scorer):
+    """Scores units while predictions are made; an error of the scorer does not stop predictions."""
+
+    note: Callable[[str], None]
+    """Receives the error as a note."""
+    error: HarnessError | None = None
+    """The first error, after which no more units are scored."""
+
+    def advance(self, lookup: Callable[[str], Prediction | None], limit: int | None = None) -> int:
+        """Score the next units as `Scorer` does; none after an error."""
+        if self.error is not None:
+            return 0
+        try:
+            return super().advance(lookup, limit)
+        except HarnessError as error:
+            self.error = error
+            self.note(f"scoring failed, predictions go on: {error}")
+            return 0
+
+    def unanswered(self, places: Mapping[str, JournalPosition]) -> int:
+        """Return the number of samples without an answer so far, counted as in the results.
+
+        If the protocol reads responses itself, only scored units count; otherwise the model's
+        parser has decided for each entry of the journal (`places`).
+        """
+        if self.task.protocol.reads is not None and self.task.submission is None:
+            return self.counted.failures.total()
+        return sum(position.failure is not None for position in places.values())
+
+
 @dataclass(slots=True)
 class Tally:
     """Usage and ledger of units, and the number of samples without an answer, by kind."""
@@ -91,19 +128,18 @@ class Tally:
     usage: Counter[str] = field(default_factory=Counter)
     ledger: Ledger = field(default_factory=Ledger)
 
-    def add(self, unit: "Tally", place: int = 0, score: UnitScore | None = None) -> None:
-        """Add a unit; for `place` and `score` see `Ledger.add`."""
+    def add(self, unit: "Tally", unit_index: int = 0, score: UnitScore | None = None) -> None:
+        """Add a unit; for `unit_index` and `score` see `Ledger.add`."""
         self.failures.update(unit.failures)
         self.usage.update(unit.usage)
-        self.ledger.add(unit.ledger, place, score)
+        self.ledger.add(unit.ledger, unit_index, score)
 
 
 def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:
-    """Return why a sample has no answer, by the rule of the task's number; None if it has one.
+    """Return the kind of failure of a sample without an answer; None if it has one.
 
-    A response that the model's parser could not read is an answer where the protocol reads it, and
-    one that no rule of the protocol reads is none, whatever the parser made of it. Where the ground
-    truth is hidden, the parser is all there is.
+    If the protocol reads responses itself, its rule decides, whatever the model's parser did. The
+    parser decides for other protocols, and if the ground truth is hidden.
 
     Raises:
         DataError: the protocol's rule raises.
@@ -117,9 +153,9 @@ def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKin
 
 
 def reading_of(task: Task, sample: Sample, prediction: Prediction) -> object | None:
-    """Return what the protocol's own rule reads of a prediction; None: nothing, or it has no rule.
+    """Return the answer that the protocol's own rule reads in a prediction.
 
-    True stands for what the rule does not tell.
+    None: it reads nothing, or the protocol has no rule. True: it reads an answer without giving it.
 
     Raises:
         DataError: the protocol's rule raises.
@@ -131,10 +167,10 @@ def reading_of(task: Task, sample: Sample, prediction: Prediction) -> object | N
     return (bool(reading) or None) if isinstance(reading, (bool, np.bool_)) else reading
 
 
-def counts(
+def failures_and_usage(
     task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]
 ) -> tuple[Counter[str], Counter[str]]:
-    """Count a unit's samples without an answer by kind, and add up usage."""
+    """Return a unit's failures by kind, and its usage (tokens, frames)."""
     usage: Counter[str] = Counter(
         prompt_tokens=0, completion_tokens=0, reasoning_tokens=0, frames=0
     )
@@ -147,16 +183,18 @@ def counts(
 
 
 def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]) -> Tally:
-    """Return a unit's counts and its ledger, for which it may be scored again."""
-    return Tally(*counts(task, samples, predictions), unit_ledger(task, samples, predictions))
+    """Return a unit's counts and its ledger; the latter scores cut responses again."""
+    return Tally(
+        *failures_and_usage(task, samples, predictions), unit_ledger(task, samples, predictions)
+    )
 
 
 def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> UnitScore:
     """Score one unit by the task's protocol.
 
     Raises:
-        DataError: its samples disagree in group or have no ground truth, or the scorer raises or
-            returns something else than numbers.
+        DataError: its samples have different groups or no ground truth, or the scorer raises or
+            returns invalid scores.
     """
     if any(sample.target is None for sample in unit):
         is_kept = task.submission is not None

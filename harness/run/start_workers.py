@@ -1,10 +1,10 @@
-"""The workers that a run's options ask for: this process, others beside it, or Ray's actors."""
+"""Start the workers that a run's options request: this process, others, or Ray's actors."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from harness.errors import ModelError
+from harness.errors import ModelError, UsageError
 from harness.model import Model
 from harness.run.distributed import Leader, ProcessRank
 from harness.run.options import Options
@@ -12,6 +12,16 @@ from harness.run.processes import Processes
 from harness.run.ray_workers import Actors
 from harness.run.workers import LocalWorker, Workers, build_model
 from harness.spec import Spec
+from harness.uv_environment import without_environment
+
+
+def is_built_here(model: Spec | Model, options: Options) -> bool:
+    """Return True if this process builds the model and predicts.
+
+    A model with its own environment runs in another process.
+    """
+    has_environment = isinstance(model, Spec) and without_environment(model)[1] is not None
+    return options.in_process and not has_environment
 
 
 def ready_model(model: Spec | Model, seed: int) -> Model:
@@ -36,16 +46,17 @@ def start_workers(
         folder: The run's folder.
         options: Settings of the run.
         attempt: Number of the attempt, for the journal.
-        samples: Number of the run's samples: there are no more workers than that.
-        note: Receives what the user should know about the workers.
-        launch: This process's place among those of a launcher; None: it was begun alone.
+        samples: Number of the run's samples, which limits the number of workers.
+        note: Receives notes for the user about the workers.
+        launch: This process's rank among those of a launcher; None: there is no launcher.
 
     Raises:
-        ModelError: a ready model was given where several processes need one each.
+        ModelError: a ready model was given although several processes need one each.
+        UsageError: a model has its own environment, and workers are on other machines.
     """
-    if options.in_process:
-        # Each share (of 2, of 3, …) has a name of its own for its journal, so that folders can
-        # be copied together; 0 is the whole run's.
+    if is_built_here(model, options):
+        # Each share (of 2, of 3, …) has its own number for its journal, so that folders can be
+        # copied together; 0 is the number of a run without shares.
         part, parts = options.shard or (1, 1)
         number = parts * (parts - 1) // 2 + part - 1
         local = LocalWorker(ready_model(model, options.seed), folder, attempt, worker=number)
@@ -55,6 +66,12 @@ def start_workers(
             "several or isolated workers",
             expected="a model's SPEC, which they build themselves",
             found="a ready model",
+        )
+    if (options.ray or launch) and without_environment(model)[1] is not None:
+        raise UsageError(
+            f"model {model}",
+            expected="workers of this machine, which its own environment is on",
+            found="Ray, or a launch of several processes",
         )
     total = max(samples, 1)
     options = replace(options, workers=min(options.workers, total))

@@ -1,12 +1,12 @@
-"""The queries of an unfinished run, kept in its folder so that a resumed run asks at once.
+"""Store the queries of an unfinished run in its folder, so that a resumed run predicts at once.
 
 Reading a benchmark takes about a millisecond a sample: annotations are parsed, headers of images
-read, masks drawn. `queries.jsonl` holds each sample's query, without the ground truth. It is
-trusted while no annotation, image and folder of images has changed by size and times. A run that
-was resumed by it reads and checks the whole benchmark before it writes a score.
+read, masks drawn. `queries.jsonl` holds each sample's query, without the ground truth. It is used
+while the sizes and times of all annotations, images and their folders are unchanged. A run that was
+resumed by it reads and checks the whole benchmark before it writes a score.
 
-Lines have the journal's form. The first says which samples they are and what their survey was, the
-last holds a hash of the size and times of each file.
+Lines have the journal's form. The first identifies the samples and has their survey; the last is a
+hash of the sizes and times of all files.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from harness.record import RESULTS
 from harness.run.batching import Selection
 from harness.run.contents import MEDIA
 from harness.run.options import Options
-from harness.run.preflight import Survey
+from harness.run.survey import Survey
 from harness.store.atomic import sync, writing
 from harness.store.journal import line, parse_line
 from harness.task import Task
@@ -36,7 +36,7 @@ from harness.types import AnswerForm, Query
 QUERIES = "queries.jsonl"
 VERSION = 1
 MIN_SAMPLES = 1000
-"""Samples from which a resumed run saves more time than the file takes."""
+"""Smallest number of samples for which a resumed run saves more time than the file costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class StoredQueries:
     ids: tuple[str, ...]
     """Ids of the queries, in the task's order."""
     _starts: "array[int]"
-    """Place of each query's line in the file."""
+    """Position of each query's line in the file, in bytes."""
 
     def since(self, number: int) -> Iterator[Query]:
-        """Yield the queries from a number on.
+        """Yield the queries from number `number` on (0: all).
 
         Raises:
-            StoreError: the file was changed meanwhile.
+            StoreError: the file was changed since it was read.
         """
         with self.path.open("rb") as file:
             for start in self._starts[number:]:
@@ -72,7 +72,7 @@ class StoredQueries:
 
 
 def _query(plain: Mapping[str, Any]) -> Query:
-    """Return the query of plain data, and open its media, none of which is read."""
+    """Return a query from plain data; its media are opened, but not read."""
     query = from_plain(Query, {**plain, "media": []})
     return replace(query, media=tuple(map(media_from_json, plain["media"])))
 
@@ -80,7 +80,7 @@ def _query(plain: Mapping[str, Any]) -> Query:
 def store_queries(
     folder: Path, task: Task, selection: Selection, survey: Survey, root: str
 ) -> None:
-    """Write the queries of a run that begins, unless some media are not files of images.
+    """Write the queries of a run, unless it is small or some media are not files.
 
     Args:
         folder: The run folder.
@@ -105,22 +105,24 @@ def store_queries(
                     query = to_plain(replace(sample.query, media=()))
                     again = from_plain(Query, {**query, "media": []})
                     if replace(again, media=sample.query.media) != sample.query:
-                        raise ValueError("expected plain text, found a half of a character")
+                        raise ValueError(
+                            "expected plain text, found an unpaired surrogate (half of a character)"
+                        )
                     file.write(line({"query": {**query, "media": media}, "unit": sample.unit}))
                 file.write(line({"marks": files.hash()}))
             sync(temporary)
             temporary.replace(path)
-    except (ValueError, OSError):  # other media; a file that has gone
+    except (ValueError, OSError):  # media without files, or a file that was removed
         temporary.unlink(missing_ok=True)
 
 
 def stored_survey(folder: Path, task: Task, options: Options) -> Survey | None:
-    """Return the survey of a run that may be resumed by its stored queries; None if there is none.
+    """Return the survey of a run with stored queries for these options; None without them.
 
-    Whether files have changed since then, only `stored_queries` tells.
+    It does not check whether files have changed; `stored_queries` does.
     """
-    whole = options.until is None and options.shard is None and not options.restart
-    if not whole or (folder / RESULTS).exists() or not (folder / MEDIA).exists():
+    is_whole = options.until is None and options.shard is None and not options.restart
+    if not is_whole or (folder / RESULTS).exists() or not (folder / MEDIA).exists():
         return None
     with suppress(OSError, ValueError, KeyError, TypeError), (folder / QUERIES).open("rb") as file:
         head = parse_line(file.readline()) or {}
@@ -160,18 +162,19 @@ def stored_queries(folder: Path, task: Task, options: Options) -> StoredQueries 
 
 
 def _head(task: Task, subset: str | None, root: str) -> dict[str, object]:
-    """Return what tells the samples of a run from others, as JSON gives it back."""
-    named = {
+    """Return the identity of a run's samples, as it is read from JSON."""
+    identity = {
         "version": VERSION,
         "task": [task.name, task.version, task.split, task.protocol.name, dict(task.arguments)],
         "subset": subset,
         "root": root,
     }
-    head: dict[str, object] = json.loads(json.dumps(named))
+    head: dict[str, object] = json.loads(json.dumps(identity))
     return head
 
 
 def _plain(survey: Survey) -> dict[str, object]:
+    """Return a survey as plain data; `_survey` reads it."""
     forms = [[sorted(forms), count] for forms, count in survey.forms.items()]
     return {field.name: getattr(survey, field.name) for field in fields(Survey)} | {"forms": forms}
 
@@ -182,20 +185,20 @@ def _survey(plain: Mapping[str, Any]) -> Survey:
 
 
 class _Marks:
-    """Sizes and times of a benchmark's files and of the folders of its images, as a hash."""
+    """A hash of the sizes and times of a benchmark's files and of the folders of its images."""
 
     def __init__(self, task: Task) -> None:
-        self._whole = hashlib.blake2b(digest_size=16)
-        self._known: set[str] = set()
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._added: set[str] = set()
         self.add(map(str, task.annotations))
 
     def add(self, paths: Iterable[str]) -> None:
-        """Add files, and the folders that they lie in; raise OSError if one is not there."""
+        """Add files and their folders, each once; raise OSError if one is missing."""
         for path in paths:
-            for place in (path, path.rpartition(os.sep)[0]):
-                if place not in self._known:
-                    self._known.add(place)
-                    self._whole.update(f"{place} {status_marks(Path(place).stat())}\n".encode())
+            for marked in (path, path.rpartition(os.sep)[0]):
+                if marked not in self._added:
+                    self._added.add(marked)
+                    self._digest.update(f"{marked} {status_marks(Path(marked).stat())}\n".encode())
 
     def hash(self) -> str:
-        return self._whole.hexdigest()
+        return self._digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The file for the organisers' server, in place of scores where the ground truth is hidden."""
+"""Write the file for the organisers' server, in place of scores, if the ground truth is hidden."""
 
 from collections.abc import Iterable, Iterator
 
@@ -31,22 +31,22 @@ def submit(
         total: Number of samples.
         progress: Receives a note with the file and the number of failed samples.
     """
-    all_ = Tally()
+    totals = Tally()
 
-    def tallied() -> Iterator[tuple[Sample, Prediction]]:
+    def predicted_samples() -> Iterator[tuple[Sample, Prediction]]:
         for sample in samples:
             prediction = run.prediction(sample.id)
-            all_.add(tally(task, [sample], [prediction]))
+            totals.add(tally(task, [sample], [prediction]))
             yield sample, prediction
 
     with plugin_errors(f"the submission of {task.name}"):
         assert task.submission is not None, "only called with one"
-        written = task.submission(tallied(), run.folder)
-    results = unscored_results(task, manifest, total, all_.failures, all_.usage)
-    ledger = all_.ledger.to_json(task, [], run.manifest["model"])
+        submission = task.submission(predicted_samples(), run.folder)
+    results = unscored_results(task, manifest, total, totals.failures, totals.usage)
+    ledger = totals.ledger.to_json(task, [], run.manifest["model"])
     finish(run.folder, None, {**results, "ledger": ledger})
-    failed = sum(all_.failures.values())
+    failed = sum(totals.failures.values())
     progress.note(
-        f"the ground truth is hidden; the file for the organisers' server: {written}"
+        f"the benchmark does not publish its ground truth; file for its server: {submission}"
         + (f" ({failed} of {counted(total, 'sample')} failed)" if failed else "")
     )

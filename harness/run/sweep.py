@@ -1,4 +1,8 @@
-"""One model under several settings: prompt, frames, resolution, whatever its SPEC takes."""
+"""List the models of a sweep: one model under several settings of its SPEC (`harness sweep`).
+
+`Sweep.models` yields the SPECs; `sweep.json` beside the run folders lets boards find the runs that
+belong together (`sweep_of`).
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +14,16 @@ from harness.spec import Spec, Value, parse_values
 from harness.store.atomic import read_json, write_json, writing
 
 SWEEP = "sweep.json"
-"""File beside the run folders of a sweep: its base, and the settings that each model varies."""
+"""File beside the run folders of a sweep with its base and the varied settings of each model."""
 
 
-def _as_typed(spec: Spec) -> Spec:
+def _unchanged(spec: Spec) -> Spec:
     return spec
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A base, and the values of each setting.
+    """A base model, and the values of each varied setting.
 
     >>> from harness.spec import parse
     >>> base = parse("qwen_vl(frames=8,backend=openai(seed=1))")
@@ -32,30 +36,32 @@ class Sweep:
     base: Spec
     varied: Mapping[str, Sequence[Value]]
     grid: bool = False
-    """True: every combination; else each setting alone, with the base's values of the others."""
-    whole: Callable[[Spec], Spec] = _as_typed
+    """True: every combination; False: one setting varies, the others have the base's values."""
+    resolve: Callable[[Spec], Spec] = _unchanged
     """Maps a SPEC as typed to the SPEC that is evaluated."""
 
     def models(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
-        """Yield the SPECs as typed, each with its varied settings; SPECs that evaluate alike once.
+        """Yield (SPEC as typed, its varied settings).
 
-        The base is first, with no settings, unless `grid`.
+        The base comes first, without settings, unless `grid`. If several SPECs resolve to the same
+        one, only the first is yielded.
         """
-        seen: set[str] = set()
-        for spec, given in self._combinations():
-            same = str(Spec(spec.name, dict(sorted(self.whole(spec).arguments.items()))))
-            if same not in seen:
-                seen.add(same)
-                yield spec, given
+        evaluated: set[str] = set()
+        for spec, settings in self._combinations():
+            key = str(Spec(spec.name, dict(sorted(self.resolve(spec).arguments.items()))))
+            if key not in evaluated:
+                evaluated.add(key)
+                yield spec, settings
 
     def _combinations(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
+        """Yield each SPEC with the settings that it changes: all combinations, or one at a time."""
         if self.grid:
             for combination in product(*self.varied.values()):
-                given = dict(zip(self.varied, combination, strict=True))
+                settings = dict(zip(self.varied, combination, strict=True))
                 spec = self.base
-                for key, value in given.items():
+                for key, value in settings.items():
                     spec = with_argument(spec, key, value)
-                yield spec, given
+                yield spec, settings
             return
         yield self.base, {}
         for key, values in self.varied.items():
@@ -63,16 +69,18 @@ class Sweep:
                 yield with_argument(self.base, key, value), {key: value}
 
     def write(self, folder: Path) -> None:
-        """Write `sweep.json`, from which boards know that these rows belong together.
+        """Write `sweep.json` into a folder, or compare it with the one that is there.
 
         Raises:
             UsageError: the folder has the `sweep.json` of another sweep.
         """
         plain = {
-            "base": str(self.whole(self.base)),
+            "base": str(self.resolve(self.base)),
             "models": {
-                str(self.whole(spec)): {key: format_value(value) for key, value in given.items()}
-                for spec, given in self.models()
+                str(self.resolve(spec)): {
+                    key: format_value(value) for key, value in settings.items()
+                }
+                for spec, settings in self.models()
             },
         }
         path = folder / SWEEP
@@ -88,17 +96,17 @@ class Sweep:
 
 
 def format_value(value: Value) -> str:
-    """Return a value as it is typed."""
-    return str(Spec("x", {"x": value}))[4:-1]
+    """Return a value as it is typed in a SPEC."""
+    return str(Spec("x", {"x": value})).removeprefix("x(x=").removesuffix(")")
 
 
 def with_argument(spec: Spec, key: str, value: Value) -> Spec:
     """Return the SPEC with one argument replaced; `backend.seed` is the argument of an argument.
 
     Raises:
-        UsageError: the argument that a dot follows is no SPEC.
+        UsageError: the argument before a dot is not a SPEC.
     """
-    first, dot, rest = key.partition(".")
+    first, dot, inner_key = key.partition(".")
     if not dot:
         return Spec(spec.name, {**spec.arguments, first: value})
     inner = spec.arguments.get(first)
@@ -106,23 +114,23 @@ def with_argument(spec: Spec, key: str, value: Value) -> Spec:
         inner = Spec(inner)
     if not isinstance(inner, Spec):
         raise UsageError(f"--vary {key}", expected=f"{first}=NAME(…) in {spec}", found="none")
-    return Spec(spec.name, {**spec.arguments, first: with_argument(inner, rest, value)})
+    return Spec(spec.name, {**spec.arguments, first: with_argument(inner, inner_key, value)})
 
 
-def values(text: str) -> tuple[str, tuple[Value, ...]]:
+def parse_setting(text: str) -> tuple[str, tuple[Value, ...]]:
     """Parse a setting and its values, such as `frames=4,8,fps(max_frames=16)`.
 
     Raises:
         UsageError: the text is not `SETTING=VALUE,VALUE,…`.
     """
-    key, equals, rest = text.partition("=")
+    key, equals, values_text = text.partition("=")
     if not equals or not all(part.isidentifier() for part in key.strip().split(".")):
         raise UsageError("--vary", expected="SETTING=VALUE,VALUE,…", found=repr(text))
-    return key.strip(), tuple(parse_values(rest))
+    return key.strip(), tuple(parse_values(values_text))
 
 
 def merge_values(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """Return the values of each setting; a setting that is named again has all of its values.
+    """Return the values of each setting; values of a setting that is named twice are joined.
 
     >>> merge_values(["frames=2", "size=96", "frames=4,8"])
     {'frames': (2, 4, 8), 'size': (96,)}
@@ -131,8 +139,8 @@ def merge_values(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
         UsageError: a text is not `SETTING=VALUE,VALUE,…`.
     """
     varied: dict[str, tuple[Value, ...]] = {}
-    for key, given in map(values, texts):
-        varied[key] = (*varied.get(key, ()), *given)
+    for key, values in map(parse_setting, texts):
+        varied[key] = (*varied.get(key, ()), *values)
     return varied
 
 
@@ -142,8 +150,13 @@ def sweep_of(folder: Path) -> dict[str, object] | None:
     Raises:
         StoreError: the file is damaged.
     """
-    for place in list(folder.resolve().parents)[:3]:
-        path = place / SWEEP
+    return sweep_at(folder.resolve().parent)
+
+
+def sweep_at(above: Path) -> dict[str, object] | None:
+    """Return `sweep_of` for all runs in a resolved folder."""
+    for folder in [above, *above.parents][:3]:
+        path = folder / SWEEP
         if path.is_file():
             plain = read_json(path)
             if not isinstance(plain, dict) or not isinstance(plain.get("models"), dict):

@@ -1,14 +1,14 @@
-"""The cost of a run and of its model's stages: seconds, samples at once, peaks of memory.
+"""Measure the cost of a run and of its model's stages: seconds, samples at once, peaks of memory.
 
-It is kept in `timing.json`, apart from the results, because seconds are never equal.
+It is written to `timing.json`, apart from the results, because seconds differ in every run.
 
-The memory of one stage cannot be measured: stages share networks, caches and frames, and work at
-the same time. A stage's own part is therefore counted (samples, and bytes of their pixels, masks
-of most frames as run-lengths), and measured peaks are those of the process. Only a model without
-stages has its GPU to itself while it works; the GPU's peak is then that of this work.
+The memory of one stage cannot be measured, because stages share networks, caches and frames and
+work at the same time. So a stage's samples and the bytes of their pixels and masks are counted, and
+peaks are measured for the process. Only a model without stages has its GPU to itself while it
+works; then the GPU's peak is that of this work.
 
-Each share of a run has a file of its own name until the run is finished, so that folders can be
-copied together. `timing.json` then has the attempts of all shares, each with its commit.
+Each share of a run has its own file until the run is finished, so that folders can be copied
+together. Then `timing.json` has the attempts of all shares, each with its commit.
 """
 
 import os
@@ -32,11 +32,11 @@ SHARE = "timing.{}-{}.json"
 """Name of the file of share i of n."""
 LANGUAGE, SEGMENTATION, PROPAGATION = "language", "segmentation", "propagation"
 WHOLE = "model"
-"""The one stage of a model that has no others."""
+"""The only stage of a model without stages."""
 
 
 class PeakMemory(NamedTuple):
-    """The most bytes that one process held at once, since it began; 0: unknown, or none."""
+    """Peak memory of one process in bytes, since it started; 0: unknown, or none."""
 
     memory: int = 0
     """Resident bytes of the whole process: networks, caches and images too."""
@@ -54,25 +54,24 @@ class Stage:
 
     seconds: float = 0.0
     wait_seconds: float | None = None
-    """Seconds of those in which the network stood still for images, as far as they are known;
-    None: they are known for no batch."""
+    """Seconds of these in which the network waited for images; None: not known for any batch."""
     samples: int = 0
-    """The most samples that were in it or waited for it at once, in one process."""
+    """Largest number of samples in the stage or waiting for it at once, in one process."""
     pixels: int = 0
-    """The most bytes of decoded images and masks that belonged to those, counted by their sizes:
-    not measured, and partly shared with the cache of frames."""
+    """Largest number of bytes of their decoded images and masks, computed from sizes, not measured;
+    they are partly shared with the cache of frames."""
     gpu_peak: int = 0
-    """The most bytes on a GPU while it worked; 0 where other stages work beside it."""
+    """Peak bytes on a GPU while it worked; 0 if other stages work at the same time."""
     crashed: int = 0
     """Failures that were exceptions of the model."""
     halvings: int = 0
     """Number of times that a batch was cut in two to fit into memory."""
     processes: dict[int, float] = field(default_factory=dict)
-    """The seconds of each process of a launch, by its rank; empty if there was no launch."""
+    """Seconds of each process of a launch, by its rank; empty without a launch."""
     peaks: dict[str, PeakMemory] = field(default_factory=dict)
-    """Peaks of the processes that it ran in, by a name that tells them apart."""
+    """Peaks of the processes in which it ran, by a unique name."""
     parts: dict[str, float] = field(default_factory=dict)
-    """Seconds of parts of it, by name, such as the updates of a network that adapts."""
+    """Seconds of its parts by name, such as the updates of a network that adapts."""
 
     def record_peak(self, peak: tuple[int, int], peaks: Mapping[str, PeakMemory]) -> None:
         """Set the most samples at once, with the bytes of their pixels, and the process's peak."""
@@ -126,7 +125,7 @@ def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
 
 
 def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
-    """Return the same stages, as those of one process of a launch."""
+    """Return the stages with their seconds and peaks attributed to one process of a launch."""
     return {
         name: replace(
             stage,
@@ -138,25 +137,30 @@ def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
     }
 
 
-def sum_stages(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
-    """Return the cost of the stages over many batches together."""
-    whole: dict[str, Stage] = {}
-    for stages in every:
+def sum_stages(batches: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
+    """Return the total cost of each stage over many batches."""
+    totals: dict[str, Stage] = {}
+    for stages in batches:
         for name, stage in stages.items():
-            whole.setdefault(name, Stage()).add(stage)
-    return whole
+            totals.setdefault(name, Stage()).add(stage)
+    return totals
 
 
 def process_peaks(stages: Mapping[str, Stage]) -> dict[str, list[int]]:
-    """Return peaks of all processes that stages ran in, in bytes, highest first; empty: unknown."""
-    together = Stage()
+    """Return the peaks in bytes of all processes in which stages ran, highest first.
+
+    A kind of memory whose peaks are unknown is left out.
+    """
+    total = Stage()
     for stage in stages.values():
-        together.add(stage)
-    both = {
-        "process_peak_bytes": [peak.memory for peak in together.peaks.values()],
-        "process_gpu_peak_bytes": [peak.gpu for peak in together.peaks.values()],
+        total.add(stage)
+    peaks_by_kind = {
+        "process_peak_bytes": [peak.memory for peak in total.peaks.values()],
+        "process_gpu_peak_bytes": [peak.gpu for peak in total.peaks.values()],
     }
-    return {name: sorted(peaks, reverse=True) for name, peaks in both.items() if any(peaks)}
+    return {
+        name: sorted(peaks, reverse=True) for name, peaks in peaks_by_kind.items() if any(peaks)
+    }
 
 
 @dataclass(slots=True)
@@ -165,24 +169,25 @@ class StageMemory:
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _now: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By stage: number of samples that are in it or wait for it, and bytes of their pixels."""
+    """Number of samples that are in a stage or wait for it, and bytes of their pixels, by stage."""
     _most: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Largest values of `_now`, by stage."""
     _gpu: int = 0
     """Bytes of the GPU's peak before the last `begin_alone`, which resets torch's own peak."""
 
     def enter(self, stage: str, pixels: int, *, samples: int = 1) -> None:
         """Add samples to a stage, with `pixels` bytes of images and masks of theirs."""
         with self._lock:
-            held, bytes_ = self._now.get(stage, (0, 0))
-            self._now[stage] = now = (held + samples, bytes_ + pixels)
+            n_samples, bytes_ = self._now.get(stage, (0, 0))
+            self._now[stage] = now = (n_samples + samples, bytes_ + pixels)
             limit = self._most.get(stage, (0, 0))
             self._most[stage] = (max(limit[0], now[0]), max(limit[1], now[1]))
 
     def leave(self, stage: str, pixels: int, *, samples: int = 1) -> None:
         """Remove samples from a stage, with `pixels` bytes of images and masks of theirs."""
         with self._lock:
-            held, bytes_ = self._now[stage]
-            self._now[stage] = (held - samples, bytes_ - pixels)
+            n_samples, bytes_ = self._now[stage]
+            self._now[stage] = (n_samples - samples, bytes_ - pixels)
 
     def maximum(self, stage: str) -> tuple[int, int]:
         """Return the most samples that were in a stage at once, and the most bytes."""
@@ -202,12 +207,12 @@ class StageMemory:
 
 
 def memory_peak() -> int:
-    """The most bytes of memory that this process has held since its program began; 0: unknown."""
+    """Return the peak memory of this process in bytes since its program started; 0: unknown."""
     try:
-        # Not `ru_maxrss`, which a program takes over from the one that began it.
+        # Not `ru_maxrss`, which includes the memory of the program that started this one.
         text = Path("/proc/self/status").read_bytes().partition(b"VmHWM:")[2]
         return int(text.split(maxsplit=1)[0]) * 1024
-    except (OSError, IndexError, ValueError):  # another system, or a model without the right
+    except (OSError, IndexError, ValueError):  # another system, or model code gave up the right
         pass
     try:
         import resource
@@ -218,7 +223,7 @@ def memory_peak() -> int:
 
 
 def gpu_peak() -> int:
-    """The most bytes of tensors on one of this process's GPUs since `begin_alone`, or ever."""
+    """Return the peak bytes of tensors on one of this process's GPUs, since `begin_alone`."""
     cuda = _cuda()
     if cuda is None:
         return 0
@@ -226,7 +231,7 @@ def gpu_peak() -> int:
 
 
 def _cuda() -> ModuleType | None:
-    """`torch.cuda`, if something here has loaded torch and used a GPU."""
+    """Return `torch.cuda` if this process has imported torch and used a GPU; None otherwise."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -249,6 +254,7 @@ class Attempt(TypedDict, total=False):
 
 
 KEPT = tuple(Attempt.__annotations__)
+"""Keys of an attempt that are read from a file."""
 
 
 def add_attempt(
@@ -262,23 +268,21 @@ def add_attempt(
     shard: tuple[int, int] | None = None,
     finished: bool = True,
 ) -> str | None:
-    """Add the cost of one attempt at a run to its `timing.json`, and the time at which it ended in
-    seconds since 1970.
+    """Add the cost of one attempt at a run, and the time of its end, to its `timing.json`.
 
     Args:
         folder: The run folder.
         seconds: Seconds from the first batch to the last score.
         samples: Number of samples predicted in this attempt.
         workers: Number of workers that predicted them.
-        stages: Cost of each stage of the model, in all workers together; of a launch, the
-            seconds of each of its processes stand beside their sum. Peaks of memory are not of a
-            stage but of a process: they stand beside the stages, one a process.
+        stages: Total cost of each stage of the model over all workers; of a launch, also the
+            seconds of each process. Peaks of memory are recorded for each process.
         code: `commit` and `dirty` of the code that predicted them.
-        shard: The share of the run that was predicted; None: all that was left.
-        finished: Whether the run has all samples. A share of an unfinished run has its own file.
+        shard: The share of the run that was predicted; None: all that was missing.
+        finished: True if the run has all samples. A share of an unfinished run has its own file.
 
     Returns:
-        The shares of a finished run with their samples, seconds and commits, for a note; None: it
+        A note on the shares of a finished run, with their samples, seconds and commits; None if it
         has no shares.
     """
     path = folder / (SHARE.format(*shard) if shard and not finished else TIMING)
@@ -328,10 +332,10 @@ def _shares_text(attempts: Iterable[Attempt]) -> str | None:
 
 
 def _attempts(path: Path) -> list[Attempt]:
-    """Read the attempts of a file; none if it is damaged, for no score depends on it.
+    """Read the attempts of a file; empty if it is damaged, because no score depends on it.
 
-    Those of earlier versions stay as they were: their stages have `memory_bytes`, the memory of the
-    process at the end of a piece of work, and no peaks.
+    Attempts of earlier versions stay unchanged: their stages have `memory_bytes`, the memory of the
+    process after a batch, and no peaks.
     """
     with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
         return [

@@ -1,4 +1,8 @@
-"""`train`: a trainer and tasks in, a finished training folder out, however often it is killed."""
+"""Train a model on tasks, and write a folder that records all that is needed to repeat it.
+
+`train` resumes whatever an interrupted or killed call left. The order is: drop unreadable samples,
+write or compare the manifest, call the trainer, complete the checkpoint's records.
+"""
 
 import hashlib
 import json
@@ -17,23 +21,23 @@ from harness.plain import json_scalar
 from harness.plugins import check_contract, plugin_errors
 from harness.record import config_hash
 from harness.run.batching import Selection, lost_image, samples_of
-from harness.run.contamination import (
+from harness.run.contamination import samples_of_model, with_images
+from harness.run.interrupts import interrupts
+from harness.run.preflight import problem_line
+from harness.run.resumed_training import forget_unbegun, refuse_used, repeatable, start_or_resume
+from harness.run.survey import conversion_text, survey
+from harness.run.timing import gpu_peak
+from harness.run.training_record import (
     ADAPTER,
     COPIED,
-    GROUND_TRUTH,
+    GROUND_TRUTH_VERSION,
     MANIFEST,
     SAMPLES,
     VERSION,
     TrainedSample,
     Training,
-    trained_by,
-    with_images,
     write_samples,
 )
-from harness.run.interrupts import interrupts
-from harness.run.preflight import conversion_text, problem_line, survey
-from harness.run.resumed_training import forget_unbegun, refuse_used, repeatable, start_or_resume
-from harness.run.timing import gpu_peak
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
 from harness.store.atomic import write_json, writing
@@ -56,9 +60,9 @@ class TrainingOptions:
     """Steps between calls of `evaluate` while training."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
     evaluated: tuple[str, ...] = ()
-    """Names of the numbers that `evaluate` returns; none: they are not known."""
+    """Names of the numbers that `evaluate` returns; empty: they are not known."""
     keep_state: bool = False
-    """Keep the last state of a training that is finished."""
+    """Keep the last state of a finished training."""
     data_root: str = ""
     """The data root; recorded, and not compared when a training is resumed."""
     method_spec: str = ""
@@ -68,8 +72,8 @@ class TrainingOptions:
     eval_model: str | None = None
     """SPEC of the model that evaluates the checkpoint, if not `model`, for the record."""
     refuse: Callable[[Sequence[TrainedSample]], None] | None = None
-    """Called before training, in the main process alone, with the samples that would be trained on
-    and those that the model was trained on before; may raise."""
+    """Called before training, in the main process alone, with the training samples and those of
+    the model's earlier trainings; it may raise."""
     progress: TrainingProgress = field(default_factory=NullProgress)
 
 
@@ -80,15 +84,22 @@ def train(
     out: Path,
     options: TrainingOptions,
 ) -> Training:
-    """Train, and leave a folder that records all that is needed to repeat the training.
+    """Train, and return the finished training.
+
+    Args:
+        trainer: The trainer.
+        tasks: The tasks to train on.
+        model: SPEC of the model to start from; None: the trainer makes its own.
+        out: The training's folder.
+        options: Settings of the training.
 
     Raises:
-        UsageError: the folder is not empty, and this is not a resumption; or there is no model
-            or task, and the trainer needs one.
+        UsageError: the folder is not empty and has no training; or the trainer needs a model or
+            tasks, and there are none.
         DataError: a file of a benchmark is missing or damaged, or an id occurs twice.
         ResumeMismatch: the folder was begun with another configuration; the differences are named.
         Locked: another process trains in this folder.
-        KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` goes on.
+        KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` continues it.
     """
     check_contract("trainers", f"trainer {type(trainer).__name__}", trainer)
     if model is None and trainer.needs_model:
@@ -102,28 +113,28 @@ def train(
     main = is_main()
     if main:
         trainer.check_installation()
-    # The same command goes on: a folder with a manifest is this training's, or is refused as such.
+    # The same command resumes: the manifest in the folder decides whether it is this training.
     options = replace(options, resume=options.resume or (out / MANIFEST).is_file())
     refuse_used(out, resume=options.resume or not main)
     readable = [_drop_unreadable(task, options.progress) for task in tasks]
-    tasks, faults = [task for task, _ in readable], [counts for _, counts in readable]
-    listed = [
+    tasks, faults = [task for task, _ in readable], [fault for _, fault in readable]
+    samples_by_task = [
         [TrainedSample.of_sample(task, sample) for sample in samples_of(task)] for task in tasks
     ]
-    manifest = manifest_of(trainer, tasks, model, listed, options, faults)
-    before = (trained_by(model) or []) if main else []
+    manifest = manifest_of(trainer, tasks, model, samples_by_task, options, faults)
+    before = (samples_of_model(model) or []) if main else []
     if main and (options.refuse is not None or not (out / SAMPLES).exists()):
-        listed = _with_hashes(tasks, listed, options.progress)
+        samples_by_task = _with_hashes(tasks, samples_by_task, options.progress)
     if main and options.refuse is not None:
-        options.refuse([*(row for rows in listed for row in rows), *before])
+        options.refuse([*(row for rows in samples_by_task for row in rows), *before])
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with lease(out) if main else nullcontext():
         is_new = main and not (out / MANIFEST).exists()
-        given = manifest
-        manifest, finished = start_or_resume(trainer, out, given, listed, main=main)
+        requested = manifest
+        manifest, finished = start_or_resume(trainer, out, requested, samples_by_task, main=main)
         if finished:
-            options.progress.note(_finished(out, manifest, given))
+            options.progress.note(_finished(out, manifest, requested))
             return Training(out)
         with interrupts() as stopping:
             run = TrainingRun(
@@ -140,7 +151,7 @@ def train(
                 evaluate=options.evaluate,
                 evaluated=options.evaluated,
             )
-            if options.eval_model is not None:  # of a resumption too, which may have another
+            if options.eval_model is not None:  # it may differ when a training is resumed
                 manifest = {**manifest, "eval_model": options.eval_model}
             try:
                 _run_training(trainer, run, manifest, before)
@@ -153,11 +164,16 @@ def train(
     return Training(out)
 
 
-def _finished(out: Path, manifest: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """Return that a training is finished, and the given settings that it was not made with."""
-    trained, asked = (record["method"]["settings"] for record in (manifest, given))
-    idle = sorted(name for name in asked if asked[name] != trained.get(name))
-    return f"{out} is finished already" + (f"; without effect: {', '.join(idle)}" if idle else "")
+def _finished(out: Path, manifest: Mapping[str, Any], requested: Mapping[str, Any]) -> str:
+    """Return a note that a training is finished, with requested settings that it did not use."""
+    settings, requested_settings = (
+        record["method"]["settings"] for record in (manifest, requested)
+    )
+    unused = sorted(
+        name for name in requested_settings if requested_settings[name] != settings.get(name)
+    )
+    effect = f"; without effect: {', '.join(unused)}" if unused else ""
+    return f"{out} is finished already{effect}"
 
 
 def is_main() -> bool:
@@ -169,11 +185,20 @@ def manifest_of(
     trainer: Trainer,
     tasks: Sequence[Task],
     model: Spec | None,
-    listed: Sequence[Sequence[TrainedSample]],
+    samples_by_task: Sequence[Sequence[TrainedSample]],
     options: TrainingOptions,
     faults: Sequence[Mapping[str, int]],
 ) -> dict[str, object]:
-    """Return manifest.json as it is before training; `result` and `seconds` are added after it."""
+    """Return the manifest before training; `result`, `devices` and `seconds` are added after it.
+
+    Args:
+        trainer: The trainer.
+        tasks: The tasks.
+        model: SPEC of the model to start from.
+        samples_by_task: The training samples of each task.
+        options: Settings of the training.
+        faults: Counts of faulty files and left-out samples of each task.
+    """
     with plugin_errors(f"trainer {trainer.name}", ModelError):
         settings = json.loads(
             json.dumps(dict(trainer.describe()), allow_nan=False, default=json_scalar)
@@ -182,7 +207,7 @@ def manifest_of(
     worker = None if model is None else worker_info(build_model(model, options.seed))
     plain: dict[str, object] = {
         "version": VERSION,
-        "ground_truth": GROUND_TRUTH,
+        "ground_truth": GROUND_TRUTH_VERSION,
         "harness": __version__,
         "method": {
             "name": trainer.name,
@@ -192,8 +217,8 @@ def manifest_of(
         "finetune": settings.get("finetune"),
         "model": None if worker is None else {"spec": str(model), **_describe_model(worker)},
         "tasks": [
-            {**_task(task, spec, rows, options.progress), "faults": counts}
-            for task, spec, rows, counts in zip(tasks, specs, listed, faults, strict=True)
+            {**_task(task, spec, rows, options.progress), "faults": fault}
+            for task, spec, rows, fault in zip(tasks, specs, samples_by_task, faults, strict=True)
         ],
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
@@ -211,6 +236,7 @@ def manifest_of(
 
 
 def _describe_model(worker: WorkerInfo) -> dict[str, Any]:
+    """Return name, base network (checkpoint, weights) and description of the model."""
     description = dict(worker.description)
     chat = description.get("chat")
     network = chat if isinstance(chat, Mapping) else description
@@ -221,6 +247,7 @@ def _describe_model(worker: WorkerInfo) -> dict[str, Any]:
 def _task(
     task: Task, spec: str, rows: Sequence[TrainedSample], progress: TrainingProgress
 ) -> dict[str, object]:
+    """Return a task's entry in the manifest."""
     surveyed = survey(task, Selection(None, None))
     if converted := conversion_text(surveyed.conversions):
         progress.note(f"{task.name}: {converted}")
@@ -242,36 +269,38 @@ def _task(
 def _drop_unreadable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, int]]:
     """Return the task without samples whose images are missing or unreadable, and two counts.
 
-    The counts, for the record, are the faulty records and files that its check has `found`, and the
-    samples that are `left_out` for want of an image. Faults are noted by name. Nothing is decoded
-    here: the trainer finds what cannot be decoded before its first step.
+    The counts are the faulty records and files that the task's check has `found`, and the samples
+    `left_out` because their image is missing. Nothing is decoded here: the trainer finds images
+    that cannot be decoded before its first step.
     """
     with plugin_errors(f"the check of {task.name}"):
         problems = [problem_line(problem.path, problem.message) for problem in task.check()]
     if not problems:
         return task, {"found": 0, "left_out": 0}
-    lost = [sample.id for sample in samples_of(task) if lost_image(sample.query)]
-    shown = "\n  ".join([*problems[:SHOWN], *(["…"] if len(problems) > SHOWN else [])])
+    lost_ids = [sample.id for sample in samples_of(task) if lost_image(sample.query)]
+    problem_list = "\n  ".join([*problems[:SHOWN], *(["…"] if len(problems) > SHOWN else [])])
     progress.note(
-        f"{task.name}: {len(problems)} faulty file(s), and {len(lost)} sample(s) that "
-        f"are left out for want of an image\n  {shown}"
+        f"{task.name}: {len(problems)} faulty file(s), and {len(lost_ids)} sample(s) that "
+        f"are left out because their image is missing\n  {problem_list}"
     )
 
     def samples() -> Iterator[Sample]:
         return (sample for sample in samples_of(task) if not lost_image(sample.query))
 
-    counted = {"found": len(problems), "left_out": len(lost)}
-    return (replace(task, samples=samples) if lost else task), counted
+    counted = {"found": len(problems), "left_out": len(lost_ids)}
+    return (replace(task, samples=samples) if lost_ids else task), counted
 
 
 def _with_hashes(
-    tasks: Sequence[Task], listed: Sequence[Sequence[TrainedSample]], progress: TrainingProgress
+    tasks: Sequence[Task],
+    samples_by_task: Sequence[Sequence[TrainedSample]],
+    progress: TrainingProgress,
 ) -> list[list[TrainedSample]]:
-    """Return the rows with the hashes of their images, each of which is decoded for that."""
-    total, done = sum(map(len, listed)), 0
+    """Return the rows with the perceptual hashes of their images, which decodes all images."""
+    total, done = sum(map(len, samples_by_task)), 0
     hashed: list[list[TrainedSample]] = []
     progress.start("looking at images", total, 0)
-    for task, rows in zip(tasks, listed, strict=True):
+    for task, rows in zip(tasks, samples_by_task, strict=True):
         hashed.append([])
         for row in with_images(rows, task):
             hashed[-1].append(row)
@@ -284,7 +313,10 @@ def _with_hashes(
 def _run_training(
     trainer: Trainer, run: TrainingRun, manifest: dict[str, Any], before: Sequence[TrainedSample]
 ) -> None:
-    """Train, and complete the manifest; the time that it took is recorded even if it fails."""
+    """Call the trainer, and complete the manifest; its seconds are recorded even if it fails.
+
+    `before` are the samples of the model's earlier trainings.
+    """
     started = perf_counter()
     done: dict[str, object] = {}
     try:
@@ -294,7 +326,7 @@ def _run_training(
     finally:
         seconds = manifest.get("seconds", 0.0) + perf_counter() - started
         if run.main:
-            # Only now is it known: a trainer may take a GPU, and leave one that is there alone.
+            # Only now is it known whether the trainer used the GPU.
             device = provenance.device() if gpu_peak() else provenance.CPU
             devices = list(dict.fromkeys([*manifest.get("devices", []), device]))
             manifest = {**manifest, **done, "devices": devices, "seconds": seconds}
@@ -310,11 +342,13 @@ def _complete(
     *,
     makes: str | None,
 ) -> None:
-    """Write a checkpoint's records into its own folder, which may be copied elsewhere.
+    """Write a checkpoint's records into its own folder, so that they are copied with it.
 
-    They are the samples that it was trained on, with those of the checkpoint that it began from
-    (`before`), the manifest, and the SPEC that it is evaluated with, which an adapter beside it
-    has too.
+    They are its training samples and those of the checkpoint that it started from (`before`), the
+    manifest, and the SPEC for evaluation, which an adapter's folder gets too.
+
+    Raises:
+        ModelError: the trainer made no checkpoint.
     """
     folder = run.out / CHECKPOINT
     if not folder.is_dir():
@@ -328,6 +362,6 @@ def _complete(
     write_json(folder / COPIED[MANIFEST], manifest)
     model_spec = manifest.get("eval_model") or run.model or makes
     if model_spec is not None:
-        for place in (folder, run.out / ADAPTER):
-            if place.is_dir():
-                checkpoint_config.write(place, parse(str(model_spec)))
+        for checkpoint_folder in (folder, run.out / ADAPTER):
+            if checkpoint_folder.is_dir():
+                checkpoint_config.write(checkpoint_folder, parse(str(model_spec)))

@@ -1,17 +1,14 @@
-"""`harness verify`: perfect answers must reach the ceiling of a task's card.
+"""Check that perfect answers reach a task's ceiling, also through a model (`harness verify`).
 
-First as answers, which checks reader, run-lengths, journal form and scorer. Then as *response
-text*: the perfect answer is written in a model's grammar and coordinates, then parsed, rescaled,
-segmented and propagated like a model's response, so that no parser or coordinate bug can hide. The
-segmenter and the propagator are oracles: they give the true object if the prompt names it, and
-nothing if it does not.
+First, the ground truth is scored as answers, which checks reader, run-lengths, journal form and
+scorer. Then it is written as *response text* in a model's grammar and coordinates, and parsed,
+rescaled, segmented and propagated like a model's response, which reveals bugs of parser and
+coordinates. The segmenter and the propagator are oracles: they return the true object if the prompt
+names it by a box, points or the question's text, and nothing otherwise. A grammar of points is
+verified less strictly than one of boxes: a wrong point is found only if it leaves the object.
 
-A prompt names an object by its box, by points on it, or by the words of the question. The less a
-grammar says, the less is verified: a box that is off by a pixel too many is missed, a point that
-is off is missed only where it leaves the object.
-
-For a model whose network emits masks, the network is the oracle: it emits the true objects, and
-all that follows it is verified.
+For a model whose network emits masks, the network is the oracle: it emits the true objects, and all
+steps after it are verified.
 """
 
 import math
@@ -33,8 +30,9 @@ from harness.run.answerable import check_answerable
 from harness.run.batching import samples_of, select, units
 from harness.run.oracle import Oracle, PerfectNetwork
 from harness.run.predict import check_predictions
-from harness.run.preflight import read_once, survey
+from harness.run.sample_cache import read_once
 from harness.run.scoring import failure_of, reading_of, score_unit
+from harness.run.survey import survey
 from harness.run.workers import forms_of
 from harness.scores import UnitScore
 from harness.segmentation import MaskEmitter
@@ -42,13 +40,13 @@ from harness.summary import values
 from harness.task import Task
 from harness.types import Answer, Prediction, Sample
 
-SHOWN = 5
-LONGEST = 120  # characters of a response or an answer that a reason shows
+SHOWN = 5  # units below the ceiling that are listed
+LONGEST = 120  # characters of a response or an answer in a reason
 
 
 @dataclass(frozen=True, slots=True)
 class CeilingCheck:
-    """The score of perfect answers along one way, and the task's ceiling that it must reach."""
+    """The score of perfect answers in one of three ways, and the ceiling that it must reach."""
 
     task: str
     protocol: str
@@ -59,29 +57,35 @@ class CeilingCheck:
     ceiling: float
     tolerance: float
     n: int
+    """Number of units."""
     why: str
+    """The card's reason for the ceiling."""
     worst: tuple[str, ...]
-    """Ids of units below the ceiling, if the whole is below it."""
+    """The lowest units with their scores, if the value is below the ceiling."""
     reasons: tuple[str, ...]
     """Response and parsed answer of one sample of each of these units."""
     others: Mapping[str, float | None]
-    """Other numbers of a corpus that perfect answers do not bring to 1: CIDEr has another scale,
-    BLEU-4 is about 0 where no text has four tokens."""
+    """Other metrics of a corpus that are not 1 for perfect answers: CIDEr has another scale, BLEU-4
+    is about 0 if no text has four tokens."""
 
     @property
     def is_passed(self) -> bool:
-        """Return True if the value is the ceiling's, within its stated tolerance."""
+        """True if the value equals the ceiling within the tolerance."""
         return self.value is not None and abs(self.value - self.ceiling) <= self.tolerance
 
 
 def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[CeilingCheck]:
-    """Score perfect answers: directly, and through `reader` if one is given.
+    """Yield the check of perfect answers, and that of a model, if there is one.
 
-    A reader is given perfect responses and perception, a model that emits masks a perfect network.
+    Args:
+        task: The task.
+        reader: A model that reads responses, which gets perfect responses and perception, or one
+            that emits masks, which gets a perfect network; None: no model is checked.
 
     Raises:
         DataError: the ground truth is hidden, perfect answers have no known score, or the
-            benchmark's files are not as they should be.
+            benchmark's files are invalid.
+        UsageError: the model cannot answer some samples.
     """
     if task.submission is not None:
         raise DataError(
@@ -91,11 +95,11 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
             fix="Verify another split.",
         )
     task = read_once(task)
-    surveyed = survey(task, select(task, None))  # nothing twice, nothing missing
+    surveyed = survey(task, select(task, None))  # raises for repeated ids and missing images
     if undeclared := frozenset().union(*surveyed.forms).difference(task.forms):
         raise DataError(
             f"forms of task {task.name}",
-            expected=f"{', '.join(sorted(undeclared))} among them, as its samples ask for",
+            expected=f"{', '.join(sorted(undeclared))} among them, because its samples ask for it",
             found=", ".join(map(str, task.forms)) or "none",
         )
     with plugin_errors(f"the ceiling of {task.name}"):
@@ -110,8 +114,8 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
     if reader is not None:
         if isinstance(reader, Model):
             forms = forms_of(reader)
-            if lost := check_answerable(type(reader).__name__, forms, task, surveyed):
-                raise UsageError(lost)
+            if refusal := check_answerable(type(reader).__name__, forms, task, surveyed):
+                raise UsageError(refusal)
         if isinstance(reader, ResponseReader):
             yield _verdict(task, "responses", ceiling, partial(through_text, reader=reader))
         else:
@@ -121,6 +125,7 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
 def _verdict(
     task: Task, way: str, ceiling: float, predict: Callable[[Sample], Prediction]
 ) -> CeilingCheck:
+    """Score the predictions of all samples, and compare them with the ceiling."""
     protocol = task.protocol
     done = [score_unit(task, unit, list(map(predict, unit))) for unit in units(samples_of(task))]
     scores = values(task, done)
@@ -150,7 +155,7 @@ def _verdict(
 
 
 def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[tuple[str, str]]:
-    """Yield the names of the units with the lowest headline, and as they are shown."""
+    """Yield (name, text with score) of the units with the lowest headline."""
 
     def headline(unit: UnitScore) -> float:
         value = values(task, [unit])[task.protocol.headline]
@@ -164,66 +169,69 @@ def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[tuple[str, 
 def _reasons(
     task: Task, worst: Container[str], predict: Callable[[Sample], Prediction]
 ) -> Iterator[str]:
-    """Yield what was written and read of a sample of each unit: one without an answer, if any."""
+    """Yield the reason of a sample of each worst unit, one without an answer if there is one."""
     for unit in units(samples_of(task)):
         if unit[0].unit in worst:
             pairs = [(sample, predict(sample)) for sample in unit]
-            lost = (pair for pair in pairs if failure_of(task, *pair) is not None)
-            yield _reason(task, *next(lost, pairs[0]))
+            failed_pairs = (pair for pair in pairs if failure_of(task, *pair) is not None)
+            yield _reason(task, *next(failed_pairs, pairs[0]))
 
 
 def _reason(task: Task, sample: Sample, prediction: Prediction) -> str:
-    """Return why a perfect answer has no full score, as far as a prediction shows it."""
-    written = " and ".join(repr(storable(text, LONGEST)) for text in prediction.responses)
-    of = f"{sample.id}: of {written}, " if written else f"{sample.id}: "
-    if prediction.failure is not None and not written:
-        return f"{of}the ground truth does not answer the question: {prediction.failure.message}"
+    """Return the response to a sample and the step that loses its perfect answer, as text."""
+    response_texts = " and ".join(repr(storable(text, LONGEST)) for text in prediction.responses)
+    source = f"{sample.id}: of {response_texts}, " if response_texts else f"{sample.id}: "
+    if prediction.failure is not None and not response_texts:
+        return (
+            f"{source}the ground truth does not answer the question: {prediction.failure.message}"
+        )
     if prediction.failure is not None and failure_of(task, sample, prediction) is not None:
-        return f"{of}the model reads nothing: {prediction.failure.message}"
+        return f"{source}the model cannot read the response: {prediction.failure.message}"
     assert sample.target is not None, "verify refuses tasks without ground truth"
     truth = _briefly(sample.target.answer)
-    read = _briefly(prediction.answer or Answer())
+    reading_text = _briefly(prediction.answer or Answer())
     if failure_of(task, sample, prediction) is not None:
-        return f"{of}the protocol {task.protocol.name} reads no answer; the model reads {read}"
+        protocol = f"the protocol {task.protocol.name} reads no answer"
+        return f"{source}{protocol}; the model reads {reading_text}"
     reading = reading_of(task, sample, prediction)
     if reading is not None and reading is not True:
-        read = f"{read}, the protocol {task.protocol.name} {reading!r:.{LONGEST}}"
-    return f"{of}the model reads {read}; the truth is {truth}"
+        reading_text = f"{reading_text}, the protocol {task.protocol.name} {reading!r:.{LONGEST}}"
+    return f"{source}the model reads {reading_text}; the truth is {truth}"
 
 
 def _briefly(answer: Answer) -> str:
-    """Return the fields of an answer that were given; of masks how many."""
-    shown = []
+    """Return the fields of an answer as text; of masks only their number."""
+    parts = []
     for name, value in answer_to_json(answer).items():
         if isinstance(value, list) and "mask" in name:
-            shown.append(f"{len(value)} {name}")
+            parts.append(f"{len(value)} {name}")
         elif value not in (None, False):
-            shown.append(f"{name} {value!r:.{LONGEST}}")
-    return ", ".join(shown) or "an empty answer"
+            parts.append(f"{name} {value!r:.{LONGEST}}")
+    return ", ".join(parts) or "an empty answer"
 
 
 def perfect(sample: Sample) -> Prediction:
-    """Return the target's own answer, through the form in which the journal keeps it."""
+    """Return the target's answer as a prediction, converted to the journal's form and back."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     answer = as_requested(sample.query, sample.target.answer)
     with plugin_errors(f"the ground truth of {sample.id}"):
         prediction = Prediction(query_id=sample.query.id, answer=answer)
-        kept = prediction_from_json(prediction_to_json(prediction))
-    return check_predictions([sample.query], [kept])[0]  # as an evaluation does
+        restored = prediction_from_json(prediction_to_json(prediction))
+    return check_predictions([sample.query], [restored])[0]  # as an evaluation does
 
 
 def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
-    """Return the target's answer, written as a response and read again with oracle perception."""
+    """Return the target's answer, written as a response and parsed with oracle perception."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
     with plugin_errors(f"model {type(reader).__name__} on {sample.id}", ModelError):
         seeing = reader.with_perception(oracle, oracle)
-        read = seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
-        return check_predictions([sample.query], [read])[0]  # as an evaluation does
+        reading = seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+        return check_predictions([sample.query], [reading])[0]  # as an evaluation does
 
 
 def through_masks(sample: Sample, model: MaskEmitter) -> Prediction:
-    """Return the target's answer as emitted by a perfect network, through all that follows it."""
+    """Return the prediction of a model whose network is perfect."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     with plugin_errors(f"model {type(model).__name__} on {sample.id}", ModelError):
         texts = model.write(sample.query, sample.target.answer)

@@ -1,8 +1,8 @@
 """Several workers that each hold the model: they share the batches, and dead ones are replaced.
 
-A worker gets queries and nothing else: neither the data root nor the targets. With `isolate`
-it is not even given handles to files: images arrive decoded, so that a process which may not
-read the data root, or a machine which does not have it, predicts the same.
+A worker gets queries alone, neither the data root nor the targets. With `isolate` images are sent
+decoded, so that a process without access to the data, or a machine without the files, predicts the
+same. `processes` and `ray_workers` implement `Member` and `Pool`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,12 +20,16 @@ from harness.run.options import Options
 from harness.run.predict import Outcome, begin, journalled_outcome, records
 from harness.run.workers import WorkerInfo
 from harness.spec import Spec
-from harness.store.journal import Journal, JournalPosition, Writer, number
+from harness.store.journal import Journal, JournalPosition, Writer, attempt_and_worker
 from harness.types import FailureKind, failed_prediction
 
-FIRST = 16  # workers that begin before the size of a batch is known
-READY = "ready"  # what a worker says once its model is loaded
-TRIES = 2  # workers that one batch may cost while it is all that they hold; or one place in a row
+MAX_FIRST_WORKERS = 16
+"""Most workers that start before the size of a batch is known."""
+READY = "ready"  # message of a worker that has loaded its model
+MAX_LOSSES = 2
+"""Number of workers that may die on a batch that each of them held alone."""
+MAX_FAILED_STARTS = 2
+"""Number of replacements in a row that may die while they load the model."""
 
 
 class WorkerNotScheduled(ModelError):
@@ -41,13 +45,13 @@ class Member(ABC):
     """One worker, as the pool sees it."""
 
     batches: list[Batch] = field(default_factory=list)
-    """Batches that it was given and has not finished; the first one is in work."""
+    """Batches that it was given and has not finished; it works on the first."""
     greeted: bool = False
-    """True once its greeting has been received; before that it is given no batch."""
+    """True once its greeting has been received; before, it gets no batch."""
     ready: bool = False
     """True once it has loaded the model; loading does not count towards the timeout."""
     since: float = 0.0
-    """Time (`monotonic`) of its last message, or of its first batch after having none."""
+    """Time (`monotonic`) of its last message, or of the batch that ended an idle time."""
 
     @abstractmethod
     def send(self, batch: Batch) -> None:
@@ -55,8 +59,10 @@ class Member(ABC):
 
     @abstractmethod
     def receive(self) -> object:
-        """Wait for the next message and return it: first a WorkerInfo, then READY, then an Outcome
-        for each batch; None if the worker is dead, and a HarnessError if that ends the run.
+        """Wait for the next message and return it.
+
+        Messages are a WorkerInfo, then READY, then Outcomes; None if the worker is dead, and a
+        HarnessError that ends the run.
         """
 
     @abstractmethod
@@ -65,7 +71,7 @@ class Member(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let the worker end; it may finish what it has answered."""
+        """Let the worker finish its answered samples and end."""
 
     @abstractmethod
     def exit_reason(self) -> str:
@@ -75,14 +81,13 @@ class Member(ABC):
 class Pool(ABC):
     """Several workers, each with the model that `spec` names.
 
-    A worker that dies, or is silent for `timeout` seconds while it has work, is replaced. What it
-    held is tried again, each batch alone with a worker, so that it is known which one to blame. A
-    batch that costs `TRIES` workers then has samples that are failures of the infrastructure: it
-    was requeued twice at most.
+    A worker that dies, or is silent for `timeout` seconds while it has work, is replaced. Its
+    batches are tried again, each alone in a worker, to find the one that causes the end. After
+    `MAX_LOSSES` workers died on a batch, its samples become failures of the infrastructure.
 
-    The others work on while a replacement loads. One that dies meanwhile is replaced too; after
-    `TRIES` of them in a row, or where there is no machine for one, the others go on alone, and if
-    there are none the run ends.
+    The others work on while a replacement loads. If `MAX_FAILED_STARTS` replacements in a row die
+    while they load, or there is no machine for one, the others go on alone. If there are no others,
+    the run ends.
     """
 
     def __init__(
@@ -94,14 +99,17 @@ class Pool(ABC):
         *,
         samples: int | None = None,
     ) -> None:
-        """Start the workers, of which no more are wanted than there are batches.
+        """Start the workers, at most one for each batch.
 
         Args:
             spec: The model.
             folder: The run's folder.
             attempt: Number of the attempt, for the journal.
             options: Settings of the run.
-            samples: Number of samples of the run; None: as many workers as the options say.
+            samples: Number of samples of the run; None: start `options.workers`.
+
+        Raises:
+            ModelError: a model cannot be loaded, or workers have different models or devices.
         """
         self.spec, self.seed = spec, options.seed
         self.folder = folder
@@ -109,21 +117,21 @@ class Pool(ABC):
         self.timeout = options.timeout
         self._attempt = attempt
         self._started = 0
-        self._ended: Counter[int] = Counter()
-        """Workers that ended while they held a batch, by its index."""
-        self._losses: Counter[int] = Counter()
-        """Workers that ended while they held one batch alone, by its index."""
+        self._deaths: Counter[int] = Counter()
+        """Number of workers that died while they held a batch, by the batch's index."""
+        self._deaths_alone: Counter[int] = Counter()
+        """Number of workers that died while they held this batch and no other, by its index."""
         self._suspects: set[int] = set()
-        """Batches that a worker held when it died."""
-        self._unready = 0
-        """Replacements that died while they loaded, since one of them greeted."""
+        """Indices of batches that a worker held when it died."""
+        self._failed_starts = 0
+        """Number of replacements that died while they loaded, since one of them greeted."""
         self._members: list[Member] = []
         try:
-            # The first ones tell the size of a batch.
-            greetings = self._begin(min(options.workers, FIRST))
+            # The first workers' greetings have the size of a batch.
+            greetings = self._start_and_greet(min(options.workers, MAX_FIRST_WORKERS))
             size = options.batch_size or greetings[0].batch_size
             batches = options.workers if samples is None else -(-samples // size)
-            greetings += self._begin(min(options.workers, batches) - len(greetings))
+            greetings += self._start_and_greet(min(options.workers, batches) - len(greetings))
         except BaseException:
             self.close()
             raise
@@ -135,28 +143,28 @@ class Pool(ABC):
         for member in self._members:
             member.greeted = True
 
-    def _begin(self, count: int) -> list[WorkerInfo]:
-        """Start some workers, which load at the same time; return their greetings."""
-        begun = []
-        for _ in range(count):
-            begun.append(self._next())
-            self._members.append(begun[-1])  # one by one: those that began are closed
-        return [self._greeting(member) for member in begun]
+    def _start_and_greet(self, count: int) -> list[WorkerInfo]:
+        """Start `count` workers, which load at the same time; return their greetings."""
+        started = [self._start_next() for _ in range(count)]
+        return [self._greeting(member) for member in started]
 
     @abstractmethod
     def _start(self, index: int) -> Member:
         """Start a worker, which writes the journal's files of number `index`."""
 
     @abstractmethod
-    def _wait_ready(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+    def _wait_for_message(self, busy: Sequence[Member], seconds: float) -> list[Member]:
         """Return members with a message and dead ones, waiting up to `seconds` for the first."""
 
-    def _next(self) -> Member:
+    def _start_next(self) -> Member:
+        """Start a worker, and add it to the pool's members."""
         self._started += 1  # a replacement writes a journal file of its own
-        return self._start(self._started - 1)
+        member = self._start(self._started - 1)
+        self._members.append(member)  # at once, so that `close` ends it after an error
+        return member
 
     def _greeting(self, member: Member) -> WorkerInfo:
-        message = self._receive(member)
+        message = self._receive_or_raise(member)
         if message is None:
             raise WorkerStartFailed(
                 "a worker process",
@@ -164,39 +172,40 @@ class Pool(ABC):
                 found=f"it ended with {member.exit_reason()}",
                 fix="With less memory to share, try fewer --workers.",
             )
-        assert isinstance(message, WorkerInfo), "the first message of a worker is its greeting"
+        assert isinstance(message, WorkerInfo), "a worker's first message is WorkerInfo"
         return message
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Give each worker the next batch as it becomes free."""
+        """Give each worker the next batch when it is free, and yield the outcomes."""
         try:
-            yield from self._run(batches)
+            yield from self._share_out(batches)
         finally:
             # A replacement that loads has nothing to finish, and would be waited for.
             for member in [member for member in self._members if not member.greeted]:
-                self._members.remove(member)
-                _discard(member)
-        self.close()
+                self._drop(member)
 
-    def _run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
+    def _share_out(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
+        """Hand batches to idle workers and yield outcomes; retry batches of dead workers."""
         stream = iter(batches)
-        waiting: list[Batch] = []  # lost by a worker, to be tried again
-        more = True
-        while more or waiting or any(member.batches for member in self._members):
-            while (member := self._free()) is not None and (more or waiting):
+        waiting: list[Batch] = []  # batches of dead workers, to be tried again
+        may_have_more = True
+        while may_have_more or waiting or any(member.batches for member in self._members):
+            while (member := self._free()) is not None and (may_have_more or waiting):
                 batch = waiting.pop() if waiting else next(stream, None)
                 if batch is None:
-                    more = False
+                    may_have_more = False
                     break
                 if batch.index in self._suspects and member.batches:
                     waiting.append(batch)  # until a worker has nothing else
                     break
                 self._send(member, batch)
-            for member in self._ready_members():
+            readable = self._members_to_read()
+            self._kill_silent(readable)
+            for member in readable:
                 if not member.greeted:
                     self._welcome(member)
                     continue
-                outcome = self._receive(member)
+                outcome = self._receive_or_raise(member)
                 member.since = monotonic()
                 if outcome is None:
                     yield from self._replace(member, waiting)
@@ -206,26 +215,26 @@ class Pool(ABC):
                     member.batches = list(self._remaining_batches(member.batches, outcome))
                     yield outcome
 
-    def _remaining_batches(self, held: Sequence[Batch], outcome: Outcome) -> Iterator[Batch]:
-        """Yield the batches, or the parts of them, that a worker has left after an outcome."""
-        for batch in held:
+    def _remaining_batches(self, batches: Sequence[Batch], outcome: Outcome) -> Iterator[Batch]:
+        """Yield the batches of a worker that are unfinished after an outcome, or their rest."""
+        for batch in batches:
             if batch.index != outcome.batch:
                 yield batch
-            elif not outcome.whole:
+            elif not outcome.is_whole_batch:
                 yield self._without(batch, outcome.samples)
 
     def _without(self, batch: Batch, finished: Collection[str]) -> Batch:
-        """Return what is left of a batch once these samples of it are journalled.
+        """Return the batch to predict after these samples of it are journalled.
 
-        A model that does not answer by the sample is asked for the whole batch again, since an
-        answer may depend on its neighbours; what is journalled stays as it is.
+        A model that does not answer by the sample gets the whole batch again, because an answer may
+        depend on the others in the batch; journalled predictions stay.
         """
         if not self.info.by_sample:
             return replace(batch, kept=batch.kept.union(finished))
         return replace(batch, queries=tuple(q for q in batch.queries if q.id not in finished))
 
     def _free(self) -> Member | None:
-        """Return the worker that holds the fewest batches; None if none takes another."""
+        """Return the worker with the fewest batches that takes another; None if there is none."""
         trusted = [
             member
             for member in self._members
@@ -234,47 +243,53 @@ class Pool(ABC):
         if not trusted:
             return None
         minimum = min(trusted, key=lambda member: len(member.batches))
-        # One more than is under way is being decoded. Decoded images are large: an isolated
-        # worker holds those of one batch. And where silence is watched, nothing more is sent to a
-        # worker that may hang, for sending would wait for it.
+        # A worker decodes one batch more than are in progress. An isolated worker has one batch,
+        # because decoded images are large. With a timeout it has one too, because sending to a
+        # worker that hangs would block.
         limit = 1 if self.isolate or self.timeout is not None else self.info.ahead + 1
         return minimum if len(minimum.batches) < limit else None
 
     def _send(self, member: Member, batch: Batch) -> None:
-        message = (
-            with_decoded_media(batch) if self.isolate else batch
-        )  # decoding is not the worker's time
+        # Decoded before `since` is set, because it is not the worker's time.
+        message = with_decoded_media(batch) if self.isolate else batch
         if not member.batches:
             member.since = monotonic()
         member.batches.append(batch)
         member.send(message)
 
-    def _ready_members(self) -> list[Member]:
-        """Return workers with a message and dead ones; kill those silent for over `timeout`."""
+    def _members_to_read(self) -> list[Member]:
+        """Return workers with a message and dead ones; wait up to 0.2 s for the first."""
         busy = [member for member in self._members if member.batches or not member.greeted]
-        ready = self._wait_ready(busy, 0.2)
-        for member in busy:
-            silent = monotonic() - member.since
-            late = self.timeout is not None and member.ready and silent > self.timeout
-            if late and member not in ready:
-                member.kill()  # and it is heard of as dead
-        return ready
+        return self._wait_for_message(busy, 0.2)
+
+    def _kill_silent(self, readable: Sequence[Member]) -> None:
+        """Kill workers that have sent nothing for `timeout` seconds; `receive` finds them dead."""
+        if self.timeout is None:
+            return
+        for member in self._members:
+            works = member.ready and member.batches and member not in readable
+            if works and monotonic() - member.since > self.timeout:
+                member.kill()
 
     def _replace(self, member: Member, waiting: list[Batch]) -> Iterator[Outcome]:
-        """Start another worker in the place of a dead one, and take back what it held."""
+        """Replace a dead worker, and put its batches into `waiting` or give them up."""
         journalled = self._journalled_samples() if member.batches else {}
-        for held in member.batches:
-            ids = [q.id for q in held.queries if q.id in journalled and q.id not in held.kept]
-            batch = self._without(held, ids)
+        for lost_batch in member.batches:
+            ids = [
+                q.id
+                for q in lost_batch.queries
+                if q.id in journalled and q.id not in lost_batch.kept
+            ]
+            batch = self._without(lost_batch, ids)
             if ids:  # it died between the journal and the message
-                untold = {sample_id: journalled[sample_id] for sample_id in ids}
-                yield journalled_outcome(batch.index, untold, whole=False)
+                unreported = {sample_id: journalled[sample_id] for sample_id in ids}
+                yield journalled_outcome(batch.index, unreported, is_whole_batch=False)
             if all(q.id in batch.kept for q in batch.queries):
                 continue
-            self._ended[batch.index] += 1
+            self._deaths[batch.index] += 1
             if len(member.batches) == 1:
-                self._losses[batch.index] += 1
-            if self._losses[batch.index] < TRIES:
+                self._deaths_alone[batch.index] += 1
+            if self._deaths_alone[batch.index] < MAX_LOSSES:
                 self._suspects.add(batch.index)
                 waiting.append(batch)
             else:
@@ -282,39 +297,43 @@ class Pool(ABC):
         self._members.remove(member)
         member.batches.clear()
         member.close()
-        self._members.append(self._next())
+        self._start_next()
 
     def _journalled_samples(self) -> dict[str, JournalPosition]:
-        """Return the places of the samples that this attempt has journalled, but for lost ones."""
+        """Return where the journal has the samples that this attempt has predicted and not lost."""
         return {
-            sample: place
-            for sample, place in Journal(self.folder).places.items()
-            if number(place.path)[0] == self._attempt
-            and place.failure != FailureKind.INFRASTRUCTURE
+            sample: position
+            for sample, position in Journal(self.folder).places.items()
+            if attempt_and_worker(position.path)[0] == self._attempt
+            and position.failure != FailureKind.INFRASTRUCTURE
         }
 
     def _welcome(self, member: Member) -> None:
-        """Receive a replacement's greeting: it takes work, or is dropped if it failed."""
+        """Receive a replacement's greeting, after which it takes work; drop one that failed."""
         try:
             greeting = self._greeting(member)
-        except (WorkerNotScheduled, WorkerStartFailed) as error:
-            self._members.remove(member)
-            _discard(member)
-            self._unready += isinstance(error, WorkerStartFailed)
-            if isinstance(error, WorkerStartFailed) and self._unready < TRIES:
-                self._members.append(self._next())
+        except WorkerStartFailed:
+            self._drop(member)
+            self._failed_starts += 1
+            if self._failed_starts < MAX_FAILED_STARTS:
+                self._start_next()
             elif not self._members:
                 raise
-            return  # the others go on with what there is
+            return  # the others go on alone
+        except WorkerNotScheduled:
+            self._drop(member)
+            if not self._members:
+                raise
+            return  # the others go on alone
         if greeting != self.info:
             raise _model_mismatch("a replaced worker", self.info, greeting)
         member.greeted = True
-        self._unready = 0
+        self._failed_starts = 0
 
-    def _give_up(self, batch: Batch, ended: str) -> Outcome:
-        """Journal a batch that no worker survives."""
-        count = self._ended[batch.index]
-        message = f"{count} worker processes ended on this batch, the last with {ended}"
+    def _give_up(self, batch: Batch, exit_reason: str) -> Outcome:
+        """Journal a batch that no worker survives as failures of the infrastructure."""
+        count = self._deaths[batch.index]
+        message = f"{count} worker processes ended on this batch, the last with {exit_reason}"
         self._started += 1
         with Writer(self.folder, self._started - 1, self._attempt) as journal:
             predictions = [
@@ -324,10 +343,15 @@ class Pool(ABC):
             ]
             journal.append([begin(batch), *records(batch, predictions)])
         ids = tuple(prediction.query_id for prediction in predictions)
-        # Counted like crashes of the model, so that one which never survives ends the run.
+        # Counted as crashes, so that a model that always kills its worker ends the run.
         return Outcome(batch.index, ids, failed=len(ids), crashed=len(ids))
 
-    def _receive(self, member: Member) -> Any:
+    def _drop(self, member: Member) -> None:
+        """Take a worker out of the pool, and end it."""
+        self._members.remove(member)
+        _discard(member)
+
+    def _receive_or_raise(self, member: Member) -> Any:
         """Return the next message, None if the worker is dead; raise one that is an error."""
         message = member.receive()
         if isinstance(message, HarnessError):
@@ -335,10 +359,7 @@ class Pool(ABC):
         return message
 
     def close(self) -> None:
-        """Let the workers end, each when it has finished what the network had answered.
-
-        An interrupt meanwhile ends them at once.
-        """
+        """Let the workers finish their answered samples and end; an interrupt ends them at once."""
         members, self._members = self._members, []
         try:
             while members:
@@ -349,16 +370,16 @@ class Pool(ABC):
 
 
 def _model_mismatch(what: str, first: WorkerInfo, second: WorkerInfo) -> ModelError:
-    """Return the error for workers with two greetings, which cannot work on one run."""
+    """Return the error for workers with different greetings, which must not share a run."""
     if first.device != second.device:
         return ModelError(
             what,
             expected=f"the same device in every worker, here {first.device}",
             found=second.device,
-            fix="Responses may differ between kinds of devices: let all workers use one kind.",
+            fix="Responses may differ between kinds of devices: give all workers the same kind.",
         )
-    wanted, given = asdict(first), asdict(second)
-    differing = ", ".join(name for name in wanted if wanted[name] != given[name])
+    expected, actual = asdict(first), asdict(second)
+    differing = ", ".join(name for name in expected if expected[name] != actual[name])
     return ModelError(
         what,
         expected="the same model in every worker",

@@ -1,10 +1,11 @@
-"""The interface of workers that predict batches, and the worker that is this process."""
+"""The interface of workers that predict batches (`Workers`), and the local worker, this process."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
@@ -15,7 +16,7 @@ from harness.model import Model
 from harness.plain import json_scalar
 from harness.provenance import device_of
 from harness.run.batching import Batch
-from harness.run.pipeline import Predictor, batches_ahead
+from harness.run.pipeline import Predictor, Step, batches_ahead
 from harness.run.predict import Outcome, by_sample
 from harness.spec import Spec
 from harness.store.journal import Writer
@@ -28,26 +29,31 @@ class WorkerInfo:
 
     name: str
     batch_size: int
+    """Number of queries of a batch."""
     sort: bool
+    """True if batches shall hold queries of similar length."""
     description: Mapping[str, object]
+    """Settings of the model as plain data."""
     device: str = "cpu"
-    """Device that the model computes on, by its parts' settings in the process that holds it."""
+    """Device of the model, by its parts' settings in the worker's process."""
     ahead: int = 1
-    """Batches that may be on their way through the model at once."""
+    """Largest number of batches in progress at once."""
     forms: frozenset[AnswerForm] | None = None
-    """The forms of answer that it can give; None: it does not declare them."""
+    """Forms of answer that it can give; None: not declared."""
     missing_parts: Mapping[AnswerForm, str] = field(default_factory=dict)
-    """Forms that need a part that nobody chose, each with what to do about it."""
+    """Forms for which the model lacks a part, such as a segmenter, each with a remedy."""
     by_sample: bool = False
-    """True: missing samples of a batch are asked for without the rest of it."""
+    """True if the model answers by the sample: finished ones are not predicted again."""
+    at_once: int = 1
+    """Queries that the model works on at the same time."""
 
 
 def worker_info(model: Model) -> WorkerInfo:
     """Return the greeting of a model.
 
     Raises:
-        ModelError: the model raises, or its description is not plain data, or its batch size is
-            not a whole number ≥ 1.
+        ModelError: the model raises, its description is not plain data, or its batch size is not a
+            whole number ≥ 1.
     """
     with plugins.plugin_errors(f"model {type(model).__name__}", ModelError):
         plugins.check_contract("models", f"model {type(model).__name__}", model)
@@ -66,6 +72,7 @@ def worker_info(model: Model) -> WorkerInfo:
             forms_of(model),
             dict(model.missing_parts),
             by_sample(model),
+            model.at_once,
         )
     if type(info.batch_size) is not int or info.batch_size < 1:
         raise ModelError(
@@ -95,10 +102,10 @@ class Workers(Protocol):
         """The greeting of the workers' model."""
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict batches, and yield outcomes as they are done."""
+        """Predict batches, and yield outcomes as they are done; it may be called several times."""
 
     def close(self) -> None:
-        """End the processes that it has started."""
+        """End the workers' processes."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,8 @@ class LocalWorker:
     attempt: int
     worker: int = 0
     """Number of the journal file that it writes."""
+    _runs: "count[int]" = field(default_factory=count)
+    """Counts the calls of `run`, each of which writes a file of its own attempt."""
 
     @property
     def info(self) -> WorkerInfo:
@@ -119,39 +128,40 @@ class LocalWorker:
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Predict batches in order, decoding the next one meanwhile; yield outcomes.
 
-        If anything ends it early, answered samples are finished and journalled before that is
-        raised.
+        Before an error or an interrupt is raised, answered samples are finished and journalled.
         """
-        with Writer(self.folder, self.worker, self.attempt) as journal:
+        attempt = self.attempt + next(self._runs)
+        with Writer(self.folder, self.worker, attempt) as journal:
             news: SimpleQueue[Outcome | Future[Outcome]] = SimpleQueue()
             predictor = Predictor(self.model, journal, on_outcome=news.put)
-            going: set[Future[Outcome]] = set()
+            in_progress: set[Future[Outcome]] = set()
 
-            def finish() -> Outcome:
+            def next_outcome() -> Outcome:
                 item = news.get()
                 if isinstance(item, Outcome):
                     return item
-                going.discard(item)
+                in_progress.discard(item)
                 return item.result()
 
             try:
                 for batch in _one_ahead(batches, predictor.prefetch):
-                    while len(going) >= predictor.max_batches:
-                        yield finish()
+                    while len(in_progress) >= predictor.max_batches:
+                        yield next_outcome()
                     inflight = predictor.begin(batch)
-                    going.add(inflight.done)
+                    in_progress.add(inflight.done)
                     inflight.done.add_done_callback(news.put)
                     with closing(predictor.predict_in_steps(inflight)) as steps:
-                        for waits in steps:
-                            while waits or not news.empty():
-                                yield finish()
-                                waits = False
+                        for step in steps:
+                            if step is Step.WAIT:
+                                yield next_outcome()
+                            while not news.empty():
+                                yield next_outcome()
                     while not news.empty():
-                        yield finish()
-                while going:
-                    yield finish()
-            except BaseException:  # of the model, an interrupt, or nobody wants more outcomes
-                predictor.finish()
+                        yield next_outcome()
+                while in_progress:
+                    yield next_outcome()
+            except BaseException:  # an error, an interrupt, or the caller takes no more outcomes
+                predictor.drain()
                 raise
             predictor.close()
 
@@ -159,27 +169,27 @@ class LocalWorker:
         """Do nothing: no process was started."""
 
 
-def _one_ahead(batches: Iterable[Batch], meet: Callable[[Batch], None]) -> Iterator[Batch]:
-    """Yield the batches; `meet` is called with each one before its predecessor is yielded."""
-    waiting: Batch | None = None
+def _one_ahead(batches: Iterable[Batch], prefetch: Callable[[Batch], None]) -> Iterator[Batch]:
+    """Yield the batches; call `prefetch` with each one before its predecessor is yielded."""
+    previous: Batch | None = None
     for batch in batches:
-        meet(batch)
-        if waiting is not None:
-            yield waiting
-        waiting = batch
-    if waiting is not None:
-        yield waiting
+        prefetch(batch)
+        if previous is not None:
+            yield previous
+        previous = batch
+    if previous is not None:
+        yield previous
 
 
 def worker_error(what: str, error: BaseException) -> HarnessError:
-    """Return the error that ends the run because of what a worker has raised."""
+    """Return a worker's exception as the HarnessError that ends the run."""
     if isinstance(error, HarnessError):
         return error
     return ModelError(what, expected="to go on", found=plugins.describe_error(error))
 
 
 def build_model(spec: Spec, seed: int) -> Model:
-    """Build a model; one that samples takes the run's seed unless its spec names one."""
+    """Build a model; if it takes a seed and its SPEC has none, it gets the run's seed."""
     if plugins.accepts("models", spec.name, "seed"):
         spec = spec.with_defaults(seed=seed)
     model: Model = plugins.build("models", spec)

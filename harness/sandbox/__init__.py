@@ -1,1 +1,4 @@
-"""Code that a model wrote, run where it can reach nothing: `pool.open_sandbox`."""
+"""Sandboxes, which run code that a model wrote without access to files, network or processes.
+
+`pool.open_sandbox` returns one whose isolation was tested.
+"""

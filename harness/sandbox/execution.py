@@ -1,4 +1,4 @@
-"""Result of running code, read from bytes that the code itself may have forged."""
+"""The result of an execution, read from bytes that the executed code may have forged."""
 
 import json
 import os
@@ -11,28 +11,27 @@ from harness.errors import ParseError
 from harness.responses import loads_strict, storable
 from harness.sandbox.protocol import ERROR, FRAME, MAX_ERROR, VALUE, Ended, Limits
 
-MAX_VALUES = 1000
+MAX_VALUES = 1000  # values that one execution may emit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """Result of running code. It is the code's own account: text to be read, never trusted."""
+    """Result of running code. The code itself reports it: never trust it."""
 
     output: str
     """Printed text, cut at the limit."""
     values: tuple[Any, ...] = ()
-    """Everything that it emitted, in order: plain JSON."""
+    """All values that the code emitted, in order: plain JSON."""
     error: str | None = None
     """The last line of its traceback, or the reason why it was ended."""
     refused: str | None = None
     """Name of the last system call that was refused to code that failed.
 
-    None where it did not fail, for libraries try calls that they can do without, and where a tier
-    cannot tell.
+    None: it did not fail (libraries try calls that they can do without), or the tier does not know.
     """
     timed_out: bool = False
     seconds: float
-    """Wall-clock time, with the start of the process that ran it."""
+    """Wall-clock time, including the start of the process that ran it."""
 
     @property
     def value(self) -> Any:
@@ -51,12 +50,23 @@ def read_execution(
     seconds: float,
     refused: str | None,
 ) -> Execution:
-    """Return the execution that a worker reports, `status` as `os.waitpid` gives it."""
+    """Return the execution that a worker reports.
+
+    Args:
+        reason: Reason why it ended.
+        status: Exit status, as of `os.waitpid`.
+        printed: Bytes of standard output.
+        emitted: Frames of values and of the error; see `protocol`.
+        limits: Limits of the execution.
+        timeout: Seconds that it was allowed.
+        seconds: Seconds that it took.
+        refused: Name of the last refused system call; None: none was refused, or it is not known.
+    """
     values: list[Any] = []
     error: str | None = f"the process ended early: {_ending(status)}"
     try:
-        for kind, content in _frames(emitted):
-            if kind == ERROR:
+        for frame_type, content in _frames(emitted):
+            if frame_type == ERROR:
                 error = " ".join(storable(content, MAX_ERROR).split()) or None
                 break
             if len(values) == MAX_VALUES:
@@ -81,13 +91,13 @@ def read_execution(
 
 
 def read_value(text: str, limit: int) -> Any:
-    """Return the plain value of JSON that code wrote.
+    """Return a value from JSON that code wrote.
 
     Raises:
         ParseError: it is not one value in strict JSON, or holds text that is not Unicode.
     """
     value = loads_strict(text, limit)
-    if "\\u" in text:  # half of a pair is JSON, and cannot be written to a file
+    if "\\u" in text:  # half of a surrogate pair is valid JSON, but cannot be written as UTF-8
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
@@ -103,22 +113,23 @@ def _frames(content: bytes) -> Iterator[tuple[bytes, str]]:
     """
     start = 0
     while len(content) - start >= FRAME.size:
-        kind, size = FRAME.unpack_from(content, start)
+        frame_type, size = FRAME.unpack_from(content, start)
         start += FRAME.size
         body = content[start : start + size]
         start += size
-        if len(body) < size:  # it was ended while it wrote
+        if len(body) < size:  # the execution was ended while it wrote
             return
         try:
             text = body.decode()
         except UnicodeDecodeError as error:
             raise ParseError("emitted", expected="UTF-8", found=str(error)) from error
-        if kind not in (VALUE, ERROR):
-            raise ParseError("emitted", expected="frames", found=repr(kind))
-        yield kind, text
+        if frame_type not in (VALUE, ERROR):
+            raise ParseError("emitted", expected="frames", found=repr(frame_type))
+        yield frame_type, text
 
 
 def _ending(status: int) -> str:
+    """Return how a process ended, in words."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return f"killed by {signal.Signals(number).name}"

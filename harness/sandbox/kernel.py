@@ -1,8 +1,8 @@
-"""Rights that the Linux kernel takes from a process for good: files, network, system calls.
+"""Removal of a process's rights by the Linux kernel, for good: files, network, system calls.
 
-Landlock limits which files may be opened; seccomp refuses every system call that is neither in
-`ALLOWED` nor in `CONDITIONS`. The numbers are those of `linux/landlock.h`, `linux/seccomp.h` and
-`linux/filter.h`.
+`worker` calls it in each child before code runs. Landlock limits which files may be opened; seccomp
+refuses every system call that is neither in `ALLOWED` nor in `CONDITIONS`. The numbers are those of
+`linux/landlock.h`, `linux/seccomp.h` and `linux/filter.h`. A failing call is an OSError.
 """
 
 import ctypes
@@ -19,9 +19,18 @@ from harness.sandbox.syscalls import Architecture
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
-READ_FILE, READ_DIR = 1 << 2, 1 << 3
+WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
+MAKE_DIR, MAKE_REG, TRUNCATE = 1 << 7, 1 << 8, 1 << 14
+WRITABLE = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE
+WRITABLE |= MAKE_DIR | MAKE_REG | REMOVE_DIR | REMOVE_FILE
+"""Landlock's rights to the files of a writable folder: no execution, links or devices."""
 FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""Rights that files have, counted, by the first version of Landlock that knows them."""
+"""Number of Landlock's rights to files, by the first version that has so many."""
+TCP_VERSION, TCP_RIGHTS = 4, 1 << 0 | 1 << 1
+"""First version of Landlock that limits TCP, and its rights: to bind and to connect."""
+SCOPE_VERSION, SCOPES = 6, 1 << 0 | 1 << 1
+"""First version of Landlock that limits what other processes can be reached by, and its scopes:
+abstract Unix sockets and signals."""
 
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_SET_MODE_FILTER = 1
@@ -30,7 +39,9 @@ KILL_PROCESS, REFUSE, NOTIFY, ALLOW = 0x80000000, 0x00050000 | errno.EPERM, 0x7F
 NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
 NOTIFICATION = 80  # bytes: the id, the process, flags, and the call with its six arguments
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-X32 = 0x40000000  # calls of a second table of x86-64
+NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
+"""Offsets in bytes in `struct seccomp_data`, which `LOAD` reads; an argument has 8 bytes."""
+X32 = 0x40000000  # bit of calls by x86-64's second table (x32)
 
 ALLOWED = """
     read write close fstat newfstatat lseek mmap munmap mprotect mremap brk madvise futex
@@ -44,19 +55,19 @@ ALLOWED = """
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One argument of a system call must have one of these values, or none of these bits."""
+    """A system call is allowed if one argument has one of these values, or none of these bits."""
 
     argument: int
     values: tuple[int, ...] = ()
-    without: int = 0
+    forbidden_bits: int = 0
 
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_PATH", 0)
 CONDITIONS = {
-    # Landlock before its version 3 lets a file be truncated that is opened to be read.
-    "open": Condition(1, without=WRITES),
-    "openat": Condition(2, without=WRITES),
-    # F_SETOWN and F_SETSIG would have the kernel send signals to other processes.
+    # Landlock before version 3 does not prevent truncation of a file that is opened for reading.
+    "open": Condition(1, forbidden_bits=WRITES),
+    "openat": Condition(2, forbidden_bits=WRITES),
+    # F_SETOWN and F_SETSIG would make the kernel send signals to other processes.
     "fcntl": Condition(1, (fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL)),
     "ioctl": Condition(1, (0x5401, 0x802C542A)),  # TCGETS and TCGETS2: `isatty`
     "prlimit64": Condition(0, (0,)),  # its own limits, not the harness' ones
@@ -76,29 +87,34 @@ def landlock_version() -> int:
     return max(version, 0)
 
 
-def landlock_ruleset(readable: Iterable[str]) -> int:
-    """Return the descriptor of rules that let these files and folders be read, and nothing else.
+def landlock_ruleset(readable: Iterable[str], writable: Iterable[str] = ()) -> int:
+    """Return the descriptor of rules by which only these files and folders may be read.
 
-    Connections by TCP are forbidden from version 4 on, signals to and abstract sockets of other
-    processes from version 6 on.
+    In `writable` folders, files may also be written, made and removed. TCP is forbidden from
+    `TCP_VERSION` on, signals to and abstract sockets of other processes from `SCOPE_VERSION` on.
+    The kernel must have Landlock (`landlock_version`).
     """
     version = landlock_version()
     files = (1 << max(count for since, count in FILE_RIGHTS.items() if since <= version)) - 1
-    rules = struct.pack("=QQQ", files, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset: int = LIBC.syscall(LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(size), 0)
+    handled = [files]  # struct landlock_ruleset_attr: 8 bytes each, and no more than are known
+    handled += [TCP_RIGHTS] if version >= TCP_VERSION else []
+    handled += [SCOPES] if version >= SCOPE_VERSION else []
+    rules = struct.pack(f"={len(handled)}Q", *handled)
+    ruleset: int = LIBC.syscall(LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0)
     _check(ruleset, "landlock_create_ruleset")
-    for path in readable:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        rights = READ_FILE | (READ_DIR if Path(path).is_dir() else 0)
-        rule = struct.pack("=Qi", rights, place)
+    rights_by_path = {
+        path: READ_FILE | (READ_DIR if Path(path).is_dir() else 0) for path in readable
+    }
+    for path, rights in (rights_by_path | dict.fromkeys(writable, WRITABLE & files)).items():
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("=Qi", rights, handle)
         _check(LIBC.syscall(LANDLOCK_ADD_RULE, ruleset, 1, rule, 0), "landlock_add_rule")
-        os.close(place)
+        os.close(handle)
     return ruleset
 
 
 def landlock(ruleset: int) -> None:
-    """Hold this process to the rules, for good."""
+    """Restrict this process to the rules, for good."""
     _check(LIBC.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
 
 
@@ -108,19 +124,19 @@ def filter_program(
     """Return the filter: instructions `(code, jump if true, jump if false, operand)`.
 
     A call by another convention (32-bit) ends the process. An argument is compared by its low 32
-    bits, for the kernel itself reads no more of those in `CONDITIONS`.
+    bits: the kernel reads no more of those in `CONDITIONS`.
 
     Args:
         architecture: The machine's numbers.
-        refusal: What becomes of every other call: `REFUSE`, or `NOTIFY` for the worker to answer.
-        sendmsg: Descriptor on which alone `sendmsg` is allowed.
+        refusal: Action for every other call: `REFUSE`, or `NOTIFY` for the worker to answer it.
+        sendmsg: The only descriptor on which `sendmsg` is allowed.
     """
     numbers = architecture.numbers
     program = [
-        (LOAD, 0, 0, 4),
+        (LOAD, 0, 0, ARCHITECTURE_OFFSET),
         (EQUAL, 1, 0, architecture.audit),
         (RETURN, 0, 0, KILL_PROCESS),
-        (LOAD, 0, 0, 0),
+        (LOAD, 0, 0, NUMBER_OFFSET),
         (AT_LEAST, 0, 1, X32),
         (RETURN, 0, 0, KILL_PROCESS),
     ]
@@ -131,11 +147,11 @@ def filter_program(
     for name, condition in conditions.items():
         if name not in numbers:
             continue
-        body = [(LOAD, 0, 0, 16 + 8 * condition.argument)]
+        body = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 8 * condition.argument)]
         for value in condition.values:
             body += [(EQUAL, 0, 1, value & 0xFFFFFFFF), (RETURN, 0, 0, ALLOW)]
-        if condition.without:
-            body += [(ANY_BIT, 1, 0, condition.without), (RETURN, 0, 0, ALLOW)]
+        if condition.forbidden_bits:
+            body += [(ANY_BIT, 1, 0, condition.forbidden_bits), (RETURN, 0, 0, ALLOW)]
         body.append((RETURN, 0, 0, refusal))
         program += [(EQUAL, 0, len(body), numbers[name]), *body]
     return [*program, (RETURN, 0, 0, refusal)]
@@ -151,18 +167,18 @@ def seccomp(
     """Install a filter in this process, for good; return its listener with `NEW_LISTENER`, or 0.
 
     Raises:
-        OSError: the kernel does not take it.
+        OSError: the kernel does not accept it.
     """
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
-    given = _Program(len(program), code)
+    installed = _Program(len(program), code)
     number = architecture.numbers["seccomp"]
-    result: int = LIBC.syscall(number, SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(given))
+    result: int = LIBC.syscall(number, SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(installed))
     _check(result, "seccomp")
     return result
 
 
 def refuse_call(listener: int) -> int:
-    """Answer the next call that a filter refused with EPERM; return its number, or -1 for none."""
+    """Answer the next refused call with EPERM; return its number, or -1 for none."""
     notification = bytearray(NOTIFICATION)
     try:
         fcntl.ioctl(listener, NOTIF_RECV, notification)

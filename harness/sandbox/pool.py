@@ -1,10 +1,11 @@
-"""Sandboxes: a few workers that run code which nobody has read, one execution each at a time.
+"""Sandboxes: a few workers that run untrusted code, each one execution at a time.
 
     with open_sandbox() as sandbox:
         done = sandbox.run("emit(sum(data))", data=[1, 2, 3])
         assert done.value == 6
 
-No code is run where no tier works: there is no tier without isolation.
+Nodes and methods that execute a model's code call it. Every tier has isolation: if none works on a
+machine, `open_sandbox` raises SandboxUnavailable, and no code is run.
 """
 
 import json
@@ -26,11 +27,11 @@ from harness.sandbox.tiers import ENVIRONMENT, TIERS, launch
 
 Runner: TypeAlias = Worker | Remote
 Test: TypeAlias = Callable[[Run], Mapping[str, str]]
-"""Tries a worker: returns what came of each try, or raises Leaks."""
+"""Tests a worker: returns the outcome of each probe, or raises Leaks."""
 
 
 class Sandbox:
-    """Runs code in a few workers. Its methods may be called from any thread."""
+    """Runs code in a few workers; safe to use from several threads."""
 
     def __init__(
         self, tier: str, start: Callable[[], Runner], test: Test, *, workers: int = 2
@@ -39,7 +40,7 @@ class Sandbox:
 
         Raises:
             WorkerLost: the worker does not start.
-            Leaks: code can do in it what it must not.
+            Leaks: the worker's code can do something forbidden.
         """
         if workers < 1:
             raise UsageError("workers of a sandbox", expected="1 or more", found=str(workers))
@@ -69,11 +70,11 @@ class Sandbox:
         Args:
             code: Python, of which nothing is trusted.
             data: Plain JSON that the code sees as `data`.
-            prelude: Code of the caller's, run first in the same namespace and with the same rights.
+            prelude: The caller's code, run first in the same namespace with the same rights.
             timeout: Seconds that prelude and code may take together.
 
         Raises:
-            SandboxFault: two workers were lost, one after another; the code is not to blame.
+            SandboxFault: two workers were lost in a row; this is not the code's fault.
             UsageError: the sandbox is closed.
         """
         if not (math.isfinite(timeout) and timeout > 0):
@@ -104,7 +105,7 @@ class Sandbox:
                         ) from lost
             raise AssertionError("the second try returns or raises")
         except BaseException:
-            # Its answer may still come, and must not be taken for that to another request.
+            # Its answer may still come, and must not be taken as the answer to another request.
             if worker is not None:
                 worker.close()
                 worker = None
@@ -113,7 +114,7 @@ class Sandbox:
             self._free.put(worker)
 
     def describe(self) -> dict[str, Any]:
-        """Return plain data for the record: the tier, and what its self-test ran into."""
+        """Return plain data for the record: the tier, and the outcomes of its self-test."""
         return {
             "tier": self.tier,
             "machine": platform.machine(),
@@ -122,7 +123,7 @@ class Sandbox:
         }
 
     def close(self) -> None:
-        """End the workers, once they have finished what they are at; who waits gets an error."""
+        """End the workers once their executions are done; later calls of `run` raise UsageError."""
         if self._closed:
             return
         self._closed = True
@@ -148,19 +149,19 @@ def open_sandbox(tier: str = "auto", workers: int = 2, limits: Limits | None = N
         tier: A name of `TIERS`; "auto": the first of them that works here; or the URL of a server
             of SandboxFusion.
         workers: Executions that it runs at the same time.
-        limits: What an execution may use; None: the defaults.
+        limits: Limits of an execution; None: the defaults.
 
     Raises:
         SandboxUnavailable: no tier works; the message says what each one lacks.
     """
-    remote = tier.startswith(("http://", "https://"))
-    if tier != "auto" and tier not in TIERS and not remote:
+    is_remote = tier.startswith(("http://", "https://"))
+    if tier != "auto" and tier not in TIERS and not is_remote:
         raise UsageError("tier", expected=f"auto, {', '.join(TIERS)} or a URL", found=tier)
-    given = limits or Limits()
+    limits = limits or Limits()
     lacking = []
     for name in TIERS if tier == "auto" else (tier,):
-        start = partial(Remote, tier, given) if remote else partial(_start, name, given)
-        test = answers if remote else partial(self_test, environment=ENVIRONMENT)
+        start = partial(Remote, tier, limits) if is_remote else partial(_start, name, limits)
+        test = answers if is_remote else partial(self_test, environment=ENVIRONMENT)
         try:
             return Sandbox(name, start, test, workers=workers)
         except SandboxUnavailable as error:  # it names what is missing
@@ -178,9 +179,10 @@ def open_sandbox(tier: str = "auto", workers: int = 2, limits: Limits | None = N
 
 
 def _start(tier: str, limits: Limits) -> Worker:
+    """Start a worker of a tier; raise WorkerLost if it does not start."""
     try:
         return Worker(launch(tier, limits), limits)
-    except (OSError, SubprocessError) as error:  # of a machine without processes or memory to spare
+    except (OSError, SubprocessError) as error:  # the machine has no free processes or memory
         raise WorkerLost(f"it does not start: {error}") from error
 
 

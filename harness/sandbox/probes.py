@@ -1,4 +1,7 @@
-"""The self-test of a sandbox: code that tries what code must not do, before any other is run."""
+"""The self-test of a sandbox: probes that try forbidden things, run before any other code.
+
+`pool` opens a sandbox only if every probe fails.
+"""
 
 import os
 import secrets
@@ -53,15 +56,16 @@ for probe in read_file, read_environment, write_file, open_socket, fork, signal_
 emit(done)
 """
 HARMLESS = {"LD_LIBRARY_PATH", "PWD", "OLDPWD", "SHLVL", "TERM", "LC_CTYPE", "_"}
-SECONDS = 20.0
+"""Variables of the environment that code may see."""
+SECONDS = 20.0  # time limit of the probes
 
 
 class Leaks(Exception):
-    """A sandbox let code do what it must not; the message names it."""
+    """A sandbox let code do something forbidden; the message names it."""
 
 
 Run: TypeAlias = Callable[[str, object, float], Execution]
-"""Runs code with data, within seconds."""
+"""Runs code (first argument) with data (second), within seconds (third)."""
 
 
 def answers(run: Run) -> dict[str, str]:
@@ -81,13 +85,13 @@ def self_test(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
     """Return, for each probe, the error that it ran into.
 
     Raises:
-        Leaks: a probe succeeded, or none was run.
+        Leaks: a probe succeeded, or the probes did not run to their end.
     """
     token = secrets.token_hex(8)
     with tempfile.TemporaryDirectory(prefix=temporary_prefix("sandbox")) as folder:
         canary = Path(folder, "canary")
         canary.write_text("secret")
-        # Whoever runs the worker could open it, were it not for the sandbox.
+        # Without the sandbox, any user could open it.
         Path(folder).chmod(0o755)
         canary.chmod(0o666)
         data = {

@@ -1,4 +1,7 @@
-"""A worker seen from harness: a process that is sent code and answers with an execution."""
+"""The harness's side of a worker: a process that is sent code and answers with an execution.
+
+`pool` starts and ends workers; `worker` is the program of the process, `protocol` their messages.
+"""
 
 import json
 import os
@@ -17,18 +20,19 @@ from harness.sandbox.syscalls import this_architecture
 from harness.sandbox.tiers import ENVIRONMENT, Launch
 
 GRACE = 30.0
-"""Seconds beyond an execution's own in which a worker must answer, on a busy machine too."""
+"""Seconds after an execution's own time limit in which a worker must answer, if the machine is
+busy."""
 RECYCLED = 1000
 """Executions after which a worker is replaced."""
 
 
 LAST = ("/bin/sh", "-c", '{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$0" "$@"')
-"""Starts a command as what the kernel kills first when memory is short, with all that it starts:
-code that fills the machine ends itself, and not the harness beside it."""
+"""Starts a command, with its children, as the first process that the kernel kills when memory is
+short: code that fills the memory ends itself, and not the harness."""
 
 
 class WorkerLost(Exception):
-    """The worker ended or gave no answer; its message is the end of what it wrote."""
+    """The worker ended or did not answer; the message has the last line of its error output."""
 
 
 class Worker:
@@ -38,14 +42,14 @@ class Worker:
         """Start the process and wait until it is ready.
 
         Raises:
-            WorkerLost: it is not, within the launch's time.
+            WorkerLost: it is not ready within `launch.start_seconds`.
         """
         self._limits = limits
-        self._left = RECYCLED
+        self._executions_left = RECYCLED
         self._folder = launch.folder
         self._owner = os.getpid()
-        # It gets no descriptor but these, no environment of ours and no Ctrl-C of the terminal; as
-        # a group, it ends with all that it has started.
+        # It gets only these descriptors, not our environment, and no Ctrl-C of the terminal. It is
+        # a process group, so that it can be killed with all that it started.
         try:
             self._process = subprocess.Popen(
                 (*LAST, *launch.command),
@@ -73,7 +77,7 @@ class Worker:
     @property
     def spent(self) -> bool:
         """Return True if it is to be replaced."""
-        return self._left <= 0
+        return self._executions_left <= 0
 
     def run(self, request: bytes, timeout: float) -> Execution:
         """Run a request.
@@ -81,7 +85,7 @@ class Worker:
         Raises:
             WorkerLost: it ended, or gave no answer in time.
         """
-        self._left -= 1
+        self._executions_left -= 1
         deadline = time.monotonic() + timeout + GRACE
         self._write(REQUEST.pack(timeout, len(request)) + request, deadline)
         reason, status, refused, seconds, *sizes = self._read_struct(RESPONSE, deadline)
@@ -108,7 +112,7 @@ class Worker:
                 stream.close()
 
     def __del__(self) -> None:
-        """End the process where nobody did; not from a fork, whose parent may still use it."""
+        """End the process if `close` was not called; not in a fork, whose parent may use it."""
         if hasattr(self, "_process") and self._owner == os.getpid():
             self.close()
 
@@ -117,7 +121,7 @@ class Worker:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _kill(self) -> None:
-        if self._process.returncode is None:  # its number is not yet another's
+        if self._process.returncode is None:  # its id cannot belong to another process yet
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -150,6 +154,7 @@ class Worker:
         return bytes(content)
 
     def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        """Wait until a descriptor is ready; raise WorkerLost at the deadline."""
         poll = select.poll()
         poll.register(descriptor, event)
         if not poll.poll(max(0.0, 1e3 * (deadline - time.monotonic()))):

@@ -1,10 +1,9 @@
-"""Protocol between harness and a worker: framed bytes, the limits, the reasons of an end.
+"""The messages between harness (`process`) and a worker (`worker`), and the limits of executions.
 
-Harness → worker, through its standard input: `REQUEST` (seconds, bytes), then the request in JSON.
-Worker → harness, through its standard output: one `HELLO` (bytes) with JSON, then for each request
-`RESPONSE` and the bytes that the execution printed and emitted, which nothing but harness reads.
-Execution → worker: a pipe of `FRAME`s. What an execution writes is never trusted: it can forge all
-of it, so that a forged frame is worth no more than an honest one.
+Harness → worker, on its standard input: `REQUEST` (seconds, number of bytes), then the request in
+JSON. Worker → harness, on its standard output: once `HELLO` (number of bytes) and JSON, then for
+each request `RESPONSE` and the bytes that the execution printed and emitted. Execution → worker: a
+pipe of `FRAME`s. An execution can forge everything that it writes, so its frames are never trusted.
 """
 
 import struct

@@ -1,7 +1,7 @@
-"""Code run by a server of SandboxFusion, whose address the user gives: `POST /run_code`.
+"""A worker on a server of SandboxFusion, whose address the user gives: `POST /run_code`.
 
-What isolates the code is the container that the server runs in. Nothing of that can be tested from
-here, and the record says so.
+The code is isolated by the container that the server runs in. That cannot be tested from here, and
+the record says so.
 """
 
 import base64
@@ -34,7 +34,7 @@ for name in "prelude", "code":
 
 
 class Remote:
-    """A server that runs one request after another, or several at once."""
+    """A server in the role of a `Worker`."""
 
     spent = False
 
@@ -47,7 +47,7 @@ class Remote:
         """Run a request.
 
         Raises:
-            WorkerLost: the server did not answer, or says that it is at fault.
+            WorkerLost: the server did not answer, or reports an error of its own.
         """
         body = {
             "code": SCRIPT,
@@ -67,7 +67,7 @@ class Remote:
         try:
             with urlopen(posted, timeout=timeout + GRACE) as response:
                 content = response.read(max_bytes + 1)
-            if len(content) > max_bytes:  # the code's doing, which another try would repeat
+            if len(content) > max_bytes:  # caused by the code: another try would repeat it
                 return Execution(
                     output="",
                     error=f"OutputError: the code's output is longer than {max_bytes} bytes",
@@ -88,6 +88,7 @@ class Remote:
         """Do nothing: the server is not ours."""
 
     def _execution(self, answer: dict[str, Any], timeout: float) -> Execution:
+        """Return the execution in a server's answer, within this sandbox's limits."""
         result = answer["run_result"]
         timed_out = result["status"] == "TimeLimitExceeded"
         error = None

@@ -1,4 +1,4 @@
-"""System calls by number: x86-64 and aarch64, in the order of the kernel's headers.
+"""Numbers of Linux's system calls on x86-64 and aarch64, for the filters in `kernel`.
 
 Sources: `asm/unistd_64.h` and `asm-generic/unistd.h` of Linux; the tests compare the tables with
 the headers that are installed. The numbers from 424 on are the same on both machines.
@@ -29,16 +29,16 @@ SINCE_2019 = _numbered(
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Numbers that a seccomp filter needs of a machine."""
+    """Numbers of a machine that a seccomp filter needs."""
 
     audit: int
     """Number of its calling convention in `linux/audit.h`."""
     numbers: dict[str, int]
 
     def name(self, number: int) -> str:
-        """Return the name of a system call, or `syscall N` for one that the table lacks."""
-        names = (name for name, known in self.numbers.items() if known == number)
-        return next(names, f"syscall {number}")
+        """Return the name of a system call; `syscall N` if the table does not have it."""
+        names = {number: name for name, number in self.numbers.items()}
+        return names.get(number, f"syscall {number}")
 
 
 ARCHITECTURES = {
@@ -142,5 +142,5 @@ ARCHITECTURES = {
 
 
 def this_architecture() -> Architecture | None:
-    """Return the machine's own table; None where there is none for it."""
+    """Return the numbers of this machine; None: it is another architecture."""
     return ARCHITECTURES.get(platform.machine())

@@ -1,9 +1,9 @@
-"""Ways to start a worker on this machine, the strongest first, and what each one needs.
+"""Tiers of isolation: the ways to start a worker on this machine, the preferred first.
 
-`bubblewrap`: the worker has namespaces of its own: no network, no other process, no file but
-Python's. `landlock`: the same worker without namespaces, for containers that forbid them. `gvisor`:
-the worker on a kernel of its own. In each one every execution gives up its rights as well, as
-`kernel` says.
+`bubblewrap`: the worker has namespaces of its own, without network, other processes, or files but
+Python's. `landlock`: the worker without namespaces, for containers that forbid them. `gvisor`: the
+worker on a kernel of its own. In every tier each execution also gives up its rights (`kernel`).
+`pool` calls `launch`.
 """
 
 import importlib.util
@@ -34,8 +34,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
-"""All that a worker's environment holds: none of harness' own secrets."""
-FLAGS = ("-s", "-S", "-P", "-B")
+"""The whole environment of a worker, without harness's own secrets."""
+FLAGS = ("-s", "-S", "-P", "-B")  # of Python: no site packages, no unsafe path, no bytecode files
 BOOT = "import sys; sys.path += sys.argv[2:]; from harness.sandbox import worker; worker.main()"
 SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")
 """The C libraries of Python and its packages."""
@@ -45,14 +45,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A tier that this machine seems to have: the command of a worker."""
+    """The command that starts a worker of a tier."""
 
     tier: str
     command: tuple[str, ...]
     start_seconds: float = 60.0
-    """Seconds after which a worker that has not begun is given up."""
+    """Seconds in which a worker must be ready."""
     folder: str = ""
-    """Folder that is removed when the worker has ended."""
+    """Folder that is removed when the worker has ended; empty: none."""
 
 
 def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
@@ -60,8 +60,8 @@ def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
 
     Args:
         tier: A name of `TIERS`.
-        limits: What an execution may use.
-        landlock: False: without Landlock, as on a kernel that has none.
+        limits: Limits of an execution.
+        landlock: False: do not use Landlock, as on a kernel without it.
 
     Raises:
         SandboxUnavailable: this machine lacks something that the tier needs.
@@ -96,6 +96,7 @@ def _packages() -> Iterator[str]:
 
 
 def _bubblewrap(python: tuple[str, ...], needed: list[str]) -> Launch:
+    """Return the start of a worker in namespaces; raise SandboxUnavailable without `bwrap`."""
     program = shutil.which("bwrap")
     if program is None:
         raise SandboxUnavailable(
@@ -105,8 +106,7 @@ def _bubblewrap(python: tuple[str, ...], needed: list[str]) -> Launch:
             fix="Install bubblewrap",
         )
     binds = [word for path in needed for word in ("--ro-bind", path, path)]
-    # bwrap keeps the environment that it was started with, whatever it is told to clear: `pool`
-    # starts it with a clean one.
+    # bwrap itself keeps the environment that it was started with: `process` gives it a clean one.
     options = ("--unshare-all", "--cap-drop", "ALL", *binds, "--dev-bind", "/dev/null", "/dev/null")
     return Launch("bubblewrap", (program, *options, "--remount-ro", "/", "--chdir", "/", *python))
 
@@ -123,6 +123,7 @@ def _landlock(python: tuple[str, ...], needed: list[str]) -> Launch:
 
 
 def _gvisor(python: tuple[str, ...], needed: list[str]) -> Launch:
+    """Return the start of a worker on gVisor's kernel; raise SandboxUnavailable without `runsc`."""
     program = shutil.which("runsc")
     if program is None:
         raise SandboxUnavailable(
@@ -131,7 +132,7 @@ def _gvisor(python: tuple[str, ...], needed: list[str]) -> Launch:
             found="none",
             fix="Install gVisor",
         )
-    # With the platform kvm runsc has been seen to hang for good.
+    # With the platform kvm, runsc was observed to hang.
     flags = subprocess.run((program, "flags"), capture_output=True, text=True, timeout=20)
     platform_name = "systrap" if "systrap" in flags.stdout + flags.stderr else "ptrace"
     folder = Path(tempfile.mkdtemp(prefix=temporary_prefix("gvisor")))

@@ -1,10 +1,9 @@
-"""The worker: a process that has imported what code needs, and forks for each execution.
+"""The program of a worker: a process that has imported the packages, and forks for each execution.
 
-It is started in a fresh Python, has one thread, and runs nothing of what it is given itself. Every
-execution is a child that gives up its rights before it parses the code, and ends with it, so that
-no execution sees another. As a child starts with a copy of the worker's memory, the worker never
-holds a request, which the child itself reads, and wipes what an execution wrote.
-See `protocol` for what goes in and out.
+It runs in a fresh Python, has one thread, and does not run code itself. Every execution is a child
+that gives up its rights before it parses the code, and ends afterwards, so that no execution sees
+another. A child starts with a copy of the worker's memory; therefore the worker never reads a
+request (the child does), and wipes the output of each execution. `protocol` has its messages.
 """
 
 import gc
@@ -47,29 +46,32 @@ PRELOADED = (
 )
 PACKAGES = ("numpy", "cv2")
 INPUT, OUTPUT, FRAMES, CONTROL = 0, 1, 3, 4
-"""Descriptors of an execution: 2 leads nowhere, 4 is closed before the code is read."""
+"""Descriptors of an execution; 2 is /dev/null, and 4 is closed before the code is read."""
 SETUP = 10.0
 """Seconds in which a child must have read its request and given up its rights."""
 READ = 1 << 16
-"""Bytes that are read at once."""
+"""Most bytes that are read at once."""
 CONFINED = b"confined"
-"""Message of a child that has given up its rights; the filter's listener is sent with it."""
+"""Message of a child that has given up its rights, sent with the filter's listener."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Rights that each child gives up."""
+    """The rights that each child gives up, and how."""
 
     limits: Limits
     architecture: Architecture
     ruleset: int | None
     """Descriptor of Landlock's rules; None where the kernel has no Landlock."""
     program: Sequence[tuple[int, int, int, int]]
+    """Filter of system calls; see `kernel.filter_program`."""
     flags: int
+    """Flags of `kernel.seccomp`."""
     null: int
+    """Descriptor of /dev/null."""
 
     def enter(self, seconds: float) -> None:
-        """Take every right away that the code does not need; never to be had back."""
+        """Give up every right that the code does not need, for good."""
         limits = (
             (resource.RLIMIT_AS, self.limits.memory),
             (resource.RLIMIT_CPU, int(seconds) + 2),
@@ -77,8 +79,8 @@ class Confinement:
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_NOFILE, 64),
         )
-        for kind, limit in limits:
-            resource.setrlimit(kind, (limit, limit))
+        for resource_name, limit in limits:
+            resource.setrlimit(resource_name, (limit, limit))
         kernel.no_new_privileges()
         if self.ruleset is not None:
             kernel.landlock(self.ruleset)
@@ -92,11 +94,11 @@ class Confinement:
 
 
 def main() -> None:
-    """Serve requests until the harness closes its end; `sys.argv[1]` has the settings in JSON."""
+    """Serve requests until harness closes its end; `sys.argv[1]` has the settings in JSON."""
     settings = json.loads(sys.argv[1])
     architecture = this_architecture()
     assert architecture is not None, "harness starts no worker on another machine"
-    # No output of imported C code may get between the frames.
+    # Imported C code may print: its output must not mix with the responses.
     responses = os.dup(OUTPUT)
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, OUTPUT)
@@ -120,17 +122,17 @@ def main() -> None:
     _write(responses, HELLO.pack(len(content)) + content)
     gc.collect()
     gc.freeze()
-    printed, emitted = _Held(confinement.limits.printed), _Held(confinement.limits.emitted)
+    printed, emitted = _Output(confinement.limits.printed), _Output(confinement.limits.emitted)
     while header := _read(INPUT, REQUEST.size):
         seconds, size = REQUEST.unpack(header)
         _write(responses, _execute(confinement, size, seconds, printed, emitted))
-        for held in printed, emitted:
-            _write(responses, held.content)
-            held.wipe()
+        for output in printed, emitted:
+            _write(responses, output.content)
+            output.wipe()
 
 
 def _preload() -> dict[str, str]:
-    """Import what code is likely to import; return the versions of packages that are there."""
+    """Import the modules that code is likely to import; return the versions of packages."""
     versions = {"python": platform.python_version()}
     for name in (*PRELOADED, *PACKAGES):
         try:
@@ -144,13 +146,13 @@ def _preload() -> dict[str, str]:
     if cv2 := sys.modules.get("cv2"):
         cv2.setNumThreads(0)  # no child can start a thread
         cv2.ocl.setUseOpenCL(False)
-    # Libraries ask for it as they are imported, and Python looks for one that can be written.
+    # Libraries need it when they are imported, and Python would search for a writable folder.
     tempfile.tempdir = "/tmp"
     return versions
 
 
 def _notifies(architecture: Architecture) -> bool:
-    """Return True if the kernel tells a listener about refused calls: not in gVisor and LXD."""
+    """Return True if the kernel can report refused calls to a listener (not in gVisor and LXD)."""
     child = os.fork()
     if not child:
         try:
@@ -162,8 +164,8 @@ def _notifies(architecture: Architecture) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-class _Held:
-    """Output of an execution, in memory that is wiped: the next child gets a copy of it."""
+class _Output:
+    """Output of an execution, in memory that is wiped, as the next child gets a copy of it."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.size = limit, 0
@@ -171,25 +173,25 @@ class _Held:
 
     @property
     def content(self) -> memoryview:
-        """All of it."""
+        """All bytes so far."""
         return self._memory[: self.size]
 
     def read(self, descriptor: int) -> bool:
-        """Read what is there, until more than the limit is held; return False at the end."""
+        """Read available bytes, at most `READ`; return False at the end."""
         count = os.readv(descriptor, [self._memory[self.size : self.size + READ]])
         self.size += count
         return count > 0
 
     def wipe(self) -> None:
-        """Forget it."""
+        """Overwrite the bytes with zeros."""
         self._memory[: self.size] = bytes(self.size)
         self.size = 0
 
 
 def _execute(
-    confinement: Confinement, size: int, seconds: float, printed: _Held, emitted: _Held
+    confinement: Confinement, size: int, seconds: float, printed: _Output, emitted: _Output
 ) -> bytes:
-    """Run the request that follows in a child; return the header of the response."""
+    """Run the next request, of `size` bytes, in a child; return the header of the response."""
     began = time.monotonic()
     (out, out_end), (frames, frames_end) = os.pipe(), os.pipe()
     control, control_end = socket.socketpair()
@@ -209,25 +211,25 @@ def _execute(
 
 
 class _Watched:
-    """A child seen from the worker: what it writes, which calls it is refused, when it ends."""
+    """A child as the worker watches it: its output, its refused calls, its end."""
 
-    def __init__(self, child: int, held: dict[int, _Held], control: socket.socket) -> None:
-        self.child, self.held, self.control = child, held, control
-        self.printed, self.emitted = held.values()
+    def __init__(self, child: int, outputs: dict[int, _Output], control: socket.socket) -> None:
+        self.child, self.outputs, self.control = child, outputs, control
+        self.printed, self.emitted = outputs.values()
         self.refused, self.status, self.listener = -1, -1, -1
         self.began = time.monotonic()
         self.confined = False
-        self.open = set(held)
+        self.open = set(outputs)
         self.poll = select.poll()
-        self.poll.register(INPUT, 0)  # tells only that the harness is gone
-        for handle in (*held, control.fileno()):
+        self.poll.register(INPUT, 0)  # reports only that harness has closed its end
+        for handle in (*outputs, control.fileno()):
             self.poll.register(handle, select.POLLIN)
 
     def until_end(self, seconds: float) -> Ended:
         """Watch until the child has ended, or end it; return the reason.
 
         Raises:
-            RuntimeError: it could not be confined, so that no code was run.
+            RuntimeError: the child could not give up its rights; no code was run.
         """
         reason = self._watch(seconds)
         if reason is not Ended.BY_ITSELF:
@@ -240,10 +242,13 @@ class _Watched:
         return reason
 
     def _watch(self, seconds: float) -> Ended:
-        while (left := self.began + (seconds if self.confined else SETUP) - time.monotonic()) > 0:
-            # A child that has closed its pipes tells of its end in no other way.
-            for descriptor, event in self.poll.poll(1e3 * left if self.open else 1):
-                self._serve(descriptor, event)
+        """Serve the child's pipes until it ends, writes too much or exceeds `seconds`."""
+        while (
+            remaining := self.began + (seconds if self.confined else SETUP) - time.monotonic()
+        ) > 0:
+            # The end of a child that has closed its pipes can only be polled.
+            for descriptor, event in self.poll.poll(1e3 * remaining if self.open else 1):
+                self._handle_event(descriptor, event)
             if self.printed.size > self.printed.limit:
                 return Ended.PRINTED_TOO_MUCH
             if self.emitted.size > self.emitted.limit:
@@ -255,7 +260,8 @@ class _Watched:
                     return Ended.BY_ITSELF
         return Ended.TIMED_OUT
 
-    def _serve(self, descriptor: int, event: int) -> None:
+    def _handle_event(self, descriptor: int, event: int) -> None:
+        """Handle an event: of the harness, the control socket, a refused call or a pipe."""
         if descriptor == INPUT:
             os.kill(self.child, signal.SIGKILL)
             os._exit(0)
@@ -266,16 +272,17 @@ class _Watched:
             self.refused = number if number >= 0 else self.refused
             if event & select.POLLHUP:
                 self.poll.unregister(descriptor)
-        elif not self.held[descriptor].read(descriptor):
+        elif not self.outputs[descriptor].read(descriptor):
             self.open.discard(descriptor)
             self.poll.unregister(descriptor)
 
     def _read_control(self) -> None:
+        """Read that the child is confined, and start its time; raise RuntimeError if not."""
         self.poll.unregister(self.control.fileno())
         message, sent, _, _ = socket.recv_fds(self.control, 1000, 1)
         if message != CONFINED:
             raise RuntimeError(f"the child was not confined: {message.decode(errors='replace')}")
-        # Nothing was run so far: the code's time begins here.
+        # No code was run so far: its time begins here.
         self.confined, self.began = True, time.monotonic()
         if sent:
             self.listener = sent[0]
@@ -287,8 +294,8 @@ def _child(confinement: Confinement, size: int, seconds: float, ends: tuple[int,
     try:
         request = _read(INPUT, size)
         places = (INPUT, 2, OUTPUT, FRAMES, CONTROL)
-        for source, place in zip((confinement.null, confinement.null, *ends), places, strict=True):
-            os.dup2(source, place)
+        for source, number in zip((confinement.null, confinement.null, *ends), places, strict=True):
+            os.dup2(source, number)
         try:
             confinement.enter(seconds)
         except Exception as error:  # noqa: BLE001 - the worker ends with it
@@ -300,13 +307,13 @@ def _child(confinement: Confinement, size: int, seconds: float, ends: tuple[int,
 
 
 def _run(request: dict[str, Any]) -> bytes:
-    """Run the code in a namespace of its own; return its error in one line, or nothing."""
+    """Run the code in a namespace of its own; return its error in one line, empty without one."""
     raw = io.BufferedWriter(io.FileIO(OUTPUT, "w"))
     out = io.TextIOWrapper(raw, encoding="utf-8", errors="replace", line_buffering=True)
     sys.stdout = out
     namespace = {"__name__": "__main__", "data": request["data"], "emit": _emit}
     error = b""
-    random.seed(0)  # Python itself seeds it anew after a fork
+    random.seed(0)  # Python seeds it randomly after a fork
     try:
         for name, code in (("<prelude>", request["prelude"]), ("<code>", request["code"])):
             exec(compile(code, name, "exec", dont_inherit=True), namespace)
@@ -321,7 +328,7 @@ def _run(request: dict[str, Any]) -> bytes:
 
 
 def _emit(value: Any) -> None:
-    """Hand a value to the harness: plain JSON; arrays and NumPy's numbers become lists and numbers.
+    """Send a value to harness as JSON; arrays and NumPy's numbers become lists and numbers.
 
     Raises:
         ValueError: NaN and infinity are not JSON.
@@ -345,8 +352,8 @@ def _last_line(error: BaseException) -> bytes:
         return type(error).__name__.encode("utf-8", "replace")[:MAX_ERROR]
 
 
-def _send(kind: bytes, content: bytes) -> None:
-    _write(FRAMES, FRAME.pack(kind, len(content)) + content)
+def _send(frame_type: bytes, content: bytes) -> None:
+    _write(FRAMES, FRAME.pack(frame_type, len(content)) + content)
 
 
 def _write(descriptor: int, content: bytes | memoryview) -> None:
@@ -356,11 +363,11 @@ def _write(descriptor: int, content: bytes | memoryview) -> None:
 
 
 def _read(descriptor: int, size: int) -> bytes:
-    """Read so many bytes; nothing where the other end is closed."""
-    parts, left = [], size
-    while left:
-        if not (part := os.read(descriptor, left)):
+    """Read `size` bytes; return none if the other end is closed."""
+    parts, remaining = [], size
+    while remaining:
+        if not (part := os.read(descriptor, remaining)):
             return b""
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return b"".join(parts)

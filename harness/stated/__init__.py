@@ -1,6 +1,6 @@
-"""Read what a response states: one vocabulary of numbers and times, and one of options' letters.
+"""Readers of the value that a response states: a letter, a number, an interval, yes or no.
 
-Every reader of ours gives the value that is stated, or a failure; never another value. What is not
-known to be a spelling of the value is a failure, and so is what can be read in two ways. Official
-readers of benchmarks are not here: theirs is their own rule. docs/reading-responses.md shows both.
+`strict` protocols, grammars and rewards call them. A reader returns the value that is stated or
+raises ParseError: an unknown spelling is a failure, and so is a text that can be read in two ways.
+Official readers of benchmarks are in `harness.metrics`. docs/reading-responses.md shows both.
 """

@@ -1,15 +1,15 @@
-"""Words beside a number that leave it open: bounds, approximations, and a part of what is counted.
+"""Detection of words beside a number that leave it open: bounds, approximations, partial counts.
 
-Behind a number only what is known may follow: the end of its sentence, or up to `NOUN` words for
-what is counted and then a preposition, a verb, or a comma and a word that goes on without leaving
-the number open. The words of what is counted are an open class, so that bounds that stand among
-them are listed.
+`is_left_open` is True unless the text after a number is of a known form: the end of the sentence,
+or up to `NOUN` words for the counted things, followed by a preposition, a verb, or a comma and a
+word that does not leave the number open. Any word can be among those for the counted things, so
+words of bounds ("people minimum") are listed and looked for as well.
 """
 
 import re
 
 NOUN = 6
-"""Words for what is counted, before the first preposition, verb or comma."""
+"""Most words for the counted things, before the first preposition, verb or comma."""
 _END = re.compile(r"[.!?](?=\s|\Z)|[\n。！？|]")
 _OPEN = re.compile(
     r"(?i:\A[-\s](?:some\b(?!\sof\b)|something\b)"
@@ -40,6 +40,7 @@ _OPEN = re.compile(
     r"|(?i:\A\s\w+\s(?:et|y|e|und|en|i)\s(?:un[ea]?\s)?(?:demie?|medi[oa]|mezz[oa]|meia|hal\w+)\b)"
 )
 """Words in the rest of a sentence that leave its number open."""
+# Words that may follow those for the counted things: "3 chairs near the door".
 _LINKS = (
     r"(?i:in|on|at|of|to|from|with|without|for|by|between|among|per|than|that|which|who|whose|whom"
     r"|where|when|while|is|are|was|were|be|has|have|had|do|does|did|can|will|would|left|because"
@@ -47,6 +48,7 @@ _LINKS = (
     r"|behind|near|next|beside|inside|outside|across|around|along|against|like|these|those|the|this"
     r"|according|including|\w+ing|\w+ed)"
 )
+# Words that may follow a comma after the number: "3 chairs, all of them red".
 _GOES_ON = (
     r"(?i:which|who|whose|whom|where|when|while|with|as|after|before|so|because|since|including|all"
     r"|each|both|none|neither|some|most|many|half|another|the|this|these|that|they"
@@ -64,15 +66,15 @@ _KNOWN = re.compile(
     rf"(?:{_WORD}?\W*\Z|{_LINKS}\b|[^,—–]*[\d_:;(\[{{]|{_WORD}?[^\w]*[,—–][^\w(]*(?:{_GOES_ON}|[\d(]|\Z))"
 )
 _OF_PART = re.compile(r"(?i:\W*(?:only|just)\s(?:the|in|on|at)\b[^.:]*:\s*)")
-"""Words before a number of a part alone."""
+"""Words before a number that restrict it to a part: "Only on the left: "."""
 
 
 def is_left_open(before: str, rest: str) -> bool:
-    """Return True if the words beside a number say, or may say, that it is not all there are.
+    """Return True if the words beside a number say, or may say, that it is not the exact total.
 
     Args:
-        before: Its sentence up to it.
-        rest: The text behind it.
+        before: The number's sentence up to it.
+        rest: The text after it.
 
     >>> rests = "-odd people", " people, possibly more", " people minimum", " people, sadly"
     >>> [is_left_open("", rest) for rest in rests]
@@ -80,9 +82,9 @@ def is_left_open(before: str, rest: str) -> bool:
     >>> [is_left_open("", rest) for rest in (" odd functions", " men, all seated", " brown dogs.")]
     [False, False, False]
     """
-    said = _END.split(rest[:200], maxsplit=1)[0]
+    sentence = _END.split(rest[:200], maxsplit=1)[0]
     return (
-        _OPEN.search(said) is not None
-        or _KNOWN.match(said) is None
+        _OPEN.search(sentence) is not None
+        or _KNOWN.match(sentence) is None
         or _OF_PART.fullmatch(before) is not None
     )

@@ -1,4 +1,8 @@
-"""Find the text of a response that counts: of its own turn, after its last correction."""
+"""Extraction of the part of a response that counts: its own turn, after its last correction.
+
+Readers call `after_correction` first. "A. Wait, no, B." gives " B."; turns that a network made up
+after its answer are cut off, and so is a prompt before it.
+"""
 
 import re
 
@@ -6,10 +10,10 @@ from harness.errors import ParseError
 from harness.stated.refusals import refuse_tool_call
 
 LONGEST = 20_000
-"""Characters after the thought in which an answer in words is looked for."""
+"""Most characters of a response, after its thought, that is read as an answer in words."""
 LAST = 60
-"""Characters at the end of a text in which it may be mocked."""
-_TAKES_BACK = re.compile(
+"""Characters at the end of a text that are searched for mockery ("as if")."""
+_TAKES_BACK = re.compile(  # ". Wait", "Sorry,", "or rather", "(should be", "Edit:"
     r"(?:\A|[.!?…,;:)\n—–-]\s{0,4})(?i:(?:but|oh|no|so|well|(?:i['’]m )?just)[,\s]{1,4})?"
     r"(?i:wait|hm{2,}|actually|sorry|w?h?oops|(?:scratch|strike|forget) that|on second thoughts?"
     r"|(?:i['’]m )?(?:kidding|joking)|never ?mind|hang on|hold on|nah|nope|lol|haha|psych|jk"
@@ -36,31 +40,33 @@ _MOCKS = re.compile(
     r"|certainly|of course) not)"
     rf"{_ENDS})"
 )
-"""Words at the end that mock what stands before them."""
+"""Words at the end that mock the text before them: "Yeah, right."."""
 _NEXT_TURN = re.compile(
     r"(?:\A|\n)\s{0,4}(?:#{1,4}\s{0,2}|\*\*)?(?:Human|User|HUMAN|USER)\s?:|\sUSER:\s"
     r"|<\|im_start\|>\s?user\b|<start_of_turn>\s?user\b|<\|start_header_id\|>\s?user\b"
     r"|\[INST\]|<\|user\|>"
 )
-"""Beginnings of a next turn that a network makes up, whose answer is not the response's."""
+"""Beginning of a next turn that a network makes up: "Human:", "<|im_start|>user"."""
 
 _PROMPT = re.compile(
     r"\A\s{0,9}(?:<\|im_start\|>\s?)?(?i:user|human)\s?[:\n].{0,9000}?"
     r"(?:<\|im_start\|>\s?|\b)(?i:assistant)\s?[:\n]",
     re.DOTALL,
 )
-"""The prompt, where a program decodes it together with the response."""
+"""A prompt ("user … assistant:") that a program decoded together with the response."""
 _NEXT_QUESTION = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:")
 _ITS_ANSWER = re.compile(
     r"\n[*_#]{0,9}(?:(?:Correct |Final |Extracted )?[Aa]nswer|ANSWER|A|Solution|Response)[*_]{0,3}:"
 )
-"""Another question, or the one that was asked, said again: the answer may be before or after it."""
+"""The label of an answer after `_NEXT_QUESTION`. That question may be another one, or the user's
+repeated: the answer may stand before or after it."""
 _ROUND = r"[\s*_#]{0,9}(?:Hint|Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:"
 _BEGINS_ROUND = re.compile(r"\A[\s*_#]{0,9}Hint[*_]{0,3}:")
 _HINT = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}Hint[*_]{0,3}:[^\n]{1,400}\n\s{0,9}Question:")
 _SAYS_ANSWER = re.compile(r"\b(?i:answer)\b[*_]{0,3}\s{0,3}(?:is\b|:)")
 _NEXT_ROUND = re.compile(rf"\S\s{{0,9}}\n{_ROUND}")
-"""Rounds of hint, question and answer, of which a network makes up all but the first."""
+"""Labels of rounds of hint, question and answer, in a benchmark's format; a network makes up all
+rounds but the first."""
 _QUESTION_ENDS = re.compile(r"[^.!?\n。！]{0,400}(?:[.!](?=\S)[^.!?\n。！]{0,200}){0,9}[?？]")
 
 
@@ -70,33 +76,36 @@ _ANSWER_LINE = re.compile(
 
 
 def answer_lines(text: str) -> list[int]:
-    r"""Return the places in the text's own turn of lines that begin as an answer does.
+    r"""Return the places of the lines in a text's own turn that begin with the label of an answer.
 
     >>> answer_lines("Answer: A\n**Final answer:** B\nHuman: And now?\nAnswer: C")
     [0, 10]
     """
-    own = _NEXT_TURN.split(text, maxsplit=1)[0]
-    return [line.start() for line in _ANSWER_LINE.finditer(own)]
+    turn = _NEXT_TURN.split(text, maxsplit=1)[0]
+    return [line.start() for line in _ANSWER_LINE.finditer(turn)]
 
 
 def own_turn(text: str) -> str:
-    r"""Return a text without the prompt before its answer, and the turns made up after it.
+    r"""Return a text without a prompt before its answer and made-up turns after it.
 
     Raises:
-        ParseError: it goes on with a question and its answer, as examples of a prompt do.
+        ParseError: another question and its answer follow, as in the examples of a prompt.
 
     >>> own_turn("A dog.\nHuman: How many legs has it?\nAssistant: 4")
     'A dog.'
     """
-    own = _first_round(_NEXT_TURN.split(_PROMPT.sub("", text), maxsplit=1)[0])
-    question = _NEXT_QUESTION.search(own)
-    if question and _ITS_ANSWER.search(own, question.end()):
+    turn = _first_round(_NEXT_TURN.split(_PROMPT.sub("", text), maxsplit=1)[0])
+    question = _NEXT_QUESTION.search(turn)
+    if question and _ITS_ANSWER.search(turn, question.end()):
         raise ParseError("response", expected="one answer", found="another question after it")
-    return own
+    return turn
 
 
 def _first_round(text: str) -> str:
-    """Return the answer of the first round where a text begins with one; else all of the text."""
+    """Return the answer of the first round of hint, question and answer; without rounds, the text.
+
+    Of a text that answers and then begins a round, the part before that round.
+    """
     begins = _BEGINS_ROUND.match(text)
     another = None if begins else _HINT.search(text)
     if another and _SAYS_ANSWER.search(text, 0, another.start()):
@@ -108,7 +117,7 @@ def _first_round(text: str) -> str:
 
 
 def is_asked(text: str, place: int) -> bool:
-    """Return True if the sentence that goes on at a place of a text is a question.
+    """Return True if the sentence around a place of a text ends with a question mark.
 
     >>> is_asked("Are there 3 cats? No.", 11), is_asked("There are 3 cats. Really?", 11)
     (True, False)
@@ -117,12 +126,12 @@ def is_asked(text: str, place: int) -> bool:
 
 
 def after_correction(text: str) -> str:
-    """Return the text after its last correction, or from the last of several lines "Answer:".
+    """Return the text after its last correction, or from the last of several lines "Answer:" on.
 
-    All of its own turn where nothing is taken back.
+    Without a correction it is all of `own_turn`.
 
     Raises:
-        ParseError: it is longer than any answer in words, calls a tool, or is mocked at its end.
+        ParseError: the text is longer than `LONGEST`, calls a tool, or mocks its answer at the end.
 
     >>> after_correction("A. Wait, no, B."), after_correction("They wait for the bus.")
     (' B.', 'They wait for the bus.')

@@ -1,4 +1,8 @@
-"""Words behind a number: those that multiply it, and those of other scripts that do not."""
+"""Detection of words after a number that change it: "3 mille" is 3000.
+
+For Latin scripts and Chinese the words that change a number are listed; for other scripts those
+that do not (counters such as Korean 개): any other word may deny or multiply the number.
+"""
 
 import re
 
@@ -17,20 +21,21 @@ _MULTIPLIES = re.compile(
     r"|tysi\w*|milion\w*|miliard\w*|tuzin\w*|par[ay]?|set(?:ki|ek)|tusen|miljon\w*|miljard\w*|dussin"
     r"|hundra|hundre(?:de)?|tisíc\w*|ezer|mii|mie|tuhat|tuhatta|libo|elfu|dusin"
     r"|tusin\w*|tuct\w*|tucat\w*|duzin\w*|dosen\w*"
-    r"|demi\w*|halb\w*|kvart\w*|quarti|drittel|viertel|tercios?|terços?|cuartos|buçuk|yarım"
+    r"|demi\w*|halb\w*|kvart\w*|quarti|terzi|drittel|viertel|tercios?|terços?|cuartos|buçuk|yarım"
     r"|setengah|rưỡi|pół"
     r"|(?:et|y|e|und|en|i|og|och)\s+(?:un[ea]?\s+)?"
     r"(?:demie?|medi[oa]|mezz[oa]|meia|hal[bfv]\w*|pół)"
     r"|χιλιάδ\w*|εκατομμύρι\w*|ντουζίν\w*|ζευγάρι\w*)\b"
     r"|\s*[打双對对雙倍成折]"
 )
-"""Words behind a number that make it another one, in languages of Latin script, and of Chinese."""
+"""Words after a number that multiply it, in languages of Latin script and in Chinese: " mille"."""
 _COMPARED = re.compile(
     r"[^.;:!?\n]{0,40}\b(?i:weniger|mehr|so viele?|menos|más|moins|autant|meno|più|minder|meer"
     r"|mniej|więcej|fazla|eksik|lebih|kurang|hơn|färre|fler)\b|\s(?i:a mais|de plus|de trop)\b"
 )
-"""Words of languages of Latin script with which a number is a difference, a factor or a bound."""
+"""Words with which a number is a difference, a factor or a bound: " chaises de plus"."""
 _CLAUSE = re.compile(r"[^.,;:!?…()\[\]{}<>|/\"“”«»、。，；：！？।،؛؟\n*$_`=~+\d]*")
+# Counters and units of Korean, Japanese and Thai, which touch the number.
 _COUNTERS = (
     "개 명 마리 대 권 장 병 잔 그루 송이 벌 자루 번 회 가지 초 분 시간 일 년 살 세 원 층 미터"
     " 센티미터 킬로미터 제곱미터 도 퍼센트 점 곳 줄 칸 사람 정도 つ 個 人 匹 台 本 枚 冊 頭 羽"
@@ -38,10 +43,12 @@ _COUNTERS = (
     " 平方メートル 度 階 件 名 軒 点 皿 か所 箇所 種類 ほど くらい の間 間 คน ตัว อัน คัน ใบ เล่ม ชิ้น"
     " ลูก ครั้ง เมตร เซนติเมตร บาท วินาที นาที"
 )
+# Endings and verbs of statements in these languages.
 _STATE = (
     "이 가 입니다 이에요 예요 이다 있습니다 있어요 있다 보입니다 보여요 が は です だ である"
     " でした あります ある います いる 見えます 写っています 映っています ครับ ค่ะ"
 )
+# Counters and units of Hindi, Arabic and Russian, which are words of their own.
 _WORDS = (
     "है हैं मीटर सेंटीमीटर सेकंड लोग व्यक्ति बार रुपये متر أمتار مترا متر مربع سنتيمتر ثانية ثوان ثواني"
     " مرات مرة أشخاص شخصا شخص человек человека людей штук штуки штука раз раза метр метра метров"
@@ -50,7 +57,7 @@ _WORDS = (
 
 
 def _known() -> re.Pattern[str]:
-    """Return the pattern of a clause behind a number that leaves it what it is."""
+    """Return the pattern of a clause after a number that does not change it."""
     joined, apart = (
         "|".join(sorted({unmarked(word) for word in words.split()}, key=len, reverse=True))
         for words in (f"{_COUNTERS} {_STATE}", _WORDS)
@@ -64,10 +71,10 @@ _KNOWN = _known()
 
 
 def is_changed(rest: str) -> bool:
-    """Return True if the words behind a number make it another one, or may do so.
+    """Return True if the words after a number change its value, or may do so.
 
     Args:
-        rest: The text behind the number, as `unmarked` gives it.
+        rest: The text after the number, as `unmarked` returns it.
 
     >>> [is_changed(rest) for rest in ("개입니다.", "개는 없다.", " mille", " chairs", "把椅子")]
     [False, True, True, False, False]
@@ -75,14 +82,14 @@ def is_changed(rest: str) -> bool:
     if _MULTIPLIES.match(rest) or _COMPARED.match(rest):
         return True
     clause = _CLAUSE.match(rest)
-    said = clause[0] if clause else ""
-    return re.search(OTHER, said) is not None and _KNOWN.fullmatch(said) is None
+    words = clause[0] if clause else ""
+    return re.search(OTHER, words) is not None and _KNOWN.fullmatch(words) is None
 
 
 def without_asked(text: str, question: str) -> str:
-    """Return a text whose numbers stand without the words of the question right behind them.
+    """Return a text without words of the question that stand right after numbers.
 
-    They are what is counted.
+    They name the counted things, so they do not change the number. For scripts as in `OTHER`.
 
     >>> without_asked("12 яблок", "Сколько яблок на столе?")
     '12 '

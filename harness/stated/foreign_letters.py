@@ -1,7 +1,7 @@
-"""Statements of a letter in other languages than English and Chinese: the words that belong to one.
+"""Statements of a letter in languages other than English and Chinese: "La réponse est B".
 
-A letter counts only where the words before and behind it are among these: "La réponse est B",
-"정답은 B입니다". Of any other word nobody knows whether it denies the letter.
+A letter counts only if all words before it, and those that touch it, are known words of statements:
+any other word may deny it. `harness.stated.letters` calls `is_unknown` for each statement.
 """
 
 import re
@@ -9,7 +9,7 @@ import re
 from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
 
 _BEFORE = frozenset(
-    "la le les l el il lo o a as os die der das den de het un une una ein eine bonne correcte"  # noqa: SIM905
+    "la le les l el il lo o a as os die der das den de het un une una ein eine bonne correcte"
     " seule richtige korrekte einzige correcta única certa giusta corretta juiste final finale"
     " définitive endgültige meine ma mi minha mia my the answer donc ainsi alors also daher"
     " somit folglich deshalb entonces luego quindi dunque portanto então assim dus c est ist es"
@@ -25,7 +25,7 @@ _TOUCHES = re.compile(
     rf"|{'|'.join(unmarked(word) + f'(?!{OTHER})' for word in ('है', 'हैं', 'होगा'))})?"
     r"[\s*_`\"')\]}»”$।]*(?=\Z|[^\w\s])"
 )
-"""Marks that may touch a letter, and the words that end a statement."""
+"""Marks that may follow a letter, and words that end a statement, as in "B입니다."."""
 _IS_FALSE = re.compile(
     r"(?i:faux|fausse|falsch|fals[oa]|incorrect[ao]|incorrecte|errad[oa]|sbagliat[oa]|fout|onjuist"
     r"|yanlış|salah|sai|błędn\w*)\b"
@@ -34,41 +34,41 @@ _SENTENCE = re.compile(r"[^.!?\n。！？।]{0,300}")
 _PREDICATE = re.compile(
     r"(?:[:=：]|\b(?:ist|est|es|é|è|là|adalah|jest)\b|[は은])\W*[A-Z]\W*[)\]]\W*\Z"
 )
-"""A statement whose letter is in brackets, behind which its option's text may stand."""
+"""A statement whose letter is in brackets ("ist (B)"): its option's text may follow."""
 _NOT_ANOTHER = re.compile(
     r"\b(?i:no|pas|non|nicht|não|niet|не|nie|değil|bukan|không)\s(?:(?i:la|die|der|a|de)\s)?[A-Z](?!\w)"
 )
-"""Another letter that is denied, which leaves a stated one what it is."""
+"""Another letter that is denied ("pas A"), which does not deny the stated one."""
 _SOON = re.compile(rf"\W*(?:[^\W\d_]+\W+){{0,4}}?(?:{DENIES.pattern})")
 
 
 def is_unknown(before: str, said: str, rest: str) -> bool:
-    """Return True if a statement in another language has words that are not known to state it.
+    """Return True if a statement in another language has unknown words, or is denied after it.
 
     Args:
-        before: The clause before it.
+        before: The clause before the statement.
         said: The statement, up to its letter.
-        rest: The text behind its letter.
+        rest: The text after its letter.
 
     >>> is_unknown("La bonne", "réponse est B", "."), is_unknown("La", "réponse B", " est fausse.")
     (False, True)
     """
-    after = _SENTENCE.match(rest)
-    behind = after[0] if after else ""
-    if not is_foreign(f"{before} {said} {behind}"):
+    sentence = _SENTENCE.match(rest)
+    after = sentence[0] if sentence else ""
+    if not is_foreign(f"{before} {said} {after}"):
         return False
     words = re.findall(r"[^\W\d_]+", before.casefold())
-    touches = _TOUCHES.match(behind)
-    return (
-        (touches is None and not _PREDICATE.search(said))
-        or not _UNMARKED_BEFORE.issuperset(words)
-        or DENIES.search(_NOT_ANOTHER.sub("", behind[touches.end() if touches else 0 :]))
-        is not None
-    )
+    touches = _TOUCHES.match(after)
+    if touches is None and not _PREDICATE.search(said):
+        return True
+    if not _UNMARKED_BEFORE.issuperset(words):
+        return True
+    following = after[touches.end() if touches else 0 :]
+    return DENIES.search(_NOT_ANOTHER.sub("", following)) is not None
 
 
 def denies_soon(rest: str) -> bool:
-    """Return True if one of the first words of a sentence in another language denies.
+    """Return True if one of the first five words of a sentence in another language denies.
 
     >>> denies_soon(". C'est faux."), denies_soon(". Le chien aboie.")
     (True, False)

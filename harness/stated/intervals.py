@@ -1,10 +1,10 @@
-"""The stretch of time that a response states, in seconds.
+"""Reader of the time interval that a response states, in seconds.
 
-Read: two times of one kind, numbers (as `harness.stated.numbers` spells them) or clocks (`1:05`,
-`0:01:05.5`, `1m5s`), with "to", a dash, a comma or the like between them, or under the keys `start`
-and `end`; a start and a duration under these keys. Anything else is a failure: more or fewer times,
-words between them that tell another story ("at 3 s and at 7 s", "3 s, lasting 7 s"), other units,
-and what is denied or bounded.
+`stated_interval` reads two times of one kind: numbers (as `harness.stated.numerals` reads them) or
+clocks (`1:05`, `0:01:05.5`, `1m5s`), with "to", a dash, a comma or the like between them; or JSON
+with `start` and `end`, or `start` and `duration`. Anything else is a ParseError: more or fewer
+times, words between them that do not join a start and an end ("at 3 s and at 7 s", "3 s, lasting
+7 s"), other units, denials and bounds.
 """
 
 import json
@@ -16,6 +16,7 @@ from itertools import islice
 
 from harness.errors import ParseError
 from harness.responses import loads_lenient
+from harness.stated.asked_things import says_another_state
 from harness.stated.languages import certain, is_foreign, unmarked
 from harness.stated.markup import plain
 from harness.stated.numbers import stated_segments
@@ -23,30 +24,32 @@ from harness.stated.numerals import Numeral, numerals
 from harness.stated.refusals import denied_after, denies, says_unable
 
 BEYOND = 0.05
-"""Share of a video's length by which a stretch of time, rounded or not, may end after it."""
+"""Share of a video's length by which an interval, say a rounded one, may end after it."""
 _SECONDS = r"(?:\s?(?i:seconds?|secs?|s|segundos?|secondes?|sekunden?)(?![^\W_])|\s?[秒초])"
-_COMPOUND = re.compile(
+_COMPOUND = re.compile(  # 1h 2m 5s, or 2分5秒
     r"(?i:(?<![\w.])(?:(\d{1,2})\s?(?:h|hrs?|hours?)\s?)?(\d{1,3})\s?(?:m|mins?|minutes?)\s?"
     r"([0-5]?\d(?:\.\d{1,9})?)\s?(?:s|secs?|seconds?)(?![^\W_]))"
     r"|(\d{1,3})[分분]\s?([0-5]?\d(?:\.\d{1,9})?)[秒초]"
 )
-_UNIT = re.compile(rf"(?<=\d){_SECONDS}")
-_ANGLED = re.compile(rf"<(\d[\d.]{{0,12}}){_SECONDS}>")  # as Qwen3-VL's prompt writes times
-_COMMA = re.compile(r"(?<=\d:[0-5]\d:[0-5]\d),(?=\d{3}\b)")  # of subtitles
+_UNIT = re.compile(rf"(?<=\d){_SECONDS}")  # " seconds" of "3 seconds"
+_ANGLED = re.compile(rf"<(\d[\d.]{{0,12}}){_SECONDS}>")  # <3.5 seconds> of Qwen3-VL's prompt
+_COMMA = re.compile(r"(?<=\d:[0-5]\d:[0-5]\d),(?=\d{3}\b)")  # the comma of a subtitle's 0:01:05,500
 _ORDINAL = re.compile(r"第(?=\s?\d)")
-_ARROW = re.compile(r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～〜→至到]|から|부터)\s?(?=\.?\d)")
+_ARROW = re.compile(
+    r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～〜→至到]|から|부터)\s?(?=\.?\d)"
+)  # " -> " between times
 _UP_TO = re.compile(r"(?<=\d)\s?(?:まで|까지)")
 _TAG_ENDS = re.compile(r"</\w{1,20}>")
-_LENGTH = re.compile(
+_LENGTH = re.compile(  # "in the 30-second video", which is the video's length
     r"(?i:\b(?:in|of|for) the \d[\d.]{0,9}[-\s]?s(?:ec(?:onds?)?)?\b(?: long)? (?:video|clip)"
     r"|\A\W*the (?:video|clip) (?:is|lasts|has a (?:duration|length) of) \d[\d.]{0,9}\s?"
     r"s(?:ec(?:onds?)?)?\b(?: long)?[.,]\s)"
 )
 _LETTERS = re.compile(r"[^\W\d_]+\Z")
-_LIST_MARK = re.compile(
+_LIST_MARK = re.compile(  # "- " or "Event 1: "
     r"\A\s*[-*•]\s+|\A\W*(?:(?i:event|segment|clip|moment|answer)\s)?1[.):]\s(?=.*\d.*\d)"
 )
-_BETWEEN = re.compile(
+_BETWEEN = re.compile(  # all that may stand between the two times: " s to ", " and ends at "
     r"(?:[\s*_`\"'<>\[\](){}|:=;,.~–—→-]"
     r"|\b(?i:to|till|until|thru|through|up|and|then|it|is|the|at|about|approximately|around"
     r"|roughly|approx|ends?|ending|ended|stops?|stopping|finish(?:es|ed)?|(?:end)?_?(?:time|sec)"
@@ -76,7 +79,25 @@ _OTHER_UNITS = re.compile(
     r"|frames?(?![a-z])|_(?:ms|min|minutes?)\b|of (?:the|its) (?:video|clip|duration|length)"
     r"|normali[sz]ed|\bminutes?\b|第?\s*\d+\s*帧|:ff\b|\bfps\b)"
 )
-_LASTS = re.compile(
+_ASKS_FRAMES = re.compile(
+    r"(?i:\b(?:which|what)\s(?:of the )?(?:video\s)?frames?\b"
+    r"|\bframe\s?(?:numbers?|ind(?:ex|ices)|ids?|range|interval)\b"
+    r"|\b(?:start(?:ing)?|end(?:ing)?|first and last)\sframes?\b|\bin frames\b)"
+    r"|(?:第几|哪几|哪些|哪一?)帧"
+)
+_ASKS_SHARES_OR_MINUTES = re.compile(  # "as a fraction of the video", "in minutes"
+    r"(?i:\b(?:in|as|which|what) percent(?:ages?)?\b|\bas normali[sz]ed\b"
+    r"|\bnormali[sz]ed times?\b"
+    r"|(?:%|\b(?:percent(?:ages?)?|fractions?|hundredths)) of the (?:video|clip)\b"
+    r"|\bfractions? (?:between|from) 0 |\b(?:which|what) (?:minutes?|hours?)\b"
+    r"|\b(?:times?|answers?|responses?|starts?|ends?|intervals?)\b[^.?!]{0,40}"
+    r"\bin (?:minutes|hours)\b)"
+)
+_ASKS_SECONDS = re.compile(r"(?i:(?<!\d)(?<!\d\s)\bseconds\b|\btimestamps?\b)|秒")
+"""A question for seconds, and not a length such as "the 60 seconds"."""
+_IN_SECONDS = re.compile(rf"\d{_SECONDS}|\d:[0-5]\d|(?i:\b(?:seconds|secs|timestamps?)\b)")
+"""A number with its unit, as "3.5 s"; a clock, as "1:05"; or a word for the unit of all numbers."""
+_LASTS = re.compile(  # words of a duration
     r"(?i:\b(?:last(?:s|ed|ing)(?! from)|durations?|lengths?|long|continu\w+|for\s(?=\D{0,9}\d))\b)"
 )
 _TAKES = re.compile(
@@ -86,24 +107,25 @@ _TAKES = re.compile(
 )
 """A verb of durations right before a number."""
 _NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
-_NOT_WITHIN = re.compile(
+_NOT_WITHIN = re.compile(  # "before 3", the video's own length, or the call of a function
     r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
     r"|(?:earl|lat)\w+ than)"
     r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*=|\w_\w+\("
-    r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans)\b"  # or a call of a function
+    r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans)\b"
 )
 
 
 _SUBJECT = re.compile(r"(\w+)\s+(?:is|are)\s*\Z")
 _SUBJECTS = frozenset(
-    "action answer clip event interval it moment part period portion query range section segment"  # noqa: SIM905
+    "action answer clip event interval it moment part period portion query range section segment"
     " span stretch that this time times timestamp timestamps window".split()
 )
 _ACTION = re.compile(r"[a-z]+ing\Z")
 """A word for the action between two times: "walking: 3 to 7"."""
 _OF_TIMES = frozenset(
     unmarked(
-        "start_time begin_time start_seconds start_sec starttime sure yes okay ok result output"
+        "start_time begin_time start_seconds start_sec starttime relevant_windows sure yes okay ok"
+        " result output"
         " prediction final correct my json time_range time_interval time_span"
         " antwort die der zeit zeitraum sekunde sekunden ist etwa ca réponse la le temps"
         " intervalle secondes seconde est environ respuesta el tiempo intervalo segundo segundos es"
@@ -114,15 +136,24 @@ _OF_TIMES = frozenset(
         " 答案为 大约 约 الإجابة الوقت من उत्तर समय"
     ).split()
 )
-"""Words before two times that lead to them, beside those of English sentences."""
+"""Words that may stand before the two times alone, or in other languages."""
 
 
-def stated_interval(response: str) -> tuple[float, float]:
+def stated_interval(
+    response: str, question: str = "", times: Sequence[float] = ()
+) -> tuple[float, float]:
     """Return (start, end) in seconds: the two times that a response states.
 
+    Args:
+        response: The response after its thought.
+        question: The question, which says of what the times are asked, and in which unit.
+        times: The times of the video's frames in seconds, if known.
+
     Raises:
-        ParseError: there are more or fewer, one is in a spelling or a unit that is not known, what
-            stands between them does not part a start from an end, or the start is after the end.
+        ParseError: there are more or fewer times, one has an unknown spelling or unit, the words
+            between them do not join a start and an end, the start is after the end, a thing of the
+            question is in another state ("the door is closed"), the question asks for frames,
+            shares or minutes and the response names no unit, or the times are beyond the video.
 
     >>> [stated_interval(text) for text in ("[1, 2.5]", "from .5s to 17.83 s", "1:00 - 1:10")]
     [(1.0, 2.5), (0.5, 17.83), (60.0, 70.0)]
@@ -131,23 +162,49 @@ def stated_interval(response: str) -> tuple[float, float]:
     """
     text = certain(plain(_TAG_ENDS.sub(";", response)))
     segments = stated_segments(text) or [text]
-    start, end = (-1.0, -1.0) if len(segments) > 1 else _times(segments[-1])
-    if 0 <= start <= end < math.inf:
-        return start, end
-    raise ParseError(
-        "response", expected="a start and an end, start ≤ end", found=repr(response.strip()[:60])
-    )
+    is_other = len(segments) > 1 or says_another_state(text, question)
+    start, end = (-1.0, -1.0) if is_other else _times(segments[-1])
+    if not 0 <= start <= end < math.inf:
+        raise ParseError(
+            "response",
+            expected="a start and an end, start ≤ end",
+            found=repr(response.strip()[:60]),
+        )
+    refuse_unit(response, question, times)
+    refuse_beyond(start, end, times)
+    return start, end
+
+
+def refuse_unit(response: str, question: str, times: Sequence[float] = ()) -> None:
+    """Check that a response names seconds where its question asks for frames, shares or minutes.
+
+    If the times are 0, 1, 2, …, the video's rate is not known: its seconds are frame numbers.
+
+    Raises:
+        ParseError: the response's numbers may be in the unit of the question.
+    """
+    unit = _ASKS_SHARES_OR_MINUTES.search(question)
+    if not unit and not _count_frames(times):
+        unit = _ASKS_FRAMES.search(question)
+    if not unit:
+        return
+    if not (_ASKS_SECONDS.search(question) or _IN_SECONDS.search(response)):
+        raise ParseError(
+            "response",
+            expected=f"seconds, said as such, to a question for {unit[0]!r}",
+            found=repr(response.strip()[:60]),
+        )
 
 
 def refuse_beyond(start: float, end: float, times: Sequence[float]) -> None:
-    """Raise where a stretch of time is not one of a video, whose frames have these times.
+    """Check an interval against a video whose frames have these times, in seconds.
 
-    Times that count frames are of a video whose rate is not known: nothing is compared.
+    If the times are 0, 1, 2, …, the video's rate is not known, and nothing is checked.
 
     Raises:
-        ParseError: it begins after the video's end, or ends more than `BEYOND` after it.
+        ParseError: the interval begins after the video's end, or ends more than `BEYOND` after it.
     """
-    if len(times) < 2 or all(time == frame for frame, time in enumerate(times)):
+    if len(times) < 2 or _count_frames(times):
         return
     last = times[-1] + (times[-1] - times[0]) / (len(times) - 1)
     if start >= last or end > (1 + BEYOND) * last + 1:
@@ -158,8 +215,13 @@ def refuse_beyond(start: float, end: float, times: Sequence[float]) -> None:
         )
 
 
+def _count_frames(times: Sequence[float]) -> bool:
+    """Return True for the times 0, 1, 2, …, which stand for an unknown frame rate."""
+    return len(times) > 1 and all(time == frame for frame, time in enumerate(times))
+
+
 def _times(text: str) -> tuple[float, float]:
-    """Return the start and end of a text; negative where it states none."""
+    """Return the (start, end) that a text states, in seconds; negative if it states none."""
     named = _named_times(text)
     if named:
         return named
@@ -171,7 +233,7 @@ def _times(text: str) -> tuple[float, float]:
 
 
 def _seconds_alone(text: str) -> str:
-    """Return a text with clocks for compound times, and numbers without their seconds."""
+    """Return a text with clocks for compound times ("1m5s"), and without the unit "seconds"."""
     text = _LIST_MARK.sub("", _LENGTH.sub(" ", _ANGLED.sub(r"<\1>", text)))
     text = _COMPOUND.sub(_clock, _COMMA.sub(".", text))
     text = _UP_TO.sub(" ", _UNIT.sub(" ", _ORDINAL.sub("", text)))
@@ -179,28 +241,32 @@ def _seconds_alone(text: str) -> str:
 
 
 def _without_letters(text: str, time: Numeral) -> Numeral:
-    """Return a time without the letters that touch it, which may say that it is something else."""
+    """Return a numeral that ends before letters that touch it: these are left to `_BETWEEN`."""
     unit = _LETTERS.search(text, time.start, time.end)
     return time._replace(end=unit.start()) if unit else time
 
 
 def _clock(compound: re.Match[str]) -> str:
-    hours, minutes, seconds, *east = compound.groups()
-    minutes, seconds = (minutes, seconds) if minutes else east
+    """Return `1:02:05` for a match of `_COMPOUND`, such as "1h 2m 5s"."""
+    hours, minutes, seconds, *east_asian = compound.groups()
+    minutes, seconds = (minutes, seconds) if minutes else east_asian
     whole, dot, part = seconds.partition(".")
     return f"{f'{hours}:' if hours else ''}{minutes:0>2}:{whole:0>2}{dot}{part}"
 
 
 def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
-    """Return True if a text denies its two times, bounds them, or says something else of them."""
+    """Return True if a text does not state its two times as an interval.
+
+    It may deny or bound them, measure them in other units, or state something else of them.
+    """
     first, second = times
     before, gap, after = text[: first.start], text[first.end : second.start], text[second.end :]
-    parted = _BETWEEN.fullmatch(gap) and gap.strip()
+    are_joined = bool(_BETWEEN.fullmatch(gap) and gap.strip())
     if _AND.search(gap) and not (_ENDS.search(gap) or _BETWIXT.search(before)):
-        parted = None
+        are_joined = False
     subject = _SUBJECT.search(before)
     return bool(
-        not parted
+        not are_joined
         or _is_of_another(before)
         or (subject and subject[1].casefold() not in _SUBJECTS)
         or says_unable(text)
@@ -213,7 +279,7 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
 
 
 def _is_of_another(before: str) -> bool:
-    """Return True if words before two times, alone or in another language, name something else."""
+    """Return True if an only word before two times, or foreign words, name something else."""
     words = re.findall(r"[^\W\d_]+(?:_[^\W\d_]+)*", before.casefold())
     if len(words) != 1 and not is_foreign(before):
         return False
@@ -224,7 +290,10 @@ def _is_of_another(before: str) -> bool:
 
 
 def _named_times(text: str) -> tuple[float, float] | None:
-    """Return the start and the end of a JSON object; None if it has no such keys."""
+    """Return the (start, end) of a JSON object in a text; None: it has none with such keys.
+
+    Negative if the object is not an interval; see `_of_keys`.
+    """
     begin, end = text.find("{"), text.rfind("}")
     with suppress(ParseError):
         value = loads_lenient(text[begin : end + 1])[0] if 0 <= begin < end else None
@@ -234,21 +303,28 @@ def _named_times(text: str) -> tuple[float, float] | None:
 
 
 def _of_keys(fields: dict[str, object]) -> tuple[float, float] | None:
+    """Return the (start, end) of an object; None: no such keys; negative: contradictory values."""
     starts = [fields.pop(key) for key in _STARTS if key in fields]
     ends = [fields.pop(key) for key in _STOPS if key in fields]
     lasts = fields.pop("duration", None)
-    others = [value for key, value in fields.items() if not isinstance(value, str) or key == "unit"]
+    other_values = [
+        value for key, value in fields.items() if not isinstance(value, str) or key == "unit"
+    ]
     if len(starts) != 1 or (not ends and lasts is None):
         return None
     (start, is_clock), (last, _) = _second(starts[0]), _second(lasts)
     end, is_same = _second(ends[0]) if len(ends) == 1 else (start + last, is_clock)
-    if others or is_clock != is_same or (lasts is not None and not math.isclose(end - start, last)):
+    if (
+        other_values
+        or is_clock != is_same
+        or (lasts is not None and not math.isclose(end - start, last))
+    ):
         return -1, -1
     return start, end
 
 
 def _second(value: object) -> tuple[float, bool]:
-    """Return a time of a JSON object, and True of a clock; not a number for anything else."""
+    """Return (seconds, True for a clock) of a value of JSON; NaN if it is not one time."""
     text = _seconds_alone(json.dumps(value))
     times = list(islice(numerals(text, stretch=True), 2))
     if len(times) != 1 or _OTHER_UNITS.search(text):

@@ -1,8 +1,8 @@
-r"""Where English ends, and the words around a value that are known in other languages.
+r"""Detection of languages other than English and Chinese, and their words of denial.
 
-In other languages than English and Chinese a value counts only where the words that touch it are
-known: an unknown one may deny it, multiply it or say that it is something else. Combining marks of
-scripts whose vowels are marks are left out of all texts here (`unmarked`), as `\w` leaves them out.
+In these languages a value counts only if the words that touch it are known: an unknown one may deny
+it, multiply it or say that it is something else. All texts here are `unmarked`: without the
+combining marks of scripts whose vowels are marks, because `\w` does not match them.
 """
 
 import re
@@ -12,16 +12,16 @@ OTHER = (
     r"(?:(?![\W\d_])[\u0400-\u1cff\u3041-\u30ff\u3130-\u318f\uac00-\ud7af\ufb50-\ufeff"
     r"\uff66-\uff9f])"
 )
-"""A letter of a script in which neither English nor Chinese is written."""
+"""A letter of a script other than those of English and Chinese."""
 _MARKS = re.compile(r"(?<=\w)[\u0591-\u1cff\u200c\u200d]+")
 _WORD = re.compile(r"[^\W\d_]+")
 _LATIN_MARK = re.compile(r"[à-öø-ɏḁ-ỿ]")
 _ENGLISH = frozenset(
-    "the is are of and to there it this that these with on at by for not was were be been as"  # noqa: SIM905
+    "the is are of and to there it this that these with on at by for not was were be been as"
     " which from has have their they you can in an so i my we its or if would answer option".split()
 )
 _FOREIGN = frozenset(
-    "est sont la le les des une du dans pas avec il elle ne qui sur et au aux je ce cette ou où"  # noqa: SIM905
+    "est sont la le les des une du dans pas avec il elle ne qui sur et au aux je ce cette ou où"
     " donc réponse der das den dem ist sind nicht und ein eine einen mit es gibt kein keine auf"
     " im zu bei sich hier antwort wie viele el los las está son hay una un que con por del al"
     " respuesta cuántos cuántas es y não há uma são os na ao resposta quantos quantas lo gli che"
@@ -38,7 +38,7 @@ _COMMA_OF_THOUSANDS = re.compile(
 """Scripts of languages that write numbers as English does: thousands with a comma."""
 _AMBIGUOUS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}[.,]\d{3}(?![\d]|[.,]\d)")
 NOT_KNOWN = "0/0"
-"""Text in the place of a number that can be one of two: no number."""
+"""Text in place of a number that is not certain; `numerals` reads it as NaN."""
 
 
 def unmarked(text: str) -> str:
@@ -71,10 +71,10 @@ DENIES = re.compile(
 
 
 def is_foreign(text: str) -> bool:
-    """Return True if a text is in another language than English or Chinese, as far as words show.
+    """Return True if the words of a text show another language than English or Chinese.
 
-    It has as many words of other scripts, words with marks on letters, or small words of other
-    languages as it has small words of English.
+    That is if words of other scripts, words with accents and small words of other languages
+    together are at least as many as small words of English.
 
     >>> [is_foreign(text) for text in ("Es gibt 3.", "3개", "The café is open.", "3 m", "有3个")]
     [True, True, False, False, False]
@@ -89,7 +89,9 @@ def is_foreign(text: str) -> bool:
 
 
 def certain(text: str, question: str = "") -> str:
-    """Return a text without numbers that are thousands in one country and decimals in another.
+    """Return a text with `NOT_KNOWN` for numbers whose mark may be of thousands or of decimals.
+
+    English texts and languages that write thousands as English does are not changed.
 
     >>> certain("Es gibt 1.250 Personen."), certain("It is 1.250 m."), certain("3,500원")
     ('Es gibt 0/0 Personen.', 'It is 1.250 m.', '3,500원')

@@ -1,4 +1,8 @@
-"""Patterns of the statements and rejections of letters."""
+"""Regular expressions of statements and rejections of options' letters, for `letters`.
+
+`patterns` builds them for the letters of a question's options. A *mention* is a letter with its
+marks ("**(B)**", "option B"); *several* are mentions joined by "and", "or" and the like.
+"""
 
 import re
 from functools import lru_cache
@@ -11,17 +15,28 @@ class Patterns(NamedTuple):
     """Patterns of texts that state or reject a letter of some options."""
 
     rejected: re.Pattern[str]
+    """Mentions with their rejection: "not A", "option A is wrong"."""
     opening: re.Pattern[str]
+    """Mentions that a text opens with: "B. ", "(B), "."""
     stated: re.Pattern[str]
+    """A statement of the answer: "the answer is B", `\\boxed{B}`, `"answer": "B"`."""
     verdict: re.Pattern[str]
+    """Mentions that are called right: "B is correct"."""
     line: re.Pattern[str]
+    """A mention that is all of a line."""
     listed: re.Pattern[str]
+    """A letter as the mark of a list: "A. "."""
     scored: re.Pattern[str]
+    """A letter with its score: "A: 70%"."""
     letter: re.Pattern[str]
+    """A letter that is not part of a word."""
     another: re.Pattern[str]
+    """Words after a mention that add another letter: " or (C)"."""
+    named: re.Pattern[str]
+    """A letter in brackets: "(B)"."""
 
 
-_BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"
+_BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"  # marks around a letter
 _KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
 _NOUN = r"(?i:(?:the\s+)?(?:point|image|picture|photo|box|frame|figure|circle|view|option|choice))"
 _WRONG = (
@@ -47,12 +62,14 @@ _FAILS = (
     r"|un(?:likely|related|suitable)))\b)"
 )
 """Verbs with which a letter's sentence says that its option is not the answer."""
+# Words before a letter that reject it: "not ", "rather than ".
 _REJECTS = (
     r"(?:(?i:\b(?:not|never|neither|nor|except|unlike|excluding|eliminat(?:e[sd]?|ing)"
     r"|rul(?:es?|ed|ing) out|reject(?:s|ed)?|rather than|instead of|as opposed to)|n['’]t)"
     r"(?i:\s+(?:be|to|that))?|不是|不选|不可能是|并非|排除)"
 )
 _INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
+# Words after a letter that reject it: " is wrong", " can be ruled out", "不对".
 _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
@@ -64,6 +81,7 @@ FOREIGN_ANSWERS = (
     r"|antwoord|cevap|yanıt|jawaban|odpowiedź|svar|đáp án|ответ)"
 )
 """The word "answer" in other languages, in small letters."""
+# Words before a letter that state it: "the answer is ", "I choose ", "答案是".
 _SAYS = (
     r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
     r"(?=\s(?:is|would|should)\b))?"
@@ -78,8 +96,11 @@ _SAYS = (
     r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
     r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
-    r"|(?:答案|选项|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?)"
+    r"|(?:答案|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?(?:\s?选项)?"
+    r"|选项(?:\s*(?:应该|应)?(?:是|为|は)"  # and not "选项B: …", which only names the option
+    r"|\s?:?(?=[^\S\n]?[*_]{0,3}(?:\([A-Z]\)(?!\s?:)|[A-Z](?!\w|[*_]{0,3}\s?[:)])))))"
 )
+# Words after a letter that call it right: "is correct".
 _IS_RIGHT = (
     r"(?:(?i:(?:is|seems|looks|appears|would be)(?:\s+to\s+be)?)\s+"
     r"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?)\b)\w+\s+){0,2})"
@@ -96,11 +117,11 @@ def patterns(letters: str) -> Patterns:
     letter = rf"(?<!{_WORD})[{re.escape(letters)}](?!{_WORD})"
     single = rf"(?<!{_WORD}){_BEFORE}[{re.escape(letters)}](?!{_WORD}|['’]\w){_AFTER}"
     mention = rf"(?:{_KIND}?{single})"
-    parted = (
+    joint = (
         r"(?:,\s*(?:and|or)|,|/|&|、|或者?|还是|還是|或是|[和与及]"
         r"|\b(?:and|or|nor|und|oder|ou|et|y|o)\b)"
     )
-    several = rf"{mention}(?:\s*{parted}\s*{mention}){{0,8}}"
+    several = rf"{mention}(?:\s*{joint}\s*{mention}){{0,8}}"
     rejected = (
         rf"{_REJECTS}\s*{several}{_INSTEAD}"
         rf"|{mention}\s+{_NOUN}\s+{mention}\s*{_IS_REJECTED}"
@@ -115,7 +136,9 @@ def patterns(letters: str) -> Patterns:
     )
     opening = (
         rf"\s*(?P<letters>{several})"
-        rf"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$|\s*,\s(?!{letter})|\s*[-–—]\s|\n)"
+        rf"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$"
+        rf"|\s(?=(?i:(?:even )?though|although|because|since|whereas|rather than)\b)"
+        rf"|\s*,\s(?!{letter})|\s*[-–—]\s|\n)"
     )
     return Patterns(
         rejected=re.compile(rejected),
@@ -132,6 +155,7 @@ def patterns(letters: str) -> Patterns:
         ),
         scored=re.compile(rf"({letter}){_SCORED}"),
         letter=re.compile(letter),
+        named=re.compile(rf"\(({letter})\)"),
         another=re.compile(
             rf"[^.!?\n]{{0,80}}\b(?i:or)\b\s{_KIND}?[*(\"']{{0,3}}{letter}"
             rf"|(?:(?!{letter})[^.!?;:,\n]){{0,60}}?(?:,|,?\s(?i:and|as well as|plus|&))\s"

@@ -1,10 +1,10 @@
-r"""The letter of the option that a response states.
+r"""Reader of the letter of the option that a response states as its answer.
 
-Read: a letter alone ("b", "**(B)**", also as its last line), one that the response opens with
-("B. the cat"), and one that it says is the answer ("the answer is B", "B is correct", "I choose B",
-`\boxed{B}`, `{"answer": "B"}`, "答案是B"). Letters that it rejects ("not A", "option A is wrong")
-and what it takes back do not count. Two letters are a failure, and so are a doubt, a letter with
-another option's text, and a last statement of an answer that names no letter.
+`stated_letter` reads a letter alone ("b", "**(B)**", also as the last line), a letter that the
+response opens with ("B. the cat"), and one that it calls the answer ("the answer is B", "B is
+correct", "I choose B", `\boxed{B}`, `{"answer": "B"}`, "答案是B"). Letters that are rejected ("not
+A", "option A is wrong") or taken back do not count. A ParseError are two letters, a doubt, a
+letter with another option's text, and a last statement of an answer that names no letter.
 """
 
 import re
@@ -13,7 +13,7 @@ from string import ascii_uppercase
 
 from harness.errors import ParseError
 from harness.responses import loads_lenient
-from harness.stated.corrections import after_correction, is_asked
+from harness.stated.corrections import after_correction, is_asked, own_turn
 from harness.stated.foreign_letters import denies_soon, is_unknown
 from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
 from harness.stated.letter_patterns import ADVERBS, FOREIGN_ANSWERS, Patterns, patterns
@@ -35,9 +35,20 @@ _WIDE = str.maketrans(
     | {ord("。"): ". "}
     | dict(zip(map(ord, "（）．：，；！［］"), "().:,;![]", strict=True))
 )
-_MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")
-_TAG = re.compile(r"</?\|?[a-zA-Z][^<>\n]{0,60}>")
+"""Full-width letters and punctuation, and their ASCII forms."""
+_MARKUP = re.compile(r"\\(?:text(?:bf|rm|tt)?|mathrm|mathbf)\s*\{([^{}]{0,80})\}")  # \text{B}
+_TAG = re.compile(r"</?\|?[a-zA-Z][^<>\n]{0,60}>")  # <b>
 _FORMULA = re.compile(r"\\\(\s?(?P<letter>[A-Z])\s?\\\)|\\[()]")
+_RELATED = (
+    r"[A-Z]\s?(?:[=∈≠≤≥≈]|\((?=[a-z]\W)"
+    r"|\\(?:in|sub\w*|sup\w*|cup|cap|neq?|leq?|geq?|approx|sim|equiv|times|cdot|setminus)\b)"
+)
+_VARIABLE = re.compile(
+    rf"(?:\$|\\[(\[])\s?{_RELATED}|\b(?i:so|thus|hence|therefore),?\s{{1,3}}(?:{_RELATED}"
+    r"|(?:\$|\\\()\s?[A-Z]\s?(?:\$|\\\))(?=\s(?:has|have|and|contains|(?:is|are|must be)\s"
+    r"(?!(?:the |a )?(?:\w+ )?(?:correct|right|true|best|answer|option|choice)\b))))"
+)
+"""A letter that names a quantity or a set of a formula: "$A =", "so B ∈"."""
 _MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑【】“”‘’«»「」『』…"
 _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
@@ -48,7 +59,7 @@ _HEDGE = re.compile(
     r"|that leaves(?: only)?)[\s,:.*]{1,4}"
     r"|(?:综上|应该是|肯定是)[，,]?)+(?=\W*[A-Z]\W*\Z)"
 )
-"""Words before a letter that is all the rest of a response."""
+"""Words before the only letter of a response: "I think B", "Overall: B"."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
     r"|initially|neither|almost|nearly|was going to)\b|n['’]t\b|不)"
@@ -67,7 +78,7 @@ _SUPPOSED = re.compile(
     r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]{0,40}|\b(?:answer|option|choice) would be\b"
     r"[^.!?\n,]{0,20})\Z"
 )
-"""A condition before a statement, which holds for it alone."""
+"""A condition before a statement, on which it depends: "If it is red, then the answer is"."""
 _SUPPOSED_SO = re.compile(r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]*|\bwould be\b[^.!?\n,]*)\Z")
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
 _CONDITION = re.compile(r"\s*(?i:if|unless)\b")
@@ -79,6 +90,8 @@ _SMALL = re.compile(
     r"|\A\W*?\(?([b-z])\)\s"
 )
 """A letter in lower case that ends or begins a response; "a" alone is a word."""
+_TURNS = re.compile(r"(?:[.!?;]\s|,\s|\n)\s{0,3}(?i:however|instead|but|yet|rather)\b")
+"""A word that turns against what is stated before it."""
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
@@ -90,7 +103,7 @@ _VERDICTS = {
 }
 """Values of an object that judge the letter that is their key."""
 MIN_JUDGED = 3
-"""Options of a list that calls them correct or incorrect, from which on it is read."""
+"""Least number of options in a list that calls each correct or incorrect."""
 _JUDGED = re.compile(
     r"^(?:[-*•(]|[^\S\n]){0,9}([A-Z])[.:)]{1,2}[^\n]{0,200}?[–—:-]\s?[*_(]{0,3}"
     r"(?i:(?:this|that|it) is )?(?:((?i:correct)\b|[✓✔✅])"
@@ -98,12 +111,12 @@ _JUDGED = re.compile(
     r"|(?i:incorrect|wrong|not correct)\b|[❌✗✘])[*_)]{0,3}",
     re.MULTILINE,
 )
-"""The beginning of a line about an option, up to the word that says whether it is correct."""
+"""The beginning of a line about an option, up to its verdict: "A. the cat – correct"."""
 _ENDS_CORRECT = re.compile(r"(?i:correct)[*_).,;!]{0,4}\s{0,9}\n")
-"""The end of a line that calls something correct, which the letter of the next line does not."""
+"""The end of a line with "correct", which does not refer to the letter of the next line."""
 
 
-_ATTEMPT = re.compile(
+_ATTEMPT = re.compile(  # the beginning of a statement of an answer, whether a letter follows or not
     r"(?i:(?<![a-z])(?:answer|final(?: choice)?)[*_`]{0,3}\s*"
     r"(?:(?:is|was|would be|should be|must be)\b|[=:→]|->))"
     r"|\\boxed\s*\{|[\"'](?i:(?:final_?)?answer)[\"']\s*:|(?:答案|答え|正解|정답)\s*(?:应该|应)?(?:是|为|は|은|:)"
@@ -111,7 +124,8 @@ _ATTEMPT = re.compile(
 )
 _NOT_A_LABEL = re.compile(r"\b(?i:is|was|be)\b")
 _FINAL = re.compile(r"(?i:\bfinal\s)\Z")
-"""Words of a label that speaks of this question; after "Answer:" alone another may follow."""
+"""The word "final" before "answer:"; after "Answer:" alone the answer to another question may
+follow."""
 _ASKS = re.compile(r"\s*(?i:is|are|was|can|could|would|should|does|do|which|what|why|how)\b")
 _NAMES_ONE = re.compile(
     r"(?i:option|choice|selection|pick)\b[*_`]{0,3}\s*(?!is|was|[=:])"
@@ -124,16 +138,16 @@ _APPROVED = re.compile(
     rf"{ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{ADVERBS}\s+(?i:the|correct|right|true"
     r"|best|most|more|closer|closest|similar|identical|consistent)\b(?!\s(?:least|worst|wrong))"
 )
-"""Words after an option that call it the one that was asked for, and do not describe it alone."""
+"""Words after an option that call it the right one: " is the correct", " seems most similar"."""
 
 
 def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] = ()) -> str:
     """Return the one letter that a response states as its answer.
 
     Args:
-        response: What was said after the thought.
+        response: The response after its thought.
         letters: Capital letters of the options.
-        options: Their texts: a response that is one of them states its letter.
+        options: Texts of the options: a response that is one of them states its letter.
 
     Raises:
         ParseError: it states none of these letters, or several.
@@ -143,28 +157,28 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     ['B', 'D', 'C']
     """
     options = [unmarked(option) for option in options]
-    judged = _with_verdict(response.strip(), letters)
+    judged = _with_verdict(own_turn(response).strip(), letters)
     text = unmarked(after_correction(without_no(judged, options)).translate(_WIDE))
-    text = _MARKUP.sub(r"\1", text.replace("\\$", "$"))
+    text = _VARIABLE.sub(" x = ", _MARKUP.sub(r"\1", text.replace("\\$", "$")))
     text = _TAG.sub(" ", _FORMULA.sub(_in_brackets, text).replace(BOX, "answer: ")).strip()
     text = _without_judged(text)
-    said = (
+    stated = (
         _bare(text, letters)
         or spelt_out(text, options)
-        or _said(text, letters, options)
+        or _stated_or_opened(text, letters, options)
         or _in_lower_case(text, letters)
         or small_with_text(text, options)
     )
-    if len(said) != 1 or _has_text_of_another(text, min(said), options):
-        seen = repr(response.strip()[:60])
-        raise ParseError("response", expected="the letter of one option", found=seen)
-    return said.pop()
+    if len(stated) != 1 or _has_text_of_another(text, min(stated), options):
+        excerpt = repr(response.strip()[:60])
+        raise ParseError("response", expected="the letter of one option", found=excerpt)
+    return stated.pop()
 
 
 def _with_verdict(response: str, letters: str) -> str:
-    """Return a response in which an object with a verdict on each letter is the one it affirms.
+    """Replace a JSON object with a verdict on each letter by "answer: " and the affirmed letter.
 
-    An object that affirms none or several, or whose values are not verdicts alone, is left out.
+    An object that affirms none or several letters, or has other values, is removed.
 
     >>> _with_verdict('{"A": "no", "B": "no", "C": "yes"}', "ABC")
     'answer: C'
@@ -189,21 +203,22 @@ def _with_verdict(response: str, letters: str) -> str:
 
 
 def _in_brackets(formula: re.Match[str]) -> str:
-    """Return a formula of one letter as the letter in brackets; a blank for a formula's mark."""
+    r"""Return "(B)" for the formula `\(B\)`, and a blank for the mark of another formula."""
     return f"({formula['letter']})" if formula["letter"] else " "
 
 
 def _bare(text: str, letters: str) -> set[str]:
+    """Return the letter that is all of a text but for marks and words such as "I think"."""
     text = _BULLET.sub("", text)
     bare = _HEDGE.sub("", text, count=1).strip(_MARKS) if _HEDGE.match(text) else text.strip(_MARKS)
     return {bare.upper()} if len(bare) == 1 and bare.upper() in letters else set()
 
 
 def _without_judged(text: str) -> str:
-    """Return a text in which of a list of options each that it calls correct is its letter alone.
+    """Replace the lines of a list that judges each option: correct ones by their letter alone.
 
-    Those that it calls incorrect are left out. Of two options the question may ask for the wrong
-    one; of more, the others would be several.
+    Lines that call an option incorrect are removed. Lists of fewer than `MIN_JUDGED` options are
+    left as they are: the question may ask for the incorrect one.
     """
     if len(_JUDGED.findall(text)) < MIN_JUDGED:
         return text
@@ -211,6 +226,7 @@ def _without_judged(text: str) -> str:
 
 
 def _in_lower_case(text: str, letters: str) -> set[str]:
+    """Return the letter that ends or begins a text in lower case, unless there is a doubt."""
     is_doubt = _DOUBT.search(text) or (is_foreign(text) and DENIES.search(text))
     statement = None if is_doubt else _SMALL.search(text)
     letter = next(filter(None, statement.groups()), "").upper() if statement else ""
@@ -218,7 +234,7 @@ def _in_lower_case(text: str, letters: str) -> set[str]:
 
 
 def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool:
-    """Return True if the letter stands before the text of another option, and of no other way."""
+    """Return True if the letter stands before another option's text, or that text is quoted."""
     texts = {
         option.strip(" .").casefold(): ascii_uppercase[place]
         for place, option in enumerate(options[: len(ascii_uppercase)])
@@ -229,26 +245,29 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
     return bool(named - {letter})
 
 
-def _said(text: str, letters: str, options: Sequence[str]) -> set[str]:
-    """Return the letters that a text states, and the one whose option it opens with."""
+def _stated_or_opened(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    """Return the letters that a text states, and that of the option that it opens with."""
     stated = _stated(text, letters, options)
     return stated | opened_with(text, options) if stated or not names_answer(text) else set()
 
 
 def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    """Return all letters that a text states, without rejected ones; empty if one is in doubt."""
     by = patterns(letters)
     is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
     stated = _bare(text, letters)
     read_to = 0
+    # Statements: "the answer is B".
     for statement in by.stated.finditer(text):
         if by.another.match(text, statement.end()):
             return set()
         if not statement["says"] or _is_sure(text, statement, by):
-            said = statement["letters"] or statement["boxed"] or statement["json"]
-            stated |= set(by.letter.findall(said)) or {said[-1].upper()}
+            mention = statement["letters"] or statement["boxed"] or statement["json"]
+            stated |= set(by.letter.findall(mention)) or {mention[-1].upper()}
             read_to = statement.end()
+    # Verdicts: "B is correct".
     for verdict in by.verdict.finditer(text):
         is_condition = _CONDITION.match(text, verdict.end()) or _SUPPOSED_SO.search(
             text[max(0, verdict.start() - 300) : verdict.end()]
@@ -256,22 +275,28 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
             stated |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
+    # Letters that have a line to themselves.
     for line in by.line.finditer(text):
         if line.end() == len(text) and _is_next(text, line):
             continue
         stated |= set(by.letter.findall(line[1]))
         read_to = max(read_to, line.end())
+    turn = _TURNS.search(text, read_to) if stated else None
+    if turn and set(by.named.findall(text, turn.end())) - stated:
+        return set()
+    # Labels of an answer, "Answer:", after which no pattern has found a letter.
     for attempt in _ATTEMPT.finditer(text, read_to):
-        rest = text[attempt.end() : attempt.end() + 2000]
-        answer_line = rest.partition("\n")[0]
+        text_after = text[attempt.end() : attempt.end() + 2000]
+        answer_line = text_after.partition("\n")[0]
         letter = spelt_out(answer_line, options)
         if not letter and (
             _NOT_A_LABEL.search(attempt[0]) or _FINAL.search(text[: attempt.start()])
         ):
             letter = opened_with(answer_line.lstrip(_MARKS), options)
-        if not letter and not ABOUT_ANSWER.match(rest):
+        if not letter and not ABOUT_ANSWER.match(text_after):
             return set()
         stated |= letter
+    # The letter that the text begins with, "B. the red one", unless it begins a list of options.
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
     if opening and (_OR.match(text, opening.end()) or _is_denied(text[opening.end() :], options)):
         return set()
@@ -289,19 +314,22 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
 
 
 def _is_denied(rest: str, options: Sequence[str]) -> bool:
-    """Return True if a text begins with that of an option, and says that it is not so."""
+    """Return True if a text begins with an option's text and then denies it (" is not")."""
     begins = next((name for name in options if name and rest.strip().startswith(name)), None)
     return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
 
 
 def _denies_itself(rest: str, options: Sequence[str]) -> bool:
-    """Return True if a text behind its letter denies it, and is not an option's, which may."""
-    said = rest.lstrip(" .:)*_")
-    return denies_soon(rest) and not any(name and said.startswith(name) for name in options)
+    """Return True if the text after a letter denies it; an option's own text may hold a denial."""
+    text = rest.lstrip(" .:)*_")
+    return denies_soon(rest) and not any(name and text.startswith(name) for name in options)
 
 
 def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
-    """Return True if a statement is not a question, not in doubt, and not about "A dog" or "I"."""
+    """Return True for a statement that is certain: no question, condition or doubt.
+
+    The words "A" and "I", as in "the answer is A dog", are not letters.
+    """
     before, rest = _clause_before(text, statement.start()), statement["next"]
     if (
         _ENDS_CORRECT.search(statement["says"] + statement["letters"])
@@ -332,7 +360,7 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
 
 
 def _is_next(text: str, line: re.Match[str]) -> bool:
-    """Return True if a line's letter is only the mark of a list's next line, which was cut off."""
+    """Return True if a line's letter is the mark of a list's next item, whose text was cut off."""
     letter = line[1].strip("*_`\"'()[]{}$ ")[:1]
     mark = "(?m:^[^\\S\\n]{{0,20}}[*(]{{0,3}}{}[.:)])"
     before = text[: line.start()]
@@ -341,7 +369,7 @@ def _is_next(text: str, line: re.Match[str]) -> bool:
 
 
 def _begins_list(text: str, statement: re.Match[str], by: Patterns) -> bool:
-    """Return True if a statement's letter begins a line, and the next letter a later one."""
+    """Return True if a statement's letter is the mark of a list: the next letter marks a line."""
     letter = by.letter.findall(statement["letters"])[-1]
     mark = re.compile(
         rf"[^:\s]\s{{0,9}}\n[^\S\n]{{0,20}}[*(]{{0,3}}{chr(ord(letter) + 1)}(?:[.:)]|\Z)"

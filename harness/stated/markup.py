@@ -1,4 +1,7 @@
-"""Text of a response as a person reads it: without tags, formulas' marks and how sure it is."""
+"""Removal of markup from a response before its numbers are read: tags, LaTeX, confidences.
+
+`plain` gives the text after the last correction in which "1{,}500" is "1,500".
+"""
 
 import re
 from html import unescape
@@ -8,14 +11,17 @@ from harness.stated.languages import unmarked
 
 BOX = "<|begin_of_box|>"
 """Mark before the answer of GLM's networks, which is kept."""
-_SPECIAL = re.compile(r"<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>")
+_SPECIAL = re.compile(r"<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>")  # <|im_end|>
+_END_TOKENS = re.compile(
+    r"\s*(?:(?:<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>|<eos>|<end_of_turn>)\s*)+\Z"
+)
 _TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNORECASE)
-_LISTS = re.compile(
+_LISTS = re.compile(  # [1,2] or (1,2)
     r"\[[^\[\]\n]{0,200}\]|\([-+−.,\s\d]{0,200}\)|(?<![\w^}])\{[-+−.,\s\d]{0,200}\}"
 )
 _BETWEEN = re.compile(r"(?<=\d),(?=[\d.])")  # in a list, where a comma parts numbers
 _SURE = r"(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability|likelihood)"
-_HOW_SURE = re.compile(
+_HOW_SURE = re.compile(  # "(confidence: 90%)", "I'm 90% sure"
     rf"(?i:[,;(]?\s?\b(?:with |at |my |an? |the )*{_SURE}(?: level| score)?\"?\s?(?:is|of|[:=])?"
     rf"\s?\d[\d.]{{0,9}}\s?%?(?![\w.])\)?|[,;(]?\s?(?:\bi['’]?(?: a)?m )?\b\d[\d.]{{0,9}}\s?%"
     rf"\s{_SURE}\b(?: that)?\)?)"
@@ -67,3 +73,12 @@ def plain(response: str) -> str:
     ):
         text = text.replace(mark, readable)
     return text
+
+
+def without_end_tokens(response: str) -> str:
+    """Return a response without the special tokens at its end, which a server did not remove.
+
+    >>> without_end_tokens("2011.<|im_end|> <|endoftext|>"), without_end_tokens("a </s> b")
+    ('2011.', 'a </s> b')
+    """
+    return _END_TOKENS.sub("", response)

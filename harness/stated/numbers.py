@@ -1,13 +1,13 @@
-"""The number that a response states.
+"""Reader of the number that a response states.
 
-Read: signs (also `−`, `–`, "minus"), decimals (`.5`; `1,5`, a comma with other than three digits),
-thousands (`1,500`, `1'500`, `1 500` with a no-break space), exponents (`1e-3`, `1.5 × 10^3`), other
-scripts' digits, English words ("twenty-one"). Lengths, areas and times are converted to the unit
-that the question asks for; without one, units are passed over. A number begins a sentence or
-follows a word that states it ("is", "there are", "="). Several numbers are one where it is their
-sum and says so ("2 red and 3 blue, 5 in total", "3 + 2 = 5"). Any other number is a failure, and so
-are fractions, ratios, bounds ("more than 3"), ranges, sums that are not right, what
-is denied, and what says that it knows no answer.
+`stated_number` reads signs (also `−`, `–`, "minus"), decimals (`.5`; `1,5`, a comma with other than
+three digits), thousands (`1,500`, `1'500`, `1 500` with a no-break space), exponents (`1e-3`,
+`1.5 × 10^3`), other scripts' digits and English words ("twenty-one"). Lengths, areas and times are
+converted to the unit that the question asks for; if it asks for none, units are ignored. A number
+is stated if it begins a sentence or follows a word such as "is", "there are", "=". Several numbers
+count as one if it is their sum and says so ("2 red and 3 blue, 5 in total", "3 + 2 = 5"). A
+ParseError are other numbers, fractions, ratios, bounds ("more than 3"), ranges, wrong sums,
+denials, and responses that say that they know no answer.
 """
 
 import math
@@ -16,17 +16,19 @@ from collections.abc import Iterator
 from itertools import islice
 
 from harness.errors import ParseError
+from harness.stated.asked_things import without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
 from harness.stated.languages import certain, unmarked
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
+from harness.stated.parts import without_parts
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
 from harness.stated.units import asked_unit, in_unit, without_other_measures
 
-_STATED = re.compile(
+_STATED = re.compile(  # "the answer is", "\boxed{", "答案是"
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
     r"|(?i:\b(?:answer|result)\b[*_`]{0,3}(?:\sto\s(?:this|the|your)\squestion)?\s*"
     r"(?:(?:is|would be|should be|equals)\b|[:=]))"
@@ -45,7 +47,7 @@ _JSON_VALUE = re.compile(
 )
 
 
-_CONCLUDES = re.compile(
+_CONCLUDES = re.compile(  # the beginning of a conclusion: "So", "In summary,"
     r"(?:\A|[.!?:]\s|\n)[^\w\n]{0,8}(?i:so|thus|hence|therefore|consequently|in (?:conclusion"
     r"|summary|short)|to (?:conclude|sum up|summari[sz]e))\b[,:]?(?=\s)"
 )
@@ -71,18 +73,18 @@ _AFTER_NUMBER = re.compile(r"(?:\s[a-z-]{1,20}){1,3}")
 def stated_number(response: str, question: str = "") -> float:
     r"""Return the one number that a response states.
 
-    Where it says which number is the answer ("the answer is", `\boxed{}`), that one counts, and the
-    last such statement has to be a number; otherwise it has to be the only one. The same number
-    twice is one where the second is a conclusion, or says the first again in brackets.
+    If the response says which number is the answer ("the answer is", `\boxed{}`), that one counts,
+    and the last such statement has to be a number; otherwise the number has to be the only one. A
+    number may be repeated in a conclusion or in brackets.
 
     Args:
         response: The response after its thought.
         question: The question. The value is in the unit that it asks for. A conclusion that counts
-            things it does not ask for is no answer, where the response counts those that it does:
-            "7 chairs. So there are 28 legs."
+            other things than the question does not count if the response counts those of the
+            question as well: "7 chairs. So there are 28 legs."
 
     Raises:
-        ParseError: it states none, several, or one in a spelling that is not known.
+        ParseError: the response states none, several, or one in an unknown spelling.
 
     >>> [stated_number(text) for text in ("about 1,250.5 m^2", "−3m", ".5", "1e-3", "Not 3 but 4")]
     [1250.5, -3.0, 0.5, 0.001, 4.0]
@@ -90,6 +92,7 @@ def stated_number(response: str, question: str = "") -> float:
     5.0
     """
     text = certain(without_asked(plain(response), unmarked(question)), question)
+    text = without_parts(without_others(text, question), question, _asked_things(question))
     if unit := asked_unit(question):
         text = without_other_measures(in_unit(text, unit), unit)
     segments = stated_segments(text)
@@ -103,11 +106,11 @@ def stated_number(response: str, question: str = "") -> float:
     ):
         values = {math.nan}
     elif segments:
-        values = {value_of(segment) for segment in segments}
+        values = {_asked_value(segment, question) for segment in segments}
         end = value_of(concluded or "")
         values |= {end} if math.isfinite(end) else set()
     else:
-        values = {value_of(concluded or text)}
+        values = {_asked_value(concluded or text, question)}
         if concluded and (
             _contradicts(text, max(values)) or _counts_others(text, concluded, question)
         ):
@@ -118,9 +121,9 @@ def stated_number(response: str, question: str = "") -> float:
 
 
 def stated_segments(text: str) -> list[str]:
-    """Return what follows each statement of an answer, to the end of its sentence.
+    """Return the text after each "the answer is" or the like, to the end of its sentence.
 
-    A statement that is denied or left open is empty: it states no value.
+    It is empty if the statement is denied or is a question.
     """
     segments = []
     for statement in _STATED.finditer(text):
@@ -138,7 +141,7 @@ def stated_segments(text: str) -> list[str]:
 
 
 def conclusion(text: str) -> str | None:
-    """Return the last sentence with numbers where it begins as a conclusion does; None elsewhere.
+    """Return the last sentence with numbers if it begins as a conclusion; None: it does not.
 
     >>> conclusion("There are 2 rows of 3. So there are 6 chairs."), conclusion("So 6. Or 7.")
     (' there are 6 chairs', None)
@@ -154,8 +157,9 @@ def conclusion(text: str) -> str | None:
 
 
 def _concluding_clause(text: str) -> str | None:
-    """Return the clause that ends a text with the sum of its sentence's numbers, or with what one
-    thing more makes; None elsewhere.
+    """Return the last clause of a text if it concludes from the numbers before it; None: not.
+
+    It does if its number is the sum of those in its sentence, or the total after "one more".
 
     >>> _concluding_clause("There are 2 dogs and 1 cat, so there are 3 animals.")
     'there are 3 animals.'
@@ -173,7 +177,7 @@ def _concluding_clause(text: str) -> str | None:
 
 
 def _sentence_from(text: str, start: int) -> str:
-    """Return a sentence from its start, with the line after it where it ends with a colon."""
+    """Return the sentence at a place, and the line after it if the sentence ends with a colon."""
     sentence = _SENTENCE.match(text, start)
     end = sentence.end() if sentence else start
     if text[start:end].rstrip(" *_").endswith(":"):
@@ -183,7 +187,7 @@ def _sentence_from(text: str, start: int) -> str:
 
 
 def _contradicts(text: str, value: float) -> bool:
-    """Return True if a sum in a text is not right, or a list has not as many lines as it says."""
+    """Return True if a text contradicts a value: by a wrong sum, a list's length, a statement."""
     right = checked(text)
     _, listed = without_marks(right)
     is_total = listed and re.search(r"(?i:\btotal|\ball\b)", text)
@@ -194,12 +198,17 @@ def _contradicts(text: str, value: float) -> bool:
 
 
 def _counts_others(text: str, concluded: str, question: str) -> bool:
-    """Return True if a conclusion counts what is not asked, and a text before it what is."""
-    lower = question.casefold()
-    asked = {word for phrase in _HOW_MANY.findall(lower) for word in _THINGS.findall(phrase)}
+    """Return True if a conclusion counts other things than the question, which the text counts."""
+    asked, lower = _asked_things(question), question.casefold()
     counted = set(_counted(concluded.casefold()))
     before = set(_counted(text[: text.rindex(concluded)].casefold()))
     return bool(counted and before & asked and not any(word in lower for word in counted))
+
+
+def _asked_things(question: str) -> set[str]:
+    """Return the things in the plural that a question asks the number of: "how many girls"."""
+    phrases = _HOW_MANY.findall(question.casefold())
+    return {word for phrase in phrases for word in _THINGS.findall(phrase)}
 
 
 def _counted(text: str) -> Iterator[str]:
@@ -210,3 +219,24 @@ def _counted(text: str) -> Iterator[str]:
         following = _AFTER_NUMBER.match(text, number.end)
         if following and (things := _THINGS.findall(following[0])):
             yield things[-1]
+
+
+def _asked_value(text: str, question: str) -> float:
+    """Return the value of a text; NaN for a total over the asked things and others.
+
+    >>> text = "There are 5 girls and 3 boys, for a total of 8 students."
+    >>> _asked_value(text, "How many girls are there?"), _asked_value(text, "How many students?")
+    (nan, 8.0)
+    """
+    value, asked = value_of(text), _asked_things(question)
+    names, lower = asked | {word.removesuffix("s") for word in asked}, question.casefold()
+    of_asked, is_of_others = 0.0, False
+    for number in islice(numerals(text), MOST) if asked else ():
+        following = _AFTER_NUMBER.match(text.casefold(), number.end)
+        words = following[0] if following else ""
+        is_asked_for = not names.isdisjoint(words.split())
+        if is_asked_for and number.value == value:
+            return value
+        of_asked += number.value if is_asked_for else 0.0
+        is_of_others |= any(word not in lower for word in _THINGS.findall(words))
+    return math.nan if is_of_others and of_asked not in (0, value) else value

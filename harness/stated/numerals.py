@@ -1,4 +1,9 @@
-"""Numerals of a text, in digits and in words, and their values."""
+"""Tokenizer of the numerals in a text, in digits and in English words, with their values.
+
+All readers of `harness.stated` find numbers by `numerals`. A numeral whose spelling or context is
+not certain (a fraction, a bound, an unknown suffix) has the value NaN, so that it is a failure and
+not overlooked; ordinals, names such as F-16 and rejected numbers ("not 3") are skipped.
+"""
 
 import math
 import re
@@ -9,23 +14,24 @@ from typing import NamedTuple
 from harness.responses import MAX_DIGITS
 from harness.stated.counters import is_changed
 
-_ONES = "one two three four five six seven eight nine".split()  # noqa: SIM905
+_ONES = "one two three four five six seven eight nine".split()
 _TEENS = [
     *("ten", "eleven", "twelve", "thirteen", "fourteen"),
     *("fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
 ]
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _WORDS = {
     "zero": 0,
     **{word: value for value, word in enumerate(_ONES + _TEENS, 1)},
     **{word: 10 * value for value, word in enumerate(_TENS, 2)},
 }
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
-_SMALL = (
+SMALL = (
     rf"(?:(?:{'|'.join(_TENS)})(?:[-\s](?:{'|'.join(_ONES)}))?"
     rf"|{'|'.join(_TEENS)}|{'|'.join(_ONES)}|zero)\b"
 )
-_BELOW_1000 = rf"(?:(?:a|{'|'.join(_ONES)})\s+hundred\b(?:\s+(?:and\s+)?{_SMALL})?|{_SMALL})"
+"""Pattern of the words of numbers below a hundred."""
+_BELOW_1000 = rf"(?:(?:a|{'|'.join(_ONES)})\s+hundred\b(?:\s+(?:and\s+)?{SMALL})?|{SMALL})"
 _SPELT = (
     rf"\b(?:{_BELOW_1000}\s+thousand\b(?:,?\s+(?:and\s+)?{_BELOW_1000})?|a\s+thousand\b"
     rf"|{_BELOW_1000})"
@@ -34,6 +40,8 @@ _GAPS = "\u00a0\u2009\u202f"  # no-break and thin spaces
 _MINUS = "−–﹣－-"  # the last one last: it stands in character sets
 _POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"
 _RAISED = str.maketrans({char: str(value) for value, char in enumerate(_POWERS[:-1])})
+# A numeral: "-1,250.5e3", "1.5 × 10^3", "3m", "twenty-one"; `other` are words and signs of numbers
+# that are not read, such as "dozens" and "½".
 _TOKEN = re.compile(
     rf"(?P<minus>\b(?i:minus|negative)\s+)?(?P<sign>[+±{_MINUS}])?"
     rf"(?:(?P<digits>(?:\d|[.,٫](?=\d))(?:\d|[.,'’_٫٬:/⁄{_GAPS}](?=\d))*)"
@@ -45,20 +53,21 @@ _TOKEN = re.compile(
     r"|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
     r"二两三四五六七八九十百千万亿億萬만억]+))"
 )
+# 1,250.5
 _THOUSANDS = re.compile(rf"[1-9]\d{{0,2}}(?:([,'’_٬{_GAPS}])\d{{3}}(?:\1\d{{3}})*)(?:[.٫]\d+)?")
-_LAKHS = re.compile(r"[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?")
-_EUROPEAN = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+,\d+")
-_PLAIN = re.compile(r"\d*[.٫]?\d+")
-_COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")
-_CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,3}):([0-5]\d(?:\.\d+)?)")
+_LAKHS = re.compile(r"[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?")  # 1,25,000
+_EUROPEAN = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+,\d+")  # 1.250,5
+_PLAIN = re.compile(r"\d*[.٫]?\d+")  # 1250 or .5
+_COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")  # 2,5
+_CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,3}):([0-5]\d(?:\.\d+)?)")  # 0:01:05.5
 
 _NO_NUMBER = re.compile(r"(?:st|nd|rd|th|D|d)\Z")  # 2nd, 3D
-_UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")
+_UNIT = re.compile(r"[^\W\d_]*(?:m|ft|in|yd)[23]\Z|[^\W\d_]+\Z")  # the suffix of 3m2 or 3km
 _NOT_A_UNIT = re.compile(
     r"(?:[abdefijkoqrtuxyzBDEGHIMOQRSTUXYZ]|[mbt]n|mio|am|pm|[eE]|[万亿億萬千百十만억천点分多余未でπ].*|ish"
     r"|より.*|割|.*(?:半|多|以[上下内]|ません|ない|아니).*)\Z"
 )
-_BEFORE_BAD = re.compile(
+_BEFORE_BAD = re.compile(  # words before a number that make it a name or a bound: "#", "more than"
     r"(?:(?<!#)#|\b(?i:no)\.|№|(?<![-=])[<>≤≥]=?"
     r"|(?i:\b(?:more|less|fewer|greater|higher|lower|larger|smaller) than"
     r"|\bat (?:least|most)|\b(?:over|under|above|below|up to|exceeds|beyond|out of)))\s*\Z"
@@ -72,7 +81,7 @@ _PRONOUN = re.compile(
     r"(?i:\b(?:the|this|that|each|every|any|no|which|another|other)\s+(?:[\w-]+\s+)?)\Z"
 )
 _ONE_OF = re.compile(r"\s(?:is|was|has|sits|stands)\b[^.!?\n]{0,100}\b(?:the|another) other\b")
-_AFTER_BAD = re.compile(
+_AFTER_BAD = re.compile(  # text after a number that changes it: " dozen", " or more", "/"
     r"-\s*\Z|\.[^\W\d_]|\s?x\b|(?i:\s[e][-+]?\d|\s[ap]\.?m\b|\s?(?:±|\+/-|/|\\times)"
     r"|[-\s]+(?:dozen|pairs?|couples?|sets|trillion|lakh|crore|k|point|hundredths?|tenths?"
     r"|(?:and\s+)?(?:a\s+|one\s+)?(?:half|halves|quarters?|thirds?|fourths?|fifths?)"
@@ -101,9 +110,9 @@ class Numeral(NamedTuple):
 
 
 def numerals(text: str, *, stretch: bool = False) -> Iterator[Numeral]:
-    """Yield the numbers of a text; names such as F-16, those that it rejects, and ordinals are not.
+    """Yield the numbers of a text, without names such as F-16, rejected numbers and ordinals.
 
-    In a `stretch`, a dash between blanks parts two numbers.
+    `stretch`: a dash between blanks separates two numbers, as in an interval.
     """
     first = True
     for token in _TOKEN.finditer(text):
@@ -120,6 +129,7 @@ def numerals(text: str, *, stretch: bool = False) -> Iterator[Numeral]:
 
 
 def _skipped(token: re.Match[str], before: str, after: str) -> bool:
+    """Return True for a token that is not a stated number; `before` and `after` surround it."""
     suffix = token["suffix"] or ""
     if re.search(r"[A-Za-z_]-?\Z|\^\{?\Z", before) and not token["words"]:
         return True  # a name such as "F-16" or "x_1", or the exponent of a unit
@@ -135,7 +145,7 @@ def _skipped(token: re.Match[str], before: str, after: str) -> bool:
 
 
 def _value(token: re.Match[str], before: str, after: str) -> tuple[float, bool]:
-    """Return a token's number, not a number where its spelling is not known; and True of a time."""
+    """Return a token's (number, True for a clock); NaN if its spelling or context is not known."""
     bound = _BEFORE_BAD.search(before)
     if bound and bound[0].strip() == "<" and after.startswith(">"):
         bound = None  # brackets
@@ -167,6 +177,7 @@ def _value(token: re.Match[str], before: str, after: str) -> tuple[float, bool]:
 
 
 def _in_digits(token: re.Match[str]) -> tuple[float, bool]:
+    """Return (number, True for a clock) of a token in digits, without its sign; NaN: unknown."""
     digits = token["digits"]
     if len(digits) > MAX_DIGITS:
         return math.nan, False
@@ -192,7 +203,7 @@ def _in_digits(token: re.Match[str]) -> tuple[float, bool]:
 
 
 def _scaled(digits: str, power: str) -> float:
-    """Return the number times a power of ten, exactly; not a number where the power is none."""
+    """Return a number times a power of ten, such as "^3", exactly; NaN if that is not a power."""
     plain = re.sub(rf"[⁻{_MINUS}]", "-", re.sub(r"[\s^*{}]", "", power).translate(_RAISED))
     with suppress(ValueError):
         return float(f"{digits}e{plain or 0}") if len(plain) < 6 else math.nan
@@ -200,12 +211,13 @@ def _scaled(digits: str, power: str) -> float:
 
 
 def _in_words(words: str) -> float:
-    total = below = 0.0
+    """Return the number of English words: 1005 for "a thousand and five"."""
+    thousands = below_thousand = 0.0
     for word in re.split(r"[-\s,]+", words.lower()):
         if word == "thousand":
-            total, below = max(below, 1) * 1000, 0
+            thousands, below_thousand = max(below_thousand, 1) * 1000, 0
         elif word == "hundred":
-            below = max(below, 1) * 100
+            below_thousand = max(below_thousand, 1) * 100
         elif word not in ("and", "a"):
-            below += _WORDS[word]
-    return total + below
+            below_thousand += _WORDS[word]
+    return thousands + below_thousand

@@ -1,4 +1,8 @@
-"""Letters of options by their texts: a response that is one, opens with one, or ends with one."""
+"""Letters of options by their texts: of a response that is, opens with or ends with an option.
+
+`harness.stated.letters` calls these for responses such as "No, there is no dog." to options "Yes"
+and "No". All return sets of capital letters, empty if no option is found.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -38,15 +42,13 @@ _UNPOINTED = re.compile(r"\b(?:not|never|least|worst|wrong|incorrect|unlike\w*|o
 
 
 def options_by_letter(options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each letter with its option's text, in small letters, without a full stop."""
+    """Yield each letter with its option's text, in lower case, without full stops at its ends."""
     for letter, option in zip(ascii_uppercase, options, strict=False):
         yield letter, option.strip(" .").casefold()
 
 
 def without_no(text: str, options: Sequence[str]) -> str:
-    """Return a text in which an option "no" behind its letter is not written out.
-
-    It is no correction of the letter.
+    """Remove the option "no" after its letter from a text: it does not take the letter back.
 
     >>> without_no("(B) no. It is red.", ("yes", "no")), without_no("A. No, B.", ("yes", "no"))
     ('(B). It is red.', 'A. No, B.')
@@ -58,7 +60,7 @@ def without_no(text: str, options: Sequence[str]) -> str:
 
 
 def spelt_out(text: str, options: Sequence[str]) -> set[str]:
-    """Return the letters whose options are the text, alone or with the letter in brackets."""
+    """Return the letters of options whose text is the whole text, perhaps with "(B)" after it."""
     plain = text.strip(" .*\"'{}`").casefold()
     return {
         letter
@@ -68,7 +70,7 @@ def spelt_out(text: str, options: Sequence[str]) -> set[str]:
 
 
 def small_with_text(text: str, options: Sequence[str]) -> set[str]:
-    """Return the letter of an option that is all of a text, behind its letter in lower case.
+    """Return the letter of an option if a text is that letter, in lower case, and the option.
 
     >>> small_with_text("b. the dog", ("the cat", "the dog")), small_with_text("b. a", ("a",))
     ({'B'}, set())
@@ -83,9 +85,9 @@ def small_with_text(text: str, options: Sequence[str]) -> set[str]:
 
 
 def opened_with(text: str, options: Sequence[str]) -> set[str]:
-    """Return the letters whose option's text is the first clause of a text that goes on.
+    """Return the letter of the option whose text is the first clause of a text.
 
-    Empty where what follows denies it, leaves it open, or says another option, and where a sentence
+    It is empty if the text then denies the option, leaves it open, or names another, and if it
     begins with "Yes" and denies something.
 
     >>> options = ("Yes", "No")
@@ -93,12 +95,11 @@ def opened_with(text: str, options: Sequence[str]) -> set[str]:
     [{'B'}, set()]
     """
     lower = text.lstrip(" *_\"'`“").casefold()
-    begun = {
-        letter: name
-        for letter, name in options_by_letter(options)
-        if len(name) > 1 or name.isdigit()
-        if lower.startswith(name) and _CLAUSE_ENDS.match(lower, len(name))
-    }
+    begun: dict[str, str] = {}
+    for letter, name in options_by_letter(options):
+        is_long = len(name) > 1 or name.isdigit()
+        if is_long and lower.startswith(name) and _CLAUSE_ENDS.match(lower, len(name)):
+            begun[letter] = name
     length = max(map(len, begun.values()), default=0)
     begun = {letter: name for letter, name in begun.items() if len(name) == length}
     if len(begun) != 1:
@@ -109,11 +110,11 @@ def opened_with(text: str, options: Sequence[str]) -> set[str]:
         for _, name_of_other in options_by_letter(options)
         if name_of_other and name_of_other not in name
     ]
-    return set() if _is_left(lower[length:], name, others) else set(begun)
+    return set() if _is_taken_back(lower[length:], name, others) else set(begun)
 
 
 def names_answer(text: str) -> bool:
-    """Return True if a text speaks of its answer, which then has to be the one that it opens with.
+    """Return True if a text has the words "the answer" or the like.
 
     >>> names_answer("No. The answer is unclear."), names_answer("No. It sits.")
     (True, False)
@@ -122,7 +123,7 @@ def names_answer(text: str) -> bool:
 
 
 def lists_options(text: str, options: Sequence[str]) -> bool:
-    """Return True if a text has two options with their letters and texts.
+    """Return True if a text repeats two options or more, each with its letter and text.
 
     >>> lists_options("(A) yes (B) no", ("Yes", "No")), lists_options("(A) yes", ("Yes", "No"))
     (True, False)
@@ -136,8 +137,14 @@ def lists_options(text: str, options: Sequence[str]) -> bool:
     return sum(1 for match in listed if match) > 1
 
 
-def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
-    """Return True if a text after an option's denies it, leaves it open, or says another."""
+def _is_taken_back(rest: str, name: str, others: Sequence[str]) -> bool:
+    """Return True if the text after an option denies it, leaves it open, or names another.
+
+    Args:
+        rest: The text after the option, in lower case.
+        name: The option, in lower case.
+        others: The other options, in lower case.
+    """
     sentence = _SENTENCE.match(rest)
     first = sentence[0] if sentence else ""
     sorry = _SORRY.match(rest, len(first))
@@ -164,7 +171,7 @@ def _is_left(rest: str, name: str, others: Sequence[str]) -> bool:
 
 
 def ended_with(text: str, options: Sequence[str]) -> set[str]:
-    """Return the letter in brackets behind its option's text that ends the last sentence.
+    """Return the letter of the option that ends the last sentence with its letter in brackets.
 
     >>> ended_with("The one that barks is the dog (B).", ("the cat", "the dog"))
     {'B'}

@@ -1,4 +1,7 @@
-"""Find what a response does not state: calls of tools, words of inability, and what it denies."""
+"""Detection of responses, and clauses, that state no answer: calls of tools, inability, denials.
+
+Readers of letters, numbers and intervals call these before they take a value from a text.
+"""
 
 import re
 
@@ -11,6 +14,7 @@ _TOOL_CALL = re.compile(
     r"|\"name\"\s{0,9}:\s{0,9}\"[^\"\n]{0,200}\"\s{0,9},"
     r"\s{0,9}\"(?:arguments|parameters|args|input)\"\s{0,9}:"
 )
+# Beginnings of verbs after "cannot" with which a response says that it knows no answer.
 _KNOWS = (
     r"determin|tell|see\b|view|watch|count|answer|access|identif|estimat|measur|provid|know"
     r"|process|assist|help|find|locate|be\b|analy[sz]|give|say\b|infer|verif|confirm"
@@ -28,24 +32,20 @@ _UNABLE = re.compile(
 _DENIES = re.compile(
     r"(?i:\b(?:not?|none|never|neither|nor|cannot|unlikely|without|fail\w*|doubt\w*|nowhere"
     r"|incorrect|wrong|false|except|nothing|(?:anything|everything|everywhere|all) but"
-    r"|nicht|kein\w*|pas|non|não|niet|geen|nie|inte|ikke|tidak|bukan|không|нет|не)\b|n['’]t\b)|[不没沒無无未]|并非"
+    r"|nicht|kein\w*|pas|non(?!-\w)|não|niet|geen|nie|inte|ikke|tidak|bukan|không|нет|не)\b|n['’]t\b)|[不没沒無无未]|并非"
 )
 ABOUT_ANSWER = re.compile(
     r"\W*(?:correct|right|consistent|based|supported|given|obtained|above|below|as follows|clear"
     r"|evident|obvious|shown|that|because)\b"
 )
-"""Words that may follow "the answer is" where no answer does."""
+"""Words that may follow "the answer is" in place of an answer: " based on"."""
 _CLAUSE = re.compile(
     r"[.;!?](?=\s)|[,:\n。；，！？]|(?<!anything )(?<!everything )(?<!everywhere )(?<!all )\bbut\b"
 )
 
 
 def refuse_tool_call(text: str) -> None:
-    """Raise where a response calls a tool.
-
-    Raises:
-        ParseError: it does, and so what it holds are the tool's arguments.
-    """
+    """Raise ParseError if a response calls a tool: its values are arguments, not an answer."""
     if _TOOL_CALL.search(text):
         raise ParseError("response", expected="an answer", found="a call of a tool")
 
@@ -60,7 +60,7 @@ def says_unable(text: str) -> bool:
 
 
 def denies(before: str) -> bool:
-    """Return True if the clause that ends a text denies what follows.
+    """Return True if the last clause of a text denies the value that follows it.
 
     >>> denies("I don't think it is"), denies("It is not red, there are")
     (True, False)
@@ -69,10 +69,10 @@ def denies(before: str) -> bool:
 
 
 def denied_after(after: str, *, whole: bool = False) -> bool:
-    """Return True if the clause that begins a text, or the `whole`, denies what stands before it.
+    """Return True if the first clause of a text denies the value before it; `whole`: any clause.
 
     >>> denied_after(" chairs are not there"), denied_after(" chairs, not 4")
     (True, False)
     """
-    said = after if whole else _CLAUSE.split(after[:200])[0]
-    return _DENIES.search(said) is not None
+    clause = after if whole else _CLAUSE.split(after[:200])[0]
+    return _DENIES.search(clause) is not None

@@ -1,4 +1,9 @@
-"""The value of a sentence: its one number, or that which it calls the sum of the others."""
+"""Reader of the value of a text without "the answer is": its one number, or its stated total.
+
+`value_of` finds the numbers, drops those of the input ("8 frames"), conditions and subsets, and
+returns the remaining one, or the one that is called the sum of the others; NaN if it is not
+certain. `harness.stated.numbers` calls it.
+"""
 
 import math
 import re
@@ -13,7 +18,8 @@ from harness.stated.refusals import denied_after, denies
 from harness.stated.sums import checked, without_marks
 
 MOST = 40
-"""Numbers of a sentence that are looked at."""
+"""Most numbers of a text that are read."""
+# Words before a number that state it.
 _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
@@ -23,6 +29,7 @@ _STATES = (
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono|há|er zijn|det finns)\b|['’](?:s|re)\b"
     r"|[是为為有共は총]|全部で|合計|모두|전부)"
 )
+# Words and marks that may stand between these and the number.
 _FILLS = (
     r"(?i:[\s*_`\"'“”$€£₹¥#~≈(\[{:=,]|\\(?:boxed|left|displaystyle|mathbf|[(\[])?"
     r"|\b(?:about|approximately|approx\.?|roughly|around|circa|ca\.|exactly|precisely|only|just"
@@ -50,13 +57,13 @@ _NAMED = (
     r"|ids?|ind(?:ex|ices)|idx|questions?|labels?|turns?|rounds?|lines?|timestamps?|fps|seed)"
 )
 _NAME = re.compile(rf"(?i:\b{_NAMED}(?:\s#?|\s?[:=]\s?))\Z")
-_KEY = re.compile(r"[\"']([^\"'\n]{1,60})[\"']\s?:[\s\"']{0,9}\Z")
+_KEY = re.compile(r"[\"']([^\"'\n]{1,60})[\"']\s?:[\s\"']{0,9}\Z")  # "count": 3
 _ANY_KEY = re.compile(r"[\"']\s?:")
-_OF_INPUT_KEY = re.compile(
+_OF_INPUT_KEY = re.compile(  # frame_id, year, x1: a key of JSON that holds no answer
     rf"(?i:(?:\w{{0,20}}_)?{_NAMED}(?:_(?:id|idx|index|number|no))?|year|time|scores?|rank|class(?:_id)?"
     r"|category(?:_id)?|[xy](?:[12]|_?m(?:in|ax))?)"
 )
-_OF_ANSWER_KEY = re.compile(
+_OF_ANSWER_KEY = re.compile(  # final_answer, num_chairs
     r"(?i:(?:\w{0,40}[_ ])?(?:answer|result|count|number|total|value|sum|estimate|prediction|output"
     r"|response|distance|length|height|width|depth|size|area|volume|speed)(?:_\w{1,40})?"
     r"|num_\w{1,40})"
@@ -65,27 +72,29 @@ _QUANTITY = (
     r"(?:value|distance|length|height|depth|area|volume|speed|velocity|position|temperature|amount"
     r"|number|cost|price)s?"
 )
-_CONDITION = re.compile(
+_CONDITION = re.compile(  # "the speed of it at t = 3", "find y when x is 3"
     rf"(?i:(?:\b(?:the (?:\w+ ){{0,2}}|a ){_QUANTITY}(?: of (?:the )?\S+)?"
     r"|\b(?:find|determine|calculate|compute|evaluate|need|know) (?:the )?\S+)\s"
     r"(?:at\s|(?:at|when|where|for|if|with)\s[*$\\(]{0,3}(?:the )?(?:[a-z]|input|time)[*$]{0,3}"
     r"\s?(?:=|≈|(?:is|equals)\b)(?:\sequal to)?)\s*(?:about\s)?)\Z"
 )
 """Words before a number that is a condition: where or when something holds."""
-_HAS_QUANTITY = re.compile(r"(?i:\b(?:has|had|have) an? (?:[\w-]+ ){1,3}of\s+[$€£]?)\Z")
+_HAS_QUANTITY = re.compile(  # "has a total length of 3"
+    r"(?i:\b(?:has|had|have) an? (?:[\w-]+ ){1,3}of\s+[$€£]?)\Z"
+)
 _SENTENCE_LAST = re.compile(r"[^.!?;,:\n]{0,40}\.?\s*(?:\Z|This\b)")
-_TIME = re.compile(r"(?i:\b(?:at|around|by)\s)\Z")
+_TIME = re.compile(r"(?i:\b(?:at|around|by)\s)\Z")  # "around 3"
 _OPTION = re.compile(r"\A\W*[A-Z][.:)]\s*\Z")  # C. 3
-_TOTAL_BEFORE = re.compile(
+_TOTAL_BEFORE = re.compile(  # "a total of 3"
     r"(?i:\b(?:total|sum|altogether|in all|overall)\b[^.\d]{0,20}|→|=>)\s?\Z"
 )
-_TOTAL_AFTER = re.compile(
+_TOTAL_AFTER = re.compile(  # "3 chairs in total"
     r"(?i:\s?(?:[^\W\d]+\s){0,3}(?:in total|in all|altogether|total|overall)\b)"
 )
 _PARTS_FOLLOW = re.compile(r"[:(（—]|(?i:\b(?:because|since|as)\b)")
-_SUBSET = re.compile(r"(?i:\s*of\s+(?:which|them|these|those|whom)\b)")
-_OF_WHICH = re.compile(r"(?i:\b(?:of (?:which|whom|them)|including)\s*)\Z")
-_CHANGED = re.compile(
+_SUBSET = re.compile(r"(?i:\s*of\s+(?:which|them|these|those|whom)\b)")  # "3 of them"
+_OF_WHICH = re.compile(r"(?i:\b(?:of (?:which|whom|them)|including)\s*)\Z")  # "including 3"
+_CHANGED = re.compile(  # "3 more", "3 times as long", "3, not counting the one"
     r"(?i:\s?(?:more|fewer|less|o['’]clock)\b|\s(?:by one|another|after (?:an)?other)\b"
     r"|\s?times (?:as|more|fewer|less|larger|bigger|smaller|taller|longer|wider|faster)\b"
     r"|[^.;\n]{0,60}\b(?:excluding|not (?:counting|including)|plus|aside from|apart from|besides"
@@ -116,21 +125,23 @@ _AGAIN = re.compile(
     r"[(=]\s{0,3}\Z|(?i:\b(?:because|since|so|thus|hence|therefore|total|altogether|overall|answer"
     r"|namely|that is|in (?:short|summary|conclusion))\b|\bi\.e\.)"
 )
-"""What stands between a number and the same number said again: a conclusion or a bracket."""
+"""Words or a bracket between a number and its repetition: "4 + 3 = 7, so 7", "seven (7)"."""
 _ALONE = re.compile(
     r"\W{0,3}(?i:[cmk]?m[²2]?|ft|feet|foot|inch(?:es)?|(?:square |sq\.? )?met(?:er|re)s?|s"
     r"|sec(?:ond)?s?|minutes?|degrees?)?\W{0,3}(?:[.!]\s|\n)"
 )
-"""What follows a number that is the first sentence of a response by itself."""
+"""Unit and end after a number that is a sentence by itself: "3 m. The table is ..."."""
 _EXCEPT = re.compile(
     r"(?i:\b(?:but|except|without|excluding|though|although|however|only|minus)\b)"
 )
 
 
-class _Found(NamedTuple):
+class _Number(NamedTuple):
+    """A number of a text, and its role in it."""
+
     numeral: Numeral
     is_stated: bool
-    """False of a number that stands in a sentence about something else."""
+    """False if its sentence is about something else."""
 
     @property
     def value(self) -> float:
@@ -138,7 +149,7 @@ class _Found(NamedTuple):
 
 
 def value_of(text: str) -> float:
-    """Return the value of a text, not a number where it states none or several."""
+    """Return the value of a text; NaN if it states none or several."""
     text, listed = without_marks(checked(text))
     numbers = _numbers(text)
     first = numbers[0].numeral if numbers else None
@@ -160,9 +171,12 @@ def value_of(text: str) -> float:
     return math.nan if listed and is_total and listed != value else value
 
 
-def _numbers(text: str) -> list[_Found]:
-    """Return the numbers of a text; names and times of the input are left out."""
-    numbers: list[_Found] = []
+def _numbers(text: str) -> list[_Number]:
+    """Return the numbers of a text without names ("frame 3") and times of day.
+
+    Numbers that are denied, changed or left open have the value NaN.
+    """
+    numbers: list[_Number] = []
     for number in islice(numerals(text), MOST):
         value, start, end, is_clock = number
         before = text[max(0, start - 40) : start]
@@ -179,21 +193,24 @@ def _numbers(text: str) -> list[_Found]:
             or (_IS_NOT.match(text, end) and THE_NUMBER.match(sentence_before(text, start)))
         ):
             value = math.nan
-        numbers.append(_Found(number._replace(value=value), _states(text, start, end)))
+        numbers.append(_Number(number._replace(value=value), _states(text, start, end)))
     return numbers
 
 
 def _is_subset(text: str, first: Numeral | None, number: Numeral) -> bool:
-    """Return True of a number of some of the things that the first number counts."""
+    """Return True if a number counts some of the things of the first: "5, of which 3 are red"."""
     between = "" if first is None else text[first.end : number.start]
     if first is None or _EXCEPT.search(between) or _AND.search(between):
         return False
     return bool(_SUBSET.match(text, number.end) or _OF_WHICH.search(text[: number.start]))
 
 
-def _is_of_subject(text: str, numbers: Sequence[_Found]) -> bool:
-    """Return True if the last number is stated of a subject that the others stand in."""
-    *others, last = numbers or [_Found(Numeral(math.nan, 0, 0), False)]
+def _is_of_subject(text: str, numbers: Sequence[_Number]) -> bool:
+    """Return True if the last number is the value of a subject that has the other numbers in it.
+
+    As in "the distance between chair 1 and chair 2 is 3".
+    """
+    *others, last = numbers or [_Number(Numeral(math.nan, 0, 0), False)]
     sentence = sentence_before(text, last.numeral.start)
     begin = last.numeral.start - len(sentence)
     return bool(
@@ -204,7 +221,7 @@ def _is_of_subject(text: str, numbers: Sequence[_Found]) -> bool:
     )
 
 
-def _is_list(text: str, numbers: Sequence[_Found]) -> bool:
+def _is_list(text: str, numbers: Sequence[_Number]) -> bool:
     """Return True if numbers count one thing each, such as "3 on the left and 3 on the right"."""
     places = [number.numeral for number in numbers]
     gaps = [text[left.end : right.start] for left, right in pairwise(places)]
@@ -214,11 +231,12 @@ def _is_list(text: str, numbers: Sequence[_Found]) -> bool:
 
 
 def _says_total(text: str, number: Numeral) -> bool:
+    """Return True if words beside a number call it a total."""
     return bool(_TOTAL_BEFORE.search(text[: number.start]) or _TOTAL_AFTER.match(text, number.end))
 
 
-def _total(text: str, numbers: Sequence[_Found]) -> float:
-    """Return the number that says that it is the sum of the others; not a number without one."""
+def _total(text: str, numbers: Sequence[_Number]) -> float:
+    """Return the number that is called the sum of the others, if it is; NaN otherwise."""
     totals = {number.value for number in numbers if _says_total(text, number.numeral)}
     first, second = (number.numeral for number in numbers[:2])
     follow = len(numbers) > 2 and numbers[0].is_stated
@@ -259,9 +277,9 @@ def _states(text: str, start: int, end: int) -> bool:
 
 
 def _is_of_another_key(text: str, start: int) -> bool:
-    """Return True if a number stands under a key of JSON that is not one of an answer.
+    """Return True if a number is the value of a JSON key that is not a name for an answer.
 
-    A key alone, such as `{"chairs": 3}`, says what is counted.
+    An only key, such as that of `{"chairs": 3}`, names the counted things.
     """
     key = _KEY.search(text[max(0, start - 80) : start])
     if key is None or _OF_INPUT_KEY.fullmatch(key[1]):
@@ -270,5 +288,5 @@ def _is_of_another_key(text: str, start: int) -> bool:
 
 
 def sentence_before(text: str, start: int) -> str:
-    """Return what stands between the beginning of a sentence and a place in it."""
+    """Return the part of a sentence before a place in it, of at most 200 characters."""
     return _SENTENCE_END.split(text[max(0, start - 200) : start])[-1]

@@ -1,4 +1,8 @@
-"""Lengths, areas and times of a response in the unit that its question asks for."""
+"""Conversion of lengths, areas and times in a response to the unit that its question asks for.
+
+`harness.stated.numbers` calls `asked_unit` with the question, and `in_unit` and
+`without_other_measures` with the response, before it reads the number.
+"""
 
 import math
 import re
@@ -9,9 +13,9 @@ from typing import NamedTuple
 from harness.stated.numerals import numerals
 
 MOST = 40
-"""Quantities of a response that are looked at."""
+"""Most quantities of a response that are read."""
 EQUAL = 0.05
-"""Relative difference of two values of which one is the other, rounded, in another unit."""
+"""Largest relative difference of two values that are the same quantity, rounded, in two units."""
 
 _LENGTHS: Mapping[str, float] = {
     r"mm|millimet(?:er|re)s?|毫米": 0.001,
@@ -30,13 +34,13 @@ _TIMES: Mapping[str, float] = {
     r"mins?|minutes?|分钟": 60.0,
     r"h|hrs?|hours?|小时": 3600.0,
 }
-"""Sizes of units, in metres and in seconds, by their names."""
+"""Sizes of units, in metres (above) and in seconds, by the pattern of their names."""
 _ENDS = r"(?![^\W_]|\s?/\s?\w|[²³^]|\s(?:per|squared|cubed|by)\b)"
 _SQUARED = re.compile(r"\s?(?:²|\^\s?\{?2\}?|2(?!\d))|\s(?:squared)\b")
 _SQUARE = r"(?:square|sq\.?)[\s-]?"
 _ASKS = re.compile(r"\b(?:in(?:to)?|how many)\s(?!\d)", re.IGNORECASE)
 _GIVEN = re.compile(r"[^.?!\n]{0,60}?\s(?:are|is|were|was)\s{0,3}:?\s{0,3}\d", re.IGNORECASE)
-"""What follows the unit of numbers that a question gives, and does not ask for."""
+"""Text after a unit whose numbers the question gives: "in meters, the sides are 3"."""
 _SAYS_AGAIN = (
     r"(?:i\.e\.|or|which is|that is|equivalent to|equal to|about|approximately|approx\.|roughly"
     r"|around|[(,=≈~/])"
@@ -58,14 +62,14 @@ _BARE = re.compile(
     r"|confidence|more|less|est|ist|es|e|de|entre)\b)",
     re.IGNORECASE,
 )
-"""What may stand behind a number without a unit."""
+"""Text that may follow a number without a unit."""
 _ALIKE: Mapping[float, str] = {
     0.01: r"(?:cent[íi]m|zentim|centym)[eèé]t\w{0,4}",
     1.0: r"(?:metros?|m[èé]tres?|metern|metr(?:i|y|ów)|sekund[eya]?n?|segundos?|secondes?|secondi)",
 }
 """Names of units in other languages, of a length or a time, by their sizes."""
 _UNMEASURED = "0/0"
-"""What stands in the place of a number of another measure: no number."""
+"""Text in place of a number of another measure; `numerals` reads it as NaN."""
 
 
 class Unit(NamedTuple):
@@ -78,6 +82,8 @@ class Unit(NamedTuple):
 
 
 class _Quantity(NamedTuple):
+    """A number with its unit, from `start` to `end` of a text."""
+
     value: float
     unit: Unit
     start: int
@@ -116,18 +122,18 @@ def asked_unit(question: str) -> Unit | None:
     (None, None)
     """
     units = [(match.end(), _unit_at(question, match.end())) for match in _ASKS.finditer(question)]
-    known = [
+    asked = [
         unit
         for place, unit in units
         if unit is not None and not _GIVEN.match(question, place + len(unit.name))
     ]
-    return known[0] if len({unit[:2] for unit in known}) == 1 else None
+    return asked[0] if len({unit[:2] for unit in asked}) == 1 else None
 
 
 def in_unit(text: str, unit: Unit) -> str:
-    """Return a text whose quantities of a unit's kind are in this unit.
+    """Return a text with all quantities of a unit's kind converted to this unit.
 
-    What says a quantity in this unit again in another one is left out.
+    A quantity that repeats one of this unit in another unit is removed.
 
     >>> meter = asked_unit("How far is it, in meters?")
     >>> in_unit("It is about 240 cm.", meter), in_unit("2.4 meters (about 7.9 feet)", meter)
@@ -139,7 +145,7 @@ def in_unit(text: str, unit: Unit) -> str:
         if quantity.unit.size == unit.size:
             continue
         value = float(f"{quantity.value * quantity.unit.size / unit.size:.12g}")
-        if any(math.isclose(value, said, rel_tol=EQUAL) for said in same):
+        if any(math.isclose(value, stated, rel_tol=EQUAL) for stated in same):
             text = _without(text, quantity)
         else:
             text = f"{text[: quantity.start]}{value:.12g} {unit.name}{text[quantity.end :]}"
@@ -147,27 +153,27 @@ def in_unit(text: str, unit: Unit) -> str:
 
 
 def without_other_measures(text: str, unit: Unit) -> str:
-    """Return a text in which a number of another measure than a unit's is not known.
+    """Return a text in which numbers of other measures than the unit's are `_UNMEASURED`.
 
-    A number without a unit is of the one that was asked for.
+    A number without a unit counts as one of the asked unit.
 
     >>> meter = asked_unit("How far is it, in meters?")
     >>> [without_other_measures(text, meter) for text in ("3 paces", "2.4 m/s", "3 m", "3.")]
     ['0/0 paces', '0/0 m/s', '3 m', '3.']
     """
-    known = {quantity.start for quantity in _quantities(text) if quantity.unit.kind == unit.kind}
+    of_kind = {quantity.start for quantity in _quantities(text) if quantity.unit.kind == unit.kind}
     alike = re.compile(rf"[\s-]*(?:{_ALIKE.get(unit.size, '(?!)')})\b", re.IGNORECASE)
     for number in reversed(list(islice(numerals(text), MOST))):
         attached = _ATTACHED.search(text, number.start, number.end)
         end = attached.start() if attached else number.end
-        if number.start in known or _BARE.match(text, end) or alike.match(text, end):
+        if number.start in of_kind or _BARE.match(text, end) or alike.match(text, end):
             continue
         text = f"{text[: number.start]}{_UNMEASURED}{text[end:]}"
     return text
 
 
 def _without(text: str, quantity: _Quantity) -> str:
-    """Return a text without a quantity, and without the words that say that it is another's."""
+    """Return a text without a quantity and the words that introduce it: "(about 7.9 feet)"."""
     before, after = text[: quantity.start], text[quantity.end :]
     lead = _BEFORE.search(before)
     words = "" if lead is None else lead[0]

@@ -1,10 +1,17 @@
-"""Sentences behind "yes" or "no" that say the opposite."""
+"""Detection of answers "yes" or "no" whose sentence says the opposite.
+
+"Yes, the image lacks a dog." does not answer "Is there a dog?"; graders of yes-no answers call
+`says_opposite` after they read the word.
+"""
 
 import re
 
 from harness.stated.refusals import denies
 
-_FIRST = re.compile(r"\W*(?i:yes|no)\b[\s,.:;!—–-]{0,4}(?P<said>[^.!?\n]{0,300})")
+_FIRST = re.compile(
+    r"\W*(?i:(?:the )?(?:final )?answer(?: is)?\W+)?(?:[AB]\b\W+)?(?i:yes|no)\b"
+    r"[\s,.:;!*—–-]{0,6}(?P<said>[^.!?\n]{0,300})"
+)
 _ABSENT = re.compile(
     r"\b(?:lack(?:s|ing|ed)?|devoid|zero|hardly|barely|scarcely|absent|absence|missing|nowhere|unable"
     r"|can ?not (?:see|find|tell|make out|view)|can['’]t (?:see|find|tell|make out|view)"
@@ -31,12 +38,29 @@ _PLACED = re.compile(
     r"e?s?(?:\W*\Z|[,;]|\s(?:in|on|at|to|near|next|behind|under|with|that|which|lying|sitting|standing"
     r"|visible)\b)"
 )
-"""What may follow the name of a thing that is there."""
+"""Continuations of the name of a thing that is there: its plural, a place, the end."""
 _ASKS_THERE = re.compile(r"(?:is|are|was|were)\sthere\s(?P<what>.*)")
 _SMALL = frozenset(
-    "a an any the some at least one in on of image picture photo video this that visible present"  # noqa: SIM905
+    "a an any the some at least one in on of image picture photo video this that visible present"
     " shown seen indeed clearly also here there".split()
 )
+_CLAUSES = re.compile(r"[,;:—–]|\b(?:but|while|whereas|because|since|although|though)\b")
+_PLACED_NAME = re.compile(
+    r"\bthe ((?:\w+ ){1,3})(?:on|at|in) the "
+    r"(left|right|top|bottom|middle|front|back|cent(?:er|re))\b"
+)
+"""A thing and its place, "the grey box on the right"; `the right grey box` says the same."""
+_INVERTED = frozenset(
+    "a an the any is are was were be does do did has have had can could will would it indeed also"
+    " still actually clearly really then so side hand".split()
+)
+"""Words that a question and its restatement have in other places, or one of them has not."""
+_VERB_ENDING = re.compile(r"(?<=ss|sh|ch)es\Z|(?<!s)s\Z")
+_IT_IS = re.compile(
+    r"(?:it|he|she|they|there|this|that|these|those) "
+    r"(?:is|are|was|were|does|do|did|has|have|can|will)"
+)
+"""A whole clause that affirms any question."""
 
 
 def says_opposite(said: str, text: str, question: str) -> bool:
@@ -44,24 +68,30 @@ def says_opposite(said: str, text: str, question: str) -> bool:
 
     Args:
         said: "yes" or "no", which the text states.
-        text: The text.
-        question: The question, whose own words tell nothing.
+        text: The response.
+        question: The question: words of absence in it ("Is it empty?") do not count.
 
     >>> asked = "Is there a dog in the image?"
     >>> says_opposite("yes", "Yes, the image lacks a dog.", asked)
     True
     >>> [says_opposite("no", f"No, there is a {name}.", asked) for name in ("dog", "cat")]
     [True, False]
+    >>> asked = "Is the right box smaller than the left box?"
+    >>> [says_opposite("no", f"No, the box on the {it}.", asked)
+    ...  for it in ("right is smaller than the left box", "left is smaller than the right box")]
+    [True, False]
     """
     first, asked = _FIRST.match(text), question.casefold()
     if first is None:
         return False
     sentence = first["said"].casefold().strip()
+    if said == "no" and _restates(sentence, asked):
+        return True
     if said == "yes":
-        return any(found[0] not in asked for found in _ABSENT.finditer(sentence))
+        return any(absent[0] not in asked for absent in _ABSENT.finditer(sentence))
     there = _THERE.match(sentence) or _IS_THERE.match(sentence)
-    asks = _ASKS_THERE.search(asked)
-    if there and asks and not denies(sentence):
+    asks = None if " than " in asked else _ASKS_THERE.search(asked)
+    if there and asks and not denies(sentence) and not _other_number(sentence, asked):
         here, what = _words(there["what"]), _words(asks["what"])
         if not here or here[:1] != what[:1]:
             return False
@@ -71,6 +101,37 @@ def says_opposite(said: str, text: str, question: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text that tell things apart, in the singular."""
+    """Return the words of a text without small words such as "the", in the singular."""
     words = re.findall(r"[^\W\d_]+", text)
     return [word.removesuffix("s") for word in words if word not in _SMALL]
+
+
+def _other_number(sentence: str, asked: str) -> bool:
+    """Return True if a sentence has numbers, and other ones than the question."""
+    stated, wanted = (set(re.findall(r"\d+", text)) for text in (sentence, asked))
+    return bool(stated and wanted and stated != wanted)
+
+
+def _restates(sentence: str, asked: str) -> bool:
+    """Return True if a clause of a sentence is the question without its inversion.
+
+    The clause has the same words in the same order, except those of `_INVERTED`: any other word
+    may change what it says. "It is" restates every question.
+    """
+    text, mark, _ = asked.rpartition("?")
+    question = re.split(r"[.!?\n]", text)[-1].strip() if mark else asked
+    if denies(question):
+        return False
+    wanted = _in_order(question)
+    clauses = [clause.strip() for clause in _CLAUSES.split(sentence)]
+    return any(
+        _IT_IS.fullmatch(clause) is not None or _in_order(clause) == wanted != []
+        for clause in clauses
+        if clause and not denies(clause)
+    )
+
+
+def _in_order(text: str) -> list[str]:
+    """Return the words of a text without those of `_INVERTED` and the ending of "opens"."""
+    words = re.findall(r"\w+", _PLACED_NAME.sub(r"the \2 \1", text))
+    return [_VERB_ENDING.sub("", word) for word in words if word not in _INVERTED]

@@ -41,15 +41,14 @@ class Estimate:
 def clustered_mean(
     values: ArrayLike, groups: Sequence[Hashable], *, weights: ArrayLike | None = None
 ) -> Estimate:
-    """The (weighted) mean of samples that are not independent within their groups.
+    """Return the (weighted) mean of samples that are not independent within their groups.
 
-    The ratio of the sums of `values · weights` and of `weights`, which say how often each sample
-    counts (default: once), with an interval of 95 %.
+    It is the sum of `values · weights` over that of `weights`, with an interval of 95 %.
 
     Args:
         values: One a sample.
         groups: The group of each sample, such as its image's name.
-        weights: One a sample, from 0 on.
+        weights: How often each sample counts, from 0 on; None: once.
 
     Raises:
         DataError: lengths differ, a number is not finite, or fewer than two groups have a weight.
@@ -87,10 +86,10 @@ def clustered_mean(
 def estimates(
     metrics: Sequence[Metric], units: Sequence[UnitScore], *, level: float = 0.95
 ) -> dict[str, Estimate | None]:
-    """The estimate of every quotient metric of a run, clustered by `UnitScore.group`.
+    """Return the estimate of every quotient metric of a run, clustered by `UnitScore.group`.
 
-    None stands for metrics that count in fewer than two groups, and for derived and corpus
-    metrics, which no formula here covers: see `bootstrap.intervals`.
+    It is None for metrics that count in fewer than two groups, and for derived and corpus metrics,
+    which no formula here covers: see `bootstrap.intervals`.
 
     Raises:
         UsageError: `level` is not between 0 and 1.
@@ -109,20 +108,29 @@ def estimates(
 def estimate(
     above: FloatArray, below: FloatArray, *, epsilon: float = 0.0, level: float = 0.95
 ) -> Estimate | None:
-    """A ratio from sums a group; None if fewer than two groups have a denominator."""
+    """Return the ratio of two sums, with its clustered error.
+
+    Args:
+        above, below: Sums of numerators and of denominators, one a group.
+        epsilon: Added to the denominator; see `Metric.epsilon`.
+        level: Level of the interval.
+
+    Returns:
+        None if fewer than two groups have a denominator.
+    """
     check_level(level)
-    counts = int(np.count_nonzero(below))
-    if counts < 2:
+    n_groups = int(np.count_nonzero(below))
+    if n_groups < 2:
         return None
-    parts = influence(above, below, epsilon=epsilon)
-    error = float(np.sqrt(counts / (counts - 1) * np.sum(parts**2)))
+    influences = influence(above, below, epsilon=epsilon)
+    error = float(np.sqrt(n_groups / (n_groups - 1) * np.sum(influences**2)))
     value = float(above.sum() / (below.sum() + epsilon))
-    reach = half_width(level, degrees=counts - 1) * error
+    reach = half_width(level, degrees=n_groups - 1) * error
     return Estimate(
         value=value,
         error=error,
         interval=(value - reach, value + reach),
-        n_groups=counts,
+        n_groups=n_groups,
         level=level,
     )
 
@@ -134,5 +142,5 @@ def influence(above: FloatArray, below: FloatArray, *, epsilon: float = 0.0) -> 
     [-0.25, 0.25]
     """
     total = below.sum() + epsilon
-    moved: FloatArray = (above - above.sum() / total * below) / total
-    return moved
+    influences: FloatArray = (above - above.sum() / total * below) / total
+    return influences

@@ -1,9 +1,9 @@
-"""The percentile bootstrap over groups: intervals of a metric over other samples of groups.
+"""Confidence intervals of a run's metrics, by the percentile bootstrap over groups.
 
 Groups (images or videos) are drawn with replacement as often as there are groups, and every
 metric is computed from the sums of those drawn: the cluster bootstrap of Field and Welsh (2007),
 "Bootstrapping clustered data". Its percentile interval is somewhat too narrow when there are few
-groups (below about 30). Corpus metrics have no such sums; theirs is the cluster jackknife.
+groups (below about 30). Corpus metrics have no such sums: their intervals are the jackknife's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,33 +38,32 @@ def intervals(
     seed: int = 0,
     blocks: int = jackknife.BLOCKS,
 ) -> dict[str, tuple[float, float] | None]:
-    """An interval for each metric, clustered by `UnitScore.group`.
+    """Return an interval for each metric, clustered by `UnitScore.group`.
 
-    Quotients get the percentiles of the cluster bootstrap: resampled sums are divided (with
-    `Metric.epsilon`), derived metrics are applied to the resamples of their parts jointly. Shares
-    of right answers, and numbers that are 0 or 1 in every resample, get the exact one
-    (`shares`), if more is better: what is a share is known by its values, and an error may be 0
-    or 1 in all samples and have no such bound. Corpus
-    metrics, and what is derived from them, get `jackknife.intervals`. None stands for metrics
-    that count in fewer than two groups.
+    Quotients and derived metrics have the percentiles of the cluster bootstrap: resampled sums are
+    divided (with `Metric.epsilon`), and derived functions are applied to the resamples of their
+    parts. Shares of right answers, and numbers that are 0 or 1 in every resample, have the exact
+    interval (`shares`) if more is better; an error rate, say, may be 0 or 1 in all samples without
+    being bounded by them. Corpus metrics, and metrics derived from them, have
+    `jackknife.intervals`. Metrics that count in fewer than two groups have None.
 
     Equal arguments give intervals equal to the last bit, on any machine (`Summands`).
 
     Args:
         metrics: The protocol's metrics, each after those that it is derived from.
         units: The units of one run, in any order.
-        resamples: How often the groups are drawn.
+        resamples: Number of times that the groups are drawn.
         level: The share of resamples between the two ends.
-        seed: Seeds the draws; equal seeds give equal intervals.
-        blocks: At most how often, less one, each corpus function is called.
+        seed: Seed of the draws; equal seeds give equal intervals.
+        blocks: Each corpus function is called at most once more than this.
 
     Raises:
         UsageError: `level` is not between 0 and 1, `resamples` is below 1, or `blocks` below 2.
     """
     check_level(level)
     sums = group_sums(metrics, units)
-    drawn = resample_metrics(metrics, sums, resamples=resamples, seed=seed)
-    by_metric = {name: percentiles(values, level) for name, values in drawn.items()}
+    resampled = resample_metrics(metrics, sums, resamples=resamples, seed=seed)
+    by_metric = {name: percentiles(values, level) for name, values in resampled.items()}
     by_metric |= _shares(metrics, units, sums, by_metric, level)
     if of_corpora(metrics):
         by_metric |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
@@ -74,10 +73,10 @@ def intervals(
 def resample_metrics(
     metrics: Sequence[Metric], sums: GroupSums, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, FloatArray]:
-    """Every metric's value in each resample, for metrics that count in at least two groups.
+    """Return each metric's value in each resample, for metrics that count in two groups or more.
 
-    Runs on the same groups with the same seed see the same draws, so differences of their values
-    are paired. Corpus metrics, and what is derived from them, are left out.
+    Runs on the same groups with the same seed have the same draws, so differences of their values
+    are paired. Corpus metrics, and metrics derived from them, are left out.
     """
     counted = counted_groups(metrics, sums)
     (values,) = weighted_metrics(metrics, [sums], resamples=resamples, seed=seed)
@@ -91,14 +90,14 @@ def _shares(
     bootstrapped: Mapping[str, tuple[float, float] | None],
     level: float,
 ) -> dict[str, tuple[float, float] | None]:
-    """The intervals of metrics that are shares, or at one end of the range in every resample."""
+    """Return exact intervals of metrics that are shares, or are 0, or 1, in every resample."""
     exact_intervals: dict[str, tuple[float, float] | None] = {}
     counted = counted_groups(metrics, sums)
     for metric in metrics:
         ends = bootstrapped.get(metric.name)
         if ends is None or metric.better != "higher":
             continue
-        sizes = float(counted[metric.name])
+        size = float(counted[metric.name])
         if metric.name in sums.columns:
             column = sums.columns.index(metric.name)
             above, below = sums.above[:, column], sums.below[:, column]
@@ -106,11 +105,11 @@ def _shares(
             if weights is not None and not metric.epsilon:
                 exact_intervals[metric.name] = shares.of_answers(weights, above, below, level=level)
                 continue
-            sizes = shares.effective(below)
+            size = shares.effective(below)
         end = round(ends[0], 9)  # an epsilon in the denominator keeps a ratio from being 1
         if abs(ends[1] - ends[0]) < SAME and end in (0, 1):
             exact_intervals[metric.name] = shares.exact(
-                end, size=sizes, groups=counted[metric.name], level=level
+                end, size=size, groups=counted[metric.name], level=level
             )
     return exact_intervals
 
@@ -118,7 +117,7 @@ def _shares(
 def weighted_metrics(
     metrics: Sequence[Metric], runs: Sequence[GroupSums], *, resamples: int, seed: int
 ) -> list[dict[str, FloatArray]]:
-    """Every metric's value in each resample of the groups, for several runs on these groups.
+    """Return each metric's value in each resample, for several runs on the same groups.
 
     Returns:
         For each run the values by metric; NaN where nothing counts.
@@ -143,7 +142,7 @@ def weighted_metrics(
 
 
 def percentiles(values: FloatArray, level: float) -> tuple[float, float] | None:
-    """The middle `level` of the resamples in which something counts; None if there are none.
+    """Return the ends of the middle `level` of the finite values; None if there are none.
 
     >>> percentiles(np.array([0.0, 1.0, 2.0, 3.0, np.nan]), 0.5)
     (0.75, 2.25)

@@ -1,15 +1,15 @@
-"""Sums of merged statistics a group, and the metrics' numbers under any weighting of the groups.
+"""Sums of statistics by group, and metrics computed from them under any weights of the groups.
 
-Samples of one image or video are not independent, so groups, not samples, are what resampling
-weighs. Sums a group are all it needs: a quotient's numerator and denominator are linear in the
-weights, which makes thousands of resamples one matrix product.
+Samples of one image or video are not independent, so resampling weighs groups, not samples. It
+needs only sums by group (`GroupSums`): a quotient's numerator and denominator are linear in the
+weights, so that thousands of resamples are one matrix product (`Summands`).
 
-That product adds in an order of its own choice, which differs between libraries, machines and
-shapes, and with it the last bits; a results file must not. So each number is split into a high
-and a low part, both multiples of a power of two that is so coarse that every sum of them is a
-whole multiple below 2^53 and therefore exact. This is the idea of the error-free vector
-transformation of Rump, Ogita and Oishi (2008), "Accurate floating-point summation", with one
-power of two for a whole column.
+A matrix product adds in an order that differs between libraries, machines and shapes, and so do the
+last bits of its result; but a results file must be the same everywhere. So each number is split
+into a high and a low part, both multiples of a power of two that is so coarse that every sum of
+them is a whole multiple below 2^53 and therefore exact. This is the idea of the error-free vector
+transformation of Rump, Ogita and Oishi (2008), "Accurate floating-point summation", with one power
+of two for a whole column.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,24 +47,24 @@ class GroupSums:
 
 
 def in_order(units: Iterable[UnitScore]) -> list[UnitScore]:
-    """Units sorted by group and name, so that their order cannot change the last bit of a sum."""
+    """Sort units by group and name, so that their order cannot change the last bit of a sum."""
     return sorted(units, key=lambda unit: (unit.group, unit.unit))
 
 
 def group_sums(metrics: Sequence[Metric], units: Sequence[UnitScore]) -> GroupSums:
     """Add up every quotient metric's statistics within each group."""
     columns = tuple(m.name for m in metrics if m.derived is None and m.corpus is None)
-    place = {name: index for index, name in enumerate(columns)}
+    column_of = {name: index for index, name in enumerate(columns)}
     ordered = in_order(units)
     groups = tuple(dict.fromkeys(unit.group for unit in ordered))
     row = {group: index for index, group in enumerate(groups)}
     above, below = np.zeros((2, len(groups), len(columns)))
     for unit in ordered:
         for name, statistic in unit.scores.items():
-            if name in place and not isinstance(statistic, Corpus):
+            if name in column_of and not isinstance(statistic, Corpus):
                 numerator, denominator = quotient(statistic)
-                above[row[unit.group], place[name]] += numerator
-                below[row[unit.group], place[name]] += denominator
+                above[row[unit.group], column_of[name]] += numerator
+                below[row[unit.group], column_of[name]] += denominator
     return GroupSums(groups, columns, above, below)
 
 
@@ -89,7 +89,7 @@ class Summands:
 
         Args:
             table: Rows × columns, finite.
-            limit: The largest sum of the sizes of one weighting's weights.
+            limit: Largest sum of absolute weights of a row of `weighted_sums`.
         """
         high = coarse(table, limit=limit)
         low = coarse(table - high, limit=limit)
@@ -97,15 +97,14 @@ class Summands:
         return cls(np.concatenate([high, low[:, rough]], axis=1), rough)
 
     def weighted_sums(self, weights: FloatArray) -> FloatArray:
-        """The columns' sums under each row of whole-numbered weights.
+        """Return the columns' sums under each row of whole-numbered weights.
 
         Args:
             weights: Weightings × rows of the table; whole numbers.
 
         Returns:
-            Weightings × columns: the exact sums of the two parts, added with one rounding. What
-            the parts leave out of a number is below `4 * limit**2 / 2**104` of its column's
-            largest.
+            Weightings × columns: the exact sums of the two parts, added with one rounding. The
+            error of the split is below `4 * limit**2 / 2**104` of a column's largest number.
         """
         return self.add_low_parts(weights @ self.parts)
 
@@ -137,16 +136,16 @@ def numbers(
 
     Args:
         metrics: All metrics of the protocol, each after those that it is derived from.
-        columns: Which quotient metric each column is.
+        columns: Names of the quotient metrics, one a column.
         above, below: Numerators and denominators, rows × columns.
         corpora: Corpus metrics' values, one a row, where they were computed.
 
     Returns:
-        Values by metric, NaN in rows where nothing counts. Corpus metrics that were not given,
-        and what is derived from them, are left out.
+        Values by metric, NaN in rows where nothing counts. Corpus metrics without given values,
+        and metrics derived from them, are left out.
     """
     values: dict[str, FloatArray] = dict(corpora or {})
-    place = {name: index for index, name in enumerate(columns)}
+    column_of = {name: index for index, name in enumerate(columns)}
     with np.errstate(all="ignore"):
         for metric in metrics:
             if metric.derived is not None:
@@ -155,8 +154,8 @@ def numbers(
                     values[metric.name] = np.broadcast_to(
                         np.asarray(value, dtype=np.float64), (len(above),)
                     )
-            elif metric.name in place:
-                column = place[metric.name]
+            elif metric.name in column_of:
+                column = column_of[metric.name]
                 divisor = np.where(below[:, column] == 0, np.nan, below[:, column])
                 values[metric.name] = above[:, column] / (divisor + metric.epsilon)
     return values
@@ -165,20 +164,21 @@ def numbers(
 def counted_groups(
     metrics: Sequence[Metric], sums: GroupSums, *, corpora: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Return the number of groups in which each metric counts; of a derived one, its rarest part
-    (of those that count at all, where it can do without the others).
+    """Return the number of groups in which each metric counts.
 
-    `corpora` gives the same of corpus metrics; those that it lacks are left out.
+    For a derived metric it is the smallest of its parts' numbers; if the metric `is_partial`, of
+    those parts that count at all. `corpora` has the numbers of corpus metrics; metrics that it
+    lacks are left out.
     """
     counted = dict(corpora or {})
     for column, name in enumerate(sums.columns):
         counted[name] = int(np.count_nonzero(sums.below[:, column]))
     for metric in metrics:
         if metric.derived is not None and all(name in counted for name in metric.inputs):
-            counts = [counted[name] for name in metric.inputs]
+            sizes = [counted[name] for name in metric.inputs]
             if metric.is_partial:
-                counts = [count for count in counts if count] or [0]
-            counted[metric.name] = min(counts)
+                sizes = [count for count in sizes if count] or [0]
+            counted[metric.name] = min(sizes)
     return counted
 
 
@@ -188,11 +188,13 @@ def dependencies_of(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
     Raises:
         UsageError: there is no such metric.
     """
-    known = {metric.name: metric for metric in metrics}
-    if name not in known:
-        raise UsageError(f"metric {name!r}", expected=" or ".join(known), found="another name")
-    parts = (part for above in known[name].inputs for part in dependencies_of(metrics, above))
-    return (*dict.fromkeys(parts), known[name])
+    by_name = {metric.name: metric for metric in metrics}
+    if name not in by_name:
+        raise UsageError(f"metric {name!r}", expected=" or ".join(by_name), found="another name")
+    parts = (
+        part for input_name in by_name[name].inputs for part in dependencies_of(metrics, input_name)
+    )
+    return (*dict.fromkeys(parts), by_name[name])
 
 
 def of_corpora(metrics: Sequence[Metric]) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
-"""Losses of right answers that the swap test shows with a given probability.
+"""The smallest loss of right answers that the swap test shows with a given probability (power).
 
-Shares of right answers move in whole answers, so that the swap test is stricter than its normal
-approximation: a difference of D answers counts as D - 1 (half of the step of 2 in which swaps of
-single answers move D), as in the sign test. A formula of standard errors alone promises 80 % power
-where simulations show 64 to 74 %. By this approximation it is up to 85 % where groups are few;
-there the loss is corrected by the exact test: `tests/statistics/test_detection.py`.
+`paired.compare` states it beside a comparison that shows no difference. Right answers are whole, so
+the swap test is stricter than its normal approximation: a difference of D answers counts as D - 1
+(half of the step of 2 in which swaps of single answers move D), as in the sign test. A formula of
+standard errors alone promises 80 % power where simulations show 64 to 74 %. With this approximation
+(`approximate_power`) simulations show up to 85 % if groups are few; there the loss is corrected by
+the exact power (`exact_power`). Simulations: `tests/statistics/test_detection.py`.
 """
 
 import math
@@ -21,20 +22,20 @@ from harness.statistics.quantiles import quantile
 from harness.statistics.resampling import generator
 
 MAX_ANSWERS = 200
-"""Right answers of one group: with more, steps of whole answers do not matter."""
+"""Most right answers of one group: with more, that answers are whole does not matter."""
 STEPS = 40  # halvings, which find a share to 12 digits
 FEW = 200
-"""Groups up to which the approximation is corrected: it is right to a point with more."""
-CORRECTIONS = 3
+"""Most groups for which the approximation is corrected; with more it is right to a percent."""
+CORRECTIONS = 3  # repetitions of the correction
 SCATTER = 0.45
-"""Power that is lost, times the number of groups, because both runs' shares are those of a sample:
-power is a concave function of the loss, which scatters with a variance of one over that number.
-Measured in simulations of 15 to 24 groups, of rates of beta(2, 2)."""
-SAME = 1e-9  # by which a probability that is a sum may be off
-DRAWS = 300  # of how many groups differ by how much: the exact power of each is averaged
+"""Power lost by sampling, times the number of groups. The runs' shares are those of a sample, so
+the loss varies with a variance of one over the number of groups, and power is a concave function of
+the loss. Measured in simulations of 15 to 24 groups, with rates of beta(2, 2)."""
+SAME = 1e-9  # rounding error of a probability that is a sum
+DRAWS = 300  # random draws of how many groups differ by how much, whose exact powers are averaged
 
 Pairs = Mapping[tuple[int, int], float]
-"""Share of the groups that have so many right answers by one run and by the other."""
+"""Share of groups by (right answers of one run, right answers of the other)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +48,21 @@ class RightAnswers:
 
     @classmethod
     def of(cls, a: Sequence[UnitScore], b: Sequence[UnitScore], name: str) -> "RightAnswers | None":
-        """Count them, in either order of the runs.
+        """Count the right answers of metric `name` in two runs; the order of the runs is forgotten.
 
-        None if the metric is not a share of answers that count once each, or a group has many.
+        None if the metric is not a share of answers that count once each, or a group has more than
+        `MAX_ANSWERS`.
         """
-        counts: list[Counter[str]] = []
+        right_by_run: list[Counter[str]] = []
         for units in (a, b):
-            right: Counter[str] = Counter()
+            right_by_group: Counter[str] = Counter()
             for unit in units:
                 score = unit.scores.get(name)
                 if not isinstance(score, Mean) or score.value not in (0, 1) or score.weight != 1:
                     return None
-                right[unit.group] += int(score.value)
-            counts.append(right)
-        first, second = counts
+                right_by_group[unit.group] += int(score.value)
+            right_by_run.append(right_by_group)
+        first, second = right_by_run
         if not first or max(*first.values(), *second.values()) > MAX_ANSWERS:
             return None
         pairs: Counter[tuple[int, int]] = Counter()
@@ -71,52 +73,58 @@ class RightAnswers:
         return cls(shares, len(first), len(a))
 
     def detectable(self, *, level: float, power: float) -> float | None:
-        """The smallest loss that the swap test shows with probability `power`.
+        """Return the smallest loss that the swap test shows with probability `power`.
 
-        The losing run is as the two are to each other, but that each of its right answers is lost
+        The model: two runs that differ as these do, one of which loses each of its right answers
         with the same probability.
 
         Args:
-            level: Of the two-sided test.
-            power: How often the loss shall be shown.
+            level: Level of the two-sided test.
+            power: Probability with which the loss shall be shown.
 
         Returns:
             The loss as a share of answers; None if not even the loss of all right ones is shown.
         """
-        wanted = min(power + SCATTER / self.groups, (1 + power) / 2)
-        goal, lost = wanted, 1.0
+        target_power = min(power + SCATTER / self.groups, (1 + power) / 2)
+        goal, lost = target_power, 1.0
         for _ in range(CORRECTIONS if self.groups <= FEW else 1):
-            lost = self._lost(goal, level)
-            goal += wanted - self._shown(lost, level)
-        if lost == 1 and self._shown(lost, level) < power:
+            lost = self._least_loss(goal, level)
+            goal += target_power - self._power(lost, level)
+        if lost == 1 and self._power(lost, level) < power:
             return None
         right = sum(weight * right for (_, right), weight in self.pairs.items())
         return lost * right * self.groups / self.answers
 
-    def _shown(self, lost: float, level: float) -> float:
-        power = shown_exactly if self.groups <= FEW else shown
+    def _power(self, lost: float, level: float) -> float:
+        """Return the power for a share of lost answers, exactly if groups are few."""
+        power = exact_power if self.groups <= FEW else approximate_power
         return power(self.pairs, groups=self.groups, lost=lost, level=level)
 
-    def _lost(self, power: float, level: float) -> float:
-        """Return the least share of answers whose loss the approximation shows so often, or 1."""
+    def _least_loss(self, power: float, level: float) -> float:
+        """Return the least share of right answers whose loss has this power; 1 if none has."""
         low, high = 0.0, 1.0
         for _ in range(STEPS):
             middle = (low + high) / 2
-            if shown(self.pairs, groups=self.groups, lost=middle, level=level) < power:
+            if approximate_power(self.pairs, groups=self.groups, lost=middle, level=level) < power:
                 low = middle
             else:
                 high = middle
         return 1.0 if low == 1 - 2.0**-STEPS else high
 
 
-def shown(pairs: Pairs, *, groups: int, lost: float, level: float) -> float:
-    """The probability that the swap test shows the loss of a share of one run's right answers.
+def approximate_power(pairs: Pairs, *, groups: int, lost: float, level: float) -> float:
+    """Return the probability that the swap test shows the loss of a share of right answers.
 
-    With d the groups' differences, it shows D = Σd at `D - 1 > q √Σd²`, q the normal quantile. Both
-    sides are sums over groups, and their difference is taken for normal.
+    With d the groups' differences, the test shows D = Σd if `D - 1 > q √Σd²`, q the normal
+    quantile. Both sides are sums over groups; their difference is approximated as normal.
+
+    Args:
+        pairs: Share of the groups by their right answers in the two runs.
+        groups: Number of groups.
+        lost: Share of one run's right answers that it loses, 0 to 1.
+        level: Level of the two-sided test.
     """
-    moments = _moments(pairs, lost)
-    first, second, third, fourth = moments
+    first, second, third, fourth = _moments(pairs, lost)
     root = math.sqrt(groups * second)
     if not root:
         return 0.0
@@ -131,31 +139,36 @@ def shown(pairs: Pairs, *, groups: int, lost: float, level: float) -> float:
     return 0.5 * math.erfc(-beyond / math.sqrt(2))
 
 
-def shown_exactly(pairs: Pairs, *, groups: int, lost: float, level: float) -> float:
-    """The probability that the swap test shows such a loss, of at most `FEW` groups.
+def exact_power(pairs: Pairs, *, groups: int, lost: float, level: float) -> float:
+    """Return the probability of `approximate_power` by the exact test, for up to `FEW` groups.
 
-    Given how many groups differ by 1, 2, … answers, each difference is a loss with the probability
-    that `pairs` say, by the hypothesis with one half: D is a sum of binomials, and the test's power
-    exact. It is averaged over `DRAWS` of these numbers.
+    Given how many groups differ by 1, 2, … answers, each difference is a loss with a probability
+    that follows from `pairs` (one half by the hypothesis): D is a sum of binomials, and the test's
+    power is exact. It is averaged over `DRAWS` random draws of these numbers of groups.
     """
     sizes, losses = _differences(pairs, lost)
     random = generator(0)
-    drawn, times = np.unique(
+    group_counts, times = np.unique(
         random.multinomial(groups, sizes, size=DRAWS), axis=0, return_counts=True
     )
     total = 0.0
-    for counts, count in zip(drawn[:, 1:].tolist(), times, strict=True):
-        critical = _critical(tuple(counts), level)
-        total += count * _sum(counts, losses)[critical:].sum()
+    for n_by_size, repeats in zip(group_counts[:, 1:].tolist(), times, strict=True):
+        critical = _critical(tuple(n_by_size), level)
+        total += repeats * _sum_chances(n_by_size, losses)[critical:].sum()
     return float(total / DRAWS)
 
 
 def _differences(pairs: Pairs, lost: float) -> tuple[FloatArray, FloatArray]:
-    """Return how probable a difference of 0, 1, … answers is, and one of 1, … to be a loss."""
+    """Return the probabilities of a group's difference, and of its being a loss.
+
+    Returns:
+        The probability of a difference of 0, 1, … answers in size; and for a difference of 1, 2, …
+        the probability that the run which loses answers has fewer.
+    """
     limit = max(map(max, pairs))
     chances = np.zeros(2 * limit + 1)  # of -limit … limit
     for (first, second), weight in pairs.items():
-        chances[limit + first - np.arange(second + 1)] += weight * _kept(second, lost)
+        chances[limit + first - np.arange(second + 1)] += weight * _binomial(second, lost)
     gains, losses = chances[limit - 1 :: -1][:limit], chances[limit + 1 :]
     both = gains + losses
     sizes = np.concatenate([[chances[limit]], both])
@@ -163,44 +176,56 @@ def _differences(pairs: Pairs, lost: float) -> tuple[FloatArray, FloatArray]:
 
 
 @lru_cache(maxsize=2**14)
-def _critical(counts: tuple[int, ...], level: float) -> int:
-    """Return the place in `_sum` from which on D is shown: twice its tail is at most 1 - level."""
-    chances = _sum(counts, np.full(len(counts), 0.5))
+def _critical(n_by_size: tuple[int, ...], level: float) -> int:
+    """Return the index in `_sum_chances` from which on the test shows D.
+
+    From there on twice the tail's probability is at most `1 - level`. `n_by_size`: numbers of
+    groups that differ by 1, 2, … answers.
+    """
+    chances = _sum_chances(n_by_size, np.full(len(n_by_size), 0.5))
     tails = np.cumsum(chances[::-1])[::-1]
     middle = len(chances) // 2
     return middle + 1 + int(np.count_nonzero(2 * tails[middle + 1 :] > 1 - level + SAME))
 
 
-def _sum(counts: Sequence[int], losses: FloatArray) -> FloatArray:
-    """Return how probable each sum D is, from the least, of differences by 1, 2, … answers."""
+def _sum_chances(n_by_size: Sequence[int], losses: FloatArray) -> FloatArray:
+    """Return the probability of each sum D of the groups' differences, from the least D on.
+
+    Args:
+        n_by_size: Numbers of groups that differ by 1, 2, … answers.
+        losses: Probability that such a difference is a loss.
+    """
     total = np.ones(1)
-    for size, (count, share) in enumerate(zip(counts, losses, strict=True), start=1):
+    for size, (count, share) in enumerate(zip(n_by_size, losses, strict=True), start=1):
         if count:
             chances = np.zeros(2 * size * count + 1)
-            chances[:: 2 * size] = _kept(count, 1 - float(share))
+            chances[:: 2 * size] = _binomial(count, 1 - float(share))
             total = np.convolve(total, chances)
     return total
 
 
 def _moments(pairs: Pairs, lost: float) -> FloatArray:
-    """The first four moments of a group's right answers less those that the losing run keeps."""
+    """Return the first four moments of a group's difference between the two runs.
+
+    The difference is one run's right answers less those that the losing run keeps.
+    """
     total = np.zeros(4)
-    kept = {right: _kept(right, lost) for _, right in pairs}
+    chances = {right: _binomial(right, lost) for _, right in pairs}
     for (first, second), weight in pairs.items():
         difference = first - np.arange(second + 1.0)
         powers = difference ** np.arange(1, 5)[:, None]
-        total += weight * (powers @ kept[second])
+        total += weight * (powers @ chances[second])
     return total
 
 
-def _kept(right: int, lost: float) -> FloatArray:
-    """The probability that 0, 1, … of so many right answers are kept."""
-    kept = np.arange(right + 1)
-    shares: FloatArray = _ways(right) * (1 - lost) ** kept * lost ** (right - kept)
-    return shares
+def _binomial(right: int, lost: float) -> FloatArray:
+    """Return the probability that 0, 1, …, `right` right answers are kept, of `right`."""
+    n_kept = np.arange(right + 1)
+    chances: FloatArray = _coefficients(right) * (1 - lost) ** n_kept * lost ** (right - n_kept)
+    return chances
 
 
 @lru_cache(maxsize=MAX_ANSWERS + 1)
-def _ways(count: int) -> FloatArray:
-    """Return in how many ways 0, 1, … of so many are chosen."""
+def _coefficients(count: int) -> FloatArray:
+    """Return the binomial coefficients `count` over 0, 1, …, `count`."""
     return np.array([float(math.comb(count, chosen)) for chosen in range(count + 1)])

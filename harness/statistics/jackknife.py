@@ -1,10 +1,10 @@
-"""The cluster jackknife: a metric's values with one block of groups left out at a time.
+"""Intervals of corpus metrics by the cluster jackknife: a block of groups is left out at a time.
 
-For metrics that only exist over all answers together (CIDEr, COCO AP). They are computed anew
-once without each group. Where there are many groups that would take too long, so the groups are
-dealt into at most `BLOCKS` blocks and a block is left out at a time: the grouped jackknife, with
-the weights of Busing, Meijer and van der Leeden (1999), "Delete-m jackknife for unequal m", for
-blocks that differ in size. With one group a block it is the delete-one-group jackknife.
+Corpus metrics (CIDEr, COCO AP) only exist over all answers together. They are computed again
+without each group. If there are more than `BLOCKS` groups, these are dealt into `BLOCKS` blocks,
+and a block is left out at a time: the grouped jackknife, with the weights of Busing, Meijer and van
+der Leeden (1999), "Delete-m jackknife for unequal m", for blocks that differ in size. With one
+group a block it is the delete-one-group jackknife.
 
 Cost: the metric's corpus function is called once on everything and once a block, so at most 201
 times by default. It suits metrics that change little when a block is left out; for a median or a
@@ -32,14 +32,14 @@ from harness.statistics.clusters import (
 from harness.statistics.quantiles import check_level, half_width
 from harness.statistics.resampling import generator
 
-BLOCKS = 200
+BLOCKS = 200  # most blocks by default
 
 
 @dataclass(frozen=True, slots=True)
 class Replicates:
     """Every metric's number over all groups, and without each block of them."""
 
-    whole: Mapping[str, float]
+    full: Mapping[str, float]
     """Value of each metric on everything; NaN where nothing counts."""
     without: Mapping[str, FloatArray]
     """One number a block."""
@@ -49,16 +49,16 @@ class Replicates:
     """Number of groups in which each metric counts; for a derived one, that of its rarest part."""
 
     def error(self, name: str) -> float | None:
-        """The standard error of a metric's number; None if it lacks a number somewhere.
+        """Return the standard error of a metric's number.
 
-        Needs two groups in which the metric counts.
+        None if the metric counts in fewer than two groups, or has no number without some block.
         """
         if self.counted[name] < 2:
             return None
-        return jackknife_error(self.whole[name], self.without[name], sizes=self.sizes)
+        return jackknife_error(self.full[name], self.without[name], sizes=self.sizes)
 
     def degrees(self, name: str) -> int:
-        """Degrees of freedom of that error."""
+        """Return the degrees of freedom of `error`."""
         return min(len(self.sizes), self.counted[name]) - 1
 
 
@@ -90,7 +90,7 @@ def intervals(
     for name in names:
         if (error := replicated.error(name)) is not None:
             reach = half_width(level, degrees=replicated.degrees(name)) * error
-            ends[name] = replicated.whole[name] - reach, replicated.whole[name] + reach
+            ends[name] = replicated.full[name] - reach, replicated.full[name] + reach
     return ends
 
 
@@ -115,32 +115,33 @@ def replicates(
     block_of = assign_blocks(len(sums.groups), blocks=blocks, seed=seed)
     table = np.zeros((block_of.max() + 1, 2 * len(sums.columns)))
     np.add.at(table, block_of, sums.table)
-    kept = np.concatenate([np.ones((1, len(table))), 1 - np.eye(len(table))])
+    weights = np.concatenate([np.ones((1, len(table))), 1 - np.eye(len(table))])
     above, below = np.split(
-        Summands.of_table(table, limit=len(table)).weighted_sums(kept), 2, axis=1
+        Summands.of_table(table, limit=len(table)).weighted_sums(weights), 2, axis=1
     )
-    items, holding = _items(metrics, units, block_of=dict(zip(sums.groups, block_of, strict=True)))
+    blocks_by_group = dict(zip(sums.groups, block_of, strict=True))
+    items, item_groups = _items(metrics, units, block_of=blocks_by_group)
     values = numbers(
         metrics,
         sums.columns,
         above=above,
         below=below,
         corpora={
-            metric.name: _over_blocks(metric, items[metric.name], kept)
+            metric.name: _over_blocks(metric, items[metric.name], weights)
             for metric in metrics
             if metric.corpus is not None
         },
     )
     return Replicates(
-        whole={name: float(value[0]) for name, value in values.items()},
+        full={name: float(value[0]) for name, value in values.items()},
         without={name: value[1:] for name, value in values.items()},
         sizes=np.bincount(block_of),
-        counted=counted_groups(metrics, sums, corpora=holding),
+        counted=counted_groups(metrics, sums, corpora=item_groups),
     )
 
 
 def assign_blocks(groups: int, *, blocks: int, seed: int) -> NDArray[np.int64]:
-    """The block of each group: at random, sizes differing by one at most.
+    """Return the block of each group: at random, with sizes that differ by at most one.
 
     >>> assign_blocks(5, blocks=200, seed=0).tolist()
     [0, 1, 2, 3, 4]
@@ -149,13 +150,13 @@ def assign_blocks(groups: int, *, blocks: int, seed: int) -> NDArray[np.int64]:
     """
     if groups <= blocks:
         return np.arange(groups)
-    # Names that follow each other are often alike, so blocks of neighbours would be too.
+    # At random: groups with neighbouring names are often alike, such as those of one scene.
     order = generator(seed, stream=2).permutation(groups)
     return (np.argsort(order) % blocks).astype(np.int64)
 
 
-def jackknife_error(whole: float, without: FloatArray, *, sizes: NDArray[np.int64]) -> float | None:
-    """The standard error that leaving out blocks shows; None if a number is lacking.
+def jackknife_error(full: float, without: FloatArray, *, sizes: NDArray[np.int64]) -> float | None:
+    """Return the standard error from the numbers without each block; None if one is not finite.
 
     With `n` groups, `m_j` of them in block j and `h_j = n / m_j`, pseudo-values are
     `h_j * whole - (h_j - 1) * without_j`, their centre is
@@ -170,43 +171,43 @@ def jackknife_error(whole: float, without: FloatArray, *, sizes: NDArray[np.int6
     >>> bool(np.isclose(error, values.std(ddof=1) / 2))
     True
     """
-    if not (np.isfinite(whole) and np.isfinite(without).all()):
+    if not (np.isfinite(full) and np.isfinite(without).all()):
         return None
     inverse = sizes.sum() / sizes
-    pseudo = inverse * whole - (inverse - 1) * without
-    centre = len(sizes) * whole - np.sum((1 - 1 / inverse) * without)
+    pseudo = inverse * full - (inverse - 1) * without
+    centre = len(sizes) * full - np.sum((1 - 1 / inverse) * without)
     return float(np.sqrt(np.mean((pseudo - centre) ** 2 / (inverse - 1))))
 
 
 def _items(
     metrics: Sequence[Metric], units: Sequence[UnitScore], *, block_of: Mapping[str, int]
 ) -> tuple[dict[str, list[list[object]]], dict[str, int]]:
-    """Each corpus metric's items by block, and in how many groups it has some."""
+    """Return each corpus metric's items by block, and the number of groups with items of it."""
     names = [metric.name for metric in metrics if metric.corpus is not None]
     blocks = max(block_of.values()) + 1
     items: dict[str, list[list[object]]] = {name: [[] for _ in range(blocks)] for name in names}
-    holding: dict[str, set[str]] = {name: set() for name in names}
+    groups_with_items: dict[str, set[str]] = {name: set() for name in names}
     for unit in in_order(units):
         for name in names:
             statistic = unit.scores.get(name)
             if isinstance(statistic, Corpus) and statistic.items:
                 items[name][block_of[unit.group]].extend(statistic.items)
-                holding[name].add(unit.group)
-    return items, {name: len(groups) for name, groups in holding.items()}
+                groups_with_items[name].add(unit.group)
+    return items, {name: len(groups) for name, groups in groups_with_items.items()}
 
 
 def _over_blocks(
-    metric: Metric, blocks: Sequence[Sequence[object]], kept: FloatArray
+    metric: Metric, blocks: Sequence[Sequence[object]], weights: FloatArray
 ) -> FloatArray:
-    """A corpus metric over the blocks marked 1 in each row; NaN where they hold no item.
+    """Return a corpus metric over the blocks marked 1 in each row; NaN where they hold no item.
 
     A corpus function that can reuse work between subsets has a method `over` of these arguments.
     """
     assert metric.corpus is not None
     if over := getattr(metric.corpus, "over", None):
-        return np.asarray(over(blocks, kept), dtype=np.float64)
-    values = np.full(len(kept), np.nan)
-    for row, marks in enumerate(kept):
+        return np.asarray(over(blocks, weights), dtype=np.float64)
+    values = np.full(len(weights), np.nan)
+    for row, marks in enumerate(weights):
         chosen = [item for items, mark in zip(blocks, marks, strict=True) if mark for item in items]
         if chosen:
             values[row] = metric.corpus(chosen)

@@ -1,7 +1,8 @@
-"""Two runs on the same samples: the difference, its interval, and the detectable difference.
+"""Comparison of two runs on the same samples: difference, interval, p value, detectable loss.
 
-Both runs answered the same questions, so the difficulty of an image cancels in the difference;
-a paired comparison sees far smaller changes than two separate intervals do.
+`compare` takes the `UnitScore`s of both runs; boards, the gate and `harness compare` print the
+`Comparison`. Both runs answered the same questions, so the difficulty of an image cancels in the
+difference: a paired comparison shows far smaller changes than two separate intervals do.
 """
 
 import math
@@ -25,11 +26,9 @@ from harness.statistics.swaps import SAME, Swaps, swap_test
 from harness.statistics.text import number, p_value
 
 FEWEST_ANSWERS, FEWEST_GROUPS = 24, 8
-"""Right or wrong answers, and groups of other scores, from which on a detectable loss is named: of
-fewer, what one pair of runs shows says too little of another pair."""
-POWERS = ((60, "80 %"), (24, "77 to 84 %"), (0, "74 to 84 %"))
-"""Power of the detectable loss in simulations, by the least number of groups; 80 % is to 2 points:
-`tests/statistics/test_detection.py`."""
+"""Least number of units (for shares of right answers) and of differing groups (for other scores)
+for which a detectable loss is stated. From there on simulations show such a loss in 76 to 84 % of
+cases; with one differing group in 66 to 68 %: docs/design/statistics.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +42,28 @@ class Comparison:
     difference: float | None
     """b - a; None where a run has no number."""
     interval: tuple[float, float] | None
-    """Paired interval of the difference, by the test of `p_value`: it leaves 0 out exactly where p
-    is at most `1 - level`."""
+    """Paired interval of the difference, by the test of `p_value`: it excludes 0 exactly if p is at
+    most `1 - level`."""
     p_value: float | None
-    """Two-sided p of the swap test: that each group's two results are exchangeable; for the
-    jackknife, of the t test on the difference (None if it is the same whatever is left out)."""
+    """Two-sided p of the swap test, whose hypothesis is that each group's two results are
+    exchangeable; for the jackknife, of the t test on the difference (None if it is the same
+    whatever is left out)."""
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
-    Of shares of right answers as `detection.RightAnswers` has it; of other numbers
-    `power.errors_to_show` standard errors, a loss that is the same for every group. None where
-    there is no interval, where the difference does not vary, where there are fewer than
-    `FEWEST_GROUPS` or `FEWEST_ANSWERS`, or where no loss of answers would have been shown so often.
+    For shares of right answers it is `detection.RightAnswers.detectable`; for other numbers
+    `power.errors_to_show` standard errors, a loss that is the same for every group. None: there is
+    no interval, the difference does not vary, there are fewer than `FEWEST_GROUPS` or
+    `FEWEST_ANSWERS`, or no loss of answers would have been shown so often. It is uncertain if fewer
+    than `FEWEST_GROUPS` differ; the verdict does not state it then.
     """
     n_groups: int
+    """Number of images or videos: samples of one are not independent."""
+    n_differing: int
+    """Number of groups in which the two runs' scores differ."""
     n_units: int
+    """Number of samples, or of sets of samples that are scored together."""
+    n_samples: int
     level: float
     n_answered: int | None = None
     """Number of samples that one of the runs answered, or both; None: not counted."""
@@ -81,15 +87,15 @@ class Comparison:
     @property
     def is_worse(self) -> bool:
         """True if b is shown to be worse: the whole interval is on that side and p is small."""
-        return self._share_beyond(lower_side=self.better == "higher")
+        return self._interval_beyond_0(lower_side=self.better == "higher")
 
     @property
     def is_better(self) -> bool:
         """True if b is shown to be better: the whole interval is on that side."""
-        return self._share_beyond(lower_side=self.better == "lower")
+        return self._interval_beyond_0(lower_side=self.better == "lower")
 
     def smallest_shown(self, tests: int = 1) -> float | None:
-        """Return `detectable` where this is one of so many tests, which Holm's method corrects."""
+        """Return `detectable` if this is one of several tests, corrected by Holm's method."""
         if tests == 1 or self.detectable is None:
             return self.detectable
         level = 1 - (1 - self.level) / tests
@@ -113,11 +119,6 @@ class Comparison:
         """
         return 2 if self.method == "jackknife" else groups_to_show(self.level, tests=tests)
 
-    @property
-    def power(self) -> str:
-        """The power with which `detectable` was shown in simulations, in words."""
-        return next(words for fewest, words in POWERS if self.n_groups >= fewest)
-
     def verdict(self, b: str = "B", *, tests: int = 1, adjusted_p: float | None = None) -> str:
         """Return the comparison as one sentence, without a full stop.
 
@@ -128,9 +129,9 @@ class Comparison:
         """
         p = self.p_value if adjusted_p is None else adjusted_p
         corrected = f" (corrected for {tests} tasks)" if tests > 1 else ""
-        samples = counted(self.n_units, "sample")
-        if self.n_groups != self.n_units:
-            samples += f" in {counted(self.n_groups, 'group')}"
+        samples = counted(self.n_samples, "sample")
+        if self.n_groups != self.n_samples:
+            samples += f" of {groups_text(self.n_groups)}"
         if self.is_empty:
             return f"nothing was compared: neither run answered any of {samples}"
         if self.difference is None:
@@ -147,16 +148,24 @@ class Comparison:
         if self.interval is not None and self.by_formula is None and abs(self.difference) <= SAME:
             return f"no difference: the same result on {samples}"
         if self.n_groups < (needed := self.groups_needed(tests)):
-            return f"no difference shown; {samples} are too few to show one ({needed} groups can)"
+            return (
+                f"no difference shown; {samples} are too few to show one "
+                f"({groups_text(needed)} can)"
+            )
+        if self.answers is None and self.n_differing < FEWEST_GROUPS:
+            return (
+                f"no difference shown; too few of {samples} changed to estimate which difference "
+                "they would show"
+            )
         if (size_shown := self.smallest_shown(tests)) is None:
             is_named = self.n_units >= FEWEST_ANSWERS
             what = "show a difference" if is_named else "estimate which difference they would show"
             return f"no difference shown; {samples} are too few to {what}"
-        size = f"{number(size_shown)} or more in {self.power} of cases{corrected}"
+        size = f"{number(size_shown)} or more in about 80 % of cases{corrected}"
         return f"no difference shown; {samples} would show a difference of {size}"
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, without what was counted on the way."""
+        """Return plain data, without intermediate results."""
         left_out = ("swaps", "by_formula", "answers")
         return {
             item.name: getattr(self, item.name)
@@ -164,10 +173,20 @@ class Comparison:
             if item.name not in left_out
         }
 
-    def _share_beyond(self, *, lower_side: bool) -> bool:
+    def _interval_beyond_0(self, *, lower_side: bool) -> bool:
+        """Return True if the whole interval is below 0, or above it."""
         if self.interval is None:
             return False
         return self.interval[1] < -SAME if lower_side else self.interval[0] > SAME
+
+
+def groups_text(number: int) -> str:
+    """Return a number of groups in words.
+
+    >>> groups_text(1), groups_text(24)
+    ('1 image or video', '24 images or videos')
+    """
+    return counted(number, "image or video", "images or videos")
 
 
 def groups_to_show(level: float, *, tests: int = 1) -> int:
@@ -194,12 +213,12 @@ def compare(
 ) -> Comparison:
     """Compare run b with run a on metric `name`.
 
-    Interval and p are those of one test, so that they never contradict each other: the swap test
-    over groups (`swaps.swap_test`), which is exact however few groups there are or differ. Its
-    interval is scaled by the standard error of a cluster bootstrap, whose resamples draw the same
-    groups for both runs. Metrics of corpora have neither sums to resample nor results to swap:
-    there the groups are left out by blocks, of both runs the same, and interval and p are those
-    of a t test with the jackknife's standard error of the difference.
+    Interval and p value are of one test, so that they never contradict each other: the swap test
+    over groups (`swaps.swap_test`), which is exact for any number of groups. Its interval is scaled
+    by the standard error of a cluster bootstrap, whose resamples draw the same groups for both
+    runs. Corpus metrics have neither sums to resample nor results to swap: for them the same blocks
+    of groups are left out of both runs, and interval and p value are those of a t test with the
+    jackknife's standard error of the difference.
 
     Args:
         metrics: The protocol's metrics, each after those that it is derived from.
@@ -208,8 +227,8 @@ def compare(
         name: The metric to compare.
         resamples: Number of bootstrap draws and, at most, of swaps.
         level: Level of the interval.
-        seed: Seeds the draws.
-        blocks: At most how often a corpus function is called for each run, less one.
+        seed: Seed of the draws.
+        blocks: A corpus function is called at most once more than this for each run.
 
     Raises:
         DataError: the runs do not hold the same units, or group them differently.
@@ -219,7 +238,7 @@ def compare(
     used = dependencies_of(metrics, name)
     check_same_units(a, b)
     value_a, value_b = value_of(used, a, name), value_of(used, b, name)
-    plain = Comparison(
+    comparison = Comparison(
         metric=name,
         better=used[-1].better,
         a=value_a,
@@ -229,23 +248,41 @@ def compare(
         p_value=None,
         detectable=None,
         n_groups=len({unit.group for unit in a}),
+        n_differing=_differing(used, a, b),
         n_units=len(a),
+        n_samples=sum(len(unit.samples) for unit in a),
         level=level,
         n_answered=_answered(a, b),
     )
     if name in of_corpora(used):
-        return _left_out(plain, used, a, b, blocks=blocks, seed=seed)
-    return _with_bootstrap(plain, used, a, b, resamples=resamples, seed=seed)
+        return _with_jackknife(comparison, used, a, b, blocks=blocks, seed=seed)
+    return _with_swap_test(comparison, used, a, b, resamples=resamples, seed=seed)
+
+
+def _differing(used: Sequence[Metric], a: Sequence[UnitScore], b: Sequence[UnitScore]) -> int:
+    """Return the number of groups in which a score of the metrics in `used` differs."""
+    second = {unit.unit: unit.scores for unit in b}
+    return len(
+        {
+            unit.group
+            for unit in a
+            for metric in used
+            if unit.scores.get(metric.name) != second[unit.unit].get(metric.name)
+        }
+    )
 
 
 def _answered(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> int:
-    """Return the number of samples that are sure to be answered in `a` or `b`, unit by unit."""
+    """Return a lower bound of the number of samples that run a or run b answered.
+
+    Of a unit only the number of failed samples is known, not which they are.
+    """
     second = {unit.unit: unit.failed for unit in b}
     return sum(len(unit.samples) - min(unit.failed, second[unit.unit]) for unit in a)
 
 
-def _with_bootstrap(
-    plain: Comparison,
+def _with_swap_test(
+    comparison: Comparison,
     used: Sequence[Metric],
     a: Sequence[UnitScore],
     b: Sequence[UnitScore],
@@ -253,41 +290,44 @@ def _with_bootstrap(
     resamples: int,
     seed: int,
 ) -> Comparison:
-    """Add interval and p of the bootstrap and the swap test, where they can be computed."""
-    name = plain.metric
+    """Add interval, p value and detectable loss by the swap test; unchanged if two groups lack."""
+    name = comparison.metric
     first, second = group_sums(used, a), group_sums(used, b)
     if min(counted_groups(used, sums).get(name, 0) for sums in (first, second)) < 2:
-        return plain
+        return comparison
     drawn_a, drawn_b = weighted_metrics(used, [first, second], resamples=resamples, seed=seed)
     differences = drawn_b[name] - drawn_a[name]
     finite = differences[np.isfinite(differences)]
     error = float(np.std(finite)) if finite.size else 0.0
     test = swap_test(used, first, second, name=name, count=resamples, seed=seed)
-    low, high = test.interval(plain.level, error=error, groups=plain.n_groups)
+    low, high = test.interval(comparison.level, error=error, groups=comparison.n_groups)
     if used[-1].better == "higher" and _are_shares(a, name) and _are_shares(b, name):
         low, high = max(low, -1.0), min(high, 1.0)
-    plain = replace(plain, interval=(low, high), p_value=test.p_value, swaps=test)
+    comparison = replace(comparison, interval=(low, high), p_value=test.p_value, swaps=test)
     if error <= SAME:
-        return plain
-    formula = minimum_detectable(error, level=plain.level, degrees=plain.n_groups - 1)
+        return comparison
+    formula = minimum_detectable(error, level=comparison.level, degrees=comparison.n_groups - 1)
     answers = None if used[-1].derived else RightAnswers.of(a, b, name)
     size = None
-    if answers is not None and plain.n_units >= FEWEST_ANSWERS:
-        size = answers.detectable(level=plain.level, power=POWER)
-    elif answers is None and plain.n_groups >= FEWEST_GROUPS:
-        degrees = plain.n_groups - 1
-        unbiased = error * math.sqrt(plain.n_groups / degrees)  # the bootstrap divides by groups
-        size = errors_to_show(level=plain.level, degrees=degrees) * unbiased
-    return replace(plain, detectable=size, by_formula=formula, answers=answers)
+    if answers is not None and comparison.n_units >= FEWEST_ANSWERS:
+        size = answers.detectable(level=comparison.level, power=POWER)
+    elif answers is None and comparison.n_groups >= FEWEST_GROUPS:
+        degrees = comparison.n_groups - 1
+        unbiased = error * math.sqrt(
+            comparison.n_groups / degrees
+        )  # the bootstrap divides by groups
+        size = errors_to_show(level=comparison.level, degrees=degrees) * unbiased
+    return replace(comparison, detectable=size, by_formula=formula, answers=answers)
 
 
 def _are_shares(units: Sequence[UnitScore], name: str) -> bool:
+    """Return True if all of a metric's scores are 0 or 1, and there is one."""
     weights = weights_of_shares(units, name)
     return weights is not None and weights.size > 0
 
 
-def _left_out(
-    plain: Comparison,
+def _with_jackknife(
+    comparison: Comparison,
     used: Sequence[Metric],
     a: Sequence[UnitScore],
     b: Sequence[UnitScore],
@@ -295,27 +335,27 @@ def _left_out(
     blocks: int,
     seed: int,
 ) -> Comparison:
-    """Add interval and p of the jackknife, where it can be computed."""
-    plain = replace(plain, method="jackknife")
-    if (difference := plain.difference) is None:
-        return plain
+    """Add interval, p value and detectable loss by the jackknife; unchanged if it has no error."""
+    comparison = replace(comparison, method="jackknife")
+    if (difference := comparison.difference) is None:
+        return comparison
     first, second = (replicates(used, units, blocks=blocks, seed=seed) for units in (a, b))
-    degrees = min(run.degrees(plain.metric) for run in (first, second))
+    degrees = min(run.degrees(comparison.metric) for run in (first, second))
     error = jackknife_error(
         difference,
-        second.without[plain.metric] - first.without[plain.metric],
+        second.without[comparison.metric] - first.without[comparison.metric],
         sizes=first.sizes,
     )
     if error is None or degrees < 1:
-        return plain
-    reach = half_width(plain.level, degrees=degrees) * error
-    plain = replace(plain, interval=(difference - reach, difference + reach))
+        return comparison
+    reach = half_width(comparison.level, degrees=degrees) * error
+    comparison = replace(comparison, interval=(difference - reach, difference + reach))
     if error <= SAME:
-        return replace(plain, p_value=1.0 if abs(difference) <= SAME else None)
-    formula = minimum_detectable(error, level=plain.level, degrees=degrees)
+        return replace(comparison, p_value=1.0 if abs(difference) <= SAME else None)
+    formula = minimum_detectable(error, level=comparison.level, degrees=degrees)
     p_value = two_sided_p(difference / error, degrees=degrees)
-    size = errors_to_show(level=plain.level, degrees=degrees) * error
-    return replace(plain, p_value=p_value, detectable=size, by_formula=formula)
+    size = errors_to_show(level=comparison.level, degrees=degrees) * error
+    return replace(comparison, p_value=p_value, detectable=size, by_formula=formula)
 
 
 def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
@@ -352,5 +392,6 @@ def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
 
 
 def _some_ids(ids: set[str]) -> str:
+    """Return the first five ids, for an error."""
     listed = sorted(ids)
     return ", ".join(listed[:5]) + (", …" if len(listed) > 5 else "")

@@ -1,4 +1,4 @@
-"""The smallest difference that a comparison detects.
+"""The smallest difference that a comparison of means shows with a given probability.
 
 A test at `level` finds a true difference δ with probability `power` when δ is about
 `(q(1 - (1 - level) / 2) + q(power))` standard errors (Bloom 1995, "Minimum Detectable Effects";
@@ -11,18 +11,18 @@ from harness.statistics.quantiles import check_level, half_width, quantile
 
 POWER = 0.8
 STEPS = 60
-"""Steps to the fixed point of `errors_to_show`, which comes nearer by a third or more in each."""
+"""Iterations of `errors_to_show`, each of which reduces the distance to the solution by a third."""
 
 
 def minimum_detectable(
     error: float, *, level: float = 0.95, power: float = POWER, degrees: float | None = None
 ) -> float:
-    """The smallest true difference that is shown with probability `power`.
+    """Return the smallest true difference that is shown with probability `power`.
 
     Args:
         error: Standard error of the difference.
-        level: Of the two-sided interval that has to exclude 0.
-        power: How often it shall do so.
+        level: Level of the two-sided interval that has to exclude 0.
+        power: Probability with which it shall do so.
         degrees: Degrees of freedom for t quantiles; None for normal ones.
 
     Raises:
@@ -37,13 +37,14 @@ def minimum_detectable(
 
 
 def errors_to_show(*, degrees: float, level: float = 0.95, power: float = POWER) -> float:
-    """The standard errors, as estimated from one pair of runs, whose loss another pair shows.
+    """Return the number of estimated standard errors of a loss that another pair of runs shows.
 
-    `minimum_detectable` takes the standard error for known. Here it is estimated twice, from
-    `degrees` each time: where the loss c is named, and in the test that shall show it. With Z
-    normal and U, V the two estimates' quotients by the true error, the loss is shown where
-    `Z + c U > t V`. Its mean is `(c - t) m`, its variance `1 + (c² + t²) (1 - m²)`, with m the mean
-    of U. Simulated power: `tests/statistics/test_detection.py`.
+    `minimum_detectable` takes the standard error as known. Here it is estimated twice, with
+    `degrees` degrees of freedom: from the runs by which the loss of c errors is stated, and in the
+    test that shall show it. With Z normal and U, V the two estimates over the true error, the loss
+    is shown if `Z + c U - t V > 0`. This has the mean `(c - t) m` and the variance
+    `1 + (c² + t²) (1 - m²)`, with m the mean of U. The power is simulated in
+    `tests/statistics/test_detection.py`.
 
     >>> round(errors_to_show(degrees=23), 3), round(errors_to_show(degrees=10_000), 3)
     (3.035, 2.802)

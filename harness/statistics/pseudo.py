@@ -1,7 +1,7 @@
-"""Pseudo-values of the groups of a run: their mean is the run's metric.
+"""Pseudo-values, one for each group of a run, whose mean is the run's metric.
 
-A ratio or a corpus metric is not a mean over groups. Analyses that need one value a group, such as
-an analysis of variance, take these instead.
+They are for analyses that need a mean over groups, such as the analysis of variance (`variance`):
+a ratio or a corpus metric is not one.
 """
 
 from collections.abc import Sequence
@@ -46,6 +46,6 @@ def pseudo_values(
     if replicated.error(name) is None:
         return None
     inverse = replicated.sizes.sum() / replicated.sizes
-    pseudo: FloatArray = inverse * replicated.whole[name] - (inverse - 1) * replicated.without[name]
-    pseudo += replicated.whole[name] - pseudo.mean()
+    pseudo: FloatArray = inverse * replicated.full[name] - (inverse - 1) * replicated.without[name]
+    pseudo += replicated.full[name] - pseudo.mean()
     return pseudo

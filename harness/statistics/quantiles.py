@@ -1,7 +1,7 @@
 """Quantiles and tails of the normal and of Student's t distribution, and the check of a level.
 
-`scipy.special` is imported when a t distribution is asked for: most commands need none, and it
-brings NumPy's tests and compilers with it.
+`scipy.special` is imported only when a t distribution is needed: most commands need none, and its
+import is slow.
 """
 
 from statistics import NormalDist
@@ -18,7 +18,9 @@ def check_level(level: float, *, what: str = "level") -> None:
 
 
 def quantile(share: float, *, degrees: float | None = None) -> float:
-    """Return the value below which a `share` lies, of t with `degrees`, else of the normal.
+    """Return the value below which a `share` of the distribution lies.
+
+    The distribution is t with `degrees` degrees of freedom; None: the normal one.
 
     >>> round(quantile(0.975), 4), round(quantile(0.975, degrees=9), 4)
     (1.96, 2.2622)
@@ -40,7 +42,7 @@ def half_width(level: float, *, degrees: float | None = None) -> float:
 
 
 def two_sided_p(statistic: float, *, degrees: float) -> float:
-    """Return the probability of a t of at least this size, to either side.
+    """Return the probability that |t| is at least `statistic` in size, with `degrees` of freedom.
 
     >>> round(two_sided_p(-2.2622, degrees=9), 4)
     0.05

@@ -1,7 +1,6 @@
-"""The same samples answered several times: avg@k, pass@k and the best of k.
+"""Scores of samples that were answered n times with other decoding seeds: avg@n, pass@k, best of k.
 
-Every sample has the same number n of repeats (other decoding seeds), and its numbers are exact
-averages over all choices of k of them, not draws.
+A sample's number is the exact average over all choices of k of its n repeats.
 """
 
 from math import comb
@@ -15,7 +14,7 @@ from harness.statistics.clusters import FloatArray
 
 
 def best_of_k(scores: ArrayLike, *, k: int, better: Better = "higher") -> FloatArray:
-    """Each sample's expected best score among k repeats; its mean over samples is a run's number.
+    """Return each sample's expected best score among k repeats; their mean is the run's number.
 
     Of the C(n, k) choices of k out of n repeats, the i-th smallest score is the largest in
     C(i - 1, k - 1); the average over all choices weighs it by that share.
@@ -28,7 +27,7 @@ def best_of_k(scores: ArrayLike, *, k: int, better: Better = "higher") -> FloatA
     Args:
         scores: Samples × n repeats.
         k: From 1 to n.
-        better: Whether the best is the highest or the lowest.
+        better: Direction of the best score.
 
     Raises:
         DataError: not a table of finite numbers.
@@ -54,5 +53,5 @@ def best_of_k(scores: ArrayLike, *, k: int, better: Better = "higher") -> FloatA
     if better == "lower":
         ordered = ordered[:, ::-1]
     shares = np.array([comb(rank, k - 1) / comb(n, k) for rank in range(n)])
-    best: FloatArray = ordered @ shares
-    return best
+    best_by_row: FloatArray = ordered @ shares
+    return best_by_row

@@ -1,8 +1,8 @@
-"""Random weights of groups: counts of their draws, and masks of the swapped ones.
+"""Random weights of groups: counts of draws, for the bootstrap, and masks of swaps.
 
-Both are drawn in blocks, so that the memory they need is bounded, and from streams that do not
-depend on the size of a block. The generator is SFC64, whose streams are equal on all machines and
-half as dear as Philox's; nothing here jumps within a stream.
+Both come in blocks of rows, so that memory is bounded; the numbers do not depend on the size of a
+block. The generator is SFC64, whose streams are equal on all machines and take half the time of
+Philox's.
 """
 
 from collections.abc import Iterator
@@ -17,48 +17,49 @@ KEPT_CELLS = 2**20  # weights of one call that are kept for the next: 8 MiB
 
 
 def generator(seed: int, *, stream: int = 0) -> np.random.Generator:
-    """Random numbers of a seed; streams of one seed are independent of each other."""
+    """Return a generator of random numbers; streams of one seed are independent of each other."""
     entropy = [seed, stream] if stream else seed
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy)))
 
 
 def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Count the draws of each group in as many draws with replacement as there are groups.
+    """Yield, for each resample, how often each group is drawn.
 
-    Exactly multinomial: every draw is a fair one of `groups` (no Poisson weights).
+    A resample draws as many times as there are groups, with replacement; every draw is a fair one
+    of `groups` (exactly multinomial, no Poisson weights).
 
     Yields:
-        Whole numbers, resamples × groups; a block's rows are the next resamples. They are not to be
-        written to.
+        Blocks of whole numbers, resamples × groups, read-only.
     """
     if groups * resamples <= KEPT_CELLS:
         yield from _kept_draws(groups, resamples, seed, CELLS)
         return
-    yield from _draws(groups, resamples, seed)
+    yield from _multiplicities(groups, resamples, seed)
 
 
 @lru_cache(maxsize=1)
 def _kept_draws(groups: int, resamples: int, seed: int, cells: int) -> tuple[FloatArray, ...]:
-    """Return the draws of the last call in the same blocks: rows of a table are drawn alike."""
-    return tuple(_draws(groups, resamples, seed))
+    """Return all blocks of draws; kept, because metrics of a table are resampled alike."""
+    return tuple(_multiplicities(groups, resamples, seed))
 
 
-def _draws(groups: int, resamples: int, seed: int) -> Iterator[FloatArray]:
+def _multiplicities(groups: int, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """Yield blocks of counts of drawn groups, resamples × groups, each row summing to `groups`."""
     random = generator(seed)
     for rows in blocks(resamples, max(1, CELLS // groups)):
-        drawn = random.integers(groups, size=(rows, groups))
-        drawn += np.arange(0, rows * groups, groups)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=rows * groups)
-        table = counts.reshape(rows, groups).astype(np.float64)
+        indices = random.integers(groups, size=(rows, groups))
+        indices += np.arange(0, rows * groups, groups)[:, None]
+        counted_draws = np.bincount(indices.ravel(), minlength=rows * groups)
+        table = counted_draws.reshape(rows, groups).astype(np.float64)
         table.flags.writeable = False
         yield table
 
 
 def swaps(groups: int, *, count: int, seed: int) -> Iterator[FloatArray]:
-    """Draw the groups that are swapped, each with probability one half.
+    """Yield, for each swap, the groups that are swapped, each with probability one half.
 
     Yields:
-        0 and 1, swaps × groups; a block's rows are the next swaps.
+        Blocks of 0 and 1, swaps × groups.
     """
     random = generator(seed, stream=1)
     words = -(-groups // 64)
@@ -69,13 +70,13 @@ def swaps(groups: int, *, count: int, seed: int) -> Iterator[FloatArray]:
 
 
 def all_swaps(groups: int) -> FloatArray:
-    """Every way of swapping, 2^groups × groups; none is the first row."""
+    """Return all ways of swapping, 2^groups × groups, of 0 and 1; the first row swaps nothing."""
     codes = np.arange(2**groups)[:, None]
     return ((codes >> np.arange(groups)) & 1).astype(np.float64)
 
 
 def blocks(total: int, limit: int) -> Iterator[int]:
-    """Sizes of at most `limit` that add up to `total`.
+    """Yield sizes of at most `limit` that add up to `total`.
 
     >>> list(blocks(7, 3))
     [3, 3, 1]

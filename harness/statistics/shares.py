@@ -1,11 +1,12 @@
-"""Intervals of shares: of answers that are right or wrong, and of numbers at 0 or 1.
+"""Exact intervals of shares: of answers that are right or wrong, and of numbers at 0 or 1.
 
-The bootstrap of a share is too narrow near 0 and 1, and has no length at them, because a resample
-of right answers holds right answers only. The exact interval of Clopper and Pearson (1934, "The Use
-of Confidence or Fiducial Limits Illustrated in the Case of the Binomial") holds the ground truth at
-least as often as it says. For samples that come in groups it is computed with their effective
-number, as for surveys (Korn and Graubard 1998, "Confidence Intervals for Proportions with Small
-Expected Number of Positive Counts Estimated from Survey Data").
+`bootstrap.intervals` uses them: the bootstrap's interval of a share is too narrow near 0 and 1, and
+has no length at 0 and 1, because a resample of right answers has right answers only. The exact
+interval of Clopper and Pearson (1934, "The Use of Confidence or Fiducial Limits Illustrated in the
+Case of the Binomial") holds the true share at least as often as its level says. For samples in
+groups it is computed with their effective number, as for surveys (Korn and Graubard 1998,
+"Confidence Intervals for Proportions with Small Expected Number of Positive Counts Estimated from
+Survey Data").
 """
 
 from collections.abc import Sequence
@@ -19,15 +20,16 @@ from harness.statistics.quantiles import half_width
 
 
 def exact(share: float, *, size: float, groups: int, level: float) -> tuple[float, float]:
-    """Clopper and Pearson's interval for an effective number of answers.
+    """Return Clopper and Pearson's interval for an effective number of answers.
 
-    That number is reduced by the square of the ratio of the normal to the t quantile, because it
-    is itself estimated from few groups.
+    That number is estimated from few groups, so it is reduced by the square of the ratio of the
+    normal to the t quantile.
 
     Args:
         share: From 0 to 1.
-        size: The effective number of answers, which need not be whole, from `groups` groups.
-        level: How often intervals like this hold the ground truth, at least.
+        size: The effective number of answers, which need not be whole.
+        groups: Number of groups that the answers come from.
+        level: Least probability that the interval holds the true share.
 
     >>> [round(end, 3) for end in exact(1.0, size=24, groups=10**9, level=0.95)]
     [0.858, 1.0]
@@ -35,9 +37,9 @@ def exact(share: float, *, size: float, groups: int, level: float) -> tuple[floa
     from scipy.special import betaincinv  # when it is needed: see `quantiles`
 
     size *= (half_width(level) / half_width(level, degrees=groups - 1)) ** 2
-    right, tail = share * size, (1 - level) / 2
-    low = float(betaincinv(right, size - right + 1, tail)) if share > 0 else 0.0
-    high = float(betaincinv(right + 1, size - right, 1 - tail)) if share < 1 else 1.0
+    n_right, tail = share * size, (1 - level) / 2
+    low = float(betaincinv(n_right, size - n_right + 1, tail)) if share > 0 else 0.0
+    high = float(betaincinv(n_right + 1, size - n_right, 1 - tail)) if share < 1 else 1.0
     return low, high
 
 
@@ -54,16 +56,16 @@ def weights_of_shares(units: Sequence[UnitScore], name: str) -> FloatArray | Non
 def of_answers(
     weights: FloatArray, above: FloatArray, below: FloatArray, *, level: float
 ) -> tuple[float, float] | None:
-    """The interval of a share of right answers; None if fewer than two groups count.
+    """Return the interval of a share of right answers; None if fewer than two groups count.
 
-    The effective number of answers is what would give the clustered standard error if they were
-    independent, and no more than there are. If all or none are right there is no such error to
-    go by, and answers of one group count as one.
+    The effective number of answers is the number of independent answers that would have the same
+    standard error as the clustered ones, and at most the number of answers. If all or none are
+    right that error is 0, and all answers of a group count as one.
 
     Args:
         weights: One an answer.
         above, below: The weights of right answers and of all answers, one sum a group.
-        level: How often intervals like this hold the ground truth.
+        level: Least probability that the interval holds the true share.
     """
     clustered = estimate(above, below, level=level)
     if clustered is None:

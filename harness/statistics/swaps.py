@@ -1,10 +1,10 @@
-"""The swap test: a test that the two runs' results are exchangeable within each group.
+"""The swap test, which compares two runs by swapping their results within groups.
 
-Under the hypothesis that two runs are exchangeable within each group, the runs' results for any
-groups may be swapped and the difference computed anew; p is the share of swaps whose difference
-is at least as large in size as the one seen. For a mean with equal weights this is the cluster
+Its hypothesis is that the two runs' results are exchangeable within each group. Then the results of
+any groups may be swapped; the p value is the share of swaps after which the runs' difference is at
+least as large in size as the observed one. For a mean with equal weights this is the cluster
 sign-flip test (Fisher 1935; Good 2005, "Permutation, Parametric and Bootstrap Tests of
-Hypotheses"). It is exact for any number of groups, unlike an interval.
+Hypotheses"). It is exact for any number of groups. `paired.compare` calls it.
 """
 
 import math
@@ -26,7 +26,7 @@ class Swaps:
     """The swap test of one metric's difference."""
 
     seen: float
-    """The difference without any swap."""
+    """The observed difference, without any swap."""
     differences: FloatArray
     """Difference after each swap; one of them swaps nothing."""
 
@@ -34,7 +34,7 @@ class Swaps:
     def p_value(self) -> float:
         """The share of swaps whose difference is at least as large in size as the one seen.
 
-        A swap after which nothing counts is taken for an extreme one, which can only raise p.
+        A swap after which nothing counts (NaN) is among them, which can only raise p.
         """
         near = np.abs(self.differences) < abs(self.seen) - SAME
         return (len(near) - int(np.count_nonzero(near))) / len(near)
@@ -49,36 +49,39 @@ class Swaps:
         return size if np.isfinite(size) else float(max(sizes[np.isfinite(sizes)]))
 
     def interval(self, level: float, *, error: float, groups: int) -> tuple[float, float]:
-        """The interval of the same test: it holds 0 exactly where p is above `1 - level`.
+        """Return the interval of the same test: it holds 0 exactly if p is above `1 - level`.
 
-        For means of equal weights it is that of the studentised test: the sum of squares S of the
-        groups' differences is the same after every swap, so that a difference c is as extreme as
-        c / √(S - c²), and what is as extreme around the difference seen, whose own variance is
-        S - seen², reaches `c * √((S - seen²) / (S - c²))` to either side. For other metrics S is
-        that of their standard error; which side of 0 an end lies on does not depend on it.
-        Where so few groups differ that no difference can be shown, the interval is at most as
-        wide as that of a t test, and holds 0. Where all groups differ by the same, which says
-        nothing of how much they vary, it reaches c to either side.
+        For means of equal weights it is the interval of the studentised test: the sum of squares S
+        of the groups' differences is the same after every swap, so a critical difference c has the
+        t statistic c / √(S - c²) up to a factor. Around the difference seen, whose variance is
+        S - seen² up to the same factor, that statistic reaches `c * √((S - seen²) / (S - c²))` to
+        either side. For other metrics S follows from their standard error; the sign of an end does
+        not depend on it. If so few groups differ that no difference can be shown, the interval is
+        at most as wide as that of a t test, and holds 0. If all groups differ by the same, so that
+        their variance is not known, it reaches c to either side.
 
-        `error` is the difference's standard error, `groups` the number of groups.
+        Args:
+            level: Level of the interval.
+            error: Standard error of the difference.
+            groups: Number of groups.
         """
         size = self.critical(level)
         variance = groups * error**2
-        left = variance + self.seen**2 - size**2
+        remaining = variance + self.seen**2 - size**2
         limit = max(size, half_width(level, degrees=groups - 1) * error)
-        if min(left, variance) <= SAME**2:
+        if min(remaining, variance) <= SAME**2:
             return self.seen - size, self.seen + size
-        reach = min(size * math.sqrt(variance / left), limit)
+        reach = min(size * math.sqrt(variance / remaining), limit)
         return self.seen - reach, self.seen + reach
 
 
 def swap_test(
     metrics: Sequence[Metric], a: GroupSums, b: GroupSums, *, name: str, count: int, seed: int
 ) -> Swaps:
-    """Test the exchangeability of two runs, of the same groups, within each group.
+    """Return the swap test of metric `name` for two runs on the same groups.
 
-    All 2^k swaps of the k groups in which the runs differ are listed where these are at most
-    `count`; otherwise `count` random ones are drawn, and swapping nothing is added, so that
+    If the 2^k swaps of the k groups in which the runs differ are at most `count`, all are computed.
+    Otherwise `count` random swaps are, and the one that swaps nothing, so that
     p = (1 + hits) / (1 + count).
     """
     k = int(np.count_nonzero((a.table != b.table).any(axis=1)))
@@ -86,19 +89,22 @@ def swap_test(
     if k < 63 and 2**k <= count:
         differences = [difference(all_swaps(k))]
     else:
-        drawn = swaps(k, count=count, seed=seed)
-        differences = [difference(np.zeros((1, k))), *(difference(block) for block in drawn)]
+        swap_bits = swaps(k, count=count, seed=seed)
+        differences = [difference(np.zeros((1, k))), *(difference(block) for block in swap_bits)]
     return Swaps(float(differences[0][0]), np.concatenate(differences))
 
 
 def swap_differences(
     metrics: Sequence[Metric], a: GroupSums, b: GroupSums, *, name: str
 ) -> Callable[[FloatArray], FloatArray]:
-    """A function from swaps (rows of 0 and 1 for the groups that differ) to differences b - a."""
+    """Return a function from swaps to the differences b - a after them, one a swap.
+
+    A swap is a row of 0 and 1, one number for each group in which the runs differ.
+    """
     differ = (a.table != b.table).any(axis=1)
     groups = len(a.groups)
-    # Both runs in one column, so that a number and its counterpart have one unit: what a swap
-    # takes from one run and gives to the other is then exact too.
+    # Both runs are split in one table, so that their numbers are multiples of the same power of
+    # two: the amount that a swap takes from one run and adds to the other is then exact.
     parts = Summands.of_table(np.concatenate([a.table, b.table]), limit=2 * groups)
     first, second = parts.parts[:groups], parts.parts[groups:]
     gain = (second - first)[differ]

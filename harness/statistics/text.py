@@ -1,4 +1,4 @@
-"""Numbers and p values as sentences and boards write them."""
+"""Formatting of numbers and p values, for sentences and boards."""
 
 NOTHING = "–"
 ALONE = "p is for this comparison alone: multiply it by the number of comparisons made"

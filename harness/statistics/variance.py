@@ -54,8 +54,8 @@ class Components:
             decodings: Number of decodings averaged, of each training.
 
         Returns:
-            By `sample`, `training` (with what it does to single groups) and `decoding` (the
-            same); what the runs cannot tell apart is part of the source named before it.
+            Variances by `sample`, `training` and `decoding`, the last two with their effects on
+            single groups. A component that the runs cannot separate is part of the one before it.
         """
         n = self.groups if groups is None else groups
         return {
@@ -126,13 +126,13 @@ def components(values: ArrayLike) -> Components:
         estimates["sample_decoding"] = noise
     rounding = 1e-12 * max(square.value for square in squares)
     clipped = tuple(n for n, value in estimates.items() if value is not None and value < -rounding)
-    kept = {name: None if v is None else max(v, 0.0) for name, v in estimates.items()}
+    estimated = {name: None if v is None else max(v, 0.0) for name, v in estimates.items()}
     return Components(
-        sample=kept["sample"] or 0.0,
-        training=kept["training"],
-        decoding=kept["decoding"],
-        sample_training=kept["sample_training"],
-        sample_decoding=kept["sample_decoding"],
+        sample=estimated["sample"] or 0.0,
+        training=estimated["training"],
+        decoding=estimated["decoding"],
+        sample_training=estimated["sample_training"],
+        sample_decoding=estimated["sample_decoding"],
         clipped=clipped,
         groups=g,
         trainings=t,
@@ -141,7 +141,7 @@ def components(values: ArrayLike) -> Components:
 
 
 def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
-    """The mean of a balanced set of runs, with an interval over samples and seeds.
+    """Return the mean of a balanced set of runs, with an interval over samples and seeds.
 
     With several trainings its variance is `(MS_sample + MS_training - MS_sample_training) /
     (g * t * d)`, whose expectation is the variance of the mean under the model; with one training
@@ -152,7 +152,7 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
 
     Args:
         values: Groups × trainings × decodings, as in `components`.
-        level: How often intervals like this hold the ground truth.
+        level: Probability that the interval holds the true mean.
 
     Raises:
         DataError: not such a table of finite numbers, or fewer than two groups.
@@ -188,7 +188,7 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
 
 
 def _satterthwaite(squares: list[_Square], total: float) -> float:
-    """Degrees of freedom of a sum of mean squares; at least those of its scarcest added part."""
+    """Return the degrees of freedom of a sum of mean squares; at least the least of its terms."""
     if total == 0:
         return float(squares[0].degrees)
     # Shares of the total, for the square of a very small number is 0.
@@ -197,7 +197,10 @@ def _satterthwaite(squares: list[_Square], total: float) -> float:
 
 
 def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square, _Square]:
-    """Return mean squares of sample, training, decoding and both crossed with sample; 0 without."""
+    """Return five mean squares: of sample, training, decoding, and of the last two by sample.
+
+    A source without degrees of freedom has 0.
+    """
     g, t, d = table.shape
     cells, runs = table.mean(axis=2), table.mean(axis=0)
     groups, trainings, mean = cells.mean(axis=1), runs.mean(axis=1), table.mean()
@@ -217,6 +220,7 @@ def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square
 
 
 def _check_balanced(values: ArrayLike) -> FloatArray:
+    """Return values as groups × trainings × decodings; raise DataError if they are not that."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 3 or table.shape[0] < 2 or 0 in table.shape or not np.isfinite(table).all():
         raise DataError(

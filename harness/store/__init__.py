@@ -1,1 +1,1 @@
-"""Files that survive a crash: atomic replacement, an append-only journal, one writer a folder."""
+"""Files that survive a crash: atomic replacement, append-only journals, one writer for a folder."""

@@ -1,4 +1,7 @@
-"""Write a file whole or not at all."""
+"""Writing of whole files that survive a crash: a file has either its old or its new content.
+
+Records, manifests and results are written and read here. A full or read-only disk is a StoreError.
+"""
 
 import json
 import os
@@ -34,8 +37,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def writing(path: Path) -> AbstractContextManager[None]:
-    """Turn an OSError into the StoreError of a file or folder that could not be written."""
-    fix = "What was finished before is kept; run the same command again to go on."
+    """Return a context that turns an OSError into a StoreError about writing `path`."""
+    fix = "Finished work is kept; run the same command again to continue."
     missing = "no folder to write it into"
     return raised_as(StoreError, f"file {path}", "to write it", OSError, fix=fix, missing=missing)
 
@@ -52,10 +55,10 @@ def json_bytes(value: object) -> bytes:
 
 
 def read_json(path: Path, *, fix: str = "") -> Any:
-    """Read what `write_json` wrote; `fix` says what to do where it cannot be.
+    """Read what `write_json` wrote.
 
     Raises:
-        StoreError: missing or damaged.
+        StoreError: the file is missing or damaged; `fix` is its remedy.
     """
     what, unfit = f"file {path}", (OSError, ValueError, RecursionError)
     with raised_as(StoreError, what, "JSON", *unfit, fix=fix):
@@ -63,7 +66,7 @@ def read_json(path: Path, *, fix: str = "") -> Any:
 
 
 def sync(path: Path) -> None:
-    """Make durable what was written to a file, or renamed in a folder."""
+    """Force to disk what was written to a file, or renamed in a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,10 +1,10 @@
-"""Hashes of a run folder's files at the end of the run, so that a later change is named.
+"""`checksums.json`: hashes of a run folder's files at the end of the run, to find later changes.
 
-`checksums.json`: `{"version": 2, "files": {name: hash}, "journal": {name: hash}}`, BLAKE2b of whole
-files. `journal` is null in copies of a run that are made without its predictions. What is written
-after the numbers (`LATER`) is among the files as soon as it is there. It guards against changes by
-mistake: who changes a file on purpose can change this one as well, so boards and the
-gate besides compute their numbers from the scores again.
+`{"version": 2, "files": {name: hash}, "journal": {name: hash}}`, BLAKE2b (16 bytes) of whole files.
+`journal` is null in copies of a run without its predictions. Files that are written after the
+numbers (`LATER`) are added when they are written. It guards against changes by mistake only:
+someone who changes a file on purpose can change this one too, so boards and the gate also compute
+their numbers from the scores again.
 """
 
 import hashlib
@@ -26,23 +26,21 @@ LATER = (TRAINED_ON, TRAININGS, PROTOCOLS)
 
 
 def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) -> None:
-    """Keep the hashes of some files' contents, and of the journal as it is now.
+    """Write `checksums.json` with the hashes of these contents, and of the journal as it is now.
 
-    Those of files of `LATER` stay if the files are unchanged.
+    The hashes of files of `LATER` stay if the files are unchanged.
 
     Args:
         folder: The run folder.
-        contents: The content of each file, now or after the writing.
+        contents: The content of each file by name; the files may be written afterwards.
         journal: False for a copy without predictions.
     """
     hashes = {name: _hash(content) for name, content in contents.items()}
     if (before := _read(folder)) is not None:
-        later = {name: before["files"].get(name) for name in LATER}
-        hashes |= {
-            name: digest
-            for name, digest in later.items()
-            if digest and digest == _current_hash(folder / name)
-        }
+        for name in LATER:
+            digest = before["files"].get(name)
+            if digest and digest == _current_hash(folder / name):
+                hashes[name] = digest
     write_json(
         folder / CHECKSUMS,
         {
@@ -62,7 +60,7 @@ def write_later(folder: Path, name: str, content: bytes) -> None:
 
 
 def journal_of(folder: Path) -> dict[str, str]:
-    """Return the hash of each file of the journal but for empty ones, which a writer leaves."""
+    """Return the hash of each file of the journal; empty files, which a writer may leave, none."""
     hashes = {}
     for path in files(folder):
         if path.stat().st_size:
@@ -71,7 +69,7 @@ def journal_of(folder: Path) -> dict[str, str]:
 
 
 def changed_files(folder: Path) -> dict[str, str]:
-    """Return the files that differ from their record: each `changed_files`, `missing` or `added`.
+    """Return the files that differ from their record, each as `changed`, `missing` or `added`.
 
     Raises:
         StoreError: there is no `checksums.json`, or it is damaged.
@@ -82,36 +80,40 @@ def changed_files(folder: Path) -> dict[str, str]:
     with raised_as(StoreError, f"file {path}", "hashes of the run's files", *unfit):
         if plain["version"] != VERSION:
             raise ValueError(f"version {plain['version']!r:.40}, not {VERSION}")
-        kept, journal = dict(plain["files"]), plain["journal"]
-        now: dict[str, object] = {name: _current_hash(folder / name) for name in kept}
+        recorded, journal = dict(plain["files"]), plain["journal"]
+        current: dict[str, object] = {name: _current_hash(folder / name) for name in recorded}
         if journal is not None:
-            kept |= journal
-            now |= dict.fromkeys(journal) | journal_of(folder)
+            recorded |= journal
+            current |= dict.fromkeys(journal) | journal_of(folder)
     return {
-        name: "missing" if digest is None else "changed" if name in kept else "added"
-        for name, digest in now.items()
-        if digest != kept.get(name)
+        name: "missing" if digest is None else "changed" if name in recorded else "added"
+        for name, digest in current.items()
+        if digest != recorded.get(name)
     }
 
 
 def is_changed(folder: Path, name: str) -> bool:
     """Return True if a file is not what the run's checksums say; False if they do not name it."""
     plain = _read(folder)
-    kept = None if plain is None else plain["files"].get(name)
-    return kept is not None and kept != _current_hash(folder / name)
+    recorded = None if plain is None else plain["files"].get(name)
+    return recorded is not None and recorded != _current_hash(folder / name)
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
-    """Read `checksums.json`; None if there is none, or another one (`changed_files` tells)."""
+    """Read `checksums.json`; None if it is absent, damaged or of another version.
+
+    `changed_files` raises the error for that.
+    """
     try:
         plain = read_json(folder / CHECKSUMS)
     except StoreError:
         return None
-    usable = isinstance(plain, dict) and isinstance(plain.get("files"), dict)
-    return plain if usable and plain.get("version") == VERSION else None
+    is_valid = isinstance(plain, dict) and isinstance(plain.get("files"), dict)
+    return plain if is_valid and plain.get("version") == VERSION else None
 
 
 def _current_hash(path: Path) -> str | None:
+    """Return the hash of a file; None: it cannot be read."""
     with suppress(OSError):
         return content_hash(path).hex()
     return None

@@ -1,17 +1,18 @@
-"""The journal of a run: finished predictions, appended, checked line by line, never rewritten.
+"""The journal of a run: finished predictions, one line each, appended and never rewritten.
 
-One file a worker and attempt, `samples.<worker>.<attempt>.jsonl`, so that no two processes write
-to one file. Every line is JSON of its own: `{"crc": "…", "v": 2, "record": {…}}`, the CRC-32 taken
-over the bytes of the record. A sample is appended with one write when it is finished, so that a
-kill loses what is under way; a torn tail is copied to `quarantine/`, cut off, and its samples done
-again.
+Workers append with a `Writer`; a resumed run and every reader of predictions opens a `Journal`.
+There is one file for each worker and attempt, `samples.<worker>.<attempt>.jsonl`, so that no two
+processes write to one file. Every line is a JSON object, `{"crc": "…", "v": 2, "record": {…}}`,
+with the CRC-32 of the record's bytes. A sample is appended with one write when it is finished: a
+killed process loses only samples under way. A torn last line is copied to `quarantine/` and cut
+off, and its samples are predicted again.
 
-Three kinds of records: `{"begin": batch, "run": hash}` says that a batch was started and with which
-configuration, `{"sample": query id, …}` is a finished prediction, and `{"text": name, "is": text}`
-holds a text that requests of this file's later samples have in common, such as a prompt's template,
-where `{"text": name}` stands for it. A name is a hash of the text: a record depends neither on the
-samples before it, nor on the number of workers, nor on a resume. Of several predictions of one
-sample the last valid one counts.
+There are three kinds of records. `{"begin": batch, "run": hash}`: a batch of the run with this
+configuration was started. `{"sample": query id, …}`: a finished prediction.
+`{"text": name, "is": text}`: a text that requests of later samples in this file share, such as a
+prompt's template; there `{"text": name}` stands for it. The name is a hash of the text, so that a
+record does not depend on other samples, on the number of workers or on a resume. Of several
+predictions of one sample the last valid one counts.
 """
 
 import hashlib
@@ -33,10 +34,10 @@ from harness.store.atomic import writing
 
 HEAD = b'{"crc": "%08x", "v": 2, "record": '
 HEAD_LENGTH = len(HEAD % 0)
-NAME = re.compile(r"samples\.(\d+)\.(\d+)\.jsonl\Z")
+NAME = re.compile(r"samples\.(\d+)\.(\d+)\.jsonl\Z")  # samples.0.1.jsonl: worker 0, attempt 1
 SYNC_EVERY = 0.5  # seconds; a crash of the machine (not of the process) loses at most this much
 MIN_SHARED = 40
-"""Characters from which a text is worth a reference, which takes 27 bytes."""
+"""Least characters of a shared text: a reference takes 27 bytes."""
 
 
 class Writer:
@@ -45,26 +46,28 @@ class Writer:
     def __init__(self, folder: Path, worker: int, attempt: int) -> None:
         self.path = folder / f"samples.{worker}.{attempt}.jsonl"
         self._synced = monotonic()
-        self._texts: set[str] = set()
+        self._written_names: set[str] = set()
         """Names of the shared texts that the file holds."""
         with writing(self.path):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             self._handle = os.open(self.path, flags, 0o644)
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Append records with one write; they are readable even if the process is killed then.
+        """Append records with one write: they are kept if the process is killed afterwards.
 
         Raises:
             StoreError: the disk is full; the lines before stay valid.
         """
         texts = {name: text for record in records for name, text in record.get("texts", {}).items()}
-        new = [{"text": name, "is": texts[name]} for name in texts if name not in self._texts]
+        new = [
+            {"text": name, "is": texts[name]} for name in texts if name not in self._written_names
+        ]
         bare = [{key: record[key] for key in record if key != "texts"} for record in records]
         data = b"".join(map(line, [*new, *bare]))
         with writing(self.path):
             while data:
                 data = data[os.write(self._handle, data) :]
-        self._texts |= texts.keys()
+        self._written_names |= texts.keys()
         if monotonic() - self._synced > SYNC_EVERY:
             self.sync()
 
@@ -93,7 +96,7 @@ class Writer:
 
 
 def line(record: Mapping[str, object]) -> bytes:
-    """One line of the journal."""
+    """Return the line of a record, with its checksum."""
     text = json.dumps(
         record, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=json_scalar
     )
@@ -102,7 +105,7 @@ def line(record: Mapping[str, object]) -> bytes:
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:
-    """The record of a line, or None if the line is torn or damaged."""
+    """Return the record of a line, or None if the line is torn or damaged."""
     if len(raw) < HEAD_LENGTH + 4 or not raw.endswith(b"}\n"):
         return None
     body = raw[HEAD_LENGTH:-2]
@@ -127,9 +130,10 @@ class JournalPosition:
 
 
 class Journal:
-    """Index of a run folder's journal; records are read from disk at their access.
+    """Index of a run folder's journal; records are read from disk when they are requested.
 
-    Where all are read once, `keep` holds them as they were indexed, and no line is parsed twice.
+    `keep`: hold the records in memory as they are indexed, for readers that read each once, so that
+    no line is parsed twice.
     """
 
     def __init__(self, folder: Path, *, keep: bool = False) -> None:
@@ -140,28 +144,30 @@ class Journal:
         """Batches in the order in which they were started, over all attempts."""
         self.damaged: list[tuple[Path, int]] = []
         """File and offset of lines that are not valid."""
-        self._texts: dict[str, str] = {}
+        self._shared_texts: dict[str, str] = {}
         """Texts that samples share, by name."""
         self._runs: dict[Path, set[object]] = {}
         """Runs that the batches of each file name as theirs."""
         self._read: dict[Path, int] = {}
+        """Number of bytes of each file that are indexed."""
         self.refresh()
 
     @property
     def next_attempt(self) -> int:
         """A number that no file of the folder has yet."""
-        return 1 + max((number(path)[0] for path in files(self.folder)), default=0)
+        return 1 + max((attempt_and_worker(path)[0] for path in files(self.folder)), default=0)
 
     def refresh(self) -> None:
         """Index the lines that were appended since the last call.
 
-        A last line without an end is left alone: its writer may be in the middle of it. Whether it
-        is torn is known when nobody writes any more; see `repair`.
+        A last line without an end is skipped: its writer may be in the middle of it. If nobody
+        writes any more, it is torn; see `repair`.
         """
         for path in files(self.folder):
             self._index(path)
 
     def _index(self, path: Path) -> None:
+        """Index the new lines of one file."""
         offset = self._read.get(path, 0)
         if path.stat().st_size == offset:
             return
@@ -177,9 +183,9 @@ class Journal:
                     self.begun.append(record["begin"])
                     self._runs.setdefault(path, set()).add(record.get("run"))
                 elif "text" in record:
-                    self._texts[record["text"]] = record["is"]
-                elif "sample" in record and references(record) <= self._texts.keys():
-                    # One whose texts are damaged is none: it is predicted again.
+                    self._shared_texts[record["text"]] = record["is"]
+                elif "sample" in record and references(record) <= self._shared_texts.keys():
+                    # A sample whose texts are damaged is not indexed: it is predicted again.
                     failure = record["prediction"].get("failure", [None])[0]
                     self.places[record["sample"]] = JournalPosition(path, offset, len(raw), failure)
                     if self._kept is not None:
@@ -188,37 +194,40 @@ class Journal:
         self._read[path] = offset
 
     def check(self, run: str) -> None:
-        """Raise StoreError if a file holds predictions of another run than that of this hash."""
-        for path, named in self._runs.items():
-            if named - {run, None}:
+        """Raise StoreError if a file holds predictions of a run with another configuration.
+
+        `run` is the `config_hash` of this run.
+        """
+        for path, run_hashes in self._runs.items():
+            if run_hashes - {run, None}:
                 raise StoreError(
                     f"journal {path}",
                     expected="predictions of this run",
-                    found="some that were made with another configuration",
+                    found="some from another configuration",
                     fix="Was it copied here? Take it out of the folder.",
                 )
 
     def record(self, sample: str) -> dict[str, Any]:
-        """The last valid record of a sample, by its query id.
+        """Return the last valid record of a sample, by its query id.
 
         Raises:
-            StoreError: there is none, or the file changed underneath.
+            StoreError: there is none, or the file was changed since it was indexed.
         """
         return next(self.records([sample]))
 
     def records(self, samples: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Yield the last valid record of each sample, by query ids; each file is opened once.
 
-        A journal that keeps its records yields each once.
+        A journal with `keep` can yield each record only once.
 
         Raises:
-            StoreError: there is none, or the file changed underneath.
+            StoreError: there is none, or the file was changed since it was indexed.
         """
         with ExitStack() as stack:
             opened: dict[Path, BinaryIO] = {}
             for sample in samples:
-                place = self.places.get(sample)
-                if place is None:
+                position = self.places.get(sample)
+                if position is None:
                     raise StoreError(
                         f"journal {self.folder}",
                         expected=f"a prediction for {sample}",
@@ -226,46 +235,48 @@ class Journal:
                         fix="Run the same `harness eval` again to predict lost samples.",
                     )
                 if self._kept is not None:
-                    yield with_texts(self._kept.pop(sample), self._texts)
+                    yield with_texts(self._kept.pop(sample), self._shared_texts)
                     continue
-                if place.path not in opened:
-                    opened[place.path] = stack.enter_context(place.path.open("rb"))
-                yield self._read_record(opened[place.path], place)
+                if position.path not in opened:
+                    opened[position.path] = stack.enter_context(position.path.open("rb"))
+                yield self._read_record(opened[position.path], position)
 
-    def _read_record(self, file: BinaryIO, place: JournalPosition) -> dict[str, Any]:
-        file.seek(place.offset)
-        record = parse_line(file.read(place.length))
+    def _read_record(self, file: BinaryIO, position: JournalPosition) -> dict[str, Any]:
+        """Return the record at a place; raise StoreError if other bytes are there now."""
+        file.seek(position.offset)
+        record = parse_line(file.read(position.length))
         if record is None:
             raise StoreError(
-                f"journal {place.path}",
+                f"journal {position.path}",
                 expected="the record that was indexed",
                 found="other bytes",
                 fix="Another program writes there.",
             )
-        return with_texts(record, self._texts)
+        return with_texts(record, self._shared_texts)
 
     def repair(self) -> list[str]:
-        """Copy damaged lines to `quarantine/` and cut a torn tail off; return a list of these
-        steps.
+        """Copy damaged lines to `quarantine/` and cut torn last lines off; return these steps.
 
         Only the holder of the folder's lease may call this.
         """
-        done = []
+        steps = []
         for path, offset in [*self.damaged, *self._tails()]:
-            kept = self.folder / "quarantine" / f"{path.name}.{offset}"
+            copy = self.folder / "quarantine" / f"{path.name}.{offset}"
             raw = path.read_bytes()[offset:].split(b"\n", 1)[0]
-            torn = offset + len(raw) >= path.stat().st_size
-            if kept.exists() and not torn:
-                continue  # a damaged line stays where it is, and was told of before
+            is_torn = offset + len(raw) >= path.stat().st_size
+            if copy.exists() and not is_torn:
+                continue  # a damaged line stays where it is, and was reported before
             quarantine = self.folder / "quarantine"
             with writing(quarantine):
                 quarantine.mkdir(exist_ok=True)
-                kept.write_bytes(raw)
-                if torn:
+                copy.write_bytes(raw)
+                if is_torn:
                     os.truncate(path, offset)
-            done.append(f"{path.name}: {'torn tail' if torn else 'damaged line'} at byte {offset}")
+            steps.append(
+                f"{path.name}: {'torn tail' if is_torn else 'damaged line'} at byte {offset}"
+            )
         self.damaged = []
-        return done
+        return steps
 
     def _tails(self) -> Iterator[tuple[Path, int]]:
         """Return the files that end in the middle of a line, and the start of that line."""
@@ -275,13 +286,13 @@ class Journal:
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """The journal's files, oldest attempt first."""
+    """Yield the journal's files, oldest attempt first."""
     paths = [path for path in folder.iterdir() if NAME.match(path.name)]
-    yield from sorted(paths, key=number)
+    yield from sorted(paths, key=attempt_and_worker)
 
 
-def number(path: Path) -> tuple[int, int]:
-    """(attempt, worker) of a journal file."""
+def attempt_and_worker(path: Path) -> tuple[int, int]:
+    """Return (attempt, worker) of a journal file."""
     match = NAME.match(path.name)
     assert match is not None, "only journal files are listed"
     return int(match[2]), int(match[1])
@@ -290,15 +301,17 @@ def number(path: Path) -> tuple[int, int]:
 def with_references(
     record: dict[str, object], *, question: str, options: Sequence[str]
 ) -> dict[str, object]:
-    """Return a sample's record with references in its requests, and their texts under `texts`.
+    """Replace the shared texts of a sample's record, in place, by references; return the record.
+
+    The returned record has the shared texts by name under the key `texts`.
 
     Args:
-        record: A journal's record of a sample, with the texts of its requests whole.
-        question: The sample's own, which is not part of a template, in whatever case.
-        options: Its choices; a line that ends with one is not part of a template either.
+        record: A journal's record of a sample, with the full texts of its requests.
+        question: The sample's question, which is not part of a template, in upper or lower case.
+        options: Its options; a line that ends with one is not part of a template either.
     """
     texts: dict[str, str] = {}
-    for request, name in _texts(record):
+    for request, name in _request_texts(record):
         request[name] = _parts(request[name], question, tuple(options), texts)
     return {**record, "texts": texts} if texts else record
 
@@ -307,23 +320,23 @@ def references(record: Mapping[str, object]) -> set[str]:
     """Return the names of the texts that a sample's requests refer to."""
     return {
         part["text"]
-        for request, name in _texts(record)
+        for request, name in _request_texts(record)
         for part in request[name]
         if isinstance(part, dict)
     }
 
 
 def with_texts(record: dict[str, object], texts: Mapping[str, str]) -> dict[str, object]:
-    """Return a sample's record with texts in the place of references."""
-    for request, name in _texts(record):
+    """Replace the references of a sample's record, in place, by their texts; return the record."""
+    for request, name in _request_texts(record):
         request[name] = "".join(
             part if isinstance(part, str) else texts[part["text"]] for part in request[name]
         )
     return record
 
 
-def _texts(record: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each request of a sample's, and the key of each text in it."""
+def _request_texts(record: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each request of a sample's record with the key of each text in it."""
     for call in record["prediction"].get("calls", ()):
         request = call["request"]
         if isinstance(request, dict):  # a number stands for an earlier one
@@ -333,15 +346,22 @@ def _texts(record: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 def _parts(
     text: str, question: str, options: tuple[str, ...], texts: dict[str, str]
 ) -> list[str | dict[str, str]]:
-    """Split a text into its own parts and references, whose texts are added to `texts`."""
+    """Split a request's text into parts of its own and references to shared texts.
+
+    Lines of the template become references; the question, and lines that end with an option, are
+    the sample's own. The shared texts are added to `texts`.
+    """
     parts: list[str | dict[str, str]] = []
-    words = question.strip(" .?!\n")
-    pieces = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE) if words else [text]
+    bare = question.strip(" .?!\n")
+    pieces = re.split(f"({re.escape(bare)})", text, flags=re.IGNORECASE) if bare else [text]
     for number, piece in enumerate(pieces):
-        blocks = groupby(piece.splitlines(keepends=True), lambda line: _ends(line, options))
-        for is_own, lines in blocks:
+        is_question = number % 2 == 1  # re.split returns the separators at odd places
+        blocks = groupby(
+            piece.splitlines(keepends=True), lambda line: _ends_with_option(line, options)
+        )
+        for is_option, lines in blocks:
             block = "".join(lines)
-            if number % 2 == 0 and not is_own and len(block) >= MIN_SHARED:
+            if not is_question and not is_option and len(block) >= MIN_SHARED:
                 name = hashlib.blake2b(block.encode(), digest_size=8).hexdigest()
                 texts[name] = block
                 parts.append({"text": name})
@@ -352,5 +372,5 @@ def _parts(
     return parts
 
 
-def _ends(line: str, options: tuple[str, ...]) -> bool:
+def _ends_with_option(line: str, options: tuple[str, ...]) -> bool:
     return line.rstrip().endswith(options)

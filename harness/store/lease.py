@@ -1,7 +1,8 @@
-"""One writer a run folder.
+"""The lease of a run folder, by which only one process at a time writes to it.
 
-The lock is `flock`, which the system drops when the process dies, however it dies. Network file
-systems may not have it, or not between machines: there a lease file with a heartbeat decides.
+The lock is `flock`, which the system releases whenever the process dies. Network file systems may
+not support it, or not between machines: there a lease file with the time of its last heartbeat
+decides.
 """
 
 import errno
@@ -21,17 +22,18 @@ from harness.errors import Locked, StoreError
 from harness.files import temporary_beside
 from harness.store.atomic import writing
 
-HEARTBEAT = 10.0  # seconds between signs of life
-STALE = 60.0  # a lease of another machine without a sign of life for so long is void
+HEARTBEAT = 10.0  # seconds between heartbeats
+STALE = 60.0  # seconds without a heartbeat after which another machine's lease is void
 NO_FLOCK = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS})
+"""Errors of file systems without `flock`."""
 
 
 @contextmanager
-def lease(folder: Path) -> Iterator[None]:
-    """Hold the folder for writing while the block runs.
+def lease(folder: Path, option: str = "--out") -> Iterator[None]:
+    """Hold the folder for writing while the block runs; `option` names it on the command line.
 
     Raises:
-        Locked: another process holds it; says which.
+        Locked: another process holds it; the message names it.
         StoreError: the folder cannot be written.
     """
     path = folder / "lease.json"
@@ -39,7 +41,7 @@ def lease(folder: Path) -> Iterator[None]:
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         with writing(path):
-            _take_lock(handle, folder, path)
+            _take_lock(handle, folder, path, option)
             _write(path)
         try:
             with beating(partial(_write, path), HEARTBEAT):
@@ -50,40 +52,43 @@ def lease(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _take_lock(handle: int, folder: Path, path: Path) -> None:
+def _take_lock(handle: int, folder: Path, path: Path, option: str) -> None:
+    """Lock the open file `.lock`; raise Locked by that, or by another machine's lease at `path`."""
     holder = _holder(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         same_machine = holder is None or holder.get("host") == socket.gethostname()
     except BlockingIOError:
-        raise _locked_error(folder, holder) from None
+        raise _locked_error(folder, holder, option) from None
     except OSError as error:
         if error.errno not in NO_FLOCK:
             raise
         same_machine = False
     if holder is not None and not same_machine and time() - holder["beat"] < STALE:
-        raise _locked_error(folder, holder)
+        raise _locked_error(folder, holder, option)
 
 
-def _locked_error(folder: Path, holder: dict[str, object] | None) -> Locked:
+def _locked_error(folder: Path, holder: dict[str, object] | None, option: str) -> Locked:
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     return Locked(
-        f"run folder {folder}",
+        f"folder {folder}",
         expected="nobody else to write to it",
         found=who,
-        fix="Wait for it, stop it, or choose another --out.",
+        fix=f"Wait for it, stop it, or choose another {option}.",
     )
 
 
 def _holder(path: Path) -> dict[str, Any] | None:
+    """Read host, process and last heartbeat of a lease; None: there is none."""
     try:
         plain = json.loads(path.read_bytes())
         return {"host": plain["host"], "pid": plain["pid"], "beat": float(plain["beat"])}
     except (OSError, ValueError, TypeError, KeyError):
-        return None  # a lease that was never written whole is nobody's
+        return None  # a lease that was not written whole does not count
 
 
 def _write(path: Path) -> None:
+    """Write the lease of this process, with the time as its heartbeat."""
     text = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "beat": time()})
     temporary = temporary_beside(path)
     try:
@@ -96,12 +101,12 @@ def _write(path: Path) -> None:
 
 @contextmanager
 def beating(write: Callable[[], None], every: float) -> Iterator[None]:
-    """Give a sign of life in every so many seconds until the block ends."""
+    """Call `write` in a thread, once in `every` seconds, until the block ends."""
     stop = threading.Event()
 
     def beat() -> None:
         while not stop.wait(every):
-            with suppress(OSError, StoreError):  # a full disk: the journal will say it
+            with suppress(OSError, StoreError):  # a full disk: the journal reports it
                 write()
 
     thread = threading.Thread(target=beat, daemon=True)

@@ -1,8 +1,7 @@
-"""An append-only file of records by key, each line with its checksum, never rewritten.
+"""An append-only file of records by key, such as the verdicts of judges, never rewritten.
 
-The lines are those of the journal. A line that is torn or damaged is not there, and is counted; a
-key that stands there twice with different records is an error, so that what was once read is
-always read again.
+Its lines have the journal's form, with a checksum. A torn or damaged line is ignored and counted.
+Two different records of one key are a StoreError, so that a record never changes once it was read.
 """
 
 import os
@@ -22,15 +21,16 @@ class Ledger:
         self.path = path
         self.records: dict[str, dict[str, Any]] = {}
         self.damaged = 0
-        """Lines that are not valid."""
-        self._whole = True
+        """Number of lines that are not valid."""
+        self._ends_with_line = True
         if path.exists():
             self._read_entries()
 
     def _read_entries(self) -> None:
+        """Read the records of the file, and count its damaged lines."""
         with raised_as(StoreError, f"file {self.path}", "to read it", OSError):
             data = self.path.read_bytes()
-        self._whole = not data or data.endswith(b"\n")
+        self._ends_with_line = not data or data.endswith(b"\n")
         for raw in data.splitlines(keepends=True):
             record = parse_line(raw)
             if record is None or not isinstance(record.get("key"), str):
@@ -39,8 +39,9 @@ class Ledger:
                 self._keep(record)
 
     def _keep(self, record: dict[str, Any]) -> None:
-        known = self.records.setdefault(record["key"], record)
-        if known != record:
+        """Add a record in memory; raise StoreError if its key has another one."""
+        earlier = self.records.setdefault(record["key"], record)
+        if earlier != record:
             raise StoreError(
                 f"file {self.path}",
                 expected=f"one record of key {record['key']}",
@@ -54,17 +55,17 @@ class Ledger:
         Raises:
             StoreError: the disk is full, or the key has another record.
         """
-        whole = {"key": key, **record}
+        entry = {"key": key, **record}
         if key in self.records:
-            self._keep(whole)
+            self._keep(entry)
             return
-        # A torn line stays as it is; what follows begins a line of its own.
-        data = line(whole) if self._whole else b"\n" + line(whole)
+        # A torn last line stays as it is; this record begins a new line.
+        data = line(entry) if self._ends_with_line else b"\n" + line(entry)
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        self._whole = True
-        self.records[key] = whole
+        self._ends_with_line = True
+        self.records[key] = entry

@@ -1,6 +1,6 @@
-"""Help for tests of plugins: worlds in official layouts, perfect answers, and stand-ins.
+"""Helpers for tests of plugins: generated data, the check of perfect answers, and stand-ins.
 
-`docs/plugins.md` has a test that uses each. None of it is part of an evaluation.
+`docs/plugins.md` has a test that uses each. No evaluation uses them.
 """
 
 from harness.run.verify import CeilingCheck, verify

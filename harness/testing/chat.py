@@ -1,4 +1,4 @@
-"""A chat that answers with given texts: what a test puts in the place of a network."""
+"""A backend that answers with given texts, for tests without a network."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from harness.models.backends.stop_strings import until_stop
 
 @dataclass(eq=False, kw_only=True)
 class ScriptedChat(Chat):
-    """Answers with given texts, and keeps the requests that it got.
+    """Answers with given texts, and records the requests.
 
-    A text that is longer than the request allows is cut, and one that holds a stop string ends
-    there, as a network's would. Tokens are code points.
+    As with a network, a text is cut at the request's limit of tokens, and ends at a stop string.
+    Tokens are code points.
     """
 
     responses: Sequence[str] | Callable[[ChatRequest], str]
-    """Texts in the order of the requests, the last of which is said again; or a function of a
+    """Texts in the order of the requests, of which the last is repeated; or a function of a
     request."""
     coordinates: Coordinates = "pixels"
     batch_size: int = 4
@@ -27,18 +27,19 @@ class ScriptedChat(Chat):
     """(width, height) of every canvas; None: `resize` of the request, or the medium's own size."""
     opening: str = ""
     as_tokens: bool = True
-    """Give tokens, so that a conversation goes on from them; otherwise it goes on from text."""
+    """True if responses have tokens, from which conversations continue; False: they continue from
+    text."""
     requests: list[ChatRequest] = field(default_factory=list)
     """Requests so far, in order."""
 
     def __post_init__(self) -> None:
-        """Refuse one text, which would be taken for a sequence of letters."""
+        """Raise UsageError for a single text, which would be a sequence of letters."""
         if isinstance(self.responses, str):
             raise _no_script(self.responses)
 
     @property
     def goes_on(self) -> bool:
-        """A text is taken as the continuation of the request's `prefix`."""
+        """True: a text is the continuation of the request's `prefix`."""
         return True
 
     def describe(self) -> Mapping[str, object]:
@@ -69,23 +70,24 @@ class ScriptedChat(Chat):
         return [self._respond(request) for request in requests]
 
     def _respond(self, request: ChatRequest) -> ChatResponse:
-        place = len(self.requests)
+        """Return the next text of the script, cut to the request's tokens and its stop texts."""
+        request_index = len(self.requests)
         self.requests.append(request)
         if callable(self.responses):
             text = self.responses(request)
         elif self.responses:
-            text = self.responses[min(place, len(self.responses) - 1)]
+            text = self.responses[min(request_index, len(self.responses) - 1)]
         else:
             raise _no_script(self.responses)
         allowed = text[: request.max_new_tokens]
-        whole = ChatResponse(text=f"{request.prefix}{allowed}", cut=allowed != text)
-        response = until_stop(whole, request)
-        written = f"{response.text.removeprefix(request.prefix)}{response.stopped}"
+        full_response = ChatResponse(text=f"{request.prefix}{allowed}", cut=allowed != text)
+        response = until_stop(full_response, request)
+        full_text = f"{response.text.removeprefix(request.prefix)}{response.stopped}"
         return ChatResponse(
             text=response.text,
-            tokens=self.encode(written),
+            tokens=self.encode(full_text),
             prompt_tokens=len(request.text),
-            completion_tokens=len(written),
+            completion_tokens=len(full_text),
             cut=response.cut,
             stopped=response.stopped,
         )

@@ -1,7 +1,7 @@
-"""Tiny random networks in the real classes of transformers, saved as checkpoints.
+"""Tiny random networks of transformers' real classes, saved as checkpoints, for tests.
 
-A test then goes the way that downloaded weights go: the same loading, templates, image processors,
-coordinates, training and saving, in seconds on a CPU. Tokens are bytes, so a response is noise.
+A test with one runs the same code as with downloaded weights: loading, templates, image processors,
+coordinates, training and saving, in seconds on a CPU. Tokens are bytes; responses are noise.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def tiny_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
-    """Save a tiny random network of a family, with its processor; returns the folder.
+    """Save a tiny random network of a family, with its processor; return the folder.
 
     Args:
         family: `qwen2_5_vl`, `qwen3_vl` or `qwen3_5`.
-        folder: Where to save it; it is made.
+        folder: Folder of the checkpoint; it is created.
         seed: Seed of the weights; torch's generator is left as it was.
 
     Raises:
@@ -41,12 +41,12 @@ def tiny_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
         return FAMILIES[family](folder)
 
 
-def classes(family: str, *kinds: str) -> tuple[Any, ...]:
+def classes(family: str, *suffixes: str) -> tuple[Any, ...]:
     """Return classes of transformers; raise ImportError for one that this version lacks."""
     transformers = import_module("transformers")
-    if missing := [kind for kind in kinds if not hasattr(transformers, f"{family}{kind}")]:
+    if missing := [suffix for suffix in suffixes if not hasattr(transformers, f"{family}{suffix}")]:
         raise ImportError(f"transformers {transformers.__version__} has no {family}{missing[0]}")
-    return tuple(getattr(transformers, f"{family}{kind}") for kind in kinds)
+    return tuple(getattr(transformers, f"{family}{suffix}") for suffix in suffixes)
 
 
 NETWORK = ("Config", "ForConditionalGeneration")
@@ -56,7 +56,7 @@ TEMPLATE = (
     "{{% if c.type == 'text' %}}{{{{ c.text }}}}{{% else %}}{image}{{% endif %}}{{% endfor %}}"
     "<|im_end|>\n{{% endfor %}}{{% if add_generation_prompt %}}<|im_start|>assistant\n{{% endif %}}"
 )
-"""Chat template; `image` is what stands for a medium."""
+"""Chat template; `{image}` is replaced by the family's tokens for a medium."""
 TEXT = {
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -80,12 +80,12 @@ ROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
 
 
 def byte_tokenizer(*marks: str, **named: str) -> "PreTrainedTokenizerFast":
-    """Return a tokenizer of one token a byte, the ends of turns, and special tokens beside them."""
+    """Return a tokenizer of one token a byte, the ends of turns, and further special tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner = Tokenizer(models.BPE({letter: place for place, letter in enumerate(letters)}, []))
+    inner = Tokenizer(models.BPE({letter: index for index, letter in enumerate(letters)}, []))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(
@@ -99,19 +99,19 @@ def byte_tokenizer(*marks: str, **named: str) -> "PreTrainedTokenizerFast":
 
 
 def save(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin") -> Path:
-    """Save a network with its processor, and the tokens that end a response; returns the folder."""
-    words = processor.tokenizer
-    network.generation_config.eos_token_id = [words.eos_token_id, words.pad_token_id]
-    network.generation_config.pad_token_id = words.pad_token_id
+    """Save a network with its processor and the tokens that end a response; return the folder."""
+    tokenizer = processor.tokenizer
+    network.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
+    network.generation_config.pad_token_id = tokenizer.pad_token_id
     network.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
 
 
-def text_settings(words: "PreTrainedTokenizerFast", **more: object) -> dict[str, object]:
-    """Return settings of a language model with these tokens."""
+def text_settings(tokenizer: "PreTrainedTokenizerFast", **others: object) -> dict[str, object]:
+    """Return settings of a language model for a tokenizer."""
     ends = ("bos_token_id", "eos_token_id", "pad_token_id")
-    return {**TEXT, "vocab_size": 320, **{end: getattr(words, end) for end in ends}, **more}
+    return {**TEXT, "vocab_size": 320, **{end: getattr(tokenizer, end) for end in ends}, **others}
 
 
 QWEN_TEMPLATE = TEMPLATE.format(image="<|vision_start|><|{{ c.type }}_pad|><|vision_end|>")
@@ -122,11 +122,11 @@ THINKING = (
 """End of Qwen3.5's template: thinking is on unless it is switched off."""
 
 
-def _qwen_words() -> "PreTrainedTokenizerFast":
+def _qwen_tokenizer() -> "PreTrainedTokenizerFast":
     marks = ("vision_start", "vision_end", "image_pad", "video_pad")
-    words = byte_tokenizer("<|im_start|>", *(f"<|{mark}|>" for mark in marks))
-    words.chat_template = QWEN_TEMPLATE
-    return words
+    tokenizer = byte_tokenizer("<|im_start|>", *(f"<|{mark}|>" for mark in marks))
+    tokenizer.chat_template = QWEN_TEMPLATE
+    return tokenizer
 
 
 def _qwen(
@@ -141,15 +141,15 @@ def _qwen(
     video: str = "Qwen3VL",
     template: str = QWEN_TEMPLATE,
 ) -> Path:
-    """Save a network; images become at most 112 × 112 pixels."""
+    """Save a network of a Qwen class; its processor resizes images to at most 112 × 112 pixels."""
     config, network = classes(prefix, *NETWORK)
     (process,), (videos,) = classes(processor, "Processor"), classes(video, "VideoProcessor")
     (images,) = classes("Qwen2VL", "ImageProcessor")
-    words = _qwen_words()
-    token = words.convert_tokens_to_ids
-    ids = {f"{kind}_token_id": token(f"<|{kind}_pad|>") for kind in ("image", "video")}
+    tokenizer = _qwen_tokenizer()
+    token = tokenizer.convert_tokens_to_ids
+    ids = {f"{medium}_token_id": token(f"<|{medium}_pad|>") for medium in ("image", "video")}
     ids |= {f"vision_{end}_token_id": token(f"<|vision_{end}|>") for end in ("start", "end")}
-    of_text = text_settings(words, bos_token_id=token("<|im_start|>"))
+    of_text = text_settings(tokenizer, bos_token_id=token("<|im_start|>"))
     of_text["rope_parameters"] = {**ROPE, **rope}
     del of_text["head_dim"]
     model = network(
@@ -173,13 +173,13 @@ def _qwen(
     limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
     common = {"patch_size": patch, "merge_size": 2, "temporal_patch_size": 2}
     many = {**limits, "longest_edge": 8 * 112 * 112}
-    whole = process(
+    inputs = process(
         image_processor=images(size=limits, **common),
-        tokenizer=_qwen_words(),
+        tokenizer=_qwen_tokenizer(),
         video_processor=videos(size=many, do_sample_frames=False, **common),
         chat_template=template,
     )
-    return save(folder, model, whole)
+    return save(folder, model, inputs)
 
 
 FAMILIES: Mapping[str, Callable[[Path], Path]] = MappingProxyType(

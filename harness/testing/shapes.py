@@ -1,4 +1,4 @@
-"""The generated world as a data root, in the layouts of benchmarks that have a writer."""
+"""Writing of the generated world (`harness.world`) as a data root, in benchmarks' layouts."""
 
 import importlib
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ def make_shapes(
     A world of the same seed, size and version in `out` gets the benchmarks that it lacks.
 
     Args:
-        out: Data root to make: one folder a benchmark, and `shapes.json`, which tells seed, size
-            and a digest of each file.
+        out: Data root to make: one folder a benchmark, and `shapes.json` with seed, size and a
+            digest of each file.
         tasks: Names of the benchmarks; None: every installed one that has a writer.
         size: Samples a split and benchmark; `train` has four times as many.
         seed: Seed of everything in it. A larger world begins with the scenes of a smaller one.
@@ -51,9 +51,9 @@ def writers() -> dict[str, Writer]:
     for name, entry in plugins.installed_plugins("tasks").items():
         package = entry.module.rpartition(".")[0]
         try:
-            there = bool(package) and find_spec(f"{package}.writer") is not None
+            has_writer = bool(package) and find_spec(f"{package}.writer") is not None
         except ModuleNotFoundError:
-            there = False
-        if there:
+            has_writer = False
+        if has_writer:
             by_task[name] = importlib.import_module(f"{package}.writer").write
     return by_task

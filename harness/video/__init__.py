@@ -1,4 +1,4 @@
-"""Video files as media: any frame at random, and the true time at which each is shown."""
+"""Video files as `Media`: random access to frames, and the time at which each is shown."""
 
 from harness.video.media import VideoFile, video_file, video_or_lost
 

@@ -1,7 +1,8 @@
-"""Length of a video container by its own tables, read without FFmpeg: a few bytes a box.
+"""The structure of a video container, read without FFmpeg: declared length, bytes of frames.
 
-FFmpeg decodes a file that was cut as far as it goes; here a cut file is refused. And to list the
-frames of an MP4 file only its tables are needed, not the gigabytes between them.
+`extent` gives the length that the file declares: FFmpeg would decode a cut file as far as it goes,
+`harness.video.index` refuses it. `Tables` lets FFmpeg list an MP4 file's frames from its tables,
+without reading the gigabytes of frames between them.
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import BinaryIO
 
 from harness.files import open_regular
 
-MAX_BOXES = 1_000_000
+MAX_BOXES = 1_000_000  # boxes of a file that are read
 EBML, SEGMENT = 0x1A45DFA3, 0x18538067
 """RFC 8794 and RFC 9559: the two elements that a Matroska or WebM file consists of."""
 
@@ -29,7 +30,7 @@ class Extent:
 
 
 def extent(path: Path) -> Extent:
-    """Read the extent from the file's own structure: MP4 and its kin, Matroska and WebM, AVI."""
+    """Return the extent by a file's own structure: MP4 and its relatives, Matroska, WebM or AVI."""
     size = path.stat().st_size
     with open_regular(path) as file:
         start = file.read(12)
@@ -43,7 +44,10 @@ def extent(path: Path) -> Extent:
 
 
 def _iso(file: BinaryIO, size: int) -> Extent:
-    """ISO/IEC 14496-12, section 4.2: boxes one after another, `mdat` holds the frames."""
+    """Return the extent of an MP4 file (ISO/IEC 14496-12, section 4.2).
+
+    The file consists of boxes; `mdat` holds frames, `moov` and `moof` tables.
+    """
     payload = []
     end = 0
     for kind, first, last in _boxes(file, size):
@@ -55,7 +59,7 @@ def _iso(file: BinaryIO, size: int) -> Extent:
 
 
 def _boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
-    """(kind, first byte of its content, byte after its last) of every box at the top level."""
+    """Yield (kind, first byte of the content, byte after the last) of each box at the top level."""
     place = 0
     for _ in range(MAX_BOXES):
         file.seek(place)
@@ -75,33 +79,37 @@ def _boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _matroska(file: BinaryIO) -> int | None:
+    """Return the declared end of a Matroska file: that of its segment; None: not declared."""
     file.seek(0)
     end = 0
-    for wanted in (EBML, SEGMENT):
-        if int.from_bytes(file.read(4)) != wanted or (length := _size(file)) is None:
+    for identifier in (EBML, SEGMENT):
+        if int.from_bytes(file.read(4)) != identifier or (length := _element_size(file)) is None:
             return None
         end = file.tell() + length
-        if wanted == EBML:
+        if identifier == EBML:
             file.seek(end)
     return end
 
 
-def _size(file: BinaryIO) -> int | None:
-    """An element's size: its length in bytes is the number of leading zero bits, and one."""
+def _element_size(file: BinaryIO) -> int | None:
+    """Read the size of a Matroska element's content in bytes; None: not known.
+
+    The number of leading zero bits of the first byte is the number of bytes that follow it.
+    """
     first = file.read(1)
     if not first or not first[0]:
         return None
-    more = 8 - first[0].bit_length()
-    value = first[0] & ((1 << (7 - more)) - 1)
-    value = value << (8 * more) | int.from_bytes(file.read(more))
-    return None if value == (1 << (7 * (more + 1))) - 1 else value  # all ones: not known
+    n_following = 8 - first[0].bit_length()
+    size = first[0] & ((1 << (7 - n_following)) - 1)
+    size = size << (8 * n_following) | int.from_bytes(file.read(n_following))
+    return None if size == (1 << (7 * (n_following + 1))) - 1 else size  # all ones: not known
 
 
 class Tables:
-    """A file for FFmpeg to list packets from: once `skipping`, frames' bytes are zeros.
+    """A file object for FFmpeg that reads the bytes of frames as zeros while `skipping`.
 
-    The list of an MP4 file's packets comes from its tables alone, but FFmpeg reads each packet
-    too. So an hour of video is listed without reading its gigabytes.
+    An MP4 file's packets are listed in its tables, but FFmpeg reads each packet as well. With this
+    an hour of video is listed without reading its gigabytes.
     """
 
     def __init__(self, path: Path, payload: tuple[tuple[int, int], ...]) -> None:
@@ -113,12 +121,12 @@ class Tables:
         self.name = path.name
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; those of frames are zeros while `skipping`."""
+        """Return the next bytes, at most `size`; those of frames are zeros while `skipping`."""
         size = max(0, min(size, self._size - self._place))
-        last = self._place + size
-        inside = any(first <= self._place and last <= end for first, end in self._payload)
-        if self.skipping and inside:
-            self._place = last
+        end = self._place + size
+        is_frame = any(first <= self._place and end <= last for first, last in self._payload)
+        if self.skipping and is_frame:
+            self._place = end
             return bytes(size)
         data = self._bytes(size)
         self._place += len(data)

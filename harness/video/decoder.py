@@ -1,4 +1,8 @@
-"""Frames at random from a video file: seek to a key, decode up to the frame."""
+"""Decoding of any frame of a video file: seek to a key frame before it, decode up to it.
+
+`harness.video.media` asks `DECODERS` for a file's `Decoder` and it for a frame, by its number in
+the order of display. Frames are height × width × 3, uint8, RGB. A damaged file is a MediaError.
+"""
 
 import os
 import threading
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from harness.errors import MediaError
+from harness.files import status_marks
 from harness.media import Frame
 from harness.video.index import FIX, Index, faults, index_of, open_file, stream_of
 
@@ -22,7 +27,7 @@ MAX_OPEN = 12
 """Maximum number of open files, so that the next frame of each needs no seek: one for every thread
 that decodes at once. With fewer, each frame would decode its file from the beginning."""
 Passed: TypeAlias = Callable[[int, Frame], None]
-"""Callback for frames that were decoded on the way, with their numbers."""
+"""Callback for frames that were decoded before the wanted one, with their numbers."""
 
 
 class Decoder:
@@ -36,8 +41,9 @@ class Decoder:
         self._stream = stream_of(self._container)
         self._frames: Iterator[VideoFrame] = iter(())
         self._at: int | None = None
-        """The stamp of the frame that was decoded last."""
-        self._asked = -1
+        """The stamp of the frame that was decoded last; None: not known."""
+        self._requested = -1
+        """The number of the frame that was requested last."""
 
     def close(self) -> None:
         """Close the file."""
@@ -48,30 +54,32 @@ class Decoder:
         """Decode one frame.
 
         Args:
-            number: Which, in the order in which they are shown.
-            passed: Callback for frames that were decoded on the way. It serves a video that is read
-                backwards, whose next request is likely for the frame before.
-            room: How many of them at most.
+            number: The frame's number in the order of display, from 0.
+            passed: Callback for the frames that were decoded before this one, if the video is read
+                backwards: the next request is likely for one of them.
+            room: Largest number of frames that `passed` gets.
 
         Raises:
             MediaError: the file is damaged there.
         """
         with self._lock, faults(self.path):
-            backwards = number == self._asked - 1
-            self._asked = number
-            keep = range(max(0, number - room), number) if backwards else range(0)
-            return self._decode_frame(number, keep, passed)
+            backwards = number == self._requested - 1
+            self._requested = number
+            earlier = range(max(0, number - room), number) if backwards else range(0)
+            return self._decode_frame(number, earlier, passed)
 
-    def _decode_frame(self, number: int, keep: range, passed: Passed) -> Frame:
+    def _decode_frame(self, number: int, earlier: range, passed: Passed) -> Frame:
+        """Decode one frame; give those with numbers in `earlier` to `passed` on the way."""
         stamps = self.index.stamps
-        wanted, kept = stamps[number], {stamps[k]: k for k in keep}
+        wanted, earlier_by_stamp = stamps[number], {stamps[place]: place for place in earlier}
         for key in self._seek_points(wanted):
-            self._enter(key)
+            self._seek(key)
             for stamp, frame in self._frames_until(wanted):
                 if stamp == wanted:
                     return self._image(frame, number)
-                if stamp in kept:
-                    passed(kept[stamp], self._image(frame, kept[stamp]))
+                if stamp in earlier_by_stamp:
+                    place = earlier_by_stamp[stamp]
+                    passed(place, self._image(frame, place))
         raise MediaError(
             f"video {self.path}, frame {number}",
             fix=FIX,
@@ -80,9 +88,10 @@ class Decoder:
         )
 
     def _seek_points(self, wanted: int) -> Iterator[int | None]:
-        """Yield start points: the present place (None) if the frame is ahead, else keys.
+        """Yield stamps of keys from which to decode, the most promising first.
 
-        Earlier keys follow, for where decoding began behind the frame.
+        None is the present place, if the frame is not far ahead of it. Earlier keys follow, in case
+        that decoding from a key begins after the frame.
         """
         keys, stamps = self.index.keys, self.index.stamps
         key = self.index.key_before(wanted)
@@ -94,10 +103,11 @@ class Decoder:
         for back in sorted({place, max(place - 1, 0), max(place - 2, 0), 0}, reverse=True):
             yield keys[back]
 
-    def _enter(self, key: int | None) -> None:
+    def _seek(self, key: int | None) -> None:
+        """Continue to decode at a key; None: where the decoder is."""
         if key is None:
             return
-        if key == self.index.keys[0]:  # some formats cannot be sought to their beginning
+        if key == self.index.keys[0]:  # in some formats a seek to the beginning fails
             self._container.close()
             self._container = open_file(self.path)
             self._stream = stream_of(self._container)
@@ -107,7 +117,7 @@ class Decoder:
         self._at = -1 if self.index.counted else None
 
     def _frames_until(self, wanted: int) -> Iterator[tuple[int | None, "VideoFrame"]]:
-        """The frames from here to the one that is wanted, or the first behind it."""
+        """Yield (stamp, frame) from here on to the wanted stamp, or the first after it."""
         for frame in self._frames:
             stamp = self._stamp(frame)
             self._at = stamp
@@ -117,11 +127,13 @@ class Decoder:
         self._at = None
 
     def _stamp(self, frame: "VideoFrame") -> int | None:
+        """Return a frame's stamp, by counting if the file's are useless; None: not known."""
         if not self.index.counted:
             return frame.pts
         return None if self._at is None else self._at + 1
 
     def _image(self, frame: "VideoFrame", number: int) -> Frame:
+        """Return a decoded frame as RGB, rotated as the file says; MediaError if it is damaged."""
         if frame.is_corrupt:
             raise MediaError(
                 f"video {self.path}, frame {number}",
@@ -135,19 +147,20 @@ class Decoder:
 
 
 class Decoders:
-    """The files that were read last, open; safe to use from several threads."""
+    """Decoders of the files that were read last; safe to use from several threads."""
 
     def __init__(self, max_open: int) -> None:
         self.max_open = max_open
         self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[Path, int], Decoder] = OrderedDict()
+        self._open: OrderedDict[tuple[object, ...], Decoder] = OrderedDict()
         self._of_parent: list[object] = []
+        """Open files of the parent process, referenced so that they are never closed here."""
 
     def decoder_of(self, path: Path) -> Decoder:
-        """The decoder of a file; the one that was used longest ago is given up for it."""
+        """Return the decoder of a file; if too many are open, drop the one used longest ago."""
         with self._lock:
             with faults(path):
-                name = (path, path.stat().st_mtime_ns)
+                name = (path, *status_marks(path.stat()))
                 decoder = self._open.pop(name, None) or Decoder(path)
             self._open[name] = decoder
             while len(self._open) > self.max_open:
@@ -161,7 +174,7 @@ class Decoders:
 
     def begin_anew(self) -> None:
         """Drop the parent's open files and threads, in a process that was forked."""
-        self._of_parent.append(self._open)  # not closed: that would wait for threads
+        self._of_parent.append(self._open)  # to close them would wait for the parent's threads
         self._open, self._lock = OrderedDict(), threading.Lock()
 
 

@@ -1,8 +1,9 @@
-"""Decoded frames on disk, by content: for runs that read the same frames again and again.
+"""An optional cache of decoded frames on disk, for runs that read the same frames repeatedly.
 
-Off unless `HARNESS_FRAME_CACHE` names a folder. `HARNESS_FRAME_CACHE_GB` bounds it (20 if not
-given). Any number of processes may share the folder: a frame is written beside its place and then
-renamed, and a file that is cut or foreign counts as none.
+It is used if `HARNESS_FRAME_CACHE` names a folder; `HARNESS_FRAME_CACHE_GB` bounds it (20 if not
+given). Frames are named by the hash of the video and their number. Any number of processes may
+share the folder: a frame is written to a temporary file and renamed, and a damaged file counts as
+absent. `harness.video.media` reads and writes it.
 """
 
 import os
@@ -20,12 +21,12 @@ from harness.video.index import library
 
 FOLDER, GIGABYTES = "HARNESS_FRAME_CACHE", "HARNESS_FRAME_CACHE_GB"
 DEFAULT_GIGABYTES = 20.0
-LOOKS = 64  # frames that one process writes between two looks at how much there is
-KEPT = 0.9  # of the bound, when frames are removed
+CHECK_EVERY = 64  # frames that a process writes between two checks of the folder's size
+KEPT = 0.9  # share of the bound that is left when frames are removed
 
 
 class DiskCache:
-    """A folder of decoded frames, of at most `max_bytes` (a little more between two looks)."""
+    """A folder of decoded frames, of at most `max_bytes` (a little more between two checks)."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         # Another FFmpeg may decode to other pixels.
@@ -34,19 +35,19 @@ class DiskCache:
         self._written = 0
 
     def get(self, name: str) -> Frame | None:
-        """The frame, if it is there and whole."""
+        """Return the frame of a name; None if it is absent or damaged."""
         path = self._path(name)
         try:
             with open_regular(path) as file:
                 frame = np.load(file, allow_pickle=False)
-            os.utime(path)  # it was used: others are removed before it
+            os.utime(path)  # frames that were used longer ago are removed first
         except (OSError, ValueError, EOFError):
             return None
-        fits = frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3
-        return frame if fits else None
+        is_frame = frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3
+        return frame if is_frame else None
 
     def store(self, name: str, frame: Frame) -> None:
-        """Keep a frame. A disk that is full or read-only is not an error: it is a cache."""
+        """Keep a frame. If the disk is full or read-only, nothing happens: it is a cache."""
         path = self._path(name)
         part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
         try:
@@ -58,33 +59,37 @@ class DiskCache:
             with suppress(OSError):
                 part.unlink()
             return
-        if self._written % LOOKS == 0:
-            self._bound()
+        if self._written % CHECK_EVERY == 0:
+            self._remove_oldest()
         self._written += 1
 
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name}.npy"
 
-    def _bound(self) -> None:
-        """Remove the frames that were used longest ago, if there is too much."""
+    def _remove_oldest(self) -> None:
+        """Remove the frames that were used longest ago, if all take more than `max_bytes`."""
         frames = []
         for path in self.folder.glob("*/*"):
             with suppress(OSError):  # another process has removed it
                 status = path.stat()
                 frames.append((status.st_mtime_ns, status.st_size, path))
-        held = sum(size for _, size, _ in frames)
-        if held <= self.max_bytes:
+        total = sum(size for _, size, _ in frames)
+        if total <= self.max_bytes:
             return
         for _, size, path in sorted(frames):
-            if held <= KEPT * self.max_bytes:
+            if total <= KEPT * self.max_bytes:
                 return
             with suppress(OSError):
                 path.unlink()
-            held -= size
+            total -= size
 
 
 def disk_cache() -> DiskCache | None:
-    """Return the cache that the environment configures; None without one."""
+    """Return the cache that the environment configures; None: there is none.
+
+    Raises:
+        UsageError: `HARNESS_FRAME_CACHE_GB` is not a number above 0.
+    """
     folder = os.environ.get(FOLDER)
     return _cache(folder, os.environ.get(GIGABYTES, "")) if folder else None
 

@@ -1,9 +1,9 @@
-"""Display times of all frames of a video file, without decoding it.
+"""The index of a video file: display times of all frames, and the key frames among them.
 
-The packets of a file say at which time each frame is to be shown. Sorted, they are the frames in
-order, also where the rate varies. Where packets do not say it (some AVI files) or a packet may hold
-no frame to show (VP8), the file is decoded once to count, and its times are those of the frames or,
-where those make no sense, spread over the file's length.
+`index_of` reads it from the file's packets, without decoding: each has the time at which its frame
+is shown, also where the rate varies. If packets lack times (some AVI files) or may hold frames that
+are never shown (VP8), the file is decoded once; times are then those of the decoded frames or, if
+those make no sense, spread evenly over the file's length.
 """
 
 import os
@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from harness.errors import MaskError, MediaError, MissingDependency
-from harness.files import refuse_other
+from harness.files import refuse_other, status_marks
 from harness.foreign import reading
 from harness.masks import check_size
 from harness.video.boxes import Tables, extent
@@ -37,9 +37,9 @@ DEEP = "more than 8 bits a channel, of which the high 8 are shown"
 TRANSPARENT = "transparency in a video, which is not shown, as by the official decoders"
 MAX_FRAMES = 10_000_000
 MICROSECONDS = 1_000_000
-SMALL = 2**18  # pixels of a frame up to which several threads cost more than they save
+SMALL = 2**18  # most pixels of a frame for which several threads cost more than they save
 MAX_THREADS = 8
-FIX = "Fetch the file again; a video that was cut is never scored."
+FIX = "Download the file again: a truncated video is not scored."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Index:
     start: int
     """Stamp of time 0, at which the whole file starts."""
     counted: bool = False
-    """The stamps are 0, 1, 2, …: the file's own are useless, and frames are found by counting."""
+    """True if the stamps are 0, 1, 2, …: the file's own are useless, and frames are counted."""
     conversions: tuple[str, ...] = ()
-    """Losses of a frame when it is shown, in words."""
+    """Losses of a frame on its way to RGB of 8 bits, in words."""
 
     def times(self) -> tuple[float, ...]:
         """Seconds from the start of the file, one a frame."""
@@ -72,42 +72,45 @@ class Index:
 
 
 def index_of(path: Path) -> Index:
-    """The index of a file, which is read once while it stays the same file.
+    """Return the index of a file; it is cached until the file's size or time of change differs.
 
     Raises:
-        MediaError: it is missing, no video, cut, without a frame, or its frames are too large.
+        MediaError: the file is missing, cut, not a video, without a frame, or of too large frames.
         MissingDependency: the package av is not installed.
     """
     fix = "`harness list tasks NAME` prints the source of a benchmark's data."
     with reading(path, MediaError, f"video {path}", "a file", OSError, fix=fix):
         status = path.stat()
-    return _index(path, status.st_size, status.st_mtime_ns)
+    return _index(path, *status_marks(status))
 
 
 @lru_cache(maxsize=64)
-def _index(path: Path, size: int, changed: int) -> Index:
+def _index(path: Path, size: int, *changed: int) -> Index:
+    """Read the index of a file of `size` bytes; its times of change are part of the cache's key."""
     if not size:
         raise MediaError(f"video {path}", expected="a video file", found="an empty file", fix=FIX)
     with faults(path):
-        text = extent(path)
-        if text.end is not None and text.end > size:
+        declared = extent(path)
+        if declared.end is not None and declared.end > size:
             raise MediaError(
                 f"video {path}",
-                expected=f"{text.end} bytes, according to its header",
+                expected=f"{declared.end} bytes, according to its header",
                 found=f"{size}",
                 fix=FIX,
             )
-        first, hiding = _first_frame(path)
-        shape = first_size(first)
-        check_size(shape[1], shape[0], f"video {path}")
-        listed = None if hiding else _index_from_packets(path, text.payload, shape)
-        return replace(
-            listed or _index_from_decoding(path, shape), conversions=tuple(_conversions(first))
-        )
+        first, may_hide = _first_frame(path)
+        width, height = first_size(first)
+        check_size(height, width, f"video {path}")
+        index = None
+        if not may_hide:
+            index = _index_from_packets(path, declared.payload, (width, height))
+        if index is None:
+            index = _index_from_decoding(path, (width, height))
+        return replace(index, conversions=tuple(_conversions(first)))
 
 
 def _conversions(frame: "VideoFrame") -> Iterator[str]:
-    """Losses of a frame on its way to RGB of 8 bits."""
+    """Yield what a frame loses on its way to RGB of 8 bits, in words."""
     parts = frame.format.components
     if any(part.bits > 8 for part in parts):
         yield DEEP
@@ -127,7 +130,7 @@ def faults(path: Path) -> Iterator[None]:
 
 
 def library() -> ModuleType:
-    """The package av, which is FFmpeg."""
+    """Import the package av (FFmpeg); raise MissingDependency if it is not installed."""
     try:
         import av
     except ModuleNotFoundError as error:
@@ -148,7 +151,7 @@ def open_file(path: Path | Tables) -> "InputContainer":
 
 
 def stream_of(container: "InputContainer") -> "VideoStream":
-    """Return the first video stream that is not the cover of a sound file."""
+    """Return the first video stream that is not the cover of a sound file; ValueError: none."""
     av = library()
     for stream in container.streams.video:
         if not stream.disposition & av.stream.Disposition.attached_pic:
@@ -174,7 +177,7 @@ def _first_frame(path: Path) -> "tuple[VideoFrame, bool]":
 
 
 def first_size(frame: "VideoFrame") -> tuple[int, int]:
-    """(width, height) of a frame after it is turned."""
+    """Return (width, height) of a frame after the rotation that the file declares."""
     turned = frame.rotation % 180 != 0
     return (frame.height, frame.width) if turned else (frame.width, frame.height)
 
@@ -194,7 +197,7 @@ def _index_from_packets(
             if packet.pts is None or len(stamps) >= MAX_FRAMES:
                 return None
             if packet.is_discard:
-                continue  # outside the file's edit list: decoded by some, shown by none
+                continue  # outside the file's edit list: never shown, though some players decode it
             stamps.append(packet.pts)
             if packet.is_keyframe:
                 keys.append(packet.pts)
@@ -204,9 +207,10 @@ def _index_from_packets(
 def _index_from_stamps(
     stamps: "array[int]", keys: "array[int]", unit: float, start: int | None, size: tuple[int, int]
 ) -> Index | None:
+    """Build the index from stamps in any order; None without a key, or if two stamps are equal."""
     if not keys or len(set(stamps)) < len(stamps):
         return None
-    # What is shown before the first key cannot be decoded.
+    # Frames that are shown before the first key cannot be decoded.
     rising = array("q", sorted(stamp for stamp in stamps if stamp >= min(keys)))
     return Index(
         size,
@@ -223,12 +227,12 @@ def _clock(container: "InputContainer", stream: "VideoStream") -> tuple[float, i
     start: int | None = container.start_time  # None, whatever the stubs say, where it is not known
     if start is None:
         return float(unit), None
-    # Sound may begin earlier by what its encoder needs to settle; that is not heard.
+    # Sound may begin before 0, by samples that its encoder needs to settle; they are not played.
     return float(unit), round(max(start, 0) / MICROSECONDS / unit)
 
 
 def _index_from_decoding(path: Path, size: tuple[int, int]) -> Index:
-    """The index from decoding the whole file; evenly spread if its times are useless."""
+    """Build the index by decoding the whole file; spread times evenly if its own are useless."""
     stamps, keys = array("q"), array("q")
     number = 0
     with open_file(path) as container:
@@ -242,7 +246,7 @@ def _index_from_decoding(path: Path, size: tuple[int, int]) -> Index:
                     keys.append(frame.pts)
         seconds = (container.duration or 0) / MICROSECONDS
         step = seconds / max(number, 1) or 1 / float(stream.average_rate or 1)
-    listed = _index_from_stamps(stamps, keys, unit, start, size)
-    if listed is not None and len(listed.stamps) == number:
-        return listed
+    index = _index_from_stamps(stamps, keys, unit, start, size)
+    if index is not None and len(index.stamps) == number:
+        return index
     return Index(size, array("q", range(number)), array("q", [0]), step, 0, counted=True)

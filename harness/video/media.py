@@ -1,4 +1,7 @@
-"""A video file as a medium."""
+"""A video file as `Media`: tasks open it by `video_file`, and its frames are decoded when read.
+
+A frame that was decoded is kept in the cache of this process and, if configured, on disk.
+"""
 
 import hashlib
 from array import array
@@ -9,8 +12,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import MediaError
-from harness.files import content_hash
-from harness.frame_cache import CACHE
+from harness.files import content_hash, status_marks
+from harness.frame_cache import CACHE, file_key
 from harness.media import Frame, Media, placeholder_media
 from harness.video.decoder import DECODERS
 from harness.video.disk import disk_cache
@@ -18,22 +21,22 @@ from harness.video.index import Index, index_of
 
 Choose: TypeAlias = Callable[[Sequence[float]], Sequence[int]]
 """Numbers of frames, by the times of all."""
-PASSED_SHARE = 4  # of the cache, that frames decoded on the way may take
+PASSED_SHARE = 4  # frames decoded on the way to another take at most a fourth of the cache
 
 
 def video_file(path: Path, *, choose: Choose | None = None) -> Media:
-    """A video in a file: MP4, WebM, Matroska, AVI, MPEG, …. Reads no more than its tables now.
+    """Open a video file (MP4, WebM, Matroska, AVI, MPEG, …); only its tables are read now.
 
     Frame k is the k-th that is shown, whatever the rate; `times` are seconds from the start of the
-    file. Frames are turned as the file says; colours are converted by FFmpeg's default rule.
+    file. Frames are rotated as the file says; colours are converted by FFmpeg's default rule.
 
     Args:
         path: The file.
-        choose: Which of its frames the medium consists of, by their times (see `harness.frames`);
-            None: all.
+        choose: Chooses the frames of the medium by the times of all (see `harness.frames`); None:
+            all frames.
 
     Raises:
-        MediaError: it is missing, no video, cut, without a frame, or too large.
+        MediaError: the file is missing, cut, not a video, without a frame, or too large.
     """
     index = index_of(path)
     return VideoFile(path, index, None if choose is None else array("q", choose(index.times())))
@@ -42,7 +45,10 @@ def video_file(path: Path, *, choose: Choose | None = None) -> Media:
 def video_or_lost(
     path: Path, *, choose: Choose | None = None, size: tuple[int, int] = (1, 1), frames: int = 1
 ) -> Media:
-    """Open the video; a stand-in (`media.placeholder_media`) if its file is missing or damaged."""
+    """Open a video file; return `media.placeholder_media` if it is missing or damaged.
+
+    `size` (width, height) and `frames` are those of the placeholder.
+    """
     try:
         return video_file(path, choose=choose)
     except MediaError as error:
@@ -84,30 +90,32 @@ class VideoFile(Media):
 
 
 def _reopen(path: Path, shown: "array[int] | None", size: tuple[int, int], frames: int) -> Media:
-    """Open the same video in another process, or a stand-in if it is gone."""
+    """Open the same video in another process; return a placeholder if it is gone."""
     choose = None if shown is None else lambda times: shown
     return video_or_lost(path, choose=choose, size=size, frames=frames)
 
 
 @dataclass(frozen=True, slots=True)
 class _Loader:
+    """Decodes one frame of a video, by its number in the whole file."""
+
     _path: Path
     _number: int
 
     @property
-    def key(self) -> str:
-        return _key(self._path, self._number)
+    def key(self) -> str | None:
+        return file_key(self._path, self._number)
 
     def __call__(self) -> Frame:
         disk = disk_cache()
         if disk is None:
             return self._decode()
         name = f"{_Digest(self._path, None)()}-{self._number}"
-        held = disk.get(name)
-        if held is None:
-            held = self._decode()
-            disk.store(name, held)
-        return held
+        frame = disk.get(name)
+        if frame is None:
+            frame = self._decode()
+            disk.store(name, frame)
+        return frame
 
     def _decode(self) -> Frame:
         decoder = DECODERS.decoder_of(self._path)
@@ -116,18 +124,14 @@ class _Loader:
         return decoder.frame(self._number, passed=self._keep, room=room)
 
     def _keep(self, number: int, frame: Frame) -> None:
-        CACHE.get(_Decoded(_key(self._path, number), frame))
-
-
-def _key(path: Path, number: int) -> str:
-    return f"video:{number}:{path}"
+        CACHE.get(_Decoded(file_key(self._path, number), frame))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Decoded:
     """A frame that was decoded already, on its way into the cache."""
 
-    key: str
+    key: str | None
     frame: Frame
 
     def __call__(self) -> Frame:
@@ -136,12 +140,13 @@ class _Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Digest:
+    """Id of a video: the file's hash, and the numbers of the chosen frames if not all are."""
+
     _path: Path
     _shown: "array[int] | None"
 
     def __call__(self) -> str:
-        status = self._path.stat()
-        whole = _hash(self._path, status.st_size, status.st_mtime_ns)
+        whole = _hash(self._path, *status_marks(self._path.stat()))
         if self._shown is None:
             return whole
         named = f"{whole} {self._shown.tolist()}"
@@ -156,6 +161,6 @@ class _Digest:
 
 
 @lru_cache(maxsize=4096)
-def _hash(path: Path, size: int, changed: int) -> str:
+def _hash(path: Path, *marks: int) -> str:
     """Return the id of a medium of one file with this content, whatever its name."""
     return hashlib.blake2b(content_hash(path), digest_size=16).hexdigest()

@@ -1,6 +1,6 @@
-"""Backgrounds of scenes: plain, noisy or textured, in whole numbers from their own seed.
+"""Drawing of a scene's background: plain, noisy or textured, in whole numbers from its own seed.
 
-Backgrounds keep to greyish tones in the middle of the range, which no named colour is near.
+Backgrounds are greyish tones in the middle of the range, far from all named colours.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from harness.world.scene import Background
 Offsets: TypeAlias = NDArray[np.int64]
 """Height × width: offsets from the background's base colour."""
 
-DARKEST, LIGHTEST = 96, 168
-TINT = 14
-NOISE = 18
+DARKEST, LIGHTEST = 96, 168  # grey levels of a background's base colour
+TINT = 14  # largest difference of a channel from the grey level
+NOISE = 18  # largest offset of a pixel from the base colour
 CELL = 16  # pixels between the points that a blotchy background is interpolated from
 
 
@@ -53,12 +53,13 @@ def _checks(draws: Draws, height: int, width: int) -> Offsets:
 
 
 def _two_tones(draws: Draws, band: NDArray[np.int64]) -> Offsets:
+    """Return one offset for pixels of even bands and its opposite for odd ones."""
     contrast = draws.integer_between(6, 14)
     return (band % 2) * (2 * contrast) - contrast
 
 
 def _blotches(draws: Draws, height: int, width: int) -> Offsets:
-    """Values on a coarse lattice, interpolated between its points."""
+    """Return random values on a coarse lattice, interpolated between its points."""
     lattice = draws.array((height // CELL + 2, width // CELL + 2), below=2 * NOISE + 1) - NOISE
     row, down = np.divmod(np.arange(height)[:, None], CELL)
     column, across = np.divmod(np.arange(width)[None, :], CELL)

@@ -1,4 +1,4 @@
-"""Parts of scenes for families: things, places, and order of depth."""
+"""Composition of a scene's things, for `families`: attributes, places at rest, order of depth."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -19,39 +19,40 @@ from harness.world.scene import (
 )
 
 Compose: TypeAlias = Callable[[Draws, Scene], tuple[Thing, ...] | None]
-"""Function that draws the things of an empty scene, or None where it found no space."""
+"""Draws the things of an empty scene; None: it found no space, and another attempt is made."""
 
 
 def combination(
     draws: Draws,
     split: Split,
-    place: int,
+    index: int,
     options: Sequence[Combination],
     *,
     largest: Size = "large",
 ) -> Combination:
-    """One of the options: never a held-out one in `train`, every second time one elsewhere.
+    """Draw one of the options: never a held-out one in `train`, in other splits at every even
+    `index`.
 
-    Sizes above `largest` are taken only where the options allow no other.
+    Sizes above `largest` are taken only if no other option is left.
     """
-    held = split != "train" and place % 2 == 0
-    allowed = [option for option in options if (option in HELD_OUT) == held]
+    is_held_out = split != "train" and index % 2 == 0
+    allowed = [option for option in options if (option in HELD_OUT) == is_held_out]
     fitting = [option for option in allowed if RADIUS[option.size] <= RADIUS[largest]]
     return draws.choice(fitting or allowed)
 
 
 def mix_combinations(draws: Draws, split: Split, number: int) -> list[Combination]:
-    """Combinations that share a shape or a colour with an earlier one more often than by chance.
+    """Draw combinations, of which many share a shape or a colour with an earlier one.
 
-    Without shared attributes, one word would be enough to single anything out.
+    Without shared attributes, one word would be enough to name any thing.
     """
     chosen: list[Combination] = []
-    for place in range(number):
+    for index in range(number):
         noun = Noun()
         if chosen and draws.chance(3, 5):
             model = draws.choice(chosen)
             noun = draws.choice((Noun(model.shape), Noun(None, model.colour)))
-        chosen.append(combination(draws, split, place, _named_by(noun)))
+        chosen.append(combination(draws, split, index, _named_by(noun)))
     return chosen
 
 
@@ -63,7 +64,7 @@ def _named_by(noun: Noun) -> tuple[Combination, ...]:
 def resting(
     draws: Draws, empty: Scene, combinations: Sequence[Combination], *, crowded: bool
 ) -> tuple[Thing, ...] | None:
-    """Return things at rest, separated by `place_at_rest`; None where there was no space."""
+    """Return things at rest, placed by `place_at_rest`; None if there was no space."""
     paths: list[tuple[Combination, Path]] = []
     for attributes in combinations:
         path = place_at_rest(draws, empty, attributes, paths, crowded=crowded)
@@ -74,7 +75,7 @@ def resting(
 
 
 def with_depths(draws: Draws, paths: Sequence[tuple[Combination, Path]]) -> tuple[Thing, ...]:
-    """Things on their paths, in a drawn order from the viewer."""
+    """Return things on their paths, with a random order of depth."""
     depths = draws.shuffle(range(len(paths)))
     return tuple(
         Thing(**attributes._asdict(), **path._asdict(), depth=depth)

@@ -1,7 +1,7 @@
-"""Whole numbers from a counter-based generator: equal on every platform, in any order of calls.
+"""Random whole numbers that are equal on every platform, from named independent streams.
 
-Philox's raw 64-bit words are fixed by its definition and by numpy's promise for bit generators;
-numpy's distributions are not, so none is used and no float is ever drawn.
+They are Philox's raw 64-bit words, which its definition and numpy's policy for bit generators fix.
+numpy's distributions may change, so none is used, and no float is drawn.
 """
 
 import hashlib
@@ -29,35 +29,35 @@ class Draws:
         self._words = np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64))
 
     def integer_below(self, limit: int) -> int:
-        """A number from 0 to `limit` - 1."""
+        """Draw a number from 0 to `limit` - 1."""
         return int(self._words.random_raw()) % limit
 
     def integer_between(self, low: int, high: int) -> int:
-        """A number from `low` to `high`, both included."""
+        """Draw a number from `low` to `high`, both included."""
         return low + self.integer_below(high - low + 1)
 
     def chance(self, times: int, of: int) -> bool:
-        """True `times` out of `of`."""
+        """Return True with probability `times` / `of`."""
         return self.integer_below(of) < times
 
     def sign(self) -> int:
-        """-1 or 1."""
+        """Draw -1 or 1."""
         return 1 - 2 * self.integer_below(2)
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options."""
+        """Draw one of the options."""
         return options[self.integer_below(len(options))]
 
     def shuffle(self, items: Sequence[T]) -> list[T]:
-        """The items in another order (Fisher-Yates)."""
+        """Return the items in a random order (Fisher-Yates)."""
         order = list(items)
         for last in range(len(order) - 1, 0, -1):
-            drawn = self.integer_below(last + 1)
-            order[last], order[drawn] = order[drawn], order[last]
+            index = self.integer_below(last + 1)
+            order[last], order[index] = order[index], order[last]
         return order
 
     def array(self, shape: tuple[int, ...], *, below: int) -> NDArray[np.int64]:
-        """An array of numbers from 0 to `below` - 1."""
+        """Draw an array of numbers from 0 to `below` - 1."""
         size = int(np.prod(shape, dtype=np.int64))
         words = np.asarray(self._words.random_raw(size), dtype=np.uint64)
         return (words % np.uint64(below)).astype(np.int64).reshape(shape)

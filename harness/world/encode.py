@@ -1,8 +1,8 @@
-"""Images to bytes: PNG that is equal on every machine, and JPEG as the benchmarks have it.
+"""Encoding of images: PNG files whose bytes are equal on every machine, and JPEG files.
 
-Which bytes zlib makes depends on the library that a Python was built with, so the PNG here is
-packed by a few lines of our own: one deflate block with the fixed codes, in which a run of equal
-pixels is one reference. Any decoder reads it.
+zlib's bytes depend on the library that Python was built with, so PNG data are compressed here: one
+deflate block with the fixed codes (RFC 1951), in which a run of equal pixels becomes a reference.
+Any decoder reads it.
 """
 
 import struct
@@ -32,12 +32,12 @@ def write_jpeg(path: Path, image: Frame) -> None:
 
 @lru_cache(maxsize=512)
 def scene_png(scene: Scene, frame: int) -> bytes:
-    """The PNG file of one frame of a scene; kept, since many benchmarks show the same scenes."""
+    """Return the PNG file of one frame of a scene; cached, as many benchmarks show one scene."""
     return encode_png(render(scene, frame))
 
 
 def encode_png(image: NDArray[np.uint8]) -> bytes:
-    """The PNG file of an image: height × width (grey) or height × width × 3 (RGB), uint8."""
+    """Return the PNG file of an image, height × width (grey) or height × width × 3 (RGB), uint8."""
     height, width = image.shape[:2]
     channels = image.shape[2] if image.ndim == 3 else 1
     rows = np.zeros((height, 1 + width * channels), dtype=np.uint8)  # first byte: no filter
@@ -53,11 +53,12 @@ def encode_png(image: NDArray[np.uint8]) -> bytes:
     )
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
+    """Compress bytes; `distance` is that between equal bytes of neighbouring pixels."""
     values, bits = _symbols(data, distance=distance)
     values = np.concatenate([[0b011], values, [0]])  # last block, fixed codes; end of block
     bits = np.concatenate([[3], bits, [7]])
@@ -66,16 +67,19 @@ def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
 
 
 def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
-    """The deflate symbols of the data: bits to be sent, the first one lowest, and their number."""
+    """Return the deflate symbols of the data: (bits, the first one lowest; number of bits).
+
+    Bytes that equal those `distance` before them are joined to references of 3 to 258 bytes.
+    """
     same = np.zeros(data.size, dtype=np.bool_)
     np.equal(data[distance:], data[:-distance], out=same[distance:])
     edges = np.flatnonzero(np.diff(same, prepend=not same[:1], append=not same[-1:]))
     runs = same[edges[:-1]]
     starts, ends = edges[:-1][runs], edges[1:][runs]
-    counts = -((starts - ends) // LONGEST)  # references that a run takes
-    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    places = np.repeat(starts, counts) + LONGEST * number
-    lengths = np.minimum(np.repeat(ends, counts) - places, LONGEST)
+    copies = -((starts - ends) // LONGEST)  # references that a run takes
+    number = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
+    places = np.repeat(starts, copies) + LONGEST * number
+    lengths = np.minimum(np.repeat(ends, copies) - places, LONGEST)
     places, lengths = places[lengths >= SHORTEST], lengths[lengths >= SHORTEST]
     steps = np.zeros(data.size + 1, dtype=np.int8)
     steps[places] += 1
@@ -92,6 +96,7 @@ def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
 
 
 def _pack_bits(values: UInts, bits: UInts) -> bytes:
+    """Join symbols of `bits` bits each to bytes, the first bit lowest."""
     ends = np.cumsum(bits)
     words, shifts = np.divmod(ends - bits, 32)
     moved = values << shifts
@@ -102,12 +107,13 @@ def _pack_bits(values: UInts, bits: UInts) -> bytes:
 
 
 def _reversed(code: int, bits: int) -> int:
+    """Return a code with its bits reversed: deflate sends a code's highest bit first."""
     return int(f"{code:0{bits}b}"[::-1], 2)
 
 
 @cache
 def _literal_codes() -> tuple[UInts, UInts]:
-    """RFC 1951, section 3.2.6: the fixed codes of the 256 bytes."""
+    """Return (codes, numbers of bits) of the 256 bytes: RFC 1951, section 3.2.6."""
     bits = np.where(np.arange(256) < 144, 8, 9)
     codes = [0x30 + byte if byte < 144 else 0x190 + byte - 144 for byte in range(256)]
     values = [_reversed(code, int(length)) for code, length in zip(codes, bits, strict=True)]
@@ -116,7 +122,10 @@ def _literal_codes() -> tuple[UInts, UInts]:
 
 @cache
 def _repeat_codes(distance: int) -> tuple[UInts, UInts]:
-    """RFC 1951, section 3.2.5: references by length, for a distance of 1 to 4 bytes."""
+    """Return (codes, numbers of bits) of references by their length: RFC 1951, section 3.2.5.
+
+    `distance` is 1 to 4 bytes.
+    """
     values = np.zeros(LONGEST + 1, dtype=np.int64)
     bits = np.zeros(LONGEST + 1, dtype=np.int64)
     for length in range(SHORTEST, LONGEST + 1):
@@ -133,7 +142,7 @@ def _repeat_codes(distance: int) -> tuple[UInts, UInts]:
 
 
 def _length_symbol(length: int) -> tuple[int, int, int]:
-    """(symbol, value of its extra bits, their number) of a repeated length."""
+    """Return (symbol, value of its extra bits, their number) of a repeated length."""
     if length == LONGEST:
         return 285, 0, 0
     if length < 11:

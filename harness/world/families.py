@@ -1,7 +1,7 @@
-"""Families of scenes, drawn from a seed: stills, videos and images to count in.
+"""Families of scenes: `draw_scene` draws stills, videos and images for counting from a seed.
 
-A candidate that breaks a rule is thrown away and the next attempt drawn from its own stream, so
-that which scene comes out depends on nothing but seed, family, split and index.
+A candidate that breaks a rule is discarded, and the next attempt is drawn from a stream of its own,
+so that a scene depends on nothing but seed, family, split and index.
 """
 
 from collections.abc import Mapping
@@ -50,17 +50,17 @@ class Family:
     has_levels: bool = False
     """True if easy, medium and hard scenes are drawn; otherwise all are `medium`."""
     well_seen: int | None = None
-    """Number of frames in which most of each thing is visible; None for half of them."""
+    """Least number of frames in which most of each thing is visible; None: half of them."""
 
 
 def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
     """Draw the scene with this index: it does not depend on other draws or on the machine."""
-    kind = FAMILIES[family]
-    level = wanted_level(seed, family, split, index) if kind.has_levels else "medium"
+    settings = FAMILIES[family]
+    level = wanted_level(seed, family, split, index) if settings.has_levels else "medium"
     for attempt in count():
         draws = Draws(seed, family, split, index, attempt)
         width, height = draws.choice(IMAGE_SIZES)
-        backgrounds = BACKGROUNDS_AT[level] if kind.has_levels else BACKGROUNDS
+        backgrounds = BACKGROUNDS_AT[level] if settings.has_levels else BACKGROUNDS
         empty = Scene(
             seed=seed,
             family=family,
@@ -70,12 +70,12 @@ def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
             height=height,
             background=Background(draws.choice(backgrounds), draws.integer_below(2**32)),
             things=(),
-            frames=kind.frames,
+            frames=settings.frames,
             level=level,
         )
-        things = kind.compose(draws, empty)
+        things = settings.compose(draws, empty)
         if things is not None and is_clear(
-            scene := replace(empty, things=things), well_seen=kind.well_seen
+            scene := replace(empty, things=things), well_seen=settings.well_seen
         ):
             return scene
     raise AssertionError("unreachable: attempts do not end")
@@ -84,31 +84,30 @@ def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
 def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
     """Return True if every thing is visible enough to be the subject of a question.
 
-    In at least half of the frames (or `well_seen` of them), 60 % or more of each thing is visible.
-    In every frame something is visible of each thing that is not outside, so that what goes out of
-    view has left; and no visible part encloses a hole, so that outer contours tell each mask
-    exactly.
+    In at least half of the frames (or `well_seen` of them) 60 % or more of each thing is visible.
+    In every frame a part of each thing in the image is visible, so that a thing out of view has
+    left the image. No visible part has a hole, so that outer contours represent each mask exactly.
     """
-    whole = whole_areas(scene)
-    often = np.zeros(len(scene.things), dtype=np.int64)
+    full_areas = whole_areas(scene)
+    n_seen = np.zeros(len(scene.things), dtype=np.int64)
     for frame in range(scene.frames):
-        for index, (drawn, visible) in enumerate(parts_in_image(scene, frame)):
-            all_of_it, area = np.count_nonzero(drawn), np.count_nonzero(visible)
-            if all_of_it and not area:
+        for index, (full_mask, visible) in enumerate(parts_in_image(scene, frame)):
+            full_area, area = np.count_nonzero(full_mask), np.count_nonzero(visible)
+            if full_area and not area:
                 return False
-            # Shapes have no holes, nor has what the image's edge leaves of them.
-            if area < all_of_it and has_holes(visible):
+            # Only a thing that is partly covered can have a hole.
+            if area < full_area and has_holes(visible):
                 return False
-            often[index] += area * 5 >= whole[index] * 3
+            n_seen[index] += area * 5 >= full_areas[index] * 3
     minimum = (scene.frames + 1) // 2 if well_seen is None else well_seen
-    return bool((often >= minimum).all())
+    return bool((n_seen >= minimum).all())
 
 
 def wanted_count(scene: Scene) -> int:
-    """Return the number of things of a counting scene: each of 2 to 10 once in nine scenes."""
-    block, place = divmod(scene.index, MAX_THINGS - MIN_THINGS + 1)
-    order = Draws(scene.seed, scene.family, scene.split, "counts", block)
-    return order.shuffle(range(MIN_THINGS, MAX_THINGS + 1))[place]
+    """Return the number of counted things of a scene: each of 2 to 10 once in nine scenes."""
+    round_, index = divmod(scene.index, MAX_THINGS - MIN_THINGS + 1)
+    order = Draws(scene.seed, scene.family, scene.split, "counts", round_)
+    return order.shuffle(range(MIN_THINGS, MAX_THINGS + 1))[index]
 
 
 def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:
@@ -117,8 +116,8 @@ def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:
     It is drawn before anything else, so that no level is rarer because its scenes are harder to
     lay out.
     """
-    block, place = divmod(index, len(LEVELS))
-    return Draws(seed, family, split, "levels", block).shuffle(LEVELS)[place]
+    round_, index_in_block = divmod(index, len(LEVELS))
+    return Draws(seed, family, split, "levels", round_).shuffle(LEVELS)[index_in_block]
 
 
 def _still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
@@ -141,16 +140,16 @@ def _crowd(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
             Noun(None, draws.choice(tuple(COLOURS))),
         )
     )
-    wanted = wanted_count(empty)
+    n_counted = wanted_count(empty)
     counted = [c for c in COMBINATIONS if noun.matches(c)]
     others = [c for c in COMBINATIONS if not noun.could_fit(c)]
     related = [c for c in others if c.shape == noun.shape or c.colour == noun.colour] or others
-    pools = [counted] * wanted
+    pools = [counted] * n_counted
     pools += [draws.choice((others, related)) for _ in range(draws.integer_between(1, 5))]
-    largest: Size = "medium" if wanted > 5 else "large"
+    largest: Size = "medium" if n_counted > 5 else "large"
     combinations = [
-        combination(draws, empty.split, place, pool, largest=largest)
-        for place, pool in enumerate(pools)
+        combination(draws, empty.split, index, pool, largest=largest)
+        for index, pool in enumerate(pools)
     ]
     return resting(draws, empty, draws.shuffle(combinations), crowded=False)
 

@@ -1,7 +1,7 @@
-"""Digests of the files of a generated world.
+"""Digests of the files of a generated world, for its `shapes.json`.
 
-Text and PNG files are equal byte for byte wherever they are made, so their bytes are hashed. What
-a JPEG or Parquet encoder packs differs between versions, so the pixels and the rows are hashed.
+Text and PNG files are equal byte for byte wherever they are made, so their bytes are hashed. JPEG
+and Parquet files differ between versions of their encoders, so their pixels and rows are hashed.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ FORMAT = 1
 
 
 def fingerprints(root: Path) -> dict[str, dict[str, str]]:
-    """Return the fingerprint of each file below a root, by its name."""
+    """Return the fingerprint of each file below a folder, by its path in it."""
     paths = (path for path in root.rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): fingerprint(path) for path in paths}
 
@@ -49,11 +49,11 @@ def fingerprint(path: Path) -> dict[str, str]:
 
 
 def hexdigest(*parts: bytes) -> str:
-    """BLAKE2b of 128 bits over the parts, in hexadecimal."""
-    whole = hashlib.blake2b(digest_size=16)
+    """Return BLAKE2b of 128 bits over the parts, in hexadecimal."""
+    digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        whole.update(part)
-    return whole.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _bytes_digest(path: Path) -> str:
@@ -75,6 +75,7 @@ def _rows_digest(path: Path) -> str:
 
 
 def _canonical(value: object) -> str:
+    """Return the digest of bytes in a row, for `json.dumps`; raise DataError for other values."""
     if isinstance(value, bytes):
         return hexdigest(value)
     raise DataError("value of a row", expected="plain data", found=type(value).__name__)

@@ -1,8 +1,8 @@
-"""Words for things, and the value of a question.
+"""Names of things in a scene (`Noun`), and the value of a question about it (`Question`).
 
-A description is only used when a careful reader could not take it to mean anything else: what it
-*means* (strict) must be all that it *could mean* (lenient), such as a square where a rectangle is
-asked for.
+A description is used only if a careful reader could not misunderstand it: the things that it
+*means* (`matches`) must be all that it *could mean* (`could_fit`). "The rectangle" could also mean
+a square, so it is not used where there is one.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +49,7 @@ class Question:
     is_sentence: bool
     """True for a full question; False for a phrase that names its referents."""
     referents: tuple[int, ...]
-    """Indices into the scene's things, ascending; empty where nothing in the scene fits."""
+    """Indices into the scene's things, ascending; empty: nothing in the scene fits."""
     label: str = ""
     """Name of the counted things in the plural, for counting questions."""
     among: tuple[int, ...] = ()
@@ -84,7 +84,7 @@ class Noun:
         return self.shape in (None, thing.shape) and self._fits_otherwise(thing)
 
     def could_fit(self, thing: Thing | Combination) -> bool:
-        """Return True if a person could call the thing so."""
+        """Return True if a person could call the thing by this noun."""
         if self.matches(thing):
             return True
         near = self.shape is not None and thing.shape in ALSO_CALLED.get(self.shape, ())
@@ -94,22 +94,26 @@ class Noun:
         return self.colour in (None, thing.colour) and self.size in (None, thing.size)
 
     def members(self, scene: Scene) -> tuple[int, ...] | None:
-        """Indices of the things that fit, or None where the words also fit other things.
+        """Return the indices of the things that the noun names; None if it is ambiguous.
 
-        A size is only named where it compares: beside a `small` circle there must be a larger one,
+        A size is used only as a comparison: beside a `small` circle there must be a larger one,
         beside a `medium-sized` one both a smaller and a larger one.
         """
-        possible = [i for i, thing in enumerate(scene.things) if self.could_fit(thing)]
-        doubtful = any(not self.matches(scene.things[index]) for index in possible)
-        return None if doubtful or not self._is_comparative(scene) else tuple(possible)
+        possible = [index for index, thing in enumerate(scene.things) if self.could_fit(thing)]
+        is_ambiguous = any(not self.matches(scene.things[index]) for index in possible)
+        return None if is_ambiguous or not self._is_comparative(scene) else tuple(possible)
 
     def _is_comparative(self, scene: Scene) -> bool:
+        """Return True if the size is true by comparison: "small" needs a larger thing."""
         if self.size is None:
             return True
         like = Noun(self.shape, self.colour)
         ranks = {SIZES.index(thing.size) for thing in scene.things if like.matches(thing)}
-        own = SIZES.index(self.size)
-        smaller, larger = any(rank < own for rank in ranks), any(rank > own for rank in ranks)
+        own_rank = SIZES.index(self.size)
+        smaller, larger = (
+            any(rank < own_rank for rank in ranks),
+            any(rank > own_rank for rank in ranks),
+        )
         return (smaller or self.size == "small") and (larger or self.size == "large")
 
     def words(self, *, plural: bool = False) -> str:
@@ -118,7 +122,7 @@ class Noun:
         return " ".join(filter(None, (size, self.colour, self.head(plural=plural))))
 
     def head(self, *, plural: bool = False) -> str:
-        """The noun itself: `circle`, or `object` where the shape is open."""
+        """Return the noun without attributes: `circle`, or `object` if the shape is open."""
         word = self.shape or "object"
         if not plural:
             return word
@@ -132,9 +136,9 @@ class Noun:
 
 @lru_cache(maxsize=16)
 def nouns(scene: Scene) -> tuple[tuple[Noun, tuple[int, ...]], ...]:
-    """Yield every noun that clearly fits something in the scene, with the things that it fits.
+    """Return every unambiguous noun with the indices of the things that it names.
 
-    Nouns that say less come first; a noun that says nothing, `object`, is the very first.
+    Nouns with fewer attributes come first; `object`, without any, is the very first.
     """
     phrases = {
         Noun(shape, colour, size)

@@ -1,4 +1,4 @@
-"""Scenes in three levels of difficulty, by number of things, crowding and background.
+"""Composition of scenes in three levels of difficulty, for `families`.
 
 | | easy | medium | hard |
 | --- | --- | --- | --- |
@@ -27,10 +27,14 @@ VIDEO_THINGS: Mapping[Level, int] = MappingProxyType({"easy": 2, "medium": 3, "h
 ARRIVALS: Mapping[Level, tuple[int, int]] = MappingProxyType(
     {"easy": (2, 2), "medium": (2, 3), "hard": (3, 3)}
 )
-MIN_NAMED = 3
-TRIES = 20
-EARLIEST, LATEST, APART = 1, 5, 2  # frames in which things come in
-SLOWEST = 5  # pixels a frame, of what comes in
+MIN_NAMED = 3  # things with a unique name in a still
+TRIES = 20  # random places of a thing before an attempt is given up
+EARLIEST, LATEST, APART = (
+    1,
+    5,
+    2,
+)  # first and last frame in which a thing enters; frames between two
+SLOWEST = 5  # least speed of an entering thing, in pixels a frame
 
 
 def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
@@ -49,12 +53,12 @@ def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
             return None
         placed.append((combination, path))
     things = with_depths(draws, placed)
-    named = len(names(replace(empty, things=things)))
-    return things if named >= min(MIN_NAMED, len(things)) else None
+    n_named = len(names(replace(empty, things=things)))
+    return things if n_named >= min(MIN_NAMED, len(things)) else None
 
 
 def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """Draw the same, with some words for one thing and others for several."""
+    """Draw things as `still` does, such that some nouns name one thing and others several."""
     things = still(draws, empty)
     if things is None:
         return None
@@ -75,10 +79,10 @@ def moving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 
 
 def arriving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """Draw two or three things that enter at different times, and perhaps one that is there."""
+    """Draw two or three things that enter at different times, and perhaps one visible before."""
     combinations = mix_combinations(draws, empty.split, VIDEO_THINGS[empty.level])
     paths: list[tuple[Combination, Path]] = []
-    for combination, frame in zip(combinations, _times(draws, empty), strict=False):
+    for combination, frame in zip(combinations, _entry_frames(draws, empty), strict=False):
         path = _entering_path(draws, empty, combination, frame)
         if path is None:
             return None
@@ -94,41 +98,42 @@ def arriving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 def _with_named_things(
     draws: Draws, empty: Scene, paths: Sequence[tuple[Combination, Path]]
 ) -> tuple[Thing, ...] | None:
+    """Return things on these paths; None if one of them has no unique name."""
     things = with_depths(draws, paths)
     return things if len(names(replace(empty, things=things))) == len(things) else None
 
 
-def _times(draws: Draws, empty: Scene) -> list[int]:
-    """Draw the frames in which something enters, two or more apart."""
+def _entry_frames(draws: Draws, empty: Scene) -> list[int]:
+    """Draw the frames in which things enter, `APART` or more from each other."""
     number = draws.integer_between(*ARRIVALS[empty.level])
     spare = LATEST - EARLIEST - APART * (number - 1)
     steps = sorted(draws.integer_below(spare + 1) for _ in range(number))
-    return [EARLIEST + APART * place + step for place, step in enumerate(steps)]
+    return [EARLIEST + APART * index + step for index, step in enumerate(steps)]
 
 
 def _overlapping_path(
     draws: Draws, empty: Scene, combination: Combination, neighbour: tuple[Combination, Path]
 ) -> Path | None:
-    """Draw a place where a thing overlaps another by a quarter to a half of their extents."""
+    """Draw a place where a thing overlaps its neighbour by a quarter to a half of their extents."""
     reach = reach_of(empty, combination)
     both = [own + its for own, its in zip(reach, reach_of(empty, neighbour[0]), strict=True)]
     for _ in range(TRIES):
         axis = draws.integer_below(2)
-        moved = [draws.integer_between(-side // 5, side // 5) for side in both]
-        moved[axis] = draws.sign() * both[axis] * draws.integer_between(50, 75) // 100
-        x, y = neighbour[1].x + moved[0], neighbour[1].y + moved[1]
+        offset = [draws.integer_between(-side // 5, side // 5) for side in both]
+        offset[axis] = draws.sign() * both[axis] * draws.integer_between(50, 75) // 100
+        x, y = neighbour[1].x + offset[0], neighbour[1].y + offset[1]
         if all(
-            end + BORDER <= at < side - end - BORDER
-            for at, end, side in zip((x, y), reach, (empty.width, empty.height), strict=True)
+            end + BORDER <= centre < side - end - BORDER
+            for centre, end, side in zip((x, y), reach, (empty.width, empty.height), strict=True)
         ):
             return Path(x, y)
     return None
 
 
 def _entering_path(draws: Draws, empty: Scene, combination: Combination, frame: int) -> Path | None:
-    """Draw a path that enters in a frame and ends inside; None where the thing is too large for it.
+    """Draw a path that enters in a given frame and ends inside; None if the thing is too large.
 
-    It moves straight in from a drawn side, so fast that a good part of it is seen at once.
+    It moves straight in from a random side, so fast that a good part of it is visible at once.
     """
     last = empty.frames - 1
     axis = draws.integer_below(2)

@@ -1,4 +1,4 @@
-"""Expressions for videos: their referent is identified by its motion."""
+"""Generators of phrases and questions that refer to things in a video by their motion."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Test = Callable[[Scene, Thing], bool]
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """A motion: its words, the things that have it, and the things that could seem to have it."""
+    """A motion: its words, a test of things that have it, and one of things that may seem to."""
 
     one: tuple[str, ...]
     """Verb phrases after `that`: `moves to the right`; `many` is their plural."""
@@ -24,11 +24,13 @@ class Motion:
 
 
 def _motion_along(dx: int, dy: int, where: str) -> Motion:
+    """Return the motion of things with heading (dx, dy), −1 to 1 each, y downwards."""
+
     def is_referent(scene: Scene, thing: Thing) -> bool:
         return thing.heading == (dx, dy)
 
     def possible(scene: Scene, thing: Thing) -> bool:
-        """A thing that moves aslant also moves to the right, in a way."""
+        """Return True also for diagonal motion: it may be called a motion to the right."""
         across, down = thing.heading
         along = (dx and across == dx) or (dy and down == dy)
         return is_referent(scene, thing) if dx and dy else bool(along)
@@ -125,6 +127,7 @@ def speeds(scene: Scene) -> Iterator[Question]:
 def _motion_questions(
     noun: Noun, motion: Motion, target: tuple[int, ...], among: tuple[int, ...]
 ) -> Iterator[Question]:
+    """Yield phrases, "the circle moving up", and questions, "Which circle moves up?"."""
     plural = len(target) > 1
     verbs, name = (motion.many if plural else motion.one), noun.words(plural=plural)
     start = f"all {name}" if plural else f"the {name}"

@@ -1,7 +1,6 @@
-"""Frames to small MP4 files, as video benchmarks have them.
+"""Encoding of frames as small MP4 files (H.264), the format of video benchmarks.
 
-The bytes depend on the encoder in the installed FFmpeg; what they decode to is close to the frames,
-not equal.
+The bytes depend on the installed FFmpeg; decoded frames are close to the originals, not equal.
 """
 
 import io
@@ -12,7 +11,7 @@ from pathlib import Path
 from harness.media import Frame
 from harness.video.index import library
 
-CLOCK = 1000  # steps of a second in which frames are timed
+CLOCK = 1000  # time steps a second
 QUALITY = "26"  # x264's constant rate factor: shapes keep their edges and colours
 
 
@@ -22,11 +21,11 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
 
 
 def encode_mp4(frames: Sequence[Frame], *, times: Sequence[float]) -> bytes:
-    """The MP4 file, as H.264, of frames of one size, both sides even.
+    """Return the MP4 file of frames of one size, both sides even.
 
     Args:
-        frames: RGB images.
-        times: When each is shown, in seconds, rising; the last is shown as long as the one before.
+        frames: Images, height × width × 3, uint8, RGB.
+        times: Seconds at which each is shown, rising; the last is shown as long as the one before.
 
     Raises:
         MissingDependency: the package av is not installed.

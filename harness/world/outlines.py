@@ -1,7 +1,7 @@
-"""Masks to polygons: the outer border of each piece, followed pixel by pixel.
+"""Conversion of masks to polygons: the outer border of each connected piece, pixel by pixel.
 
-Written here, since the order and the choice of points of OpenCV's contours is the library's own
-affair, and the files of a world are equal wherever they are made.
+OpenCV's contours are not used: their points may differ between its versions, and the files of a
+world must be equal wherever they are made.
 """
 
 import numpy as np
@@ -18,16 +18,17 @@ STEPS: tuple[Pixel, ...] = ((1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), 
 
 
 def outlines(mask: BoolArray) -> list[list[Pixel]]:
-    """Corners of the closed outer border of each piece, clockwise.
+    """Return the corners of the closed outer border of each piece, clockwise.
 
-    Pieces join by edges and corners and come in the order of their first pixels, row by row. A
-    polygon through these corners, outline and filling, is the piece itself unless it has holes.
+    Pieces are connected by edges and corners, and ordered by their first pixels, row by row. The
+    polygon through the corners, outline and filling, equals the piece unless that has holes.
     """
     pieces, number = ndimage.label(np.pad(mask, 1), structure=np.ones((3, 3), dtype=np.int64))
     return [_border(pieces == piece) for piece in range(1, number + 1)]
 
 
 def _border(padded: NDArray[np.bool_]) -> list[Pixel]:
+    """Return the border's corners of one piece, in a mask with a margin of one pixel."""
     first_row = int(padded.any(1).argmax())
     start = (int(padded[first_row].argmax()), first_row)
     first = _turn(padded, start, 0)
@@ -47,7 +48,10 @@ def _border(padded: NDArray[np.bool_]) -> list[Pixel]:
 
 
 def _turn(padded: NDArray[np.bool_], pixel: Pixel, step: int) -> int | None:
-    """The next step along the border: the leftmost one, as seen from the step just made."""
+    """Return the next step along the border: the leftmost, as seen from the last step.
+
+    A step is an index in `STEPS`; None: the pixel has no neighbour.
+    """
     x, y = pixel
     for turn in range(6, 14):
         dx, dy = STEPS[(step + turn) % 8]

@@ -1,4 +1,4 @@
-"""Places and motions of things: whole numbers that keep them in the image, or not."""
+"""Random places and motions of things, in pixels: at rest, through the image, in or out of it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from harness.world.draws import Draws
 from harness.world.raster import extents
 from harness.world.scene import Combination, Scene, radius_in
 
-TRIES = 40
+TRIES = 40  # random places of a thing before an attempt is given up
 BORDER = 2  # pixels between a thing at rest and the image's edge
 GAP = 3  # pixels between things that do not touch
 WAYS = (
@@ -17,7 +17,7 @@ WAYS = (
     "leave",
     "enter",
 )
-"""Kinds of motion, as often as they are drawn."""
+"""Kinds of motion, each as many times as its weight."""
 
 
 class Path(NamedTuple):
@@ -37,9 +37,9 @@ def place_at_rest(
     *,
     crowded: bool,
 ) -> Path | None:
-    """A place inside the image and apart from the others, or None if none was found.
+    """Draw a place inside the image and apart from placed things; None if none was found.
 
-    Where it is crowded, half of the tries let a thing reach a quarter into its neighbour's room.
+    `crowded`: in half of the tries, rectangles of neighbours may overlap by a quarter.
     """
     sideways, upwards = reach_of(empty, combination)
     others = [(path, reach_of(empty, neighbour)) for neighbour, path in placed]
@@ -57,18 +57,18 @@ def place_at_rest(
 
 
 def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
-    """A way through the image in one of the kinds of motion."""
-    way = draws.choice(WAYS)
-    if way in ("leave", "enter"):
+    """Draw a path through the image by one of the kinds of motion."""
+    motion = draws.choice(WAYS)
+    if motion in ("leave", "enter"):
         path = _leaving_path(draws, empty, combination)
-        if way == "leave":
+        if motion == "leave":
             return path
         last = empty.frames - 1  # entering is leaving with time turned round
         return Path(path.x + last * path.dx, path.y + last * path.dy, -path.dx, -path.dy)
     dx = dy = 0
-    if way == "diagonal":
+    if motion == "diagonal":
         dx, dy = (draws.integer_between(3, 6) * draws.sign() for _ in range(2))
-    elif way == "straight":
+    elif motion == "straight":
         speed = draws.integer_between(3, 9) * draws.sign()
         dx, dy = (speed, 0) if draws.chance(1, 2) else (0, speed)
     sideways, upwards = reach_of(empty, combination)
@@ -79,16 +79,16 @@ def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
 
 
 def _leaving_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
-    """Inside in frame 0, outside from one of the last two frames on."""
+    """Draw a path that is inside in frame 0, and outside from one of the last two frames on."""
     sideways, upwards = reach_of(empty, combination)
     x = _start(draws, sideways, empty.width, 0)
     y = _start(draws, upwards, empty.height, 0)
-    gone = empty.frames - draws.integer_between(1, 2)
+    first_gone = empty.frames - draws.integer_between(1, 2)
     across = draws.chance(1, 2)
     extent, side = (sideways, empty.width) if across else (upwards, empty.height)
-    slowest = -(-(2 * extent + BORDER) // gone)
+    slowest = -(-(2 * extent + BORDER) // first_gone)
     speed = draws.integer_between(slowest, slowest + 3)
-    along = side + extent - gone * speed
+    along = side + extent - first_gone * speed
     if draws.chance(1, 2):
         speed, along = -speed, side - 1 - along
     return Path(along, y, speed, 0) if across else Path(x, along, 0, speed)
@@ -101,7 +101,7 @@ def _start(draws: Draws, extent: int, side: int, travel: int) -> int:
 
 
 def reach_of(empty: Scene, combination: Combination) -> tuple[int, int]:
-    """Pixels from the centre of a thing to its sides: (sideways, up or down)."""
+    """Return the pixels from the centre of a thing to its sides: (sideways, up or down)."""
     return extents(combination.shape, radius_in(empty.unit, combination.size))
 
 

@@ -1,4 +1,4 @@
-"""Questions with options or numbers about a scene, drawn by kind from all that it allows.
+"""Choice of questions with options or a number about a scene, for tasks on shapes.
 
 A new kind of question is a generator (see `harness.world.quiz`) and its name in `KINDS_OF_QA`.
 """
@@ -32,7 +32,7 @@ STILL: Generators = MappingProxyType(
         "extreme": qa_places.extremes,
         "count_choice": qa_looks.count_choices,
         "exists": qa_looks.existence,
-        "count": qa_looks.counts,
+        "count": qa_looks.count_questions,
         "width": qa_looks.widths,
         "height": qa_looks.heights,
         "distance": qa_places.distances,
@@ -60,7 +60,7 @@ KINDS_OF_QA: Mapping[str, Generators] = MappingProxyType(
 
 
 def every_qa(scene: Scene) -> list[QA]:
-    """All unambiguous questions that the scene allows, in a fixed order."""
+    """Return all unambiguous questions that the scene allows, in a fixed order."""
     return [
         question
         for generator in KINDS_OF_QA[scene.family].values()
@@ -73,38 +73,38 @@ def ask_qa(
 ) -> tuple[QA, ...]:
     """Choose up to `number` questions with different texts; fewer where a scene allows no more.
 
-    For each the kind is drawn, then the answer, then one of the questions with this answer: so
-    kinds come about as often as scenes allow, and no answer is likelier because more questions
-    happen to have it.
+    For each question first its kind is drawn, then the answer, then one of the questions with this
+    answer: so kinds are as frequent as scenes allow, and no answer is likelier because more
+    questions have it.
 
     Args:
-        scene: A scene of any family in `KINDS_OF_QA`; its own draws decide.
-        number: How many at most.
-        kinds: The kinds to choose among, of which other families' are never asked; None for all.
+        scene: A scene of any family in `KINDS_OF_QA`; random numbers are the scene's own.
+        number: Largest number of questions.
+        kinds: Kinds to choose among; those of other families are ignored. None: all kinds.
 
     Raises:
         UsageError: there is no such kind.
     """
     generators = KINDS_OF_QA[scene.family]
-    known = {**STILL, **VIDEO}
-    if unknown := sorted(set(kinds or ()) - set(known)):
+    all_kinds = {**STILL, **VIDEO}
+    if unknown := sorted(set(kinds or ()) - set(all_kinds)):
         raise UsageError(
             f"kind of question {unknown[0]!r}",
-            expected=f"one of {', '.join(known)}",
+            expected=f"one of {', '.join(all_kinds)}",
             found="none of them",
         )
     draws = Draws(scene.seed, scene.id, "qa")
-    all_of: dict[str, list[QA]] = {}
+    by_kind: dict[str, list[QA]] = {}
     chosen: dict[str, QA] = {}
     while len(chosen) < number:
         for kind in draws.shuffle([kind for kind in generators if kinds is None or kind in kinds]):
-            if kind not in all_of:
-                all_of[kind] = list(generators[kind](scene))
-            left = [question for question in all_of[kind] if question.text not in chosen]
-            if left:
-                answer = draws.choice(list(dict.fromkeys(question.answer for question in left)))
+            if kind not in by_kind:
+                by_kind[kind] = list(generators[kind](scene))
+            unused = [question for question in by_kind[kind] if question.text not in chosen]
+            if unused:
+                answer = draws.choice(list(dict.fromkeys(question.answer for question in unused)))
                 question = draws.choice(
-                    [question for question in left if question.answer == answer]
+                    [question for question in unused if question.answer == answer]
                 )
                 chosen[question.text] = question
                 break

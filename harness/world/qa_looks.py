@@ -1,4 +1,7 @@
-"""Questions about the look of things: colour, shape, size, number and area."""
+"""Generators of questions about the look of things: colour, shape, size, number and area.
+
+Each yields every unambiguous question of its kind about a scene; `harness.world.qa` chooses.
+"""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -22,10 +25,11 @@ from harness.world.scene import COLOURS, SHAPES, SIZES, Scene, Shape
 
 OPTIONS = 4
 """Number of options of a question where more would be possible."""
-MAX_COUNTED = 10
+MAX_COUNTED = 10  # largest count that is asked for
 LOWER_OPTIONS = ((0,), (0, 1), (0, 1, 2, 2), (0, 1, 2, 3, 3, 3))
-"""Numbers of options below a count of 0, 1, 2 and more. Small counts are many and have few options
-below them; large counts make up for it, so that no place in the row is right more often."""
+"""Numbers of options below a count of 0, 1, 2, and 3 or more, to draw from. Small counts are
+frequent and have few options below them; the repeated numbers of larger counts make up for it, so
+that no rank among the options is right more often."""
 SIZE_ADJECTIVES = ((1, "larger", "largest"), (-1, "smaller", "smallest"))
 
 
@@ -68,25 +72,25 @@ def shapes(scene: Scene) -> Iterator[QA]:
     """`What shape is the red object?`; only the right option fits the thing."""
     for index, noun in sole(scene, by="colour"):
         right = scene.things[index].shape
-        apart = tuple(
+        distinct_shapes = tuple(
             shape for shape in SHAPES if shape == right or not _are_confusable(shape, right)
         )
         near = {thing.shape for thing in scene.things}
         text = f"What shape is the {noun.words()}?"
-        others = _wrong_options(scene, text, right, apart, near)
+        others = _wrong_options(scene, text, right, distinct_shapes, near)
         yield choice(
             scene, "shape", text, answer=right, others=others, named=[(index, noun.words())]
         )
 
 
-def counts(scene: Scene) -> Iterator[QA]:
+def count_questions(scene: Scene) -> Iterator[QA]:
     """`How many red objects are there in the image?`, for a number."""
     for text, named in _countable_groups(scene):
         yield QA(kind="count", text=text, answer=float(len(named)), named=named)
 
 
 def count_choices(scene: Scene) -> Iterator[QA]:
-    """The same questions with four numbers in a row to choose from, shuffled."""
+    """`How many red objects are there?` with four shuffled numbers in a row to choose from."""
     for text, named in _countable_groups(scene):
         count = len(named)
         draws = Draws(scene.seed, scene.id, "numbers", text)
@@ -96,58 +100,61 @@ def count_choices(scene: Scene) -> Iterator[QA]:
 
 
 def existence(scene: Scene) -> Iterator[QA]:
-    """`Is there a red star in the image?`: no combines a shape and a colour that are there."""
-    present = [Noun(thing.shape, thing.colour) for thing in scene.things]
-    seen = dict.fromkeys(noun.shape for noun in present), dict.fromkeys(c.colour for c in present)
-    wholes = [Noun(shape, colour) for shape, colour in product(*seen)]
-    if len(seen[0]) == 1 or len(seen[1]) == 1:  # then all that is combined of them is there
-        wholes += [Noun(present[0].shape, colour) for colour in COLOURS if colour not in seen[1]]
-    for noun in wholes:
-        there = tuple(
-            (i, noun.words()) for i, thing in enumerate(scene.things) if noun.matches(thing)
+    """`Is there a red star in the image?`, of shapes and colours that occur in the image."""
+    shapes_seen = dict.fromkeys(thing.shape for thing in scene.things)
+    colours_seen = dict.fromkeys(thing.colour for thing in scene.things)
+    candidates = [Noun(shape, colour) for shape, colour in product(shapes_seen, colours_seen)]
+    if len(shapes_seen) == 1 or len(colours_seen) == 1:  # then all these combinations exist
+        shape = scene.things[0].shape
+        candidates += [Noun(shape, colour) for colour in COLOURS if colour not in colours_seen]
+    for noun in candidates:
+        present = tuple(
+            (index, noun.words()) for index, thing in enumerate(scene.things) if noun.matches(thing)
         )
-        possible = any(noun.could_fit(thing) for thing in scene.things)
-        if there or not possible:
+        is_possible = any(noun.could_fit(thing) for thing in scene.things)
+        if present or not is_possible:
             article = "an" if noun.words()[0] in "aeiou" else "a"
             text = f"Is there {article} {noun.words()} in the picture?"
             yield choice(
                 scene,
                 "exists",
                 text,
-                answer="yes" if there else "no",
-                others=["no" if there else "yes"],
-                named=there,
+                answer="yes" if present else "no",
+                others=["no" if present else "yes"],
+                named=present,
             )
 
 
 def widths(scene: Scene) -> Iterator[QA]:
-    """`How wide is the star, in percent of the image's width?`, of things without cover."""
+    """`How wide is the star, in percent of the image's width?`, of things that are not covered."""
     yield from _extents(scene, "width", "wide", 0)
 
 
 def heights(scene: Scene) -> Iterator[QA]:
-    """`How high is the star, in percent of the image's height?`, of things without cover."""
+    """`How high is the star, in percent of the image's height?`, of things that are not covered."""
     yield from _extents(scene, "height", "high", 1)
 
 
-def _extents(scene: Scene, kind: str, adjective: str, axis: int) -> Iterator[QA]:
+def _extents(scene: Scene, dimension: str, adjective: str, axis: int) -> Iterator[QA]:
     uncovered = visible_areas(scene)[0] == whole_areas(scene)
     for index, words in called(scene):
         if uncovered[index]:
             thing = scene.things[index]
             reach = _reach(thing.shape, scene.radius(thing))[axis]
-            text = f"How {adjective} is the {words}, in percent of the picture's {kind}?"
-            yield from percent(kind, text, reach, (scene.width, scene.height)[axis], (index, words))
+            text = f"How {adjective} is the {words}, in percent of the picture's {dimension}?"
+            yield from percent(
+                dimension, text, reach, (scene.width, scene.height)[axis], (index, words)
+            )
 
 
 def _reach(shape: Shape, radius: int) -> tuple[int, int]:
-    """(width, height) in pixels of all that belongs to a shape."""
+    """Return (width, height) in pixels of a shape."""
     mask = template(shape, radius)
     return int(mask.any(0).sum()), int(mask.any(1).sum())
 
 
 def _ranks(scene: Scene) -> list[tuple[int, int]]:
-    """Each thing's size as a rank, and its visible area."""
+    """Return (rank of the size, visible area in pixels) of each thing."""
     areas = visible_areas(scene)[0]
     return [(SIZES.index(thing.size), int(areas[i])) for i, thing in enumerate(scene.things)]
 
@@ -155,18 +162,18 @@ def _ranks(scene: Scene) -> list[tuple[int, int]]:
 def _extreme_thing(
     scene: Scene, ranks: list[tuple[int, int]], group: tuple[Named, ...], sign: int
 ) -> str | None:
-    """The words of the thing that is largest (or, by the sign, smallest) clearly, or None.
+    """Return the words of the clearly largest thing (smallest for a `sign` of -1), or None.
 
-    It is so by its size and by all of its area, a quarter more than any other's, and by what is
-    seen of it.
+    It is the largest by its size, by its whole area (a quarter more than any other's) and by its
+    visible area.
     """
-    whole = whole_areas(scene)
+    full_areas = whole_areas(scene)
 
     def beats(first: int, second: int) -> bool:
         big, small = (first, second) if sign > 0 else (second, first)
         return bool(
             ranks[big][0] > ranks[small][0]
-            and 4 * whole[big] >= 5 * whole[small]
+            and 4 * full_areas[big] >= 5 * full_areas[small]
             and ranks[big][1] > ranks[small][1]
         )
 
@@ -179,17 +186,19 @@ def _extreme_thing(
 def _wrong_options(
     scene: Scene, text: str, right: str, options: tuple[str, ...], near: AbstractSet[str]
 ) -> list[str]:
-    """Three wrong options, those that are seen in the image first."""
+    """Return three wrong options, those that occur in the image (`near`) first."""
     draws = Draws(scene.seed, scene.id, "others", text)
     wrong = draws.shuffle([option for option in options if option != right])
     return sorted(wrong, key=lambda option: option not in near)[: OPTIONS - 1]
 
 
 def _are_confusable(first: Shape, second: Shape) -> bool:
+    """Return True if one shape may be called by the other's name."""
     return second in ALSO_CALLED.get(first, ()) or first in ALSO_CALLED.get(second, ())
 
 
 def _countable_groups(scene: Scene) -> Iterator[tuple[str, tuple[Named, ...]]]:
+    """Yield each question "how many" with the things that it counts."""
     for noun, members in nouns(scene):
         if noun.size is None and len(members) <= MAX_COUNTED:
             text = f"How many {noun.words(plural=True)} are there in the picture?"

@@ -1,4 +1,7 @@
-"""Questions about places: sides, distances, and depth."""
+"""Generators of questions about places of things: sides, distances and depth.
+
+Each yields every unambiguous question of its kind about a scene; `harness.world.qa` chooses.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,8 +18,8 @@ from harness.world.scene import Scene, Shape
 SIDES = (("left", "right"), ("above", "below"))
 CORNERS = ("upper left", "upper right", "lower left", "lower right")
 LOPSIDED: tuple[Shape, ...] = ("triangle", "star")
-"""Shapes whose middle is not at half their height, by area and by outline."""
-MIN_OVERLAP = 24  # pixels that both cover
+"""Shapes whose centre of area is not at half of their height: "the centre" is ambiguous."""
+MIN_OVERLAP = 24  # least number of pixels where the nearer thing covers the other
 
 
 def relations(scene: Scene) -> Iterator[QA]:
@@ -46,19 +49,19 @@ def corners(scene: Scene) -> Iterator[QA]:
 def extremes(scene: Scene) -> Iterator[QA]:
     """`Which of these is furthest to the left?`, of three or four things."""
     for group in groups(called(scene)):
-        things = dict(group)
+        words_of_index = dict(group)
         for direction in DIRECTIONS:
-            first = foremost(scene, tuple(things), direction)
+            first = foremost(scene, tuple(words_of_index), direction)
             if first is not None:
                 text = f"Which of these is {direction.far}?"
-                yield pick(scene, "extreme", text, answer=things[first], group=group)
+                yield pick(scene, "extreme", text, answer=words_of_index[first], group=group)
 
 
 def nearest(scene: Scene) -> Iterator[QA]:
     """`Which of these is nearest to the star?`: by its centre and by its edge."""
-    things = called(scene)
-    for anchor in things:
-        for group in groups([thing for thing in things if thing != anchor]):
+    named_things = called(scene)
+    for anchor in named_things:
+        for group in groups([thing for thing in named_things if thing != anchor]):
             answer = _nearest_thing(scene, anchor, group)
             if answer is not None:
                 text = f"Which of these is nearest to the {anchor[1]}?"
@@ -66,7 +69,7 @@ def nearest(scene: Scene) -> Iterator[QA]:
 
 
 def depths(scene: Scene) -> Iterator[QA]:
-    """`Which is in front, the red circle or the blue square?`, where one is seen to cover one."""
+    """`Which is in front, the red circle or the blue square?`, if one visibly covers the other."""
     owner = owners(scene)
     for pair in combinations(called(scene), 2):
         front, back = sorted(pair, key=lambda thing: scene.things[thing[0]].depth)
@@ -94,14 +97,14 @@ def distances(scene: Scene) -> Iterator[QA]:
 
 
 def side_of(scene: Scene, first: int, second: int, axis: int, *, frame: int = 0) -> int:
-    """-1 where one lies clearly left of (or above) the other, 1 beyond it, 0 where it is unclear.
+    """Return -1 if the first thing is clearly left of the second, 1 if right of it; 0: unclear.
 
-    Clearly is an eighth of the image's side between the centres.
+    With axis 1: above (-1) or below (1). Clear is an eighth of the image's side between centres.
     """
-    here, there = (scene.things[index].centre(frame)[axis] for index in (first, second))
-    if abs(here - there) < scene.unit // 8:
+    first_at, second_at = (scene.things[index].centre(frame)[axis] for index in (first, second))
+    if abs(first_at - second_at) < scene.unit // 8:
         return 0
-    return 1 if here > there else -1
+    return 1 if first_at > second_at else -1
 
 
 def side_question(
@@ -114,7 +117,7 @@ def side_question(
     *,
     start: str = "",
 ) -> QA:
-    """`Is A to the left or to the right of B?`, after such a start as `At the end, `."""
+    """Return the question `Is A to the left or to the right of B?`, after a `start` if given."""
     between = ("to the left or to the right of", "above or below")[axis]
     verb = "is" if start else "Is"
     before, beyond = SIDES[axis]
@@ -130,28 +133,28 @@ def side_question(
 
 
 def _mask_alone(scene: Scene, index: int) -> BoolArray:
-    """The mask of a thing if it were the only one."""
+    """Return the mask of a thing in frame 0 as if it were the only one."""
     mask: BoolArray = owners(replace(scene, things=(scene.things[index],))) == 0
     return mask
 
 
 def _nearest_thing(scene: Scene, anchor: Named, group: tuple[Named, ...]) -> str | None:
-    """The words of the nearest one, or None where it is not clear.
+    """Return the words of the thing nearest to `anchor`; None if it is not clear.
 
-    The next centre is at least half as far again, and no other edge is as near.
+    The centre of the next one is at least 1.5 times as far away, and no other edge is as near.
     """
-    here = np.array(scene.things[anchor[0]].centre(0))
+    anchor_centre = np.array(scene.things[anchor[0]].centre(0))
     squares, gaps = [], []
     for index, _ in group:
         thing = scene.things[index]
-        apart = np.abs(np.array(thing.centre(0)) - here)
+        distance = np.abs(np.array(thing.centre(0)) - anchor_centre)
         reach = np.add(
             extents(thing.shape, scene.radius(thing)),
             extents(scene.things[anchor[0]].shape, scene.radius(scene.things[anchor[0]])),
         )
-        squares.append(int((apart**2).sum()))
-        gaps.append(int((np.maximum(apart - reach, 0) ** 2).sum()))
+        squares.append(int((distance**2).sum()))
+        gaps.append(int((np.maximum(distance - reach, 0) ** 2).sum()))
     first, second = np.argsort(squares, kind="stable")[:2]
     clear = 4 * squares[second] >= 9 * squares[first]
-    others = [gap for place, gap in enumerate(gaps) if place != first]
+    others = [gap for number, gap in enumerate(gaps) if number != first]
     return group[int(first)][1] if clear and gaps[int(first)] < min(others) else None

@@ -1,4 +1,7 @@
-"""Questions about videos: direction, speed, order of events, and final state of things."""
+"""Generators of questions about videos: direction, speed, order of events, state at the end.
+
+Each yields every unambiguous question of its kind about a scene; `harness.world.qa` chooses.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, permutations
@@ -23,18 +26,18 @@ MIN_FRAMES_APART = 2
 
 
 def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
-    """Return the frames in which a part of a thing lies in the image.
+    """Return the frames in which a part of a thing is in the image.
 
-    In drawn scenes nothing that is in the image is ever covered altogether.
+    A part of it is then visible: `families.is_clear` excludes fully covered things.
     """
     thing = scene.things[index]
-    return tuple(k for k in range(scene.frames) if not is_outside(scene, thing, k))
+    return tuple(frame for frame in range(scene.frames) if not is_outside(scene, thing, frame))
 
 
 def interval(scene: Scene, index: int) -> Interval:
-    """The first and the last second in which a thing is seen; frame k is second k.
+    """Return the first and last second in which a thing is visible; frame k is at second k.
 
-    What is drawn moves straight on, so that it is seen all the time in between.
+    Things move straight on, so that it is visible at all times in between.
     """
     frames = visible_frames(scene, index)
     return Interval(float(frames[0]), float(frames[-1]))
@@ -66,14 +69,14 @@ def speeds(scene: Scene) -> Iterator[QA]:
 
 def arrivals(scene: Scene) -> Iterator[QA]:
     """`Which comes into the image first, the star or the cross?`."""
-    times = _arrivals(scene)
+    times = _arrival_frames(scene)
     coming = [named for named in called(scene) if named[0] in times]
     yield from _first_of_two(scene, ("order", "arrives", "comes into"), coming, times)
 
 
 def orders(scene: Scene) -> Iterator[QA]:
     """`In which order do A, B and C come into the image?`: one of four orders."""
-    times = _arrivals(scene)
+    times = _arrival_frames(scene)
     for group in combinations([named for named in called(scene) if named[0] in times], 3):
         ordered = sorted(group, key=lambda named: times[named[0]])
         if any(times[b[0]] - times[a[0]] < MIN_FRAMES_APART for a, b in pairwise(ordered)):
@@ -123,12 +126,12 @@ def departures(scene: Scene) -> Iterator[QA]:
 def _first_of_two(
     scene: Scene,
     words: tuple[str, str, str],
-    things: Sequence[Named],
+    candidates: Sequence[Named],
     times: Mapping[int, int],
 ) -> Iterator[QA]:
     """Ask which of two things does something first; `words`: the kind, a name for draws, a verb."""
     kind, draws, verb = words
-    for pair in combinations(things, 2):
+    for pair in combinations(candidates, 2):
         first, second = in_random_order(scene, draws, pair)
         if abs(times[first[0]] - times[second[0]]) >= MIN_FRAMES_APART:
             early = min(pair, key=lambda named: times[named[0]])
@@ -139,8 +142,8 @@ def _first_of_two(
 def end_relations(scene: Scene) -> Iterator[QA]:
     """`At the end of the video, is A to the left or to the right of B?`: one of them moves."""
     last = scene.frames - 1
-    there = [named for named in called(scene) if is_inside(scene, scene.things[named[0]], last)]
-    for subject, reference in permutations(there, 2):
+    inside = [named for named in called(scene) if is_inside(scene, scene.things[named[0]], last)]
+    for subject, reference in permutations(inside, 2):
         if scene.things[subject[0]].is_moving or scene.things[reference[0]].is_moving:
             for axis in (0, 1):
                 if side := side_of(scene, subject[0], reference[0], axis, frame=last):
@@ -177,7 +180,7 @@ def paths(scene: Scene) -> Iterator[QA]:
 
 def arrival_counts(scene: Scene) -> Iterator[QA]:
     """`How many objects come into the image?`, if none is half inside at the start."""
-    coming = _arrivals(scene)
+    coming = _arrival_frames(scene)
     words = dict(called(scene))
     if coming and not any(_hangs_over(scene, thing) for thing in scene.things):
         yield QA(
@@ -188,7 +191,7 @@ def arrival_counts(scene: Scene) -> Iterator[QA]:
         )
 
 
-def _arrivals(scene: Scene) -> dict[int, int]:
+def _arrival_frames(scene: Scene) -> dict[int, int]:
     """Return the frame in which each thing that starts outside is first visible, by its index."""
     first = {index: visible_frames(scene, index)[0] for index in range(len(scene.things))}
     return {index: frame for index, frame in first.items() if frame}
@@ -198,5 +201,5 @@ def _hangs_over(scene: Scene, thing: Thing) -> bool:
     return not is_inside(scene, thing, 0) and not is_outside(scene, thing, 0)
 
 
-def _name_list(things: Sequence[Named]) -> str:
-    return ", ".join(words for _, words in things)
+def _name_list(named: Sequence[Named]) -> str:
+    return ", ".join(words for _, words in named)

@@ -1,4 +1,4 @@
-"""Questions about a scene, chosen by its own draws from all that it allows.
+"""Choice of questions about a scene whose answers are masks, boxes or counts, for tasks on shapes.
 
 A new kind of question is a generator (see `harness.world.language`) and its name in `KINDS`.
 """
@@ -22,11 +22,11 @@ REASONED = ("riddle", "likeness", "odd_one", "extreme")
 """Kinds of questions that do not name their referent."""
 
 
-def counts(scene: Scene) -> Iterator[Question]:
+def count_questions(scene: Scene) -> Iterator[Question]:
     """`How many red circles are there in this image?`, of the number drawn for the scene."""
-    wanted = wanted_count(scene)
+    n_wanted = wanted_count(scene)
     for noun, members in nouns(scene):
-        if len(members) == wanted:
+        if len(members) == n_wanted:
             yield how_many(noun, members)
 
 
@@ -53,8 +53,8 @@ KINDS: Mapping[str, tuple[Generator, ...]] = MappingProxyType(
             *(riddles, riddles, likenesses, odd_ones, extremes),
         ),
         "video": (motions, motions, motions, speeds, attributes),
-        "count": (counts,),
-        "countbench": (counts,),
+        "count": (count_questions,),
+        "countbench": (count_questions,),
         "referring": (
             *(attributes, relations, superlatives),
             *(riddles, likenesses, odd_ones, extremes),
@@ -65,16 +65,18 @@ KINDS: Mapping[str, tuple[Generator, ...]] = MappingProxyType(
 
 
 def every_question(scene: Scene) -> list[Question]:
-    """All questions that the scene allows, each once."""
-    return [question for kind in dict.fromkeys(KINDS[scene.family]) for question in kind(scene)]
+    """Return all questions that the scene allows, each once."""
+    return [
+        question for generate in dict.fromkeys(KINDS[scene.family]) for question in generate(scene)
+    ]
 
 
 def ask_questions(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
     """Choose up to `number` questions with different texts; fewer where a scene allows no more.
 
-    For each it is drawn whether to ask a sentence or a phrase, then which kind, then which one.
-    Scenes of `referring` are asked for one thing, for several, or by a question to reason about,
-    each once in three scenes (`ask_kind`).
+    For each question first its form is drawn (sentence or phrase), then its kind, then one of that
+    kind. Questions about scenes of `referring` are about one thing, about several, or need
+    reasoning, each in one of three scenes (`ask_kind`).
     """
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
     chosen: dict[str, Question] = {}
@@ -86,19 +88,23 @@ def ask_questions(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
     return tuple(chosen.values())
 
 
-def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
+def _draw_question(draws: Draws, scene: Scene, used_texts: AbstractSet[str]) -> Question | None:
     """Draw a question of the form, or the reference type, whose turn it is, or else another."""
     if scene.family == "referring":
-        block, place = divmod(scene.index, len(ASKS))
-        wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffle(ASKS)[place]
+        round_, index = divmod(scene.index, len(ASKS))
+        wanted_kind = Draws(scene.seed, scene.family, scene.split, "asks", round_).shuffle(ASKS)[
+            index
+        ]
     else:
         sentence = draws.chance(1, 2)
     for strict in (True, False):
-        for kind in draws.shuffle(KINDS[scene.family]):
-            options = [question for question in kind(scene) if question.text not in taken]
+        for generate in draws.shuffle(KINDS[scene.family]):
+            options = [question for question in generate(scene) if question.text not in used_texts]
             if scene.family == "referring":
                 options = [
-                    question for question in options if not strict or ask_kind(question) == wanted
+                    question
+                    for question in options
+                    if not strict or ask_kind(question) == wanted_kind
                 ]
             else:
                 options = [
@@ -120,7 +126,7 @@ def ask_kind(question: Question) -> Asks:
 
 
 def wordings_of(question: Question, scene: Scene) -> tuple[str, ...]:
-    """One to three wordings of a question, its own among them, as training data has them."""
+    """Return one to three wordings of a question, its own first, for training data."""
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "wordings", question.text)
     number = draws.integer_between(1, min(3, len(question.texts)))
     others = draws.shuffle(question.texts[1:])[: number - 1]

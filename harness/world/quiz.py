@@ -1,4 +1,4 @@
-"""Questions with a short answer: options to choose from, or a number.
+"""The value of a question with options or a number (`QA`), and helpers of its generators.
 
 The generators are in `qa_looks`, `qa_places` and `qa_video`; `qa` draws from them.
 """
@@ -19,7 +19,7 @@ from harness.world.scene import Scene
 MIN_SHOWN, MAX_SHOWN = 3, 4
 """Number of things to choose from, where there are more than two."""
 MIN_PERCENT = 5
-"""Below it a pixel more or less would change too much of a number in percent."""
+"""Least percentage that is asked for: in a smaller one, a pixel would change too much."""
 
 Named: TypeAlias = tuple[int, str]
 """Index into the scene's things, and the words that name it."""
@@ -67,7 +67,7 @@ class QA:
 QAGenerator: TypeAlias = Callable[[Scene], Iterator[QA]]
 """Yields every unambiguous question of one kind that a scene allows, in a fixed order."""
 
-NOBODY: Mapping[str, int] = MappingProxyType({})
+NOBODY: Mapping[str, int] = MappingProxyType({})  # no option names a thing
 
 
 def choice(
@@ -78,27 +78,29 @@ def choice(
     answer: str,
     others: Iterable[str],
     named: Sequence[Named] = (),
-    shown: Mapping[str, int] = NOBODY,
+    by_option: Mapping[str, int] = NOBODY,
 ) -> QA:
-    """A question with options, whose order the scene, the text and the options decide.
+    """Return a question with options in a random order, drawn from scene, text and options.
 
     Args:
         scene: The scene of the question.
         kind: The name of the generator.
         text: The question.
         answer: The right option.
-        others: The wrong ones; the right one among them is left out.
+        others: The wrong options; the right one may be among them.
         named: The things that the text names, in its order.
-        shown: The things that options name, by the option.
+        by_option: Index of the thing that an option names, by the option.
     """
     wrong = tuple(option for option in others if option != answer)
     draws = Draws(scene.seed, scene.id, "options", kind, text, answer, *wrong)
     options = tuple(draws.shuffle((answer, *wrong)))
-    spoken = dict(named)
+    words_by_thing = dict(named)
     for option in options:
-        if option in shown:
-            spoken.setdefault(shown[option], option)
-    return QA(kind=kind, text=text, options=options, answer=answer, named=tuple(spoken.items()))
+        if option in by_option:
+            words_by_thing.setdefault(by_option[option], option)
+    return QA(
+        kind=kind, text=text, options=options, answer=answer, named=tuple(words_by_thing.items())
+    )
 
 
 def pick(
@@ -110,38 +112,40 @@ def pick(
     group: Sequence[Named],
     named: Sequence[Named] = (),
 ) -> QA:
-    """A question whose options are the words of things."""
-    shown = {words: index for index, words in group}
-    return choice(scene, kind, text, answer=answer, others=shown, named=named, shown=shown)
+    """Return a question whose options are the words of things in `group`."""
+    by_option = {words: index for index, words in group}
+    return choice(
+        scene, kind, text, answer=answer, others=by_option, named=named, by_option=by_option
+    )
 
 
 def in_random_order(scene: Scene, what: str, pair: Sequence[Named]) -> tuple[Named, Named]:
-    """A pair in the order in which it is named: neither place is that of the right one."""
+    """Return a pair in a random order, so that neither place is more often the right answer."""
     indices = sorted(index for index, _ in pair)
     first, second = Draws(scene.seed, scene.id, what, *indices).shuffle(sorted(pair))
     return first, second
 
 
-def groups(things: Sequence[Named]) -> Iterator[tuple[Named, ...]]:
-    """All sets of four of the things, or all three where there are no more."""
-    if len(things) >= MIN_SHOWN:
-        yield from combinations(things, min(MAX_SHOWN, len(things)))
+def groups(named_things: Sequence[Named]) -> Iterator[tuple[Named, ...]]:
+    """Yield all sets of four of the things; of three things, all of them; of fewer, none."""
+    if len(named_things) >= MIN_SHOWN:
+        yield from combinations(named_things, min(MAX_SHOWN, len(named_things)))
 
 
-def percent(kind: str, text: str, part: int, whole: int, *named: Named) -> Iterator[QA]:
-    """A question for `part` in percent of `whole`, rounded; none where it is below five."""
-    value = (200 * part + whole) // (2 * whole)
+def percent(kind: str, text: str, amount: int, total: int, *named: Named) -> Iterator[QA]:
+    """Yield a question for a ratio in percent, rounded; none if it is below `MIN_PERCENT`."""
+    value = (200 * amount + total) // (2 * total)
     if value >= MIN_PERCENT:
         yield QA(kind=kind, text=text, answer=float(value), named=named)
 
 
 def called(scene: Scene) -> tuple[Named, ...]:
-    """The things that shape, or colour and shape, single out, with these words; by their index."""
+    """Return the things that shape, or colour and shape, identify, with these words, by index."""
     return tuple((index, noun.words()) for index, noun in sorted(names(scene).items()))
 
 
 def sole(scene: Scene, *, by: str) -> tuple[tuple[int, Noun], ...]:
-    """The things that one attribute alone, `shape` or `colour`, singles out."""
+    """Return the things that one attribute, `shape` or `colour`, identifies, with its noun."""
     return tuple(
         (members[0], noun)
         for noun, members in nouns(scene)

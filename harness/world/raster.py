@@ -1,7 +1,9 @@
-"""Scenes to pixels in whole-number arithmetic: the same bytes on every machine.
+"""Draw a scene's frames: images (height × width × 3, uint8), masks and areas of its things.
 
-A pixel belongs to a shape when its centre lies inside or on the shape's outline. There is no
-antialiasing, so the image's edges are the mask's edges.
+Generators of scenes and questions call these functions with a `Scene` and a frame's number. All is
+computed in whole numbers, so that results are equal on every machine. A pixel belongs to a shape if
+its centre is inside or on the shape's outline. There is no antialiasing, so that edges in the image
+are edges of the masks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +46,7 @@ OUTLINES: Mapping[Shape, tuple[tuple[int, int], ...]] = MappingProxyType(
 
 @cache
 def template(shape: Shape, radius: int) -> BoolArray:
-    """The shape alone: an odd square array with the shape's centre in the middle; read-only."""
+    """Return a shape's mask: an odd square array with its centre in the middle; read-only."""
     reach = max((abs(part) for corner in OUTLINES.get(shape, ()) for part in corner), default=SCALE)
     extent = -(-reach * radius // SCALE)
     y, x = np.mgrid[-extent : extent + 1, -extent : extent + 1].astype(np.int64)
@@ -59,7 +61,10 @@ def template(shape: Shape, radius: int) -> BoolArray:
 
 
 def _in_polygon(x: IntArray, y: IntArray, corners: list[tuple[int, int]]) -> BoolArray:
-    """Even-odd rule, with the outline included so that a symmetric shape stays symmetric."""
+    """Return True for points in a polygon by the even-odd rule, and for those on its outline.
+
+    The outline is included so that a symmetric shape has a symmetric mask.
+    """
     inside = np.zeros(x.shape, dtype=np.bool_)
     on_edge = np.zeros(x.shape, dtype=np.bool_)
     for (x0, y0), (x1, y1) in zip(corners, [*corners[1:], corners[0]], strict=True):
@@ -86,13 +91,14 @@ def extents(shape: Shape, radius: int) -> tuple[int, int]:
 
 @cache
 def _rim(shape: Shape, radius: int) -> BoolArray:
+    """Return the outermost pixels of a shape's template."""
     mask = template(shape, radius)
     inner = np.pad(mask, 1)
     return mask & ~(inner[:-2, 1:-1] & inner[2:, 1:-1] & inner[1:-1, :-2] & inner[1:-1, 2:])
 
 
 def owners(scene: Scene, frame: int = 0) -> IntArray:
-    """Height × width: the index of the nearest thing at each pixel, -1 for the background."""
+    """Return the index of the nearest thing at each pixel, height × width; -1: the background."""
     owner = np.full((scene.height, scene.width), -1, dtype=np.int64)
     for index in _far_to_near(scene):
         thing = scene.things[index]
@@ -102,16 +108,16 @@ def owners(scene: Scene, frame: int = 0) -> IntArray:
 
 
 def visible_masks(scene: Scene, frame: int = 0) -> BoolArray:
-    """Things × height × width: the pixels of each thing that nothing nearer covers."""
+    """Return the visible pixels of each thing: boolean, things × height × width."""
     numbers = np.arange(len(scene.things))[:, None, None]
     masks: BoolArray = owners(scene, frame)[None] == numbers
     return masks
 
 
 def parts_in_image(scene: Scene, frame: int) -> Iterator[tuple[BoolArray, BoolArray]]:
-    """Yield for each thing its pixels in the image, and those of them that nothing nearer covers.
+    """Yield for each thing (its pixels in the image, its visible pixels).
 
-    Both are cut to the thing's rectangle, which is much faster than masks of the image.
+    Both are cropped to the thing's rectangle, which is much faster than masks of the image.
     """
     owner = owners(scene, frame)
     for index, thing in enumerate(scene.things):
@@ -120,7 +126,7 @@ def parts_in_image(scene: Scene, frame: int) -> Iterator[tuple[BoolArray, BoolAr
 
 
 def visible_areas(scene: Scene) -> IntArray:
-    """Frames × things: numbers of visible pixels."""
+    """Return the numbers of visible pixels, frames × things."""
     count = len(scene.things)
     return np.stack(
         [
@@ -131,7 +137,7 @@ def visible_areas(scene: Scene) -> IntArray:
 
 
 def whole_areas(scene: Scene) -> IntArray:
-    """Things: numbers of pixels if nothing covered them and the image had no edges."""
+    """Return each thing's number of pixels as if it were not covered and the image had no edges."""
     return np.array(
         [int(template(thing.shape, scene.radius(thing)).sum()) for thing in scene.things],
         dtype=np.int64,
@@ -139,26 +145,26 @@ def whole_areas(scene: Scene) -> IntArray:
 
 
 def render(scene: Scene, frame: int = 0, *, fills: Mapping[int, RGB] = NO_FILLS) -> Frame:
-    """The image of one frame: height × width × 3, uint8, RGB.
+    """Return the image of one frame: height × width × 3, uint8, RGB.
 
-    A thing is filled with its exact colour; the outermost pixels of its own outline are darker
-    (of black things: lighter), which shows where two things of one colour meet. `fills` are other
-    colours of some things, by their index.
+    A thing is filled with its exact colour; its outermost pixels are darker (lighter for black
+    things), so that two touching things of one colour can be told apart. `fills`: colours in place
+    of the things' own, by index.
     """
     owner = owners(scene, frame)
     image = _background(scene).copy()
     for index, thing in enumerate(scene.things):
         window, part = _template_slices(scene, thing, frame)
-        mine = owner[window] == index
+        visible = owner[window] == index
         fill = fills.get(index, COLOURS[thing.colour])
-        image[window][mine] = fill
+        image[window][visible] = fill
         rim = _rim(thing.shape, scene.radius(thing))[part]
-        image[window][mine & rim] = _rim_colour(fill)
+        image[window][visible & rim] = _rim_colour(fill)
     return image
 
 
 def edges(mask: BoolArray) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of a mask's pixels, the last two exclusive."""
+    """Return left, top, right and bottom of a mask's pixels, the last two exclusive."""
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
@@ -166,7 +172,7 @@ def edges(mask: BoolArray) -> tuple[int, int, int, int]:
 def has_holes(mask: BoolArray) -> bool:
     """Return True if a mask encloses background, which outer contours could not represent.
 
-    Foreground joins by edges and corners, background by edges only: as contours are followed.
+    Foreground is connected by edges and corners, background by edges only, as for contours.
     """
     if not mask.any():
         return False
@@ -206,6 +212,7 @@ def _template_slices(scene: Scene, thing: Thing, frame: int) -> tuple[Slices, Sl
 
 
 def _overlap(start: int, length: int, limit: int) -> tuple[slice, slice]:
+    """Clip a range to 0 … limit; return it, and the same part counted from `start`."""
     low = min(max(start, 0), limit)
     high = max(min(start + length, limit), low)
     return slice(low, high), slice(low - start, high - start)

@@ -1,4 +1,7 @@
-"""Questions that do not name their referent: it follows from the image and common knowledge."""
+"""Generators of questions that do not name their referent, such as "What would roll down a slope?".
+
+It follows from the image and common knowledge. Each yields every unambiguous question of its kind.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,10 +15,12 @@ from harness.world.scene import COLOURS, SHAPES, SIZES, Colour, Scene, Shape
 
 @dataclass(frozen=True, slots=True)
 class Riddle:
-    """A property that common knowledge gives to some shapes or colours, and no others."""
+    """Questions for a property that, by common knowledge, only some shapes or colours have."""
 
     one: tuple[str, ...]
+    """Wordings for one thing."""
     many: tuple[str, ...]
+    """Wordings for several things."""
     shapes: tuple[Shape, ...] = SHAPES
     colours: tuple[Colour, ...] = tuple(COLOURS)
 
@@ -136,7 +141,7 @@ def likenesses(scene: Scene) -> Iterator[Question]:
 
 
 def odd_ones(scene: Scene) -> Iterator[Question]:
-    """`Which object has a colour that no other object has?`, where there is just one such."""
+    """`Which object has a colour that no other object has?`, if only one has."""
     for attribute in ("colour", "shape"):
         values = [getattr(thing, attribute) for thing in scene.things]
         often = Counter(values)

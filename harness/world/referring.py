@@ -1,4 +1,7 @@
-"""Phrases that single out one thing, or one set of things, of an image by visible attributes."""
+"""Generators of phrases that refer to things by attributes, places and superlatives.
+
+Each yields every unambiguous phrase of its kind about a scene, such as "the leftmost circle".
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from harness.world.scene import Scene
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """One of the four ways in an image."""
+    """One of the four directions in an image, with its words."""
 
     axis: int
     """0 is sideways, 1 is up and down."""
@@ -55,9 +58,9 @@ def relations(scene: Scene) -> Iterator[Question]:
             if len(candidates) < 2:
                 continue
             for direction in DIRECTIONS:
-                there = _candidates_beyond(scene, anchor, candidates, direction)
-                if there and len(there) < len(candidates):
-                    start = _article(noun, plural=len(there) > 1)
+                beyond = _candidates_beyond(scene, anchor, candidates, direction)
+                if beyond and len(beyond) < len(candidates):
+                    start = _article(noun, plural=len(beyond) > 1)
                     yield Question(
                         kind="relation",
                         texts=tuple(
@@ -65,7 +68,7 @@ def relations(scene: Scene) -> Iterator[Question]:
                             for relation in direction.relation
                         ),
                         is_sentence=False,
-                        referents=there,
+                        referents=beyond,
                     )
 
 
@@ -87,8 +90,9 @@ def superlatives(scene: Scene) -> Iterator[Question]:
 
 
 def names(scene: Scene) -> dict[int, Noun]:
-    """Return the shortest noun of shape, or of shape and colour, for each thing that it singles
-    out.
+    """Return, for each thing, the shortest noun of shape, or of shape and colour, for it alone.
+
+    Things without such a noun are left out.
     """
     by_thing: dict[int, Noun] = {}
     for noun, members in nouns(scene):
@@ -98,9 +102,9 @@ def names(scene: Scene) -> dict[int, Noun]:
 
 
 def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> int | None:
-    """The member furthest that way, or None where two are nearly level.
+    """Return the thing furthest in a direction; None if two are nearly level.
 
-    Both its centre and its edge lie beyond those of the others, the centre by a clear margin.
+    Both its centre and its edge are beyond those of the others, the centre by a clear margin.
     """
 
     def centre(index: int) -> int:
@@ -121,7 +125,7 @@ def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> in
 def _candidates_beyond(
     scene: Scene, anchor: int, candidates: tuple[int, ...], direction: Direction
 ) -> tuple[int, ...] | None:
-    """Candidates clearly on that side of the anchor, or None where one is on neither side."""
+    """Return the candidates clearly on a side of the anchor; None if one is not clearly placed."""
     origin = scene.things[anchor].centre(0)[direction.axis]
     distances = {
         index: direction.sign * (scene.things[index].centre(0)[direction.axis] - origin)
@@ -138,6 +142,7 @@ def _article(noun: Noun, *, plural: bool) -> str:
 
 
 def _wordings(noun: Noun, *, plural: bool) -> tuple[str, ...]:
+    """Return wordings for one thing or several: "the red circle", "the circle that is red", …"""
     adjectives = [
         word for word in (SIZE_WORDS[noun.size] if noun.size else "", noun.colour) if word
     ]

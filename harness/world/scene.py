@@ -1,6 +1,7 @@
-"""Scenes: things with a shape, a colour, a size, a place, a depth and a motion.
+"""The values of a scene: things with a shape, a colour, a size, a place, a depth and a motion.
 
-All values are whole numbers of pixels and frames, the origin at the top left, y downwards.
+`families` draws scenes, `raster` draws their pixels. All values are whole numbers of pixels and
+frames, the origin at the top left, y downwards.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ REFERENCE_SIDE = 168
 
 
 class Combination(NamedTuple):
-    """Attributes of a thing; a combination belongs to one split alone."""
+    """Attributes of a thing; held-out combinations never occur in `train`."""
 
     shape: Shape
     colour: Colour
@@ -61,14 +62,14 @@ COMBINATIONS: tuple[Combination, ...] = tuple(
 
 
 def is_held_out(combination: Combination) -> bool:
-    """True for the combinations that never occur in `train`: 72 of 192, by a rule of residues.
+    """Return True for the combinations that never occur in `train`: 72 of 192.
 
     Every shape with every colour has at least one size that is held out and one that is not, so
-    that both kinds can be drawn whatever else is asked for.
+    that both can be drawn for any shape and colour.
     """
     shape, colour, size = combination
-    place = SHAPES.index(shape) + 3 * tuple(COLOURS).index(colour) + 5 * SIZES.index(size)
-    return place % 8 < 3
+    code = SHAPES.index(shape) + 3 * tuple(COLOURS).index(colour) + 5 * SIZES.index(size)
+    return code % 8 < 3
 
 
 HELD_OUT: frozenset[Combination] = frozenset(filter(is_held_out, COMBINATIONS))
@@ -156,5 +157,5 @@ class Scene:
 
 
 def radius_in(unit: int, size: Size) -> int:
-    """Half the extent in pixels of a thing of this size, in an image of unit × unit pixels."""
+    """Return half the extent in pixels of a thing, in an image of unit × unit pixels."""
     return unit * RADIUS[size] // REFERENCE_SIDE

@@ -1,4 +1,8 @@
-"""Examples of the world by family and split, as benchmarks use it, and a folder made from them."""
+"""The generated world as examples by family and split, and `make`, which writes it to a folder.
+
+`harness data make shapes` calls `make` with writers, each of which writes one benchmark in its
+official layout.
+"""
 
 import json
 import os
@@ -96,7 +100,7 @@ class _Examples(Mapping[tuple[str, Split], tuple[Example, ...]]):
             if split not in FAMILY_SPLITS[family]:
                 raise KeyError(key)
             number = self._size * (TRAIN_FACTOR if split == "train" else 1)
-            self._drawn[key] = tuple(_examples(self._seed, family, split, number))
+            self._drawn[key] = tuple(_draw_examples(self._seed, family, split, number))
         return self._drawn[key]
 
     def __iter__(self) -> Iterator[tuple[str, Split]]:
@@ -106,8 +110,8 @@ class _Examples(Mapping[tuple[str, Split], tuple[Example, ...]]):
         return sum(map(len, FAMILY_SPLITS.values()))
 
 
-def _examples(seed: int, family: str, split: Split, number: int) -> Iterator[Example]:
-    """Examples with `number` questions together; the last one is cut to fit."""
+def _draw_examples(seed: int, family: str, split: Split, number: int) -> Iterator[Example]:
+    """Yield examples with `number` questions in all; the last example may have fewer than usual."""
     shares = cycle(SHARES.get(family, (1,)))
     for index, share in enumerate(shares):
         scene = draw_scene(seed, family=family, split=split, index=index)
@@ -131,31 +135,31 @@ def make(
 ) -> World:
     """Write a world into the folder `out`, all of it or nothing, and return it.
 
-    `out` becomes a data root: one folder a benchmark, and `shapes.json`, which tells seed, size,
-    version and a digest of each file. `size` is the number of samples a split and benchmark
-    (`train` has four times as many). A world of the same seed, size and version in `out` gets the
-    benchmarks that it lacks.
+    `out` becomes a data root: one folder a benchmark, and `shapes.json` with seed, size, version
+    and a digest of each file. `size` is the number of samples a split and benchmark (`train` has
+    four times as many). If `out` has a world of the same seed, size and version, the benchmarks
+    that it lacks are added.
 
     Raises:
         UsageError: `out` exists and is neither an empty folder nor such a world, a file in it has
             another content, or `size` is below 1.
     """
     out = Path(out)
-    known = _known_files(out, seed=seed, size=size)
-    tell = progress or (lambda done, total, what: None)
+    earlier_files = _known_files(out, seed=seed, size=size)
+    report = progress or (lambda done, total, what: None)
     total = len(writers) + 2
-    tell(0, total, "scenes")
+    report(0, total, "scenes")
     world = make_world(seed=seed, size=size)
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
     partial.mkdir()
     try:
         for done, (name, write) in enumerate(sorted(writers.items()), start=1):
-            tell(done, total, name)
+            report(done, total, name)
             write(world, partial)
-        tell(total - 1, total, MANIFEST)
+        report(total - 1, total, MANIFEST)
         added = fingerprints(partial)
-        text = manifest({**known, **added}, seed=seed, size=size)
+        text = manifest({**earlier_files, **added}, seed=seed, size=size)
         (partial / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
         if (out / MANIFEST).is_file():
             _move_into(partial, out, added)
@@ -166,7 +170,7 @@ def make(
             partial.rename(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    tell(total, total, "")
+    report(total, total, "")
     return world
 
 
@@ -182,17 +186,17 @@ def _known_files(out: Path, *, seed: int, size: int) -> Mapping[str, Mapping[str
         return {}
     with raised_as(DataError, f"file {out / MANIFEST}", "JSON", OSError, ValueError):
         plain = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-    asked = {"harness": __version__, "seed": seed, "size": size}
-    there = {name: plain.get(name) for name in asked}
-    if there != asked:
-        same = f"--seed {there['seed']} --size {there['size']}"
+    expected = {"harness": __version__, "seed": seed, "size": size}
+    recorded = {name: plain.get(name) for name in expected}
+    if recorded != expected:
+        same = f"--seed {recorded['seed']} --size {recorded['size']}"
         raise UsageError(
             f"folder {out}",
             expected="a new or an empty folder, or a world of "
-            + ", ".join(f"{name} {value}" for name, value in asked.items()),
-            found="a world of " + ", ".join(f"{name} {value}" for name, value in there.items()),
+            + ", ".join(f"{name} {value}" for name, value in expected.items()),
+            found="a world of " + ", ".join(f"{name} {value}" for name, value in recorded.items()),
             fix=f"To add tasks to it: harness data make shapes --out {out} {same} --tasks …"
-            if there["harness"] == __version__
+            if recorded["harness"] == __version__
             else "Name another folder, or remove it first.",
         )
     files: Mapping[str, Mapping[str, str]] = plain["files"]
@@ -221,6 +225,7 @@ def _move_into(partial: Path, out: Path, added: Mapping[str, Mapping[str, str]])
 
 
 def _check_free(out: Path) -> None:
+    """Raise UsageError unless a folder is new or empty."""
     if out.is_dir() and not any(out.iterdir()):
         return
     if out.exists() or out.is_symlink():

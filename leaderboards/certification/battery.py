@@ -1,4 +1,8 @@
-"""Questions that show what backends get wrong: images of many sizes, several, clips, text alone."""
+"""Questions that reveal errors of backends, for `harness certify` to ask two ways of calling a VLM.
+
+Their media are rendered scenes: an image, several images, a large one, one with transparency, a
+clip at an unusual frame rate, or none.
+"""
 
 import io
 from collections.abc import Iterator
@@ -16,7 +20,7 @@ from harness.world.scene import Split
 
 SPLIT: Split = "test"
 RATES = (0.5, 1.0, 3.0, 12.5)
-"""Frames a second of the clips: none is a default that a processor falls back to."""
+"""Frames a second of the clips; processors that lose frame times assume other rates."""
 KINDS = (
     "image",
     "clip",
@@ -30,55 +34,59 @@ KINDS = (
     "text",
 )
 """Kinds of questions, in turn."""
-WORDS = (AnswerForm.TEXT, AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.BOXES)
+PREFERRED_FORMS = (AnswerForm.TEXT, AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.BOXES)
 OPTIONS = ("a circle", "a square", "a star", "nothing")
 
 
 def battery(size: int, forms: frozenset[AnswerForm] | None) -> list[Query]:
-    """Return the first questions of the battery, in a form that a model gives.
+    """Return the first `size` questions of the battery.
 
     Args:
         size: Number of questions.
-        forms: Those that the models have in common; None: not known.
+        forms: Forms of answer that both models give; None: not known. The questions ask for the
+            first of `PREFERRED_FORMS` among them, or else for a mask.
     """
-    form = next((form for form in WORDS if forms is None or form in forms), AnswerForm.MASK)
+    usable = [form for form in PREFERRED_FORMS if forms is None or form in forms]
+    form = usable[0] if usable else AnswerForm.MASK
     return list(islice(_queries(form), size))
 
 
 def _queries(form: AnswerForm) -> Iterator[Query]:
+    """Yield questions with one form of answer for ever, with media of each kind in turn."""
     index = 0
     while True:
-        kind = KINDS[index % len(KINDS)]
-        clip = kind == "clip"
+        media_kind = KINDS[index % len(KINDS)]
+        clip = media_kind == "clip"
         text = f"Question {index}: what is there, and where{' and when' if clip else ''}?"
         yield Query(
             id=query_id(f"battery/{index}"),
             text=text,
-            media=_media(kind, index),
+            media=_media(media_kind, index),
             forms=(form,),
             options=OPTIONS if form == AnswerForm.CHOICE else (),
         )
         index += 1
 
 
-def _media(kind: str, index: int) -> tuple[Media, ...]:
+def _media(media_kind: str, index: int) -> tuple[Media, ...]:
+    """Return the media of a question of a kind; the scenes depend on its index."""
     name = f"battery/{index}"
-    if kind == "clip":
+    if media_kind == "clip":
         scene = draw_scene(0, family="video", split=SPLIT, index=index)
         frames = [render(scene, frame) for frame in range(scene.frames)]
         rate = RATES[index % len(RATES)]
         times = [frame / rate for frame in range(len(frames))]
         return (pixels(frames, times=times, is_video=True, id=name),)
-    if kind == "images":
+    if media_kind == "images":
         return tuple(
-            _image(_still(place), f"{name}/{place}")
-            for place in range(index, index + 2 + index % 2)
+            _image(_still(scene_index), f"{name}/{scene_index}")
+            for scene_index in range(index, index + 2 + index % 2)
         )
-    if kind == "transparent":
+    if media_kind == "transparent":
         return (image_bytes(encode_with_alpha(_still(index)), name),)
-    if kind == "large":
+    if media_kind == "large":
         return (_image(np.repeat(np.repeat(_still(index), 2, 0), 2, 1), name),)
-    return () if kind == "text" else (_image(_still(index), name),)
+    return () if media_kind == "text" else (_image(_still(index), name),)
 
 
 def _still(index: int) -> Frame:
@@ -90,7 +98,10 @@ def _image(frame: Frame, name: str) -> Media:
 
 
 def encode_with_alpha(frame: Frame) -> bytes:
-    """Return a PNG whose left half is transparent above other colours."""
+    """Return (height, width, 3) pixels as a PNG whose left half is transparent (alpha 0).
+
+    A reader that ignores alpha shows the colours beneath.
+    """
     alpha = np.full(frame.shape[:2], 255, dtype=np.uint8)
     alpha[:, : frame.shape[1] // 2] = 0
     file = io.BytesIO()

@@ -1,12 +1,12 @@
-"""Ask two ways of calling one network the same questions, and judge whether they are one model.
+"""Decide whether two ways of calling one network are the same model (`harness certify`).
 
     question ─▶ A ─▶ inputs, response ─┐
              └▶ B ─▶ inputs, response ─┴▶ parts compared ─▶ distance ─▶ suspects ─▶ verdict
 
-The examined network's log-probabilities of the other side's tokens differ from the other side's own
-where inputs or weights differ; the tokens are not its likeliest ones where the choice of tokens
-differs too. What two types of numbers explain of both is documented (`rates.toml`). The cause of
-more is searched among `suspects`.
+The side in this process (the reference) computes its log-probabilities of the other side's tokens.
+Other inputs or weights make them differ from the other side's own; another choice of tokens makes
+the tokens not the likeliest. Small distances are explained by the types of numbers (`rates.toml`);
+the causes of larger ones are searched among `suspects`.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from harness.chat import ChatRequest
 from harness.errors import UsageError
 from harness.leaderboards.certification import pairs
 from harness.leaderboards.certification.pairs import Part
-from harness.leaderboards.certification.questions import Questions
+from harness.leaderboards.certification.questions import CommonStart, Questions
 from harness.leaderboards.certification.rates import (
     ASSUMED,
     EXACT,
@@ -34,19 +34,21 @@ from harness.leaderboards.differences.causes import by_cause
 from harness.types import Query
 
 AT_ONCE, REPEATED = 8, 8
-"""Questions asked at once, and questions asked again with another seed."""
-FEW = 3
-"""Questions whose responses must end early before that is called a difference."""
+"""Questions asked at once; questions asked again with another seed."""
+MIN_EARLY = 3
+"""Smallest number of responses ending early that is called a difference."""
 UNKNOWN = 10
-"""One response in so many may differ in tokens that no side tells, and both still be equal."""
+"""Two sides can be equal if at most 1 / UNKNOWN of the responses differ in unknown tokens."""
 SAMPLING = ("temperature", "top_p", "top_k", "repetition_penalty", "presence_penalty")
-GIVEN = (pairs.WORDS, pairs.SYSTEM, pairs.SETTINGS, pairs.LIMIT, pairs.IMAGES, pairs.TIMES)
-"""Parts of which a difference is a cause by itself."""
+LIMITS, LOSSLESS = ("min_pixels", "max_pixels"), "png"
+"""Settings of a processor that change pixels, and the form of images that keeps them."""
+OF_REQUEST = (pairs.WORDS, pairs.SYSTEM, pairs.SETTINGS, pairs.LIMIT, pairs.IMAGES, pairs.TIMES)
+"""Parts of the request: a difference in one of them is a cause by itself."""
 
 
 @runtime_checkable
 class AskingModel(Protocol):
-    """A model that asks one network, by requests that are known before any response."""
+    """A model that asks one network, by requests that do not depend on its responses."""
 
     @property
     def chat(self) -> Chat: ...  # noqa: D102
@@ -59,8 +61,9 @@ class Check:
 
     aspect: str
     equal: bool | None
-    """None: it was not compared, or cannot be told."""
+    """None if it was not compared, or if the comparison is undecided."""
     words: str
+    """The finding as text."""
     questions: int = 0
     """Number of questions in which it was compared."""
 
@@ -91,10 +94,10 @@ class Certificate:
         if self.verdict == "different":
             return f"A and B are different: {'; '.join(self.causes)}."
         missing = ", ".join(check.aspect for check in self.checks if check.equal is None)
-        apart = f" Not compared: {missing}." if missing else ""
+        not_compared = f" Not compared: {missing}." if missing else ""
         if self.verdict == "equal":
-            return f"A and B are the same model in all that was compared.{apart}"
-        return f"It cannot be told whether A and B are the same model.{apart}"
+            return f"A and B are the same model in all that was compared.{not_compared}"
+        return f"It cannot be told whether A and B are the same model.{not_compared}"
 
 
 def certify(
@@ -102,19 +105,18 @@ def certify(
     models: tuple[object, object],
     queries: Sequence[Query],
     *,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Certificate:
     """Ask two models the same questions, and judge whether their networks are the same.
 
     Args:
-        specs: Their names.
-        models: The models.
+        specs: SPECs of the models A and B.
+        models: The models A and B.
         queries: The questions.
-        progress: Called with the number of questions that are done, and with that of all.
+        progress: Called with the number of questions done and the number of all.
 
     Raises:
-        UsageError: a model does not ask a network by requests that are known before, or the two
-            send different numbers of requests.
+        UsageError: a model is not an `AskingModel`, or the two send different numbers of requests.
     """
     for option, spec, model in zip(("--model", "--against"), specs, models, strict=True):
         if not isinstance(model, AskingModel):
@@ -129,8 +131,10 @@ def certify(
     for chat in questions.chats:
         chat.prepare()
     for start in range(0, len(queries), AT_ONCE):
-        part = queries[start : start + AT_ONCE]
-        sides = [[request for query in part for request in side.requests(query)] for side in (a, b)]
+        batch = queries[start : start + AT_ONCE]
+        sides = [
+            [request for query in batch for request in side.requests(query)] for side in (a, b)
+        ]
         if len(sides[0]) != len(sides[1]):
             raise UsageError(
                 "harness certify",
@@ -138,35 +142,36 @@ def certify(
                 found=f"{len(sides[0])} and {len(sides[1])}",
             )
         questions.ask(*sides)
-        progress(start + len(part), len(queries))
-    return _Judging(questions).certificate(specs)
+        progress(start + len(batch), len(queries))
+    return _Judge(questions).certificate(specs)
 
 
-class _Judging:
-    """The checks of all questions, and the causes of what differs."""
+class _Judge:
+    """Collects the checks of all questions, and the causes of the differences."""
 
     def __init__(self, questions: Questions) -> None:
         self.questions = questions
         described = [dict(chat.describe()) for chat in questions.chats]
         dtypes = [str(chat["dtype"]) if chat.get("dtype") else None for chat in described]
         self.dtypes = tuple(dtype or f"not told, {ASSUMED} assumed" for dtype in dtypes)
-        self.rates, self.own = rates_of(*dtypes), [rates_of(dtype) for dtype in dtypes]
+        self.rates, self.side_rates = rates_of(*dtypes), [rates_of(dtype) for dtype in dtypes]
         self.described = described
-        self.settings = by_cause(*_told_by_both(*described))
+        self.settings = by_cause(*_common_settings(*described))
         self.drawn = [bool(chat.get("temperature")) for chat in described]
-        """True of a side whose responses are drawn, by its own account or by what it does."""
+        """For each side, True if it samples its tokens, as described or as observed."""
         self.causes: list[str] = []
         self.checks: list[Check] = []
 
     def certificate(self, specs: tuple[str, str]) -> Certificate:
         """Judge the answers to all questions."""
-        for aspect, parts in self.questions.parts.items():
-            self._part(aspect, parts)
-        self._settings()
-        same_network = self._deviations()
-        self._asked_again()
-        proven = self._choices(same_network)
-        self._answers()
+        for aspect, compared in self.questions.parts.items():
+            self._check_part(aspect, compared)
+        self._check_settings()
+        same_network = self._check_logprobs()
+        self._check_repeats()
+        proven = self._check_choices(same_network)
+        self._check_answers()
+        proven = proven and not self._pixels_may_differ()
         verdict = "different" if self.causes else "equal" if proven else "cannot tell"
         return Certificate(
             a=specs[0],
@@ -180,22 +185,34 @@ class _Judging:
             rates=self.rates,
         )
 
-    def _check(self, aspect: str, equal: bool | None, words: str, questions: int = 0) -> None:
-        self.checks.append(Check(aspect=aspect, equal=equal, words=words, questions=questions))
+    def _check(self, aspect: str, equal: bool | None, finding: str, questions: int = 0) -> None:
+        self.checks.append(Check(aspect=aspect, equal=equal, words=finding, questions=questions))
 
-    def _part(self, aspect: str, parts: Sequence[Part]) -> None:
-        """Check what the networks were given; what our own requests differ in is a cause."""
-        compared = [part for part in parts if part.equal is not None]
-        differing = Counter(part.words for part in parts if part.equal is False)
-        words = Counter(part.words for part in parts).most_common(1)[0][0]
+    def _check_part(self, aspect: str, comparisons: Sequence[Part]) -> None:
+        """Check one input of the networks; a difference between our own requests is a cause."""
+        known = [part for part in comparisons if part.equal is not None]
+        differing = Counter(part.finding for part in comparisons if part.equal is False)
+        finding = Counter(part.finding for part in comparisons).most_common(1)[0][0]
         if differing:
-            words = differing.most_common(1)[0][0]
-            words = f"in {sum(differing.values())} of {len(compared)}: {words}"
-            if aspect in GIVEN:
-                self.causes.append(f"{aspect}: {differing.most_common(1)[0][0]}")
-        self._check(aspect, not differing if compared else None, words, len(compared))
+            finding = differing.most_common(1)[0][0]
+            finding = f"in {sum(differing.values())} of {len(known)}: {finding}"
+            if aspect in OF_REQUEST:
+                recorded = self._recorded("images", "processor") if aspect == pairs.IMAGES else ""
+                self.causes.append(f"{aspect}: {differing.most_common(1)[0][0]}{recorded}")
+        self._check(aspect, not differing if known else None, finding, len(known))
 
-    def _settings(self) -> None:
+    def _pixels_may_differ(self) -> bool:
+        """Return True if settings of pixels differ, and nothing shows that the images do not."""
+        limits = [line for line in self.settings.get("processor", ()) if line.startswith(LIMITS)]
+        differing = [*self.settings.get("images", ()), *limits]
+        states = {check.aspect: check.equal for check in self.checks}
+        same_pixels = all(
+            part.equal or part.finding == pairs.RESIZED
+            for part in self.questions.parts[pairs.IMAGES]
+        )
+        return bool(differing) and not same_pixels and not states[pairs.TENSORS]
+
+    def _check_settings(self) -> None:
         """Check the recorded settings of sampling, and the fingerprints of weights."""
         lines = [
             line
@@ -206,11 +223,11 @@ class _Judging:
         hashes = [chat.get("weights") for chat in self.described]
         known = None not in hashes
         network = self.settings.get("network", [])
-        words = "; ".join(network) if known else "a side does not tell them"
-        self._check(pairs.WEIGHTS, not network if known else None, words or "equal fingerprints")
+        finding = "; ".join(network) if known else "a side does not tell them"
+        self._check(pairs.WEIGHTS, not network if known else None, finding or "equal fingerprints")
 
-    def _asked_again(self) -> None:
-        """Check that questions that are asked again with another seed get the same responses."""
+    def _check_repeats(self) -> None:
+        """Check that questions asked again with another seed get the same responses."""
         for side, chat in enumerate(self.questions.chats):
             if self.drawn[side] or self.questions.reference == side:
                 continue  # drawn as it should be; or greedy in this process, which repeats itself
@@ -219,64 +236,83 @@ class _Judging:
                 replace(pair.requests[side], key=f"{pair.requests[side].key}:again")
                 for pair in first
             ]
-            again = [seen.response for seen in chat.observe(requests)]
-            before = [pair.seen[side].response for pair in first]
-            ways = [self.questions.way(*both) for both in zip(before, again, strict=True)]
-            turned, tokens = sum(way.turns for way in ways), sum(way.tokens for way in ways)
-            low, _ = share_interval(turned, tokens, groups=len(ways))
-            self.drawn[side] = low > self.own[side].token
-            same = sum(a.text == b.text for a, b in zip(before, again, strict=True))
-            words = f"{'AB'[side]} answers {same} of {len(first)} questions as before"
+            again = [observation.response for observation in chat.observe(requests)]
+            before = [pair.observations[side].response for pair in first]
+            starts = [self.questions.common_start(a, b) for a, b in zip(before, again, strict=True)]
+            diverged, tokens = _totals(starts)
+            low, _ = share_interval(diverged, tokens, groups=len(starts))
+            self.drawn[side] = low > self.side_rates[side].token
+            n_equal = sum(a.text == b.text for a, b in zip(before, again, strict=True))
+            finding = f"{'AB'[side]} answers {n_equal} of {len(first)} questions as before"
             if self.drawn[side]:
                 self.causes.append(f"sampling: {'AB'[side]} draws its responses")
-            self._check(pairs.AGAIN, not self.drawn[side], words, len(first))
+            self._check(pairs.AGAIN, not self.drawn[side], finding, len(first))
 
-    def _deviations(self) -> bool | None:
-        """Check the difference of both sides' log-probabilities, and tighten the rates by it."""
-        places = range(len(self.questions.pairs))
-        values = [off for place in places if (off := self.questions.deviation(place)) is not None]
-        equal = self._judged(pairs.LOGPROBS, values, "nats a token apart")
+    def _check_logprobs(self) -> bool | None:
+        """Check the distance of both sides' log-probabilities, and tighten the rates by it.
+
+        Returns True if the networks are the same, False if not, None if it is not known.
+        """
+        indices = range(len(self.questions.pairs))
+        distances = [self.questions.deviation(index) for index in indices]
+        values = [distance for distance in distances if distance is not None]
+        equal = self._check_distance(pairs.LOGPROBS, values, "nats a token apart")
         if values:
-            self.rates, *self.own = (
-                rates.tightened(fmean(values)) for rates in (self.rates, *self.own)
+            self.rates, *self.side_rates = (
+                rates.tightened(fmean(values)) for rates in (self.rates, *self.side_rates)
             )
         return equal
 
-    def _choices(self, same_network: bool | None) -> bool:
-        """Check how likely the examined network finds the other side's tokens; name causes.
+    def _check_choices(self, same_network: bool | None) -> bool:
+        """Check how likely the other side's tokens are by the reference network; name causes.
 
         Returns True if both networks are shown to be the same.
         """
-        questions, drawn = self.questions, self.drawn[self.questions.other]
+        questions, is_drawn = self.questions, self.drawn[self.questions.other]
         views = [view for view in questions.views if view is not None and len(view.best)]
-        gaps = [] if drawn else list(map(pairs.regret, views))
+        gaps = [] if is_drawn else list(map(pairs.regret, views))
         unit = f"nats a token below {questions.reference_letter}'s likeliest"
-        greedy = self._judged(pairs.CHOICE, gaps, unit)
+        greedy = self._check_distance(pairs.CHOICE, gaps, unit)
         inputs = self._inputs_equal()
         if not inputs and (gaps or (views and same_network is not None)):
             causes = explain(questions, floor=rates_of(EXACT, EXACT).logprob)
-            self.causes += [f"{questions.letter}: {words}" for words in causes]
-        self._unexplained(same_network, greedy)
+            self.causes += [f"{questions.other_letter}: {cause}" for cause in causes]
+        self._name_unexplained(same_network, greedy)
         if same_network is None:
             weights = next(check.equal for check in self.checks if check.aspect == pairs.WEIGHTS)
             return bool(greedy) or (inputs and bool(weights))
         return same_network and (greedy is True or not gaps)
 
-    def _judged(self, aspect: str, values: Sequence[float], unit: str) -> bool | None:
-        """Check a mean distance; True: what both types of numbers explain holds it."""
+    def _check_distance(self, aspect: str, values: Sequence[float], unit: str) -> bool | None:
+        """Check a mean distance over questions; True: both sides' types of numbers explain it."""
         if not values:
-            self._check(aspect, None, "not told, or neither network is in this process")
+            self._check(aspect, None, self._why_unknown(aspect))
             return None
         mean, low, high = mean_interval(values)
         limit = self.rates.logprob
         equal = True if high <= limit else False if low > limit else None
-        words = f"{mean:.2g} {unit} ({low:.2g} to {high:.2g}); {limit:.2g} is explained"
-        self._check(aspect, equal, words, len(values))
+        finding = f"{mean:.2g} {unit} ({low:.2g} to {high:.2g}); {limit:.2g} is explained"
+        self._check(aspect, equal, finding, len(values))
         return equal
 
-    def _unexplained(self, same_network: bool | None, greedy: bool | None) -> None:
-        """Name what no change of requests explains."""
-        letter = self.questions.letter
+    def _why_unknown(self, aspect: str) -> str:
+        """Return why log-probabilities or choices of tokens were not compared."""
+        questions, other_side = self.questions, self.questions.other
+        if aspect == pairs.CHOICE:
+            if questions.reference is None:
+                return "neither network is in this process"
+            if self.drawn[other_side]:
+                return f"{questions.other_letter} draws its responses"
+            return "the tokens of the responses are not known"
+        sides = (0, 1) if questions.reference is None else (other_side,)
+        for side in sides:
+            if all(pair.observations[side].logprobs is None for pair in questions.pairs):
+                return f"{'AB'[side]} does not tell them"
+        return "no response has tokens that are known on both sides"
+
+    def _name_unexplained(self, same_network: bool | None, greedy: bool | None) -> None:
+        """Name the cause of a difference that no change of requests explains."""
+        letter = self.questions.other_letter
         states = {check.aspect: check for check in self.checks}
         tokens, tensors = states[pairs.TOKENS], states[pairs.TENSORS]
         if self.causes:
@@ -288,61 +324,75 @@ class _Judging:
         elif tensors.equal is False:
             recorded = self._recorded("processor")
             self.causes.append(f"processor: pixels {tensors.words}{recorded}")
-        elif same_network is False and (kind := self.questions.only_with(self.rates.logprob)):
-            self.causes.append(f"{kind}: {letter} is given others, or changes them")
+        elif same_network is False and (kind := self.questions.differing_kinds(self.rates.logprob)):
+            self.causes.append(f"{kind}: {letter} gets other {kind}, or changes them")
         elif same_network is False:
             recorded = self._recorded("network")
-            self.causes.append(f"weights: {letter} computes with others or fewer bits{recorded}")
+            precision = "" if recorded else ", or computes in another precision"
+            self.causes.append(f"weights: {letter} has other weights{precision}{recorded}")
         elif greedy is False and same_network:
-            self.causes.append(f"sampling: {letter} does not take the likeliest tokens")
+            self.causes.append(f"sampling: {letter} does not choose the likeliest tokens")
         elif greedy is False:
             recorded = self._recorded("network")
-            self.causes.append(f"weights or sampling: {letter} takes unlikely tokens{recorded}")
+            self.causes.append(f"weights or sampling: {letter} chooses unlikely tokens{recorded}")
 
     def _recorded(self, *causes: str) -> str:
-        """Recorded settings that differ and may be the cause, in parentheses."""
+        """Return the recorded settings that differ and belong to the causes, in parentheses."""
         lines = [line for cause in causes for line in self.settings.get(cause, ())]
         return f" ({'; '.join(lines)})" if lines else ""
 
     def _inputs_equal(self) -> bool:
         """Return True if both networks are known to have had the same tokens and pixels."""
-        both = self.questions.parts[pairs.TOKENS], self.questions.parts[pairs.TENSORS]
-        return all(part.equal and not part.words for parts in both for part in parts)
+        inputs = self.questions.parts[pairs.TOKENS], self.questions.parts[pairs.TENSORS]
+        return all(part.equal and not part.finding for parts in inputs for part in parts)
 
-    def _answers(self) -> None:
-        """Check at how many tokens the responses take other ways, and which end early."""
+    def _check_answers(self) -> None:
+        """Check how often the responses of both sides diverge, and which side ends early."""
         questions = self.questions
-        ways = [questions.way(*(seen.response for seen in pair.seen)) for pair in questions.pairs]
-        turned, tokens = sum(way.turns for way in ways), sum(way.tokens for way in ways)
-        same = sum(
-            pair.seen[0].response.text == pair.seen[1].response.text for pair in questions.pairs
-        )
-        words = f"{same} of {len(ways)} responses are equal"
+        responses = [[side.response for side in pair.observations] for pair in questions.pairs]
+        starts = [questions.common_start(a, b) for a, b in responses]
+        diverged, tokens = _totals(starts)
+        n_equal = sum(a.text == b.text for a, b in responses)
+        finding = f"{n_equal} of {len(starts)} responses are equal"
         for side, letter in enumerate("AB"):
-            early = sum(way.early == side for way in ways)
-            if early >= max(FEW, turned / 2):
+            early = sum(start.early_side == side for start in starts)
+            if early >= max(MIN_EARLY, diverged / 2):
                 self.causes.append(f"{pairs.EARLY}: {letter} ends {early} responses early")
         if any(self.drawn) or not tokens:
-            self._check(pairs.ANSWERS, None, words, len(ways))
+            self._check(pairs.ANSWERS, None, finding, len(starts))
             return
-        low, _ = share_interval(turned, tokens, groups=len(ways))
-        words += f"; another way at {turned} of {tokens:,} tokens"
-        words += f", {self.rates.token:.2g} of them is explained"
+        low, _ = share_interval(diverged, tokens, groups=len(starts))
+        finding += f"; another token at {diverged} of {tokens:,} tokens"
+        finding += f", {self.rates.token:.2g} of them is explained"
         limit = self.rates.token
-        equal = False if low > limit else True if turned <= limit * tokens else None
-        unknown = sum(way.tokens == 0 for way in ways)  # other texts, whose tokens nobody tells
-        if equal and UNKNOWN * unknown > len(ways):
+        equal = False if low > limit else True if diverged <= limit * tokens else None
+        n_unknown = sum(start.tokens == 0 for start in starts)  # different texts, unknown tokens
+        if equal and UNKNOWN * n_unknown > len(starts):
             equal = None
         if equal is False and not self.causes:
-            self.causes.append(f"{pairs.ANSWERS}: {words}")
-        self._check(pairs.ANSWERS, equal, words, len(ways))
+            self.causes.append(f"{pairs.ANSWERS}: {finding}")
+        self._check(pairs.ANSWERS, equal, finding, len(starts))
 
 
-def _told_by_both(
+def _totals(starts: Sequence[CommonStart]) -> tuple[int, int]:
+    """Return the number of pairs of responses that diverge, and of the tokens compared."""
+    return sum(start.diverges for start in starts), sum(start.tokens for start in starts)
+
+
+def _common_settings(
     a: Mapping[str, Any], b: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return two descriptions without the settings that one backend does not have."""
+    """Return two descriptions without the settings that one backend does not have.
+
+    Those that change pixels stay: a limit that is not given is the checkpoint's own, and images
+    that are not encoded are handed over as they are.
+    """
     if a.get("backend") == b.get("backend"):
         return a, b
     keys = [key for key in a if a[key] is not None and b.get(key) is not None]
-    return {key: a[key] for key in keys}, {key: b[key] for key in keys}
+    keys += [key for key in LIMITS if key not in keys and (key in a and key in b)]
+    settings = [{key: side[key] for key in keys} for side in (a, b)]
+    for common, side in zip(settings, (a, b), strict=True):
+        encoded = side.get("images", LOSSLESS)
+        common["images"] = "as they are" if encoded == LOSSLESS else encoded
+    return settings[0], settings[1]

@@ -1,6 +1,11 @@
-"""One question asked in both ways: what the two networks were given, compared part by part."""
+"""One question asked by both sides, A and B: compare the networks' inputs part by part.
 
-from collections.abc import Iterator
+`Questions` makes a `Pair` from two requests and what each side observed; `Pair.parts` yields one
+`Part` for each input (texts, images, times, tokens, pixels). The functions below measure distances
+of pixels and of log-probabilities (in nats).
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +20,7 @@ LOGPROBS, CHOICE, ANSWERS = "log-probabilities", "choice of tokens", "answers"
 AGAIN, WEIGHTS = "asked again", "weights"
 TEXT = "text alone"
 EARLY = "ends of responses"
+RESIZED = "one side resizes images before it sends them, to the size that the network sees"
 ROUNDING = 0.02
 """Largest difference of processed pixels, about a level of 256 after normalization, from rounding
 alone."""
@@ -27,57 +33,59 @@ class Part(NamedTuple):
 
     aspect: str
     equal: bool | None
-    """None: it is not known on both sides."""
-    words: str = ""
-    """The difference, or why it is not known."""
+    """None if a side does not report it."""
+    finding: str = ""
+    """The difference, or the reason why it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pair:
-    """One question asked in both ways."""
+    """One question asked by both sides; every pair is (A, B)."""
 
     requests: tuple[ChatRequest, ChatRequest]
-    seen: tuple[Observation, Observation]
+    observations: tuple[Observation, Observation]
+    """Reports of both sides' backends on their inputs and responses."""
 
     @property
     def kind(self) -> str:
-        """The media of the question."""
+        """Kind of the question's media: `clips`, `images` or `text alone`."""
         media = self.requests[0].media
         return "clips" if any(len(medium) > 1 for medium in media) else IMAGES if media else TEXT
 
     def parts(self) -> Iterator[Part]:
-        """Yield what the two networks were given, compared part by part."""
+        """Yield the comparison of each input of the two networks."""
         a, b = self.requests
         yield _same(WORDS, a.text, b.text)
         yield _same(SYSTEM, a.system, b.system)
         yield _same(LIMIT, a.max_new_tokens, b.max_new_tokens)
         yield _same(SETTINGS, (a.prefix, a.stop, a.temperature), (b.prefix, b.stop, b.temperature))
         yield from self._limits()
-        yield from self._shown()
+        yield from self._media()
         yield self._tokens()
         yield self._tensors()
 
     def _limits(self) -> Iterator[Part]:
-        for letter, request, seen in zip("AB", self.requests, self.seen, strict=True):
-            response = seen.response
+        for letter, request, observed in zip("AB", self.requests, self.observations, strict=True):
+            response = observed.response
             if response.cut and response.completion_tokens < request.max_new_tokens:
-                words = (
+                finding = (
                     f"{letter} cuts a response after {response.completion_tokens} tokens, where "
                     f"{request.max_new_tokens} are allowed"
                 )
-                yield Part(LIMIT, False, words)
+                yield Part(LIMIT, False, finding)
 
-    def _shown(self) -> Iterator[Part]:
-        a, b = self.seen
+    def _media(self) -> Iterator[Part]:
+        """Yield the comparison of the images and frame times that reach the two processors."""
+        a, b = self.observations
         if a.images is None or b.images is None:
             unknown = "A" if a.images is None else "B"
             yield Part(IMAGES, None, f"{unknown} does not tell what it hands over")
         elif len(a.images) != len(b.images):
-            words = f"A hands over {len(a.images)} images or frames, B {len(b.images)}"
-            yield Part(IMAGES, False, words)
+            finding = f"A hands over {len(a.images)} images or frames, B {len(b.images)}"
+            yield Part(IMAGES, False, finding)
         else:
-            for left, right in zip(a.images, b.images, strict=True):
-                yield self._image(left, right)
+            for of_a, of_b in zip(a.images, b.images, strict=True):
+                yield self._image(of_a, of_b)
         if not self.requests[0].media:
             return
         if a.times is None or b.times is None:
@@ -88,42 +96,58 @@ class Pair:
         ):
             yield _times(a.times, b.times)
 
-    def _image(self, left: np.ndarray, right: np.ndarray) -> Part:
-        if left.shape != right.shape:
-            canvases = {size for seen in self.seen for size in seen.response.canvases}
-            sizes = [f"{image.shape[1]} × {image.shape[0]}" for image in (left, right)]
-            if {image.shape[1::-1] for image in (left, right)} & canvases:
-                return Part(IMAGES, None, "one side resizes images before it sends them")
-            return Part(IMAGES, False, f"A hands over {sizes[0]} pixels, B {sizes[1]}")
-        off = float(np.abs(left.astype(np.int16) - right).mean())
-        words = f"pixels differ by {off:.2g} of 255 on average"
-        return Part(IMAGES, not off, words if off else "")
+    def _image(self, of_a: np.ndarray, of_b: np.ndarray) -> Part:
+        """Compare two images, (height, width, 3) of uint8."""
+        if of_a.shape != of_b.shape:
+            return self._resized(of_a.shape[1::-1], of_b.shape[1::-1])
+        off = float(np.abs(of_a.astype(np.int16) - of_b).mean())
+        finding = f"pixels differ by {off:.2g} of 255 on average"
+        return Part(IMAGES, not off, finding if off else "")
+
+    def _resized(self, a: Sequence[int], b: Sequence[int]) -> Part:
+        """Compare the sizes at which the networks see images that are handed over in two sizes."""
+        sizes = [side.response.canvases for side in self.observations]
+        if all(sizes):
+            if sizes[0] == sizes[1]:
+                return Part(IMAGES, None, RESIZED)
+            first = next((pair for pair in zip(*sizes, strict=False) if pair[0] != pair[1]), None)
+            if first is not None:
+                a, b = first
+                return Part(IMAGES, False, f"A's network sees {_size(a)} pixels, B's {_size(b)}")
+        if {tuple(a), tuple(b)} & {*sizes[0], *sizes[1]}:
+            return Part(IMAGES, None, "one side resizes images before it sends them")
+        return Part(IMAGES, False, f"A hands over {_size(a)} pixels, B {_size(b)}")
 
     def _tokens(self) -> Part:
-        a, b = self.seen
+        """Compare the tokens of the prompts, or their numbers if one side lacks the tokens."""
+        a, b = self.observations
         if a.prompt is not None and b.prompt is not None:
             if a.prompt == b.prompt:
                 return Part(TOKENS, True)
-            first = next(
-                (at for at, (x, y) in enumerate(zip(a.prompt, b.prompt, strict=False)) if x != y),
-                min(len(a.prompt), len(b.prompt)),
-            )
-            words = f"A has {len(a.prompt)}, B {len(b.prompt)}; the first that differs is {first}"
-            return Part(TOKENS, False, words)
-        counts = a.prompt_tokens, b.prompt_tokens
-        if counts[0] is None or counts[1] is None:
-            return Part(TOKENS, None, f"{'A' if counts[0] is None else 'B'} does not count them")
-        if counts[0] != counts[1]:
-            return Part(TOKENS, False, f"A has {counts[0]}, B {counts[1]}")
+            differing = [
+                i for i, (x, y) in enumerate(zip(a.prompt, b.prompt, strict=False)) if x != y
+            ]
+            first = differing[0] if differing else min(len(a.prompt), len(b.prompt))
+            finding = f"A has {len(a.prompt)}, B {len(b.prompt)}; the first that differs is {first}"
+            return Part(TOKENS, False, finding)
+        lengths = a.prompt_tokens, b.prompt_tokens
+        if lengths[0] is None or lengths[1] is None:
+            return Part(TOKENS, None, f"{'A' if lengths[0] is None else 'B'} does not count them")
+        if lengths[0] != lengths[1]:
+            return Part(TOKENS, False, f"A has {lengths[0]}, B {lengths[1]}")
         return Part(TOKENS, True, "their number alone")
 
     def _tensors(self) -> Part:
-        a, b = self.seen
+        a, b = self.observations
         if a.tensors is None or b.tensors is None:
             return Part(TENSORS, None, f"{'A' if a.tensors is None else 'B'} does not tell them")
         largest, mean = tensor_distances(a.tensors, b.tensors)
-        words = f"they differ by {mean:.2g} on average" if not largest <= ROUNDING else ""
-        return Part(TENSORS, not words, words)
+        finding = f"they differ by {mean:.2g} on average" if not largest <= ROUNDING else ""
+        return Part(TENSORS, not finding, finding)
+
+
+def _size(size: Sequence[int]) -> str:
+    return f"{size[0]} × {size[1]}"
 
 
 def _same(aspect: str, a: object, b: object) -> Part:
@@ -140,16 +164,16 @@ def _times(a: tuple[float | None, ...], b: tuple[float | None, ...]) -> Part:
     if len(missing) == 1:
         return Part(TIMES, False, f"they are missing in {missing[0]}")
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
-    # Networks are given a clock: the first frame's own time is the same in both ways or lost.
+    # All times of a clip count, the first too: both sides keep it, or a side has lost the clock.
     off = max((abs(x - y) for x, y in pairs), default=0.0)
-    words = f"they differ by up to {off:.2f} s" if off > SECONDS else ""
-    return Part(TIMES, off <= SECONDS, words)
+    finding = f"they differ by up to {off:.2f} s" if off > SECONDS else ""
+    return Part(TIMES, off <= SECONDS, finding)
 
 
 def tensor_distances(a: Tensors, b: Tensors) -> tuple[float, float]:
-    """Return the largest and the mean difference of two sets of tensors.
+    """Return the largest absolute difference, and the largest mean one of a tensor.
 
-    Both are infinite if the shapes differ.
+    Both are infinite if the names or shapes differ.
     """
     if {name: tensor.shape for name, tensor in a.items()} != {
         name: tensor.shape for name, tensor in b.items()
@@ -161,9 +185,9 @@ def tensor_distances(a: Tensors, b: Tensors) -> tuple[float, float]:
 
 
 def deviation(a: Floats, b: Floats | None) -> float | None:
-    """Return the mean difference of the log-probabilities of the same tokens, in nats.
+    """Return the mean absolute difference of the log-probabilities of the same tokens, in nats.
 
-    A side may leave out the last tokens. None: one does not tell any.
+    A side may leave out the last tokens. None: a side reports none.
     """
     if b is None or not (size := min(len(a), len(b))):
         return None
@@ -171,22 +195,23 @@ def deviation(a: Floats, b: Floats | None) -> float | None:
 
 
 def regret(examined: Examination) -> float:
-    """Return by how much likelier the likeliest tokens are than the response's, in nats a token."""
+    """Return how far the response's log-probability lies below the greedy one, in nats a token."""
     gaps: Floats = examined.best - examined.logprobs
     return float(gaps.mean()) if len(gaps) else 0.0
 
 
-def residual(examined: Examination, seen: Observation) -> float:
-    """Return the distance of a network's view of a request from what the other side tells of its.
+def residual(examined: Examination, observation: Observation) -> float:
+    """Return the distance of the reference network's view of a request from the other side's.
 
-    A prompt of other tokens counts 1, and so do processed pixels of another shape.
+    It adds the deviation of log-probabilities (or else the regret) in nats, 1 for a prompt of other
+    tokens, and the mean difference of processed pixels, at most 1.
     """
-    total = deviation(examined.logprobs, seen.logprobs)
+    total = deviation(examined.logprobs, observation.logprobs)
     total = regret(examined) if total is None else total
-    if seen.prompt is not None:
-        total += examined.prompt != seen.prompt
-    elif seen.prompt_tokens is not None:
-        total += len(examined.prompt) != seen.prompt_tokens
-    if seen.tensors is not None:
-        total += min(1.0, tensor_distances(examined.tensors, seen.tensors)[1])
+    if observation.prompt is not None:
+        total += examined.prompt != observation.prompt
+    elif observation.prompt_tokens is not None:
+        total += len(examined.prompt) != observation.prompt_tokens
+    if observation.tensors is not None:
+        total += min(1.0, tensor_distances(examined.tensors, observation.tensors)[1])
     return total

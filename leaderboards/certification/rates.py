@@ -1,4 +1,7 @@
-"""Deviations that types of numbers explain, as documented, and measured ones held against them."""
+"""Deviations that the sides' types of numbers (dtypes) explain, and intervals of measured ones.
+
+`rates.toml` documents the deviations of each dtype from float32; `certify` compares.
+"""
 
 import math
 import tomllib
@@ -13,33 +16,33 @@ from harness.statistics.quantiles import half_width
 from harness.statistics.shares import exact
 
 ASSUMED = "bfloat16"
-"""Type of numbers of a side that does not tell its own, as servers do not."""
+"""Assumed dtype of a side that does not report its own, such as a server."""
 EXACT = "float32"
 SPREAD = 5.0
-"""Times the measured mean difference of log-probabilities up to which greedy choices may differ."""
+"""Greedy choices may differ up to this many times the measured difference of log-probabilities."""
 LEVEL = 0.99
 """Level of the intervals by which a deviation is judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Largest deviations that two types of numbers explain."""
+    """Largest deviations that the dtypes of two sides explain."""
 
     logprob: float
     """Mean difference of a token's log-probability, in nats."""
     token: float
-    """Share of tokens at which a greedy response takes another way."""
+    """Share of tokens at which greedy responses diverge."""
 
     def tightened(self, measured: float) -> "Rates":
-        """Return what is explained where log-probabilities differ by less than they may.
+        """Return smaller rates if log-probabilities differ by less than the dtypes explain.
 
         Args:
             measured: Mean difference of a token's log-probability, in nats.
         """
-        exact = _documented()[EXACT]
-        share = min(1.0, SPREAD * measured / self.logprob)
-        floor = Rates(exact["logprob"], exact["token"])
-        return Rates(max(share * self.logprob, floor.logprob), max(share * self.token, floor.token))
+        documented = _documented()[EXACT]
+        ratio = min(1.0, SPREAD * measured / self.logprob)
+        floor = Rates(documented["logprob"], documented["token"])
+        return Rates(max(ratio * self.logprob, floor.logprob), max(ratio * self.token, floor.token))
 
 
 @cache
@@ -48,14 +51,14 @@ def _documented() -> dict[str, dict[str, float]]:
 
 
 def rates_of(*dtypes: str | None) -> Rates:
-    """Return the deviations that the types of both sides explain together; None: not told."""
+    """Return the deviations that several dtypes explain together; None: not reported."""
     rows = [_documented()[dtype if dtype in _documented() else ASSUMED] for dtype in dtypes]
     names = ("logprob", "token")
     return Rates(*(math.hypot(*(row[name] for row in rows)) for name in names))
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return a mean with the ends of its interval, by Student's t over questions."""
+    """Return (mean, low, high) by Student's t over questions, at `LEVEL`."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, 0.0, math.inf
@@ -64,8 +67,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - reach, mean + reach
 
 
-def share_interval(count: int, of: int, *, groups: int) -> tuple[float, float]:
-    """Return the ends of the exact interval of a share of tokens, of so many questions."""
-    if not of or groups < 2:
+def share_interval(count: int, total: int, *, groups: int) -> tuple[float, float]:
+    """Return the ends of the exact interval of the share `count / of`, clustered in `groups`."""
+    if not total or groups < 2:
         return 0.0, 1.0
-    return exact(count / of, size=of, groups=groups, level=LEVEL)
+    return exact(count / total, size=total, groups=groups, level=LEVEL)

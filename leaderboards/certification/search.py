@@ -1,4 +1,8 @@
-"""Search for the changes of requests that explain what the other side says."""
+"""Search for the changes of requests (`suspects`) that explain the other side's responses.
+
+Greedy: the suspect that lessens the distances most is accepted as a cause, and the search goes on
+with it applied, until the mean distance is small or no suspect explains it.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,64 +10,68 @@ from harness.leaderboards.certification.questions import Questions
 from harness.leaderboards.certification.suspects import Change, suspects
 
 SCREENED, TRIED, CAUSES = 3, 3, 3
-"""Questions that a suspect is tried on first, suspects that are then tried on all, and causes."""
+"""Numbers of questions on which a suspect is screened, of suspects that are then tried on all
+questions, and of causes."""
 EXPLAINED, IMPROVED, FEWEST = 0.7, 0.75, 2
-"""A suspect is a cause if it leaves at most this share of the distance, and lessens it for this
-share of the questions that it changes, and for so many."""
+"""A suspect is a cause if at most the share EXPLAINED of the distance remains, and it lessens the
+distance of the share IMPROVED of the questions that it changes, and of FEWEST questions."""
 
 
 def explain(questions: Questions, *, floor: float) -> Iterator[str]:
-    """Yield each cause in words.
+    """Yield each cause as text.
 
     Args:
-        questions: With a network that can be examined.
+        questions: The questions, with a reference network.
         floor: Mean distance that needs no explanation.
     """
     accepted: list[Change] = []
-    known, places = suspects(), range(len(questions.pairs))
-    before = [questions.distance(place) or 0.0 for place in places]
+    changes, indices = suspects(), range(len(questions.pairs))
+    before = [questions.distance(index) or 0.0 for index in indices]
     while len(accepted) < CAUSES and sum(before) > floor * len(before):
-        worst = sorted(places, key=lambda place: -before[place])
-        left = {
-            words: share
-            for words, change in known.items()
-            if (share := _screened(questions, worst, before, [*accepted, change])) is not None
-        }
-        tried = {}
-        for words in sorted(left, key=lambda words: left[words])[:TRIED]:
-            changes = [*accepted, known[words]]
-            values = [questions.distance(place, *changes) for place in places]
-            tried[words] = [b if v is None else v for b, v in zip(before, values, strict=True)]
-        cause = min(tried, key=lambda words: sum(tried[words]), default=None)
-        if cause is None or not _explains(before, tried[cause]):
+        worst = sorted(indices, key=lambda index: -before[index])
+        remaining: dict[str, float] = {}
+        for suspect, change in changes.items():
+            remaining_share = _remaining_share(questions, worst, before, [*accepted, change])
+            if remaining_share is not None:
+                remaining[suspect] = remaining_share
+        after: dict[str, list[float]] = {}
+        for suspect in sorted(remaining, key=remaining.__getitem__)[:TRIED]:
+            tried = [*accepted, changes[suspect]]
+            distances = [questions.distance(index, *tried) for index in indices]
+            after[suspect] = [
+                old if new is None else new for old, new in zip(before, distances, strict=True)
+            ]
+        cause = min(after, key=lambda suspect: sum(after[suspect]), default=None)
+        if cause is None or not _explains(before, after[cause]):
             return
-        before = tried[cause]
-        accepted.append(known[cause])
+        before = after[cause]
+        accepted.append(changes[cause])
         yield cause
 
 
-def _screened(
+def _remaining_share(
     questions: Questions, worst: Sequence[int], before: Sequence[float], changes: Sequence[Change]
 ) -> float | None:
-    """Return the share of the distance that changes leave of the first questions that they change.
+    """Return the share of the distance that remains after changes, on the first few questions.
 
-    None: they leave too much of one, or change none.
+    The questions are the SCREENED worst ones that the changes apply to. None: the changes leave
+    more than EXPLAINED of one of them, or apply to none.
     """
     old, new, count = 0.0, 0.0, 0
-    for place in worst:
-        value = questions.distance(place, *changes)
+    for index in worst:
+        value = questions.distance(index, *changes)
         if value is None:
             continue
-        if value > EXPLAINED * before[place]:
+        if value > EXPLAINED * before[index]:
             return None
-        old, new, count = old + before[place], new + value, count + 1
+        old, new, count = old + before[index], new + value, count + 1
         if count == SCREENED:
             break
     return new / old if old else None
 
 
 def _explains(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Return True if changes explain most of the distance, and of nearly all that they change."""
+    """Return True if changes explain most of the distance, in nearly all questions they change."""
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     lessened = sum(new < old for old, new in changed)
     enough = lessened >= max(FEWEST, IMPROVED * len(changed))

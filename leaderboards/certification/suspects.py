@@ -1,6 +1,7 @@
-"""Changes that a way of calling a network may make to a request, tried one after another.
+"""Faults that a way of calling a network may have, as changes of a request.
 
-A change that makes the examined network say what the other one says is the cause of the difference.
+`search` applies them to the reference network's request: a change after which the reference agrees
+with the other side is the cause of the difference. Each `Change` returns None if it does not apply.
 """
 
 import io
@@ -19,52 +20,53 @@ from harness.media import Frame, Media, encoded_frame, pixels
 from harness.observation import Variation
 
 Change = Callable[[Variation], Variation | None]
-"""Returns the request as it is changed; None: the change leaves it as it is."""
+"""Returns the changed request; None: the change does not apply to it."""
 SQUARES = (224, 336, 384, 448, 560, 672)
-"""Sides that networks without a resolution of their own squash images to."""
-QUALITIES = (50, 60, 70, 75, 80, 85, 90, 95)
+"""Sides in pixels of the squares that processors of fixed resolution squash images to."""
+QUALITIES = (50, 60, 70, 75, 80, 85, 90, 95)  # of JPEG
 CLOCKS = (1.0, 2.0, 24.0, 25.0, 30.0)
-"""Frames a second that processors take a clip without times to have."""
-SCALES = (0.25, 0.5, 2.0, 4.0)
+"""Frames a second that processors assume for a clip without times."""
+SCALES = (0.25, 0.5, 2.0, 4.0)  # factors of the true frame rate
 HELPFUL = "You are a helpful assistant."
 SYSTEM_OF_OTHERS = (HELPFUL, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")
 
 
-def shown_frames(request: ChatRequest, place: int) -> tuple[int, ...]:
+def shown_frames(request: ChatRequest, index: int) -> tuple[int, ...]:
     """Return the frames of a medium that a request shows."""
     if request.frames:
-        return request.frames[place]
-    return tuple(range(len(request.media[place])))
+        return request.frames[index]
+    return tuple(range(len(request.media[index])))
 
 
 def _with_media(variation: Variation, media: Sequence[Media]) -> Variation:
-    """Return a request with other media, in the place of its own ones and as long."""
+    """Return a request with its media replaced by as many others of the same lengths."""
     request = variation.request
-    for place, (medium, own) in enumerate(zip(media, request.media, strict=True)):
-        size = request.squash(place)
-        if size is None or medium.size in (size, own.size):
+    for index, (medium, original) in enumerate(zip(media, request.media, strict=True)):
+        size = request.squash(index)
+        if size is None or medium.size in (size, original.size):
             continue
         request = replace(request, resize=None, resize_others=None)  # it would undo the change
     return replace(variation, request=replace(request, media=tuple(media)))
 
 
-def _remade(
+def _with_pixels(
     request: ChatRequest,
-    place: int,
+    medium_index: int,
     name: str,
     *,
     change: Callable[[Frame], Frame] = np.asarray,
     times: Sequence[float] | None = None,
 ) -> Media:
-    """Return a medium as it is handed over, with other pixels or times.
+    """Return a medium of a request with its shown frames changed, or with other times in seconds.
 
-    Frames that are not shown are black.
+    Frames that are not shown are black. `name` distinguishes the medium's id.
     """
-    medium, shown = request.media[place], shown_frames(request, place)
+    medium, shown_indices = request.media[medium_index], shown_frames(request, medium_index)
     frames = {
-        index: change(_squashed(medium.frame(index), request.squash(place))) for index in shown
+        index: change(_squashed(medium.frame(index), request.squash(medium_index)))
+        for index in shown_indices
     }
-    black = np.zeros_like(frames[shown[0]])
+    black = np.zeros_like(frames[shown_indices[0]])
     return pixels(
         [frames.get(index, black) for index in range(len(medium))],
         times=medium.times() if times is None else times,
@@ -81,19 +83,19 @@ def _squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
 
 
 def _pixels(change: Callable[[Frame], Frame], name: str) -> Change:
-    """Change the pixels of all frames that are shown."""
+    """Return a change of the pixels of all shown frames."""
 
     def changed(variation: Variation) -> Variation | None:
         request = variation.request
-        places = range(len(request.media))
-        media = [_remade(request, place, name, change=change) for place in places]
+        indices = range(len(request.media))
+        media = [_with_pixels(request, index, name, change=change) for index in indices]
         return _with_media(variation, media) if media else None
 
     return changed
 
 
 def jpeg(frame: Frame, quality: int) -> Frame:
-    """Return an image as JPEG of a quality leaves it."""
+    """Return an image after compression as JPEG."""
     file = io.BytesIO()
     Image.fromarray(frame).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file).convert("RGB"))
@@ -108,27 +110,27 @@ def _scaled(frame: Frame, factor: float) -> Frame:
     return np.asarray(Image.fromarray(frame).resize(tuple(size), Image.Resampling.BICUBIC))
 
 
-def _unpainted(variation: Variation) -> Variation | None:
-    """Show the colours beneath what is transparent."""
+def _without_alpha(variation: Variation) -> Variation | None:
+    """Show the colours beneath transparent pixels."""
     media = list(variation.request.media)
-    for place, medium in enumerate(media):
+    for index, medium in enumerate(media):
         if TRANSPARENT in medium.conversions and (data := encoded_frame(medium, 0)) is not None:
             bare = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-            media[place] = pixels([bare], times=[0.0], is_video=False, id=f"{medium.id} bare")
+            media[index] = pixels([bare], times=[0.0], is_video=False, id=f"{medium.id} bare")
     return _with_media(variation, media) if media != list(variation.request.media) else None
 
 
 def _clock(rate: Callable[[float], float], name: str) -> Change:
-    """Let clips have another number of frames a second."""
+    """Return a change of clips to the frame rate `rate(true frame rate)`, in frames a second."""
 
     def changed(variation: Variation) -> Variation | None:
         request, media = variation.request, list(variation.request.media)
-        for place, medium in enumerate(media):
-            if len(shown_frames(request, place)) > 1:
+        for medium_index, medium in enumerate(media):
+            if len(shown_frames(request, medium_index)) > 1:
                 times = medium.times()
-                own = (len(times) - 1) / ((times[-1] - times[0]) or len(times) - 1)
-                clock = [index / rate(own) for index in range(len(times))]
-                media[place] = _remade(request, place, name, times=clock)
+                true_rate = (len(times) - 1) / ((times[-1] - times[0]) or len(times) - 1)
+                clock = [index / rate(true_rate) for index in range(len(times))]
+                media[medium_index] = _with_pixels(request, medium_index, name, times=clock)
         return _with_media(variation, media) if media != list(request.media) else None
 
     return changed
@@ -139,13 +141,13 @@ def _constant(rate: float) -> Callable[[float], float]:
 
 
 def _selected(choose: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Change:
-    """Show other frames of each clip."""
+    """Return a change of the frames that are shown of each clip, by their indices."""
 
     def changed(variation: Variation) -> Variation | None:
         request = variation.request
-        own = tuple(shown_frames(request, place) for place in range(len(request.media)))
-        frames = tuple(choose(shown) if len(shown) > 1 else shown for shown in own)
-        if frames == own or not all(frames):
+        original = tuple(shown_frames(request, index) for index in range(len(request.media)))
+        frames = tuple(choose(indices) if len(indices) > 1 else indices for indices in original)
+        if frames == original or not all(frames):
             return None
         return replace(variation, request=replace(request, frames=frames))
 
@@ -153,7 +155,7 @@ def _selected(choose: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Change:
 
 
 def _media(choose: Callable[[list[int]], list[int]]) -> Change:
-    """Show the media in another order, or not all of them."""
+    """Return a change of the order of the media, or of which are shown, by their places."""
 
     def changed(variation: Variation) -> Variation | None:
         request = variation.request
@@ -161,20 +163,20 @@ def _media(choose: Callable[[list[int]], list[int]]) -> Change:
         chosen = choose(order)
         if chosen == order or request.earlier:
             return None
-        shown = tuple(shown_frames(request, place) for place in chosen)
-        media = tuple(request.media[place] for place in chosen)
-        return replace(variation, request=replace(request, media=media, frames=shown))
+        frames = tuple(shown_frames(request, index) for index in chosen)
+        media = tuple(request.media[index] for index in chosen)
+        return replace(variation, request=replace(request, media=media, frames=frames))
 
     return changed
 
 
-def _apart(variation: Variation) -> Variation | None:
+def _frames_as_images(variation: Variation) -> Variation | None:
     """Show the frames of clips as images without times."""
     request = variation.request
     media = [
         pixels([medium.frame(index)], times=[0.0], is_video=False, id=f"{medium.id} {index}")
-        for place, medium in enumerate(request.media)
-        for index in shown_frames(request, place)
+        for medium_index, medium in enumerate(request.media)
+        for index in shown_frames(request, medium_index)
     ]
     if len(media) == len(request.media):
         return None
@@ -182,6 +184,8 @@ def _apart(variation: Variation) -> Variation | None:
 
 
 def _system(text: str | None) -> Change:
+    """Return the change that sets the system prompt to `text`; None: that removes it."""
+
     def changed(variation: Variation) -> Variation | None:
         if variation.request.system == text:
             return None
@@ -191,11 +195,12 @@ def _system(text: str | None) -> Change:
 
 
 def _template(**variables: object) -> Change:
+    """Return a change of the chat template's variables."""
     return lambda variation: replace(variation, template={**variation.template, **variables})
 
 
 def suspects() -> Mapping[str, Change]:
-    """Return the changes by what they mean for the other side, in words."""
+    """Return the changes by the fault of the other side that each would show."""
     changes: dict[str, Change] = {
         "the images are not shown": _media(lambda order: []),
         "only the first image is shown": _media(lambda order: order[:1]),
@@ -205,30 +210,30 @@ def suspects() -> Mapping[str, Change]:
         "the first frame is missing": _selected(lambda shown: shown[1:]),
         "the last frame is missing": _selected(lambda shown: shown[:-1]),
         "every second frame is missing": _selected(lambda shown: shown[::2]),
-        "clips are shown as images without frame times": _apart,
+        "clips are shown as images without frame times": _frames_as_images,
         "colours are BGR in place of RGB": _pixels(
             lambda frame: np.ascontiguousarray(frame[:, :, ::-1]), "BGR"
         ),
-        "colours beneath transparency are shown": _unpainted,
+        "colours beneath transparency are shown": _without_alpha,
         "there is no system prompt": _system(None),
     }
     for text in SYSTEM_OF_OTHERS:
         changes[f"the system prompt is {text!r}"] = _system(text)
     for side in SQUARES:
-        words = f"images are resized to {side} × {side}"
-        changes[words] = _pixels(partial(_square, side=side), words)
+        fault = f"images are resized to {side} × {side}"
+        changes[fault] = _pixels(partial(_square, side=side), fault)
     for factor in (0.5, 2.0):
-        words = f"images are resized by {factor:g}"
-        changes[words] = _pixels(partial(_scaled, factor=factor), words)
+        fault = f"images are resized by {factor:g}"
+        changes[fault] = _pixels(partial(_scaled, factor=factor), fault)
     for quality in QUALITIES:
-        words = f"images are recompressed as JPEG (quality {quality})"
-        changes[words] = _pixels(partial(jpeg, quality=quality), words)
+        fault = f"images are recompressed as JPEG (quality {quality})"
+        changes[fault] = _pixels(partial(jpeg, quality=quality), fault)
     for rate in CLOCKS:
-        words = f"frame times are missing: a clip counts as {rate:g} frames a second"
-        changes[words] = _clock(_constant(rate), words)
+        fault = f"frame times are missing: a clip counts as {rate:g} frames a second"
+        changes[fault] = _clock(_constant(rate), fault)
     for factor in SCALES:
-        words = f"frame times are others: clips have {factor:g} times the frames a second"
-        changes[words] = _clock(partial(mul, factor), words)
+        fault = f"frame times are others: clips have {factor:g} times the frames a second"
+        changes[fault] = _clock(partial(mul, factor), fault)
     for thinking in (None, True, False):
         state = {True: "on", False: "off", None: "not set"}[thinking]
         changes[f"the switch enable_thinking is {state}"] = _template(enable_thinking=thinking)

@@ -1,4 +1,8 @@
-"""Compare a running evaluation with a finished run until the comparison is decided."""
+"""Compare a running evaluation with a finished run until the comparison is decided.
+
+`harness eval --against RUN` calls an `Against` with the units scored so far; it returns True when
+the evaluation may stop. The sequential test adds up differences of groups of units.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,12 +35,13 @@ class Against:
             StoreError, DataError: the baseline is of another task, protocol or data.
         """
         check_level(level)
-        if subset != (own_subset := baseline.manifest["subset"]):
+        old_subset = baseline.manifest["subset"]
+        if subset != old_subset:
             raise UsageError(
                 f"--against {baseline.folder}",
                 expected=f"a run of {f'the subset {subset}' if subset else 'all samples'}",
-                found=f"one of {f'the subset {own_subset}' if own_subset else 'all samples'}",
-                fix=f"Type --subset {own_subset}." if own_subset else "Leave out --subset.",
+                found=f"one of {f'the subset {old_subset}' if old_subset else 'all samples'}",
+                fix=f"Type --subset {old_subset}." if old_subset else "Leave out --subset.",
             )
         baseline.check_files()
         next(iter(selected(task, baseline)))
@@ -135,12 +140,12 @@ class Against:
         progress += f" ({counted(self.samples, 'sample')})"
         if self.decision is None:
             return f"not decided after {progress}"
-        by = "" if self.decision == "worse" else f" by {self._margin:g} or more"
-        return f"decided after {progress}: {self.decision}{by}, at level {self._level:g}"
+        margin = "" if self.decision == "worse" else f" by {self._margin:g} or more"
+        return f"decided after {progress}: {self.decision}{margin}, at level {self._level:g}"
 
 
 def _weight(score: Mean | Ratio | Corpus | None) -> float | None:
-    """Return the weight of a score in an average; None for a derived one, which has none."""
+    """Return the weight of a score in an average; None for a derived score."""
     if isinstance(score, Ratio):
         return score.denominator
     return score.weight if isinstance(score, Mean) else None

@@ -55,7 +55,7 @@ MEANS: Mapping[str, str] = {
     "shuffled": "tiles of an image, or frames of a video, in another order",
     "omitted": "the text alone",
     "options": "options in another order",
-    "reasoning": "answers go on from another response's reasoning",
+    "reasoning": "answers continue another response's reasoning",
 }
 
 
@@ -124,6 +124,8 @@ class Audit:
 
 @dataclass
 class _Auditor:
+    """Runs the controls of one finished run; their folders are below `out`."""
+
     run: Run
     data_root: Path | None
     out: Path
@@ -143,6 +145,7 @@ class _Auditor:
         return [sample for unit in samples_by_unit(self.task, self.run) for sample in unit]
 
     def evaluate(self, name: str, spec: Spec, task: Task, folder: Path) -> Run:
+        """Evaluate a model on the samples of the run, with the run's subset and seed."""
         manifest = self.run.manifest
         subset = manifest["subset"]
         if subset is not None and subset.startswith("ids-"):
@@ -202,6 +205,7 @@ class _Auditor:
                 yield self._ablated(name, "images", name, judge)
 
     def _ablated(self, name: str, setting: str, value: str, judge: Judge) -> Control:
+        """Run a control that changes the requests to the network (backend `ablation`)."""
         if not plugins.accepts("models", self.spec.name, "backend"):
             return _skipped(name, f"{self.spec.name} has no network behind a backend")
         inner = self.spec.arguments.get("backend", Spec("transformers"))
@@ -211,40 +215,47 @@ class _Auditor:
 
     def _reasoning(self) -> Iterator[Control]:
         responses = (self.run.prediction(sample.id).responses for sample in self.samples)
-        if any("<think>" in text for texts in responses for text in texts):
+        if any("<think>" in text for turns in responses for text in turns):
             yield self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
         else:
             yield _skipped("reasoning", "no response reasons in <think> tags")
 
     def _options(self) -> Iterator[Control]:
-        sample_pairs = {sample.id: (sample, shuffled_sample(sample)) for sample in self.samples}
-        sample_pairs = {name: both for name, both in sample_pairs.items() if both[0] is not both[1]}
+        """Yield the control `options`: the same questions with their options reordered."""
+        all_pairs = [(sample, shuffled_sample(sample)) for sample in self.samples]
+        sample_pairs = {
+            sample.id: (sample, shuffled)
+            for sample, shuffled in all_pairs
+            if shuffled is not sample
+        }
         task = shuffled_options(self.task)
         if not sample_pairs:
             yield _skipped("options", "no question has options apart from its text")
         elif _ceiling(self.task, self.run) != _ceiling(task, self.run):
             yield _skipped("options", f"{task.protocol.name} reads the options by itself")
         else:
-            yield self._turned(task, sample_pairs)
+            yield self._reordered(task, sample_pairs)
 
-    def _turned(self, task: Task, sample_pairs: Mapping[str, tuple[Sample, Sample]]) -> Control:
+    def _reordered(self, task: Task, sample_pairs: Mapping[str, tuple[Sample, Sample]]) -> Control:
+        """Run the control `options`, on (original, shuffled) samples by id."""
         # A temporary folder: no board may mistake this run for a run of the task.
         with tempfile.TemporaryDirectory(prefix=temporary_prefix("audit")) as folder:
             run = self.evaluate("options", self.spec, task, Path(folder) / "options")
             same_option = [
-                is_same_option(*both, self.run.prediction(name), run.prediction(name))
-                for name, both in sample_pairs.items()
+                is_same_option(original, shuffled, self.run.prediction(name), run.prediction(name))
+                for name, (original, shuffled) in sample_pairs.items()
             ]
             comparable = [is_same for is_same in same_option if is_same is not None]
-            groups = len({both[0].group for both in sample_pairs.values()})
+            groups = len({original.group for original, _ in sample_pairs.values()})
             about = (
                 f"{MEANS['options']}, of {counted(len(sample_pairs), 'question')}; "
                 f"the answer stays in {sum(comparable)} of {len(comparable)}"
             )
-            judge = partial(judge_options, kept=comparable, groups=groups)
+            judge = partial(judge_options, is_same=comparable, groups=groups)
             return self.judged("options", run, judge, about)
 
     def _frames(self) -> Iterator[Control]:
+        """Yield the controls `frames=N`: one frame, and half and twice the usual number."""
         if not any(len(media) > 1 for sample in self.samples for media in sample.query.media):
             yield _skipped("frames", "no question shows a video")
             return
@@ -252,13 +263,14 @@ class _Auditor:
             yield _skipped("frames", f"{self.spec.name} has no setting `frames`")
             return
         usual = self.run.manifest["model"]["description"].get("frames")
-        counts = (1, usual // 2, 2 * usual) if isinstance(usual, int) else (1, 4)
-        for count in sorted({count for count in counts if count >= 1 and count != usual}):
+        frame_counts = (1, usual // 2, 2 * usual) if isinstance(usual, int) else (1, 4)
+        for count in sorted({count for count in frame_counts if count >= 1 and count != usual}):
             about = f"{count} frames instead of {usual}"
             spec = with_argument(self.spec, "frames", count)
             yield self.control(f"frames={count}", spec, judge_frames, about)
 
     def _contamination(self) -> Iterator[Control]:
+        """Yield the control `contamination`, from what the checkpoint records of its training."""
         contamination = read_contamination(self.run.folder)
         if contamination is None:
             verdict, passed, reason = "not known", None, "the checkpoint does not say"

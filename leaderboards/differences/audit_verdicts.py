@@ -29,6 +29,11 @@ def judge_order(comparison: Comparison) -> tuple[str, bool | None]:
 
 
 def _judge_loss(comparison: Comparison, seeing: str, blind: str) -> tuple[str, bool | None]:
+    """Return `seeing` for a significant loss of half the score, `blind` if such a loss is excluded.
+
+    A smaller significant loss is `partly`. Of a metric where lower is better any significant loss
+    counts as large.
+    """
     score = abs(comparison.a or 0.0)
     if comparison.is_worse:
         large = comparison.better == "lower" or (comparison.loss or 0.0) >= (1 - SAME) * score
@@ -46,7 +51,7 @@ def judge_reasoning(comparison: Comparison) -> tuple[str, bool | None]:
 
 
 def judge_options(
-    comparison: Comparison, kept: Sequence[bool], groups: int
+    comparison: Comparison, is_same: Sequence[bool], groups: int
 ) -> tuple[str, bool | None]:
     """Judge another order of options, which does not change a sound model's answers.
 
@@ -54,14 +59,14 @@ def judge_options(
 
     Args:
         comparison: The control against the unchanged model.
-        kept: For each answer, True if it is the same option as before.
+        is_same: For each answer, True if it is the same option as before.
         groups: Number of groups of samples that the answers come from.
     """
     if comparison.is_worse or comparison.is_better:
         return "prefers positions", False
-    if kept and groups > 1:
-        share = sum(kept) / len(kept)
-        low, high = exact(share, size=len(kept), groups=groups, level=comparison.level)
+    if is_same and groups > 1:
+        stable = sum(is_same) / len(is_same)
+        low, high = exact(stable, size=len(is_same), groups=groups, level=comparison.level)
         if low > SAME:
             return "stable", True
         if high < SAME:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.card import Card
+from harness.catalog.task_facts import protocol_facts
 from harness.errors import HarnessError, StoreError, UsageError
 from harness.judge import Judge
 from harness.leaderboards.differences.scoring import results_by, task_for
@@ -47,41 +47,50 @@ def bracket(
     Args:
         run: A finished run with its predictions.
         data_root: Root of the data; None: the root that the run used.
-        names: Names of the protocols; None: all on the task's card.
+        names: Names of the protocols; None: all of the task's card, or of its `PROTOCOLS`.
         judge: Grades free answers; None: use the verdicts that the run has.
 
     Raises:
         HarnessError: the run's own protocol cannot be scored any more.
-        UsageError: the task has no card, or no protocol of a name.
+        UsageError: the task has no protocol of a name.
     """
-    own, task = run.manifest["task"]["protocol"], run.manifest["task"]["name"]
-    card = plugins.find_card(task)
-    if card is None:
-        raise UsageError(
-            f"protocols of {task}", expected="a card that names them", found="no card.toml"
-        )
-    if unknown := set(names or ()) - set(card.protocols):
+    run_protocol, task = run.manifest["task"]["protocol"], run.manifest["task"]["name"]
+    protocols = {run_protocol: "", **_protocols(task)}
+    if unknown := set(names or ()) - set(protocols):
         raise UsageError(
             f"protocol {', '.join(sorted(unknown))}",
-            expected=f"one of {', '.join(card.protocols)}, or all",
+            expected=f"one of {', '.join(protocols)}, or all",
             found="another",
         )
-    order = [own, *(name for name in names or card.protocols if name != own)]
-    return [_bracketed(run, card, name, data_root, judge) for name in order]
+    return [
+        _bracketed(
+            run,
+            Bracketed(protocol=name, about=protocols[name], papers=tuple(papers_of(task, name))),
+            data_root,
+            judge,
+        )
+        for name in dict.fromkeys((run_protocol, *(names or protocols)))
+    ]
+
+
+def _protocols(task: str) -> Mapping[str, str]:
+    """Return the description of each protocol of a task, from its card or its module."""
+    if card := plugins.find_card(task):
+        return card.protocols
+    entry = plugins.installed_plugins("tasks").get(task)
+    protocols = None if entry is None else protocol_facts(entry).get("protocols")
+    return protocols if isinstance(protocols, dict) else {}
 
 
 def _bracketed(
-    run: Run, card: Card, name: str, data_root: Path | None, judge: Judge | None
+    run: Run, bracketed: Bracketed, data_root: Path | None, judge: Judge | None
 ) -> Bracketed:
-    bracketed = Bracketed(
-        protocol=name,
-        about=card.protocols.get(name, ""),
-        papers=tuple(papers_of(card.name, name)),
-    )
+    """Score a run by the protocol of `bracketed`, or fill in why it cannot score the run."""
     try:
-        results = results_by(task_for(run, data_root, protocol=name, judge=judge), run)
+        task = task_for(run, data_root, protocol=bracketed.protocol, judge=judge)
+        results = results_by(task, run)
     except HarnessError as error:
-        if name == run.manifest["task"]["protocol"]:
+        if bracketed.protocol == run.manifest["task"]["protocol"]:
             raise
         return replace(bracketed, reason=str(error))
     headline = results["headline"]
@@ -109,8 +118,8 @@ def papers_of(task: str, protocol: str) -> Iterator[str]:
         ]
         if rows:
             tables = ", ".join(dict.fromkeys(result.table for result in rows))
-            stated = any(result.protocol_is == "stated" for result in rows)
-            yield f"{title}, Table {tables}" + ("" if stated else " (assumed)")
+            is_stated = any(result.protocol_is == "stated" for result in rows)
+            yield f"{title}, Table {tables}" + ("" if is_stated else " (assumed)")
 
 
 def write(run: Run, protocols: Sequence[Bracketed]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.leaderboards.differences.changed import setting_text
+from harness.leaderboards.differences.changed import cut_alike, setting_text
 from harness.record import Run, differences
 from harness.types import GenerationSettings, Prediction
 
@@ -28,6 +28,8 @@ OF_MODEL: Mapping[str, str] = {
     **{"frames": "frames", "resize": "canvas", "words_resize": "canvas"},
 }
 """Cause of each setting of a model."""
+MODEL = "another model"
+"""Cause if the models have different names, and one of them asks no network."""
 UNKNOWN = "unknown cause"
 """Cause if a run has neither a network nor requests on record."""
 FOLLOWING = ("template", "processor", "backend")
@@ -39,11 +41,10 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     old, new = (run.manifest["model"]["description"] for run in (a, b))
     chats = [_chat(old), _chat(new)]
     if not all(chats):
-        return {
-            UNKNOWN: [
-                "one of the two runs has answers alone, without the requests that led to them"
-            ]
-        }
+        names = [run.manifest["model"]["name"] for run in (a, b)]
+        if names[0] != names[1] and not ("predictions" in old or "predictions" in new):
+            return {MODEL: [" → ".join(names)]}
+        return {UNKNOWN: ["one of the two runs has only answers, without requests and responses"]}
     lines = by_cause(chats[0], chats[1])
     pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in OF_MODEL.items()]
     pairs.append(("sampling", "seed", a.manifest["seed"], b.manifest["seed"]))
@@ -53,7 +54,7 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
         pairs.append(("images", "content of the images", *images))
     for cause, name, before, after in pairs:
         if before != after:
-            values = (setting_text(name, value)[:60] for value in (before, after))
+            values = cut_alike(*(setting_text(name, value) for value in (before, after)))
             line = f"{name}: {' → '.join(values)}"
             lines.setdefault(cause, []).append(line)
     return {cause: lines[cause] for cause in CAUSES if cause in lines}
@@ -65,8 +66,9 @@ def by_cause(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[s
     for line in differences(old, new):
         keys = line.partition(":")[0].split(".")
         keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
-        matching = (known for known, names in SETTINGS.items() if set(names.split()) & set(keys))
-        lines.setdefault(next(matching, "backend"), []).append(line)
+        matching = [cause for cause, names in SETTINGS.items() if set(names.split()) & set(keys)]
+        cause = matching[0] if matching else "backend"
+        lines.setdefault(cause, []).append(line)
     return lines
 
 
@@ -85,8 +87,8 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
     has_requests = bool(a.calls and b.calls)
     per_request = {"frames", "canvas", "prompt"}
     causes |= {cause for cause in settings if not has_requests or cause not in per_request}
-    cut = any(response.cut for response in (*a.parsed, *b.parsed)) or _begins_the_other(a, b)
-    if not cut:
+    is_cut = any(response.cut for response in (*a.parsed, *b.parsed)) or _begins_the_other(a, b)
+    if not is_cut:
         causes -= {"limit"}
     if len(a.calls) == len(b.calls):
         causes -= {"retry"}
@@ -96,7 +98,7 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
         causes -= set(FOLLOWING)
     if len(causes) > 1:
         causes -= {"backend"}  # it only changes rounding errors, which another cause outweighs
-    return " + ".join(cause for cause in (*CAUSES, UNKNOWN) if cause in causes) or "chance"
+    return " + ".join(cause for cause in (*CAUSES, MODEL, UNKNOWN) if cause in causes) or "chance"
 
 
 def _begins_the_other(a: Prediction, b: Prediction) -> bool:
@@ -107,21 +109,22 @@ def _begins_the_other(a: Prediction, b: Prediction) -> bool:
 
 
 def _request_causes(a: Prediction, b: Prediction) -> Iterator[str]:
+    """Yield a cause for each kind of difference between the requests with equal keys."""
     ours, theirs = ({call.key: call.request for call in prediction.calls} for prediction in (a, b))
     for key in ours.keys() & theirs.keys():
-        left, right = ours[key], theirs[key]
-        if (left.text, left.system, left.prefix) != (right.text, right.system, right.prefix):
+        of_a, of_b = ours[key], theirs[key]
+        if (of_a.text, of_a.system, of_a.prefix) != (of_b.text, of_b.system, of_b.prefix):
             yield "prompt"
         shown_media = [
-            [(s.medium, s.frames, s.times) for s in request.shown] for request in (left, right)
+            [(s.medium, s.frames, s.times) for s in request.shown] for request in (of_a, of_b)
         ]
         if shown_media[0] != shown_media[1]:
             yield "frames"
-        sizes = [[(s.resize, s.canvas) for s in request.shown] for request in (left, right)]
+        sizes = [[(s.resize, s.canvas) for s in request.shown] for request in (of_a, of_b)]
         if sizes[0] != sizes[1] and len(sizes[0]) == len(sizes[1]):
             yield "canvas"
-        generation = [request.generation or GenerationSettings() for request in (left, right)]
+        generation = [request.generation or GenerationSettings() for request in (of_a, of_b)]
         if generation[0].max_new_tokens != generation[1].max_new_tokens:
             yield "limit"
-        if (left.temperature, generation[0].top_p) != (right.temperature, generation[1].top_p):
+        if (of_a.temperature, generation[0].top_p) != (of_b.temperature, generation[1].top_p):
             yield "sampling"

@@ -1,12 +1,25 @@
 """Differences between the records of two runs of a task: model, settings, weights, code."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import takewhile
 from typing import Any
 
 from harness.record import Run
 
 LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
 """Settings that do not change answers, such as the device, and facts that the weights imply."""
+USERS: Mapping[str, Sequence[str]] = {
+    "bert-score": ["bertscore"],
+    "lmms-eval": ["lmms"],
+    "peft": ["adapter", "lora"],
+    "pycocoevalcap": ["bleu", "rouge", "meteor", "cider"],
+    "sam2": ["sam2"],
+    "trl": [],  # trains only
+    "vllm": ["vllm"],
+}
+"""Words, in lower case, of which one is in the model, the task's arguments (with the judge) or the
+metrics of a run that uses a package. Other packages may be used by every run."""
 LONGEST = 60
 """Largest number of characters of a value that are shown."""
 
@@ -17,13 +30,19 @@ def changed(a: Run, b: Run) -> list[str]:
     If the models have different names, their settings are not compared.
     """
     old, new = (run.manifest["model"] for run in (a, b))
-    return [*model_changes(old, new), *_code_changes(a.manifest, b.manifest)]
+    used = [
+        (run.manifest["model"], run.manifest["task"]["arguments"], [*run.results["metrics"]])
+        for run in (a, b)
+    ]
+    record = json.dumps(used, default=str).lower()
+    unused = {name for name, words in USERS.items() if not any(word in record for word in words)}
+    return [*model_changes(old, new), *_code_changes(a.manifest, b.manifest, unused)]
 
 
 def model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the differences between the models of two manifests; see `changed`."""
     sides = [_what_answered(model) for model in (old, new)]
-    if sides[0] != sides[1]:
+    if len({name.partition("/")[0] for name in sides}) > 1:  # `pocket/own`: another prompt
         return [_line("model", *sides)]
     return list(_differences(old["description"], new["description"], ""))
 
@@ -31,14 +50,14 @@ def model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 def _what_answered(model: Mapping[str, Any]) -> str:
     described = model["description"]
     if (form := described.get("predictions")) is not None:
-        return f"predictions of another program ({form})"
+        return f"{model['name']} (predictions, {form})"
     return str(described.get("name", model["spec"]))
 
 
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[str]:
     for key in sorted({*old, *new} - LEFT_OUT):
         before, after = old.get(key), new.get(key)
-        name = f"{place}.{key}".lstrip(".")
+        name = f"{path}.{key}".lstrip(".")
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from _differences(before, after, name)
         elif before != after:
@@ -57,7 +76,10 @@ def _part(value: object) -> object:
     return value.get("name", "other settings") if isinstance(value, Mapping) else value
 
 
-def _code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _code_changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], unused: Set[str]
+) -> Iterator[str]:
+    """Yield a line for each difference in seed, commit and versions of packages but `unused`."""
     if old.get("seed") != new.get("seed"):
         yield _line("seed", old.get("seed"), new.get("seed"))
     sides = [manifest["provenance"] for manifest in (old, new)]
@@ -67,11 +89,33 @@ def _code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[st
     ]
     if commits[0] != commits[1]:
         yield _line("code", *commits)
-    before, after = (side.get("packages") or {} for side in sides)
+    before, after = (
+        {name: side["packages"][name] for name in (side.get("packages") or {}).keys() - unused}
+        for side in sides
+    )
     yield from _differences(before, after, "")
 
 
 def _line(name: str, before: object, after: object) -> str:
-    texts = ["none" if value is None else str(value) for value in (before, after)]
-    texts = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in texts]
-    return f"{name}: {' → '.join(texts)}"
+    values = ["none" if value is None else str(value) for value in (before, after)]
+    return f"{name}: {' → '.join(cut_alike(*values))}"
+
+
+def cut_alike(before: str, after: str) -> tuple[str, str]:
+    """Return two texts of at most `LONGEST` characters each, with the place where they differ.
+
+    >>> cut_alike("x" * 99 + "in one word", "x" * 99 + "in short")
+    ('…xxxxxxxxxxxxxxxxxin one word', '…xxxxxxxxxxxxxxxxxin short')
+    """
+    start = 0
+    if max(len(before), len(after)) > LONGEST:
+        n_alike = len(
+            [*takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))]
+        )
+        start = max(n_alike - LONGEST // 3, 0)
+
+    def cut(text: str) -> str:
+        text = f"…{text[start:]}" if start else text
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+    return cut(before), cut(after)

@@ -28,7 +28,7 @@ from harness import plugins
 from harness.errors import HarnessError, UsageError
 from harness.files import temporary_prefix
 from harness.interchange.journal_form import answer_to_json, as_requested
-from harness.leaderboards.differences.corpus import MISSED, Case, corpus
+from harness.leaderboards.differences.corpus import Case, corpus
 from harness.masks import Rle
 from harness.run.batching import units
 from harness.scores import Totals
@@ -95,8 +95,7 @@ def cases_for(name: str) -> tuple[Protocol, list[tuple[Case, dict[str, float | N
         raise refused from error
     for case, numbers in cases:  # a protocol that scores other answers fails on the obvious cases
         score = numbers[protocol.headline] or 0.0
-        unread = case.name.startswith("right") and score < NEARLY
-        if unread or (case.name.startswith(MISSED) and len(case.samples) == 1 and score > 0.5):
+        if (case.is_perfect and score < NEARLY) or (case.is_missed and score > 0.5):
             raise refused
     return protocol, cases
 
@@ -158,8 +157,8 @@ def _run(command: str, case: Case, headline: str) -> tuple[Mapping[str, float | 
     try:
         with tempfile.TemporaryDirectory(prefix=temporary_prefix("conform")) as folder:
             line = shlex.split(command)
-            for name, place in _write(Path(folder), case).items():
-                line = [part.replace(f"{{{name}}}", place) for part in line]
+            for name, path in _write(Path(folder), case).items():
+                line = [argument.replace(f"{{{name}}}", path) for argument in line]
             process = subprocess.run(
                 line, capture_output=True, text=True, timeout=SECONDS, check=False
             )
@@ -193,13 +192,13 @@ def _write(folder: Path, case: Case) -> dict[str, str]:
         if prediction.answer is not None:
             predictions.append({"id": sample.id, **_answer(prediction)})
             _masks(folder / "pred_masks", sample, prediction.answer.masks)
-    places: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for name, rows in (("truth", truths), ("pred", predictions)):
         file, masks = folder / f"{name}.jsonl", folder / f"{name}_masks"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
         masks.mkdir(exist_ok=True)
-        places |= {name: str(file), masks.name: str(masks)}
-    return places
+        paths |= {name: str(file), masks.name: str(masks)}
+    return paths
 
 
 def _answer(prediction: Prediction) -> dict[str, object]:
@@ -210,10 +209,10 @@ def _answer(prediction: Prediction) -> dict[str, object]:
 
 
 def _masks(folder: Path, sample: Sample, masks: Sequence[Rle] | None) -> None:
-    place = folder / sample.id
-    place.mkdir(parents=True, exist_ok=True)
+    subfolder = folder / sample.id
+    subfolder.mkdir(parents=True, exist_ok=True)
     for index, mask in enumerate(masks or ()):
-        Image.fromarray(mask.to_array().astype(np.uint8) * 255).save(place / f"{index:05}.png")
+        Image.fromarray(mask.to_array().astype(np.uint8) * 255).save(subfolder / f"{index:05}.png")
 
 
 def _text(case: Case) -> Iterator[str]:

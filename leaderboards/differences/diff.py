@@ -19,13 +19,13 @@ from shlex import quote
 
 from harness.errors import DataError, HarnessError, UsageError, counted
 from harness.judge import Judge
-from harness.leaderboards.differences.causes import CAUSES, UNKNOWN
+from harness.leaderboards.differences.causes import CAUSES, MODEL, UNKNOWN
 from harness.leaderboards.differences.mixed_reading import ANSWERS, READING, MixedReading
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.leaderboards.differences.steps import Step, Walk
+from harness.leaderboards.sample_changes import SampleChanges, sample_changes
 from harness.record import Run, differences
 from harness.run.judging import verdicts_of
-from harness.run.scoring import score_unit
 from harness.scores import UnitScore
 from harness.statistics.paired import Comparison, compare
 from harness.task import Task
@@ -54,6 +54,9 @@ class Difference:
     comparison: Comparison | None = None
     """Paired comparison of the two runs' own scores on the samples that both have; None if their
     data, protocol or judge differ, because then the scores are not comparable."""
+    changes: SampleChanges | None = None
+    """Samples of the comparison whose scores differ; None where the headline has no value of one
+    sample."""
 
     @property
     def verdict(self) -> str:
@@ -106,13 +109,7 @@ def diff_runs(
         [unit for unit in run.units() if unit.unit in common] for run in (a, b)
     )
     if all(unit.failed == len(unit.samples) for unit in (*scores_of_a, *scores_of_b)):
-        raise DataError(
-            f"the answers of {a.folder} and {b.folder}",
-            expected="an answer to one sample or more in one of them",
-            found=f"{counted(sum(len(unit.samples) for unit in scores_of_a), 'sample')} without "
-            "one in either, so that nothing is compared",
-            fix=f"See why: harness runs samples {quote(str(a.folder))}",
-        )
+        raise _nothing_answered(a, b, sum(len(unit.samples) for unit in scores_of_a))
     walk = Walk(task, level, scores_of_a)
     start_value = walk.value
     first, second = (run.results["metrics"][run.results["headline"]] for run in (a, b))
@@ -121,70 +118,81 @@ def diff_runs(
         walk.task = task_of_b
     units = samples_by_unit(walk.task, a if same_data else b)
     reading = MixedReading(a, b, [unit for unit in units if unit[0].unit in common])
-    try:
-        rescored = reading.score(walk.task)
-    except HarnessError as error:
-        if same_data:
-            raise
-        raise DataError(
-            f"the predictions of {a.folder} on the data of {b.folder}",
-            expected="other annotations of the same images",
-            found=str(error),
-        ) from error
     if same_data:
-        walk.step(TODAY, rescored, _code(a, b), always=False)
+        walk.step(TODAY, reading.score(walk.task), _code(a, b), always=False)
     else:
+        try:
+            rescored = reading.score(walk.task)
+        except HarnessError as error:
+            raise DataError(
+                f"the predictions of {a.folder} on the data of {b.folder}",
+                expected="other annotations of the same images",
+                found=str(error),
+            ) from error
         walk.step("data", rescored, ["other annotations or samples"])
     _walk_stages(walk, reading)
     _walk_causes(walk, reading)
     _walk_scoring(walk, reading, task_for(b, data_root), scores_of_b, _code(a, b))
     steps, final_value = walk.steps, walk.value
-    numbers = [first, second, start_value, *(step.after for step in steps)]
-    if None in numbers:
-        stages = [
-            "the first run",
-            "the second run",
-            "the samples in both",
-            *(s.name for s in steps),
-        ]
+    stage_values = [
+        ("the first run", first),
+        ("the second run", second),
+        ("the samples in both", start_value),
+        *((step.name, step.after) for step in steps),
+    ]
+    if missing := [stage for stage, value in stage_values if value is None]:
         raise DataError(
             f"the numbers of {a.folder} and {b.folder}",
             expected=f"{a.results['headline']} at every stage",
-            found=f"none at {stages[numbers.index(None)]}",
+            found=f"none at {missing[0]}",
         )
     assert start_value is not None and second is not None and final_value is not None, "checked"
-    shared = reading.pairs
-    counts = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)]
-    if counts != [len(shared)] * 2:
+    shared = len(reading.names)
+    sample_counts = [sum(len(unit.samples) for unit in run.units()) for run in (a, b)]
+    if sample_counts != [shared] * 2:
         left_out = Step(
             name=SUBSET,
             before=first,
             after=start_value + second - final_value,
-            details=(f"{counts[0]} and {counts[1]} samples, {len(shared)} in both",),
+            details=(f"{sample_counts[0]} and {sample_counts[1]} samples, {shared} in both",),
         )
         steps.insert(0, left_out)
     if logged is not None:
         steps.append(_logged_step(logged, second, walk.units))
         second = steps[-1].after
-    model_names = [str(run.manifest["model"]["name"]) for run in (a, b)]
-    if model_names[0] == model_names[1]:
-        model_names = [str(run.manifest["model"]["spec"]) for run in (a, b)]
+    scored = walk.metrics, scores_of_a, scores_of_b
+    is_paired = same_data and logged is None and _are_scored_alike(a, b)
+    name_of_a, name_of_b = _model_names(a, b)
     return Difference(
-        a=model_names[0],
-        b=model_names[1],
+        a=name_of_a,
+        b=name_of_b,
         task=f"{a.manifest['task']['name']} {a.manifest['task']['split']}",
         headline=a.results["headline"],
         first=first,
         second=second,
-        n_samples=len(shared),
+        n_samples=shared,
         steps=tuple(steps),
         level=level,
-        comparison=compare(
-            walk.metrics, scores_of_a, scores_of_b, name=walk.metrics[-1].name, level=level
-        )
-        if same_data and logged is None and _are_scored_alike(a, b)
-        else None,
+        comparison=compare(*scored, name=walk.metrics[-1].name, level=level) if is_paired else None,
+        changes=sample_changes(*scored) if is_paired else None,
     )
+
+
+def _nothing_answered(a: Run, b: Run, n_samples: int) -> DataError:
+    return DataError(
+        f"the answers of {a.folder} and {b.folder}",
+        expected="an answer to one sample or more in one of them",
+        found=f"{counted(n_samples, 'sample')} without one in either, so that nothing is compared",
+        fix=f"See why: harness runs samples {quote(str(a.folder))}",
+    )
+
+
+def _model_names(a: Run, b: Run) -> tuple[str, str]:
+    """Return the names of two runs' models, or their SPECs if the names are equal."""
+    first, second = (str(run.manifest["model"]["name"]) for run in (a, b))
+    if first == second:
+        first, second = (str(run.manifest["model"]["spec"]) for run in (a, b))
+    return first, second
 
 
 def _walk_stages(walk: Walk, reading: MixedReading) -> None:
@@ -202,13 +210,13 @@ def _walk_causes(walk: Walk, reading: MixedReading) -> None:
     for cause in sorted(differing, key=_in_order):
         reading.responses.add(cause)
         joined_stages = [name for name in READING if name in reading.joined]
-        what, step_name = (
+        noun, step_name = (
             ("answer", ANSWERS) if cause == ANSWERS else ("response", f"responses: {cause}")
         )
         name = " + ".join([step_name, *joined_stages])
-        lines = [line for part in cause.split(" + ") for line in reading.settings.get(part, ())]
-        samples = counted(len(reading.pairs), "sample")
-        changed = f"{differing[cause]} of {samples} have another {what}"
+        lines = [line for single in cause.split(" + ") for line in reading.settings.get(single, ())]
+        samples = counted(len(reading.names), "sample")
+        changed = f"{differing[cause]} of {samples} have another {noun}"
         walk.step(name, reading.score(walk.task), [changed, *lines])
 
 
@@ -231,11 +239,7 @@ def _walk_scoring(
     if judged.protocol.name == walk.task.protocol.name:
         walk.step("not explained", scored, code, always=False)
         return
-    theirs = [
-        score_unit(walk.task, unit, [reading.pairs[sample.id][1] for sample in unit])
-        for unit in reading.units
-    ]
-    walk.step("not explained", theirs, code, always=False)
+    walk.step("not explained", reading.score_second(walk.task), code, always=False)
     protocols = [
         f"{protocol.name}, {protocol.headline}"
         for protocol in (walk.task.protocol, judged.protocol)
@@ -270,8 +274,8 @@ def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
 
 
 def _in_order(cause: str) -> list[int]:
-    order = (*CAUSES, UNKNOWN, "chance", ANSWERS)
-    return [order.index(part) for part in cause.split(" + ")]
+    order = (*CAUSES, MODEL, UNKNOWN, "chance", ANSWERS)
+    return [order.index(single) for single in cause.split(" + ")]
 
 
 def _common_units(a: Run, b: Run) -> frozenset[str]:

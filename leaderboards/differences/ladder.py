@@ -28,26 +28,17 @@ from harness.run.scoring import score_unit
 from harness.run.verify import perfect
 from harness.scores import UnitScore
 from harness.segmentation import ObjectPrompt
-from harness.types import (
-    Answer,
-    AnswerForm,
-    Box,
-    Parsed,
-    ParsedObject,
-    Point,
-    Prediction,
-    Sample,
-)
+from harness.types import Answer, AnswerForm, Box, Parsed, ParsedObject, Point, Prediction, Sample
 
 RUNGS: Mapping[str, str] = {
     "truncated": "the limit of new tokens cut the response off",
     "unreadable": "no answer could be read",
     "wrong time": "the frame that was named does not show the target",
-    "wrong thing": "an object that overlaps no true one, in the place of one",
-    "extra": "further objects that overlap no true one",
+    "wrong thing": "a wrong object (no overlap with a true one) instead of a true one",
+    "extra": "additional objects that overlap no true one",
     "missed": "true objects that no prompt names",
-    "wrong extent": "boxes that are not the true ones",
-    "wrong point": "points that are not in the middle of the object",
+    "wrong extent": "boxes of the right object, with the wrong extent",
+    "wrong point": "points away from the middle of the object",
     "wrong mask": "the segmenter's masks of right prompts",
     "drift": "what the propagator loses from true masks in the key frame",
 }
@@ -87,7 +78,7 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """A true object in the key frame."""
+    """A true object in the key frame, with coordinates in pixels of the frame."""
 
     box: Box
     mask: BoolArray
@@ -113,78 +104,83 @@ class _Truth:
 class _Prompt:
     """One object of a response, and the true object that it is matched with."""
 
-    given: ParsedObject
+    object_: ParsedObject
     truth: _Truth | None = None
-    fed: bool = False
+    uses_true_mask: bool = False
     """Use the true mask instead of the segmenter's."""
 
 
 @dataclass
-class _Climber:
+class _Corrector:
+    """Makes a run's predictions again with some kinds of faults (`RUNGS`) corrected."""
+
     run: Run
     reader: PartedReader
     like: ParsedObject
+    """A prompt as the run's responses have it, for objects that they miss."""
     cached: dict[str, tuple[object, Prediction]] = field(default_factory=dict)
+    """Last prediction of each sample, with the key of its prompts."""
 
-    def predict(self, sample: Sample, made_good: frozenset[str]) -> Prediction:
-        """Return the prediction with the faults `made_good` corrected."""
-        if "drift" in made_good:
+    def predict(self, sample: Sample, corrected: frozenset[str]) -> Prediction:
+        """Return the prediction with the faults `corrected` replaced by the ground truth."""
+        if "drift" in corrected:
             return perfect(sample)
         recorded = self.run.prediction(sample.id)
         (parsed,) = recorded.parsed or (None,)
         if recorded.answer is None or parsed is None or parsed.error:
-            cut = any(response.cut for response in recorded.parsed)
-            fault = "truncated" if cut else "unreadable"
-            return perfect(sample) if fault in made_good else recorded
-        located = self._prompts(sample, parsed, made_good)
-        if _key(*located) == _key(*self._prompts(sample, parsed, frozenset())):
+            is_cut = any(response.cut for response in recorded.parsed)
+            fault = "truncated" if is_cut else "unreadable"
+            return perfect(sample) if fault in corrected else recorded
+        start, prompts = self._prompts(sample, parsed, corrected)
+        prompts_key = _key(start, prompts)
+        if prompts_key == _key(*self._prompts(sample, parsed, frozenset())):
             return recorded
         cached = self.cached.get(sample.id)
-        if cached is None or cached[0] != _key(*located):
-            cached = (_key(*located), self._located(sample, recorded, parsed, *located))
-            self.cached[sample.id] = cached
+        if cached is None or cached[0] != prompts_key:
+            prediction = self._segment(sample, recorded, parsed, start, prompts)
+            cached = self.cached[sample.id] = (prompts_key, prediction)
         return cached[1]
 
     def _prompts(
-        self, sample: Sample, parsed: Parsed, made_good: frozenset[str]
+        self, sample: Sample, parsed: Parsed, corrected: frozenset[str]
     ) -> tuple[int, list[_Prompt]]:
-        """Return the key frame and its prompts with the faults `made_good` corrected."""
+        """Return the key frame and its prompts with the faults `corrected` corrected."""
         assert sample.target is not None, "a scored run has ground truth"
         answer, start = sample.target.answer, parsed.frame or 0
         areas = [mask.area for mask in answer.masks or ()]
-        words = bool(parsed.phrase) and not parsed.objects
-        given = [ParsedObject()] if words else list(parsed.objects)
-        if any(areas) and not areas[start] and given:
-            if "wrong time" not in made_good:
-                return start, [_Prompt(thing) for thing in given]
+        is_phrase = bool(parsed.phrase) and not parsed.objects
+        objects = [ParsedObject()] if is_phrase else list(parsed.objects)
+        if any(areas) and not areas[start] and objects:
+            if "wrong time" not in corrected:
+                return start, [_Prompt(object_) for object_ in objects]
             start = int(np.argmax(areas))
-            if not words:
-                truths = _truths(answer, start, len(given))
+            if not is_phrase:
+                truths = _truths(answer, start, len(objects))
                 prompts = [_Prompt(truth.prompt(self.like), truth) for truth in truths]
-                return start, [_mended(prompt, made_good) for prompt in prompts]
-        if words:  # the phrase names all targets, so there is nothing to match
-            truths_as_one = _truths(replace(answer, instances=None), start, 1)
-            if "wrong mask" in made_good:
-                return start, [_Prompt(ParsedObject(), truth, fed=True) for truth in truths_as_one]
-            return start, [_Prompt(ParsedObject())]
-        truths = _truths(answer, start, len(given))
-        matched, left, missed = _match(given, truths)
-        prompts = [_Prompt(thing, matched.get(place)) for place, thing in enumerate(given)]
-        wrong = min(len(left), len(missed))
-        for place, truth in zip(left[:wrong], missed[:wrong], strict=True):
-            if "wrong thing" in made_good:
-                prompts[place] = _Prompt(truth.prompt(given[place]), truth)
-        if "extra" in made_good:
-            dropped = set(left[wrong:])
-            prompts = [prompt for place, prompt in enumerate(prompts) if place not in dropped]
-        if "missed" in made_good:
+                return start, [_corrected(prompt, corrected) for prompt in prompts]
+        if is_phrase:  # the phrase names all targets, so there is nothing to match
+            if "wrong mask" not in corrected:
+                return start, [_Prompt(ParsedObject())]
+            truths = _truths(replace(answer, instances=None), start, 1)
+            return start, [_Prompt(ParsedObject(), truth, uses_true_mask=True) for truth in truths]
+        truths = _truths(answer, start, len(objects))
+        matched, unmatched, missed = _match(objects, truths)
+        prompts = [_Prompt(object_, matched.get(index)) for index, object_ in enumerate(objects)]
+        n_wrong = min(len(unmatched), len(missed))
+        for index, truth in zip(unmatched[:n_wrong], missed[:n_wrong], strict=True):
+            if "wrong thing" in corrected:
+                prompts[index] = _Prompt(truth.prompt(objects[index]), truth)
+        if "extra" in corrected:
+            dropped = set(unmatched[n_wrong:])
+            prompts = [prompt for index, prompt in enumerate(prompts) if index not in dropped]
+        if "missed" in corrected:
             if any(areas) and not truths:  # no object is named, in a frame without targets
                 start = int(np.argmax(areas))
                 missed = _truths(answer, start, 0)
-            prompts += [_Prompt(truth.prompt(self.like), truth) for truth in missed[wrong:]]
-        return start, [_mended(prompt, made_good) for prompt in prompts]
+            prompts += [_Prompt(truth.prompt(self.like), truth) for truth in missed[n_wrong:]]
+        return start, [_corrected(prompt, corrected) for prompt in prompts]
 
-    def _located(
+    def _segment(
         self,
         sample: Sample,
         recorded: Prediction,
@@ -192,17 +188,17 @@ class _Climber:
         start: int,
         prompts: Sequence[_Prompt],
     ) -> Prediction:
-        """Segment and propagate the prompts; prompts with `fed` have their true masks."""
+        """Segment the prompts in frame `start`, unless they use true masks, and propagate them."""
         media = sample.query.media[0]
         segmenter_prompts = [
             ObjectPrompt(
-                box=prompt.given.box,
-                positive=prompt.given.positive,
-                negative=prompt.given.negative,
-                phrase=prompt.given.phrase or parsed.phrase,
+                box=prompt.object_.box,
+                positive=prompt.object_.positive,
+                negative=prompt.object_.negative,
+                phrase=prompt.object_.phrase or parsed.phrase,
             )
             for prompt in prompts
-            if not prompt.fed
+            if not prompt.uses_true_mask
         ]
         segmented = iter(
             self.reader.segmenter.segment(media.frame(start), segmenter_prompts)
@@ -210,7 +206,7 @@ class _Climber:
             else ()
         )
         masks = [
-            prompt.truth.mask if prompt.fed and prompt.truth else next(segmented)
+            prompt.truth.mask if prompt.uses_true_mask and prompt.truth else next(segmented)
             for prompt in prompts
         ]
         tracks: Sequence[Sequence[BoolArray]] = [[mask] for mask in masks]
@@ -219,7 +215,7 @@ class _Climber:
         joint = Track(len(media), media.size[1], media.size[0])
         for index, frame in enumerate(zip(*tracks, strict=True)):
             joint[index] = np.logical_or.reduce(frame)
-        boxes = tuple(prompt.given.box for prompt in prompts if prompt.given.box is not None)
+        boxes = tuple(prompt.object_.box for prompt in prompts if prompt.object_.box is not None)
         is_single_image = len(media) == 1 and len(boxes) == len(prompts)
         answer = Answer(
             masks=joint.rles, boxes=boxes if is_single_image else None, no_target=not prompts
@@ -228,24 +224,25 @@ class _Climber:
 
 
 def _key(start: int, prompts: Sequence[_Prompt]) -> object:
-    return start, tuple((prompt.given, prompt.fed) for prompt in prompts)
+    return start, tuple((prompt.object_, prompt.uses_true_mask) for prompt in prompts)
 
 
-def _mended(prompt: _Prompt, made_good: frozenset[str]) -> _Prompt:
-    truth, given = prompt.truth, prompt.given
+def _corrected(prompt: _Prompt, corrected: frozenset[str]) -> _Prompt:
+    """Return a matched prompt with its box, points or mask corrected; others are unchanged."""
+    truth, object_ = prompt.truth, prompt.object_
     if truth is None:
         return prompt
-    if "wrong extent" in made_good and given.box is not None:
-        given = replace(given, box=truth.box)
-    if "wrong point" in made_good and given.positive:
-        given = replace(given, positive=(truth.middle,), negative=())
-    return replace(prompt, given=given, fed="wrong mask" in made_good)
+    if "wrong extent" in corrected and object_.box is not None:
+        object_ = replace(object_, box=truth.box)
+    if "wrong point" in corrected and object_.positive:
+        object_ = replace(object_, positive=(truth.middle,), negative=())
+    return replace(prompt, object_=object_, uses_true_mask="wrong mask" in corrected)
 
 
-def _truths(answer: Answer, start: int, named: int) -> list[_Truth]:
-    """Return the true objects in a frame.
+def _truths(answer: Answer, start: int, n_named: int) -> list[_Truth]:
+    """Return the true objects in frame `start`.
 
-    Without instances, the mask is one object if the response names at most one (`named`), and
+    Without instances, the mask is one object if the response names at most one (`n_named`), and
     otherwise each connected part of the mask is an object.
     """
     if answer.masks is None or not answer.masks[start].area:
@@ -256,36 +253,36 @@ def _truths(answer: Answer, start: int, named: int) -> list[_Truth]:
             for instance in answer.instances
             if instance[start].area
         ]
-    if named <= 1:
+    if n_named <= 1:
         return [_Truth(*mask_with_box(answer.masks[start]))]
     return [_Truth(*component) for component in components(answer.masks[start].to_array())]
 
 
 def _match(
-    given: Sequence[ParsedObject], truths: Sequence[_Truth]
+    objects: Sequence[ParsedObject], truths: Sequence[_Truth]
 ) -> tuple[dict[int, _Truth], list[int], list[_Truth]]:
-    """Match prompts with true objects, one to one, by the largest overlap.
+    """Match prompts with true objects, one to one, by the largest total overlap.
 
     Returns:
-        The object of each matched prompt by the prompt's index, the indices of unmatched prompts,
-        and the unmatched objects.
+        The true object of each matched prompt by the prompt's index, the indices of unmatched
+        prompts, and the unmatched true objects.
     """
-    overlap = np.array([[_overlap(thing, truth) for truth in truths] for thing in given])
+    overlap = np.array([[_overlap(object_, truth) for truth in truths] for object_ in objects])
     matches: dict[int, int] = {}
     if overlap.size:
         rows, columns = linear_sum_assignment(-overlap)
         pairs = zip(rows.tolist(), columns.tolist(), strict=True)
         matches = {row: column for row, column in pairs if overlap[row, column] >= OVERLAP}
-    left = [place for place in range(len(given)) if place not in matches]
-    missed = [truth for place, truth in enumerate(truths) if place not in matches.values()]
-    return {row: truths[column] for row, column in matches.items()}, left, missed
+    unmatched = [index for index in range(len(objects)) if index not in matches]
+    missed = [truth for index, truth in enumerate(truths) if index not in matches.values()]
+    return {row: truths[column] for row, column in matches.items()}, unmatched, missed
 
 
-def _overlap(given: ParsedObject, truth: _Truth) -> float:
+def _overlap(object_: ParsedObject, truth: _Truth) -> float:
     """Return the IoU of the boxes or, without a box, the share of points on the object."""
-    if given.box is not None:
-        return float(box_iou([truth.box], [given.box])[0, 0])
-    points_on_object = [bool(truth.mask[int(point.y), int(point.x)]) for point in given.positive]
+    if object_.box is not None:
+        return float(box_iou([truth.box], [object_.box])[0, 0])
+    points_on_object = [bool(truth.mask[int(point.y), int(point.x)]) for point in object_.positive]
     return sum(points_on_object) / len(points_on_object) if points_on_object else 0.0
 
 
@@ -309,19 +306,19 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
             expected="a model whose responses have objects for a segmenter",
             found="another",
         )
-    climber = _Climber(run, reader, _usual_prompt(run, units))
+    corrector = _Corrector(run, reader, _usual_prompt(run, units))
 
-    def scored(*made_good: str) -> list[UnitScore]:
-        good = frozenset(made_good)
+    def scored(*faults: str) -> list[UnitScore]:
+        corrected = frozenset(faults)
         return [
-            score_unit(task, unit, [climber.predict(sample, good) for sample in unit])
+            score_unit(task, unit, [corrector.predict(sample, corrected) for sample in unit])
             for unit in units
         ]
 
     walk = Walk(task, level, tuple(run.units()))
     walk.step(TODAY, scored(), (), always=False)
-    for place, name in enumerate(RUNGS):
-        walk.step(name, scored(*list(RUNGS)[: place + 1]), (), always=False)
+    for index, name in enumerate(RUNGS):
+        walk.step(name, scored(*list(RUNGS)[: index + 1]), (), always=False)
     values, headline = run.results["metrics"], run.results["headline"]
     way = Difference(
         a=run.manifest["model"]["name"],
@@ -346,8 +343,8 @@ def _usual_prompt(run: Run, units: Sequence[Sequence[Sample]]) -> ParsedObject:
         for sample in unit
         for response in run.prediction(sample.id).parsed
     ]
-    objects = [thing for response in parsed for thing in response.objects]
+    objects = [object_ for response in parsed for object_ in response.objects]
     return ParsedObject(
-        box=next((thing.box for thing in objects if thing.box), None),
-        positive=next((thing.positive for thing in objects if thing.positive), ()),
+        box=next((object_.box for object_ in objects if object_.box), None),
+        positive=next((object_.positive for object_ in objects if object_.positive), ()),
     )

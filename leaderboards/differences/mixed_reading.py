@@ -1,6 +1,10 @@
-"""Predictions that mix two runs: responses of either run, read by stages of either run."""
+"""Predictions that mix two runs: responses of either run, parsed by stages of either run.
 
-from collections.abc import Mapping, Sequence
+`diff` takes one stage or one cause of differing responses after another from the second run, and
+scores the mix (`MixedReading.score`). The VLM is not asked again; stored responses are parsed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness import plugins
@@ -87,22 +91,16 @@ class MixedReading:
     def __post_init__(self) -> None:
         self.settings = setting_causes(self.a, self.b)
         self.readers = reader_of(self.a), reader_of(self.b)
-        self.pairs = {
-            sample.id: (self.a.prediction(sample.id), self.b.prediction(sample.id))
-            for unit in self.units
-            for sample in unit
-        }
-        self.causes = {
-            name: causes_of(*pair, self.settings)
-            for name, pair in self.pairs.items()
-            if pair[0].responses != pair[1].responses
-        }
-        answers = {
-            name: ANSWERS
-            for name, pair in self.pairs.items()
-            if not any(prediction.responses for prediction in pair)
-            and pair[0].answer != pair[1].answer
-        }
+        self.causes: dict[str, str] = {}
+        answers: dict[str, str] = {}
+        for name, pair in zip(self.names, self.pairs(), strict=True):
+            if pair[0].responses != pair[1].responses:
+                self.causes[name] = causes_of(*pair, self.settings)
+            if (
+                not any(prediction.responses for prediction in pair)
+                and pair[0].answer != pair[1].answer
+            ):
+                answers[name] = ANSWERS
         if answers:
             self.causes |= answers
             described = (run.manifest["model"] for run in (self.a, self.b))
@@ -116,10 +114,19 @@ class MixedReading:
         with_response = {"grammar": "prompt", "coordinates": "network"}
         self.joined = {name for name in self.differing if with_response.get(name) in causes}
 
-    def predict(self, sample: Sample) -> Prediction:
+    @property
+    def names(self) -> list[str]:
+        """Ids of all samples, in the units' order."""
+        return [sample.id for unit in self.units for sample in unit]
+
+    def pairs(self) -> Iterator[tuple[Prediction, Prediction]]:
+        """Yield both runs' predictions for each sample, read from their journals."""
+        return zip(self.a.predictions(self.names), self.b.predictions(self.names), strict=True)
+
+    def predict(self, sample: Sample, pair: tuple[Prediction, Prediction]) -> Prediction:
         """Return the prediction by the current mix of responses and stages."""
         is_second = self.causes.get(sample.id) in self.responses
-        source = self.pairs[sample.id][is_second]
+        source = pair[is_second]
         owners = {
             stage: is_second if stage in self.joined else stage in self.taken
             for stage in self.differing
@@ -132,11 +139,20 @@ class MixedReading:
         a, b = self.readers
         assert a is not None and b is not None, "stages differ only between readers"
         reader, base = (b, True) if owners.get("grammar") else (a, False)
-        for part in READING[1:]:
-            if owners.get(part, base) != base:
-                reader = reader.with_part(part, a if base else b)  # type: ignore[arg-type]
+        for reading_part in READING[1:]:
+            if owners.get(reading_part, base) != base:
+                reader = reader.with_part(reading_part, a if base else b)  # type: ignore[arg-type]
         return reader
 
     def score(self, task: Task) -> list[UnitScore]:
         """Score the predictions of all samples by the current mix."""
-        return [score_unit(task, unit, list(map(self.predict, unit))) for unit in self.units]
+        pairs = self.pairs()
+        return [
+            score_unit(task, unit, [self.predict(sample, next(pairs)) for sample in unit])
+            for unit in self.units
+        ]
+
+    def score_second(self, task: Task) -> list[UnitScore]:
+        """Score the second run's predictions of all samples."""
+        pairs = self.pairs()
+        return [score_unit(task, unit, [next(pairs)[1] for _ in unit]) for unit in self.units]

@@ -10,7 +10,7 @@ from harness.task import Task
 from harness.types import Prediction, Sample
 
 LISTED = re.compile(r"(?m)^\s*\(?A[.):]\s")
-"""Matches the first line of a list of options in a question's text."""
+"""First line of a list of options in a question's text: `A. `, `(A) ` or `A: `."""
 
 
 def shuffled_options(task: Task) -> Task:
@@ -31,9 +31,9 @@ def shuffled_sample(sample: Sample) -> Sample:
         return sample
     seed = int(query.id[:8], 16) if set(query.id[:8]) <= set("0123456789abcdef") else 0
     turn = int(np.random.default_rng(seed).integers(1, number))
-    place = ascii_uppercase.index(letter)
+    true_index = ascii_uppercase.index(letter)
     options = tuple(query.options[(index + turn) % number] for index in range(number))
-    shuffled_letter = ascii_uppercase[(place - turn) % number]
+    shuffled_letter = ascii_uppercase[(true_index - turn) % number]
     extra = target.extra
     if extra.get("letter") == letter:  # the scorers of questions compare with this one
         extra = {**extra, "letter": shuffled_letter}
@@ -45,12 +45,15 @@ def is_same_option(
     original: Sample, shuffled: Sample, before: Prediction, after: Prediction
 ) -> bool | None:
     """Return True if two answers are the same option; None if neither answer is an option."""
-    options = [
-        sample.query.options[place]
-        if said.answer is not None
-        and (place := ascii_uppercase.find(said.answer.choice or " "))
-        in range(len(original.query.options))
-        else None
-        for sample, said in ((original, before), (shuffled, after))
-    ]
-    return None if options == [None, None] else options[0] == options[1]
+    old_option, new_option = _chosen_option(original, before), _chosen_option(shuffled, after)
+    if old_option is None and new_option is None:
+        return None
+    return old_option == new_option
+
+
+def _chosen_option(sample: Sample, prediction: Prediction) -> str | None:
+    """Return the text of the option whose letter was predicted; None if it is not an option."""
+    if prediction.answer is None or not prediction.answer.choice:
+        return None
+    index = ascii_uppercase.find(prediction.answer.choice)
+    return sample.query.options[index] if 0 <= index < len(sample.query.options) else None

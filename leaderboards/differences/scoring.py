@@ -10,8 +10,8 @@ from harness.judge import Judge
 from harness.record import Run
 from harness.run.batching import samples_of, units
 from harness.run.judging import verdicts_of, with_judge
-from harness.run.preflight import read_once
 from harness.run.rescore import selected
+from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
 from harness.run.sweep import with_argument
 from harness.spec import parse
@@ -28,7 +28,8 @@ def task_for(
 ) -> Task:
     """Build a run's task, with another protocol if it is given, and with a judge if it needs one.
 
-    The judge is `judge` or else the run's own verdicts. `data_root` is by default the run's own.
+    The judge is `judge`, or else the verdicts that the run recorded. `data_root` is by default the
+    root that the run used.
 
     Raises:
         HarnessError: the task cannot be built.

@@ -1,8 +1,13 @@
-"""Record the steps from one run's number to another's."""
+"""Record the steps from one run's number to another's, for `diff` and `ladder`.
+
+A `Walk` starts with the first run's scores; each call of `step` replaces them and adds a `Step`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from harness.leaderboards.sample_changes import changes_between
+from harness.leaderboards.unit_values import unit_values
 from harness.scores import Metric, UnitScore, value_of
 from harness.statistics.paired import compare, dependencies_of
 from harness.task import Task
@@ -18,7 +23,8 @@ class Step:
     interval: tuple[float, float] | None = None
     """Paired interval of the difference; None if the scores cannot be paired."""
     samples: int = 0
-    """Number of samples whose scores change."""
+    """Number of samples whose score changes; of a headline without scores of samples, the number
+    with another record."""
     details: tuple[str, ...] = ()
     """The settings or facts that differ."""
 
@@ -35,7 +41,7 @@ class Walk:
     task: Task
     level: float
     units: Sequence[UnitScore]
-    """The current scores; at first those of the first run."""
+    """The current scores; the walk begins with those of the first run."""
     steps: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -60,6 +66,7 @@ class Walk:
         before = {unit.unit: unit.scores for unit in self.units}
         changed = [unit for unit in units if unit.scores != before[unit.unit]]
         old_headline, value, interval = self.metrics[-1].name, self.value, None
+        old_values = unit_values(self.metrics, self.units)
         self.metrics, headline = _metrics(self.task), self.task.protocol.headline
         if headline == old_headline:
             comparison = compare(
@@ -68,12 +75,18 @@ class Walk:
             if comparison.a is not None and value is not None and abs(comparison.a - value) < 1e-9:
                 interval = comparison.interval
         self.units = units
+        samples = sum(len(unit.samples) for unit in changed)
+        if any(value is not None for value in old_values.values()):
+            changes = changes_between(
+                units, old_values, unit_values(self.metrics, units), better="higher"
+            )
+            samples = changes.worse + changes.better
         step = Step(
             name=name,
             before=value,
             after=self.value,
             interval=interval,
-            samples=sum(len(unit.samples) for unit in changed),
+            samples=samples,
             details=tuple(details),
         )
         if always or changed:

@@ -15,15 +15,16 @@ BAR = 24
 UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
 WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 280, 260, 40
+"""Pixels of the SVG: its width, a row's height, margins."""
 
 
 def heights(diff: Difference) -> list[tuple[float, float]]:
-    """Return the number before and after each step; the last ends at the second number."""
-    places, at = [], diff.first or 0.0
+    """Return (before, after) of each step; the last ends at the second run's number."""
+    pairs, level = [], diff.first or 0.0
     for step in diff.steps:
-        places.append((at, at + step.points))
-        at += step.points
-    return places
+        pairs.append((level, level + step.points))
+        level += step.points
+    return pairs
 
 
 def lines(diff: Difference, *, width: int) -> Iterator[str]:
@@ -33,8 +34,8 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
         diff: the comparison; its verdict is left out.
         width: columns of the terminal, to which details are cut.
     """
-    places = heights(diff)
-    numbers = [diff.first or 0.0, diff.second or 0.0, *(level for pair in places for level in pair)]
+    spans = heights(diff)
+    numbers = [diff.first or 0.0, diff.second or 0.0, *(level for pair in spans for level in pair)]
     low, high = min(numbers), max(numbers)
     if low >= 0 and high <= 1:  # a share: bars have the scale of all scores
         low, high = 0.0, 1.0
@@ -47,7 +48,7 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
     )
     yield ""
     yield f"  {_label(diff.a):{room}}  {_number(diff.first):>8}"
-    for step, (before, after) in zip(diff.steps, places, strict=True):
+    for step, (before, after) in zip(diff.steps, spans, strict=True):
         bar = _bar(before, after, low, high)
         points = _moved(before, after)
         evidence = _evidence(step, diff.level)
@@ -82,7 +83,7 @@ def _evidence(step: Step, level: float) -> str:
     if not step.samples:
         return ""
     interval = f"{100 * level:g} % interval {signed_span(step.interval)}; " if step.interval else ""
-    return f"{interval}{counted(step.samples, 'score')} changed"
+    return f"{interval}{counted(step.samples, 'sample')} changed"
 
 
 def _bar(before: float, after: float, low: float, high: float) -> str:
@@ -94,22 +95,22 @@ def _bar(before: float, after: float, low: float, high: float) -> str:
 
 def svg(diff: Difference) -> str:
     """Return the chart as an SVG: both numbers as full bars, each step as a bar of its change."""
-    places = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
+    spans = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
     names = [diff.a, *(step.name for step in diff.steps), diff.b]
     evidence = ["", *(_evidence(step, diff.level) for step in diff.steps), ""]
-    numbers = [level for pair in places for level in pair]
+    numbers = [level for pair in spans for level in pair]
     low, high = min(numbers), max(numbers) or 1.0
     scale = (WIDTH - LEFT - RIGHT) / (high - low)
-    parts = []
-    for row, ((before, after), name) in enumerate(zip(places, names, strict=True)):
-        y, is_total = TOP + row * ROW, row in (0, len(places) - 1)
+    bars = []
+    for row, ((before, after), name) in enumerate(zip(spans, names, strict=True)):
+        y, is_total = TOP + row * ROW, row in (0, len(spans) - 1)
         left, right = (LEFT + (level - low) * scale for level in sorted((before, after)))
         colour = WHOLE if is_total else UP if after >= before else DOWN
         text = f"{after:.4f}" if is_total else _moved(before, after)
         weight = ' font-weight="bold"' if is_total else ""
         details = "" if is_total else "\n".join(diff.steps[row - 1].details)
         label = escape(_label(name))
-        parts.append(
+        bars.append(
             f"<g><title>{escape(details)}</title>"
             f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end"{weight}>{label}</text>'
             f'<rect x="{left:.1f}" y="{y}" width="{max(1.5, right - left):.1f}" height="20" '
@@ -117,16 +118,16 @@ def svg(diff: Difference) -> str:
             f'<tspan fill="#666" font-weight="normal" font-size="11">  {escape(evidence[row])}'
             "</tspan></text></g>"
         )
-        if row + 1 < len(places):
+        if row + 1 < len(spans):
             x = LEFT + (after - low) * scale
-            parts.append(f'<path d="M{x:.1f} {y + 20}v{ROW - 20}" stroke="#999"/>')
-    height = TOP + len(places) * ROW + 30
+            bars.append(f'<path d="M{x:.1f} {y + 20}v{ROW - 20}" stroke="#999"/>')
+    height = TOP + len(spans) * ROW + 30
     title = f"{diff.headline} on {diff.task}: {diff.b} against {diff.a}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'height="{height}" font-family="sans-serif" font-size="13" fill="#222">'
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
-        f'<text x="12" y="22" font-weight="bold">{escape(title)}</text>{"".join(parts)}'
+        f'<text x="12" y="22" font-weight="bold">{escape(title)}</text>{"".join(bars)}'
         f'<text x="12" y="{height - 12}">{escape(diff.verdict)}</text></svg>\n'
     )
 
@@ -134,10 +135,10 @@ def svg(diff: Difference) -> str:
 def html(diff: Difference) -> str:
     """Return a page with the chart and a table of the steps."""
     rows = "".join(
-        f"<tr><td>{escape(step.name)}</td><td>{_moved(*place)}</td>"
+        f"<tr><td>{escape(step.name)}</td><td>{_moved(*span)}</td>"
         f"<td>{escape(_evidence(step, diff.level))}</td>"
         f"<td>{'<br>'.join(map(escape, step.details))}</td></tr>"
-        for step, place in zip(diff.steps, heights(diff), strict=True)
+        for step, span in zip(diff.steps, heights(diff), strict=True)
     )
     title = f"{escape(diff.b)} against {escape(diff.a)}"
     return (
@@ -150,3 +151,4 @@ def html(diff: Difference) -> str:
 
 
 PICTURES = {".svg": svg, ".html": html}
+"""Writers by the suffix of the output file."""

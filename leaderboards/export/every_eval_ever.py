@@ -1,11 +1,12 @@
-"""Runs as Every Eval Ever collects them: an aggregate a run, and its instances.
+"""Export runs in the format of Every Eval Ever: a JSON aggregate and its instances for each run.
 
-Version 0.3 of the schemas of github.com/evaleval/every_eval_ever. The instances are those of the
-headline, one a sample.
+Version 0.3 of the schemas of github.com/evaleval/every_eval_ever. Instances are the samples with
+their score on the headline. `formats.exported` calls it for `--to every-eval-ever`.
 """
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
@@ -32,54 +33,14 @@ def every_eval_ever(
         runs: Finished runs.
         source: Address of the runs, for readers.
         data_root: Folder of the benchmarks; None: where the runs read them.
-        note: Receives why a run has no instances: no responses, no data, or no score a sample.
+        note: Receives the reason if a run has no instances: no responses, data or sample scores.
     """
     for run in runs:
         run_row = row(run)
         model = model_id(run_row)
         moment = time_of(run)
         name = f"{run_row.task}/{model}/{moment.timestamp():.0f}"
-        data: dict[str, object] = {"dataset_name": run_row.task, "source_type": "other"}
-        results = [
-            {
-                "evaluation_name": f"{run_row.task} {run_row.split}, {metric}",
-                "evaluation_result_id": f"{name}/{metric}",
-                "source_data": data,
-                "metric_config": {
-                    "metric_id": f"{run_row.task}.{metric}",
-                    "metric_name": metric,
-                    "evaluation_description": run_row.about.get(metric, ""),
-                    "lower_is_better": run_row.better[metric] == "lower",
-                    "additional_details": {"protocol": run_row.protocol},
-                },
-                "score_details": {"score": value, **_uncertainty(run_row, metric)},
-            }
-            for metric, value in run_row.metrics.items()
-            if value is not None
-        ]
-        plain = {
-            "schema_version": EEE_VERSION,
-            "evaluation_id": name,
-            "evaluation_timestamp": moment.isoformat(),
-            "retrieved_timestamp": f"{moment.timestamp():.0f}",
-            "source_metadata": {
-                "source_type": "evaluation_run",
-                "source_organization_name": "harness",
-                "source_organization_url": source or PROJECT,
-                "evaluator_relationship": "other",
-            },
-            "eval_library": {"name": "visual-reasoning-harness", "version": __version__},
-            "model_info": {
-                "name": run_row.name,
-                "id": model,
-                "additional_details": {
-                    "deployment_type": "unknown",
-                    "model_availability": "unknown",
-                    "spec": run_row.model_spec,
-                },
-            },
-            "evaluation_results": results,
-        }
+        plain = _aggregate(run_row, name, model, moment, source or PROJECT)
         path = Path("data") / run_row.task / model / f"{UUID(run_row.config_hash, version=4)}.json"
         try:
             scored = _scored(run, data_root)
@@ -103,6 +64,53 @@ def every_eval_ever(
         yield path, json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def _aggregate(
+    run_row: Row, name: str, model: str, moment: datetime, source: str
+) -> dict[str, object]:
+    """Return the aggregate of a run; `name` and `model` are ids, `moment` is the end of the run."""
+    data: dict[str, object] = {"dataset_name": run_row.task, "source_type": "other"}
+    results = [
+        {
+            "evaluation_name": f"{run_row.task} {run_row.split}, {metric}",
+            "evaluation_result_id": f"{name}/{metric}",
+            "source_data": data,
+            "metric_config": {
+                "metric_id": f"{run_row.task}.{metric}",
+                "metric_name": metric,
+                "evaluation_description": run_row.about.get(metric, ""),
+                "lower_is_better": run_row.better[metric] == "lower",
+                "additional_details": {"protocol": run_row.protocol},
+            },
+            "score_details": {"score": value, **_uncertainty(run_row, metric)},
+        }
+        for metric, value in run_row.metrics.items()
+        if value is not None
+    ]
+    return {
+        "schema_version": EEE_VERSION,
+        "evaluation_id": name,
+        "evaluation_timestamp": moment.isoformat(),
+        "retrieved_timestamp": f"{moment.timestamp():.0f}",
+        "source_metadata": {
+            "source_type": "evaluation_run",
+            "source_organization_name": "harness",
+            "source_organization_url": source,
+            "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": "visual-reasoning-harness", "version": __version__},
+        "model_info": {
+            "name": run_row.name,
+            "id": model,
+            "additional_details": {
+                "deployment_type": "unknown",
+                "model_availability": "unknown",
+                "spec": run_row.model_spec,
+            },
+        },
+        "evaluation_results": results,
+    }
+
+
 def _uncertainty(run_row: Row, metric: str) -> dict[str, object]:
     pair = run_row.intervals.get(metric)
     if pair is None:
@@ -115,8 +123,8 @@ def _scored(run: Run, data_root: Path | None) -> list[tuple[Instance, float]]:
     """Return the samples of a run with their scores.
 
     Raises:
-        UsageError: the headline has none for a sample, such as one of all samples together; and as
-            `instances` does.
+        UsageError: the headline has no score of a sample, such as one of all samples together.
+        HarnessError: see `instances`.
     """
     all_instances = instances(run, data_root)
     scored = [
@@ -134,6 +142,7 @@ def _scored(run: Run, data_root: Path | None) -> list[tuple[Instance, float]]:
 def _instance(
     instance: Instance, score: float, run_row: Row, *, evaluation: str, model: str
 ) -> str:
+    """Return a sample of a run as one JSON line of the format."""
     best = score >= 1 if run_row.better[run_row.headline] == "higher" else score <= 0
     responses = list(instance.prediction.responses)
     plain = {

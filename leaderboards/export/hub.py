@@ -1,8 +1,8 @@
-"""Runs in the formats of the Hugging Face hub.
+"""Export runs in the formats of the Hugging Face hub.
 
 `.eval_results/*.yaml`, `eval.yaml` and `model-index` as huggingface.co/docs/hub/eval-results and
-/model-cards describe them. JSON is YAML, so they need neither a YAML library nor huggingface_hub;
-numbers have at most four decimals, which YAML 1.1 reads too.
+/model-cards describe them. They are written as JSON, which is YAML, so that no YAML library is
+needed; numbers have at most four decimals, which YAML 1.1 reads too.
 """
 
 import json
@@ -21,8 +21,9 @@ from harness.version import __version__
 
 PROJECT = "https://github.com/visual-reasoning-harness/harness"
 FRAMEWORK = "visual-reasoning-harness"
-"""Our identifier as `evaluation_framework` of a benchmark; the hub keeps the list of them."""
+"""Our identifier as `evaluation_framework` of a benchmark; the hub keeps a list of identifiers."""
 BOARD = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w./-]+))?", re.ASCII)
+"""A leaderboard of the hub: `org/name` or `org/name:task_id`."""
 
 
 def eval_results(
@@ -54,40 +55,38 @@ def eval_results(
 def benchmarks(runs: Sequence[Run], datasets: Mapping[str, str]) -> dict[Path, str]:
     """Return `eval.yaml` of each dataset repository, by its path below the repository's name.
 
-    It declares the leaderboards that `eval_results` of the same runs and datasets write to. The hub
-    takes it only if its list of frameworks has `FRAMEWORK`. It has one name and description, which
-    are those of all tasks, one after the other.
+    It declares the leaderboards to which `eval_results` of the same runs and datasets refer. The
+    hub accepts it only if its list of frameworks has `FRAMEWORK`. Name and description are those of
+    all tasks of the repository, joined.
     """
     files: dict[str, dict[str, dict[Any, Any]]] = {}
     for _, run_row, (name, task_id) in _on_boards(runs, datasets):
         card = find_card(run_row.task)
         title = run_row.task if card is None else card.title
         about = run_row.about.get(run_row.headline) or run_row.headline
-        known = files.setdefault(name, {"titles": {}, "descriptions": {}, "tasks": {}})
-        known["titles"][title] = None
+        # Dicts without values are sets in the order of insertion.
+        repository = files.setdefault(name, {"titles": {}, "descriptions": {}, "tasks": {}})
+        repository["titles"][title] = None
         description = f"{title}, by {run_row.headline} ({about}), protocol {run_row.protocol}."
-        known["descriptions"][description] = None
-        known["tasks"][task_id, run_row.split] = {"id": task_id, "split": run_row.split}
-    return {
-        Path(name, "eval.yaml"): json.dumps(
-            {
-                "name": ", ".join(known["titles"]),
-                "description": " ".join(known["descriptions"]),
-                "evaluation_framework": FRAMEWORK,
-                "tasks": [*known["tasks"].values()],
-            },
-            indent=2,
-            ensure_ascii=False,
-        )
-        + "\n"
-        for name, known in files.items()
-    }
+        repository["descriptions"][description] = None
+        repository["tasks"][task_id, run_row.split] = {"id": task_id, "split": run_row.split}
+    file_texts = {}
+    for name, repository in files.items():
+        content = {
+            "name": ", ".join(repository["titles"]),
+            "description": " ".join(repository["descriptions"]),
+            "evaluation_framework": FRAMEWORK,
+            "tasks": [*repository["tasks"].values()],
+        }
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        file_texts[Path(name, "eval.yaml")] = f"{text}\n"
+    return file_texts
 
 
 def model_index(
     name: str, runs: Sequence[Run], datasets: Mapping[str, str]
 ) -> list[dict[str, object]]:
-    """Return every metric of some runs as the `model-index` of a model's card."""
+    """Return every metric of runs as the `model-index` of a model's card."""
     results = [
         {
             "task": {"type": "image-text-to-text", "name": run_row.task},
@@ -109,7 +108,7 @@ def model_index(
 
 
 def model_card(runs: Sequence[Run], datasets: Mapping[str, str]) -> str:
-    """Return the metadata of a model card, as its README begins with: `model-index`."""
+    """Return the metadata at the top of a model card's README, with a `model-index`."""
     return metadata({"model-index": model_index(_one_model(runs), runs, datasets)})
 
 
@@ -142,7 +141,10 @@ def _one_model(runs: Sequence[Run]) -> str:
 
 
 def model_id(run_row: Row) -> str:
-    """Return `ORG/NAME`, as the hub names a checkpoint; of other models `unknown/NAME`."""
+    """Return `ORG/NAME` of a checkpoint on the hub; `unknown/NAME` for other models.
+
+    Characters that the hub does not allow become hyphens.
+    """
     try:
         checkpoint = parse(run_row.model_spec).arguments.get("checkpoint")
     except HarnessError:
@@ -154,19 +156,19 @@ def model_id(run_row: Row) -> str:
     ):
         checkpoint = f"unknown/{run_row.name}"
     return "/".join(
-        "".join(c if c.isalnum() or c in "-_." else "-" for c in part).strip(".") or "-"
-        for part in str(checkpoint).split("/", 1)
+        "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".") or "-"
+        for name in str(checkpoint).split("/", 1)
     )
 
 
 def _on_boards(
     runs: Sequence[Run], datasets: Mapping[str, str]
 ) -> list[tuple[Run, Row, tuple[str, str]]]:
-    """Return the runs with their rows, and (repository, task id) of the hub's leaderboards.
+    """Return the runs with their rows, and (repository, task id) of their hub leaderboards.
 
     Raises:
-        UsageError: a task has no dataset, one that is not a name, or the leaderboard of another
-            task, split or protocol.
+        UsageError: the dataset of a task is missing or malformed, or runs of another task, split,
+            protocol or subset have the same leaderboard.
     """
     placed = [(run, run_row := row(run), _dataset(run_row, datasets)) for run in runs]
     owners: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -183,13 +185,13 @@ def _on_boards(
 
 
 def _dataset(run_row: Row, datasets: Mapping[str, str]) -> tuple[str, str]:
-    """Return repository and task id of a task's leaderboard; `default` where no id was given."""
+    """Return repository and task id of a task's leaderboard; the id is `default` if not given."""
     text = datasets.get(run_row.task, "")
-    named = BOARD.fullmatch(text)
-    if named is None:
+    board = BOARD.fullmatch(text)
+    if board is None:
         raise UsageError(
             f"dataset of {run_row.task} on the hub",
             expected=f"--dataset {run_row.task}=ORG/NAME or ORG/NAME:TASK_ID",
             found=text or "none",
         )
-    return named[1], named[2] or "default"
+    return board[1], board[2] or "default"

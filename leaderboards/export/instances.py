@@ -1,4 +1,4 @@
-"""The samples of a run with their responses, for logs that hold texts."""
+"""The samples of a run with their responses and scores, for exported logs that hold texts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,12 @@ from harness.types import Prediction, Sample
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One sample of a run, with what the model answered and its score."""
+    """One sample of a run, with the prediction and its score."""
 
     sample: Sample
     prediction: Prediction
     score: float | None
-    """The headline over the sample's unit; None where it does not count or is of a corpus."""
+    """The headline over the sample's unit; None if it has none, as metrics of a corpus."""
 
     @property
     def question(self) -> str:
@@ -28,7 +28,7 @@ class Instance:
 
     @property
     def ground_truth(self) -> str:
-        """The right answer as text; empty where it is a place or is not known."""
+        """The right answer as text; empty for boxes, points and masks, or if it is not known."""
         target = self.sample.target
         return "" if target is None else answer_words(target.answer)
 
@@ -43,17 +43,10 @@ def instances(run: Run, data_root: Path | None = None) -> list[Instance]:
     """Return the samples of a run, in the task's order.
 
     Raises:
-        UsageError: the model has not answered in words.
-        HarnessError: the data is not there, or is other data.
+        UsageError: the run has no responses as text.
+        HarnessError: the data is missing or has changed.
     """
-    units = list(run.units())
-    metrics = metrics_for(run, units, name=run.results["headline"], data_root=data_root)
-    task = task_for(run, data_root)
-    all_instances = [
-        Instance(sample, run.prediction(sample.id), unit_value(metrics, unit))
-        for unit, samples in zip(units, samples_by_unit(task, run), strict=True)
-        for sample in samples
-    ]
+    all_instances = scored_samples(run, data_root)
     if not any(instance.prediction.responses for instance in all_instances):
         raise UsageError(
             f"run {run.folder}",
@@ -62,3 +55,19 @@ def instances(run: Run, data_root: Path | None = None) -> list[Instance]:
             fix="`--to parquet` has its scores, `harness publish` its answers.",
         )
     return all_instances
+
+
+def scored_samples(run: Run, data_root: Path | None = None) -> list[Instance]:
+    """Return the samples of a run, in the task's order, whatever their answers are.
+
+    Raises:
+        HarnessError: the data is not there, or is other data.
+    """
+    units = list(run.units())
+    metrics = metrics_for(run, units, name=run.results["headline"], data_root=data_root)
+    task = task_for(run, data_root)
+    return [
+        Instance(sample, run.prediction(sample.id), unit_value(metrics, unit))
+        for unit, samples in zip(units, samples_by_unit(task, run), strict=True)
+        for sample in samples
+    ]

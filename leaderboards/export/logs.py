@@ -1,8 +1,8 @@
-"""Runs as the logs that inspect_ai and VLMEvalKit write: `harness score --format` reads them again.
+"""Export runs as logs of inspect_ai and VLMEvalKit; `harness score --format` reads them again.
 
 inspect_ai's log is version 2 of its JSON, which `inspect_ai.log.read_eval_log` opens; VLMEvalKit's
-tables are those of August 2026 with `PRED_FORMAT=tsv`. Both hold texts: the question, the ground
-truth where it is one, the responses, and a score a sample.
+tables are those of August 2026 with `PRED_FORMAT=tsv`. Both hold question, ground truth (if it is a
+text), responses and score of each sample.
 """
 
 import json
@@ -22,10 +22,10 @@ Table: TypeAlias = Sequence[Mapping[str, object]]
 
 
 def inspect_log(run: Run, data_root: Path | None = None) -> tuple[str, str]:
-    """Return inspect_ai's log of a run, after the name that it would give it.
+    """Return (file name, text) of inspect_ai's log of a run.
 
     Raises:
-        UsageError, HarnessError: as `instances` does.
+        UsageError, HarnessError: see `instances`.
     """
     run_row, all_instances = row(run), instances(run, data_root)
     model, moment = model_id(run_row), time_of(run).isoformat(timespec="seconds")
@@ -73,18 +73,19 @@ def inspect_log(run: Run, data_root: Path | None = None) -> tuple[str, str]:
 
 
 def _inspect_sample(instance: Instance, run_row: Row, model: str) -> dict[str, object]:
+    """Return a sample of a run as Inspect's logs have it."""
     responses = instance.prediction.responses
-    said = [{"role": "assistant", "content": text, "source": "generate"} for text in responses]
+    replies = [{"role": "assistant", "content": text, "source": "generate"} for text in responses]
     sample: dict[str, object] = {
         "id": instance.sample.id,
         "epoch": 1,
         "input": instance.question,
         "choices": list(instance.sample.query.options) or None,
         "target": instance.ground_truth,
-        "messages": [{"role": "user", "content": instance.question, "source": "input"}, *said],
+        "messages": [{"role": "user", "content": instance.question, "source": "input"}, *replies],
         "output": {
             "model": model,
-            "choices": [{"message": message, "stop_reason": "stop"} for message in said[-1:]],
+            "choices": [{"message": message, "stop_reason": "stop"} for message in replies[-1:]],
         },
         "metadata": {"group": instance.sample.group, **instance.sample.categories},
     }
@@ -96,12 +97,10 @@ def _inspect_sample(instance: Instance, run_row: Row, model: str) -> dict[str, o
 
 
 def vlmevalkit_tables(run: Run, data_root: Path | None = None) -> Iterator[tuple[Path, Table]]:
-    """Yield VLMEvalKit's predictions of a run, the same with scores, and the accuracies.
-
-    Each is the rows of a table, after the path that VLMEvalKit would give it.
+    """Yield (path, rows) of three tables of VLMEvalKit: predictions, these with scores, accuracies.
 
     Raises:
-        UsageError, HarnessError: as `instances` does.
+        UsageError, HarnessError: see `instances`.
     """
     run_row = row(run)
     rows: list[dict[str, object]] = []
@@ -116,7 +115,7 @@ def vlmevalkit_tables(run: Run, data_root: Path | None = None) -> Iterator[tuple
                 "index": len(rows),
                 "id": instance.sample.id,
                 "question": instance.question,
-                **{chr(65 + place): text for place, text in enumerate(options)},
+                **{chr(65 + index): text for index, text in enumerate(options)},
                 "answer": instance.ground_truth,
                 "prediction": responses[-1] if responses else f"{FAILED}: {instance.error}",
                 RECORDS: json.dumps(responses) if len(responses) > 1 else "",

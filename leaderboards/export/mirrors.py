@@ -1,4 +1,4 @@
-"""Copies of runs in W&B and MLflow. The run folders stay the truth: nothing is read back."""
+"""Copy runs to W&B and MLflow. The run folders stay the source: nothing is read back."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,11 @@ PROJECT = "harness"
 
 
 def to_wandb(runs: Sequence[Run], folder: Path) -> None:
-    """Write each run as one of W&B, into an offline folder; `wandb sync` uploads it."""
+    """Write each run as a W&B run into an offline folder, which `wandb sync` uploads.
+
+    Raises:
+        MissingDependency: wandb is not installed.
+    """
     wandb = _import("wandb")
     folder.mkdir(parents=True, exist_ok=True)
     for run in runs:
@@ -26,7 +30,7 @@ def to_wandb(runs: Sequence[Run], folder: Path) -> None:
             x_disable_stats=True,
             x_disable_meta=True,
         )
-        there = wandb.init(
+        wandb_run = wandb.init(
             project=PROJECT,
             name=f"{run_row.name} {run_row.task} {run_row.split}",
             config=plain(run_row),
@@ -34,12 +38,17 @@ def to_wandb(runs: Sequence[Run], folder: Path) -> None:
             mode="offline",
             settings=settings,
         )
-        there.summary.update({k: v for k, v in run_row.metrics.items() if v is not None})
-        there.finish()
+        wandb_run.summary.update({k: v for k, v in run_row.metrics.items() if v is not None})
+        wandb_run.finish()
 
 
 def to_mlflow(runs: Sequence[Run], uri: str) -> None:
-    """Write each run as one of the experiment `harness` of an MLflow tracking store or server."""
+    """Write each run into the experiment `harness` of an MLflow tracking store or server.
+
+    Raises:
+        MissingDependency: mlflow is not installed.
+        StoreError: the store or server does not accept the runs.
+    """
     mlflow = _import("mlflow")
     try:
         client = mlflow.MlflowClient(tracking_uri=uri)
@@ -48,13 +57,13 @@ def to_mlflow(runs: Sequence[Run], uri: str) -> None:
         for run in runs:
             run_row = row(run)
             name = f"{run_row.name} {run_row.task} {run_row.split}"
-            there = client.create_run(experiment, run_name=name).info.run_id
+            run_id = client.create_run(experiment, run_name=name).info.run_id
             for key, value in plain(run_row).items():
-                client.log_param(there, key, str(value)[:500])
+                client.log_param(run_id, key, str(value)[:500])  # MLflow's limit of characters
             for metric, value in run_row.metrics.items():
                 if value is not None:
-                    client.log_metric(there, _name(metric), value)
-            client.set_terminated(there)
+                    client.log_metric(run_id, _name(metric), value)
+            client.set_terminated(run_id)
     except Exception as error:
         raise StoreError(
             f"MLflow {uri}", expected="a tracking store", found=str(error).split("\n")[0]
@@ -62,7 +71,7 @@ def to_mlflow(runs: Sequence[Run], uri: str) -> None:
 
 
 def _name(metric: str) -> str:
-    """Return a name of the letters that MLflow allows."""
+    """Return a metric's name with `_` for each character that MLflow does not allow."""
     return "".join(c if c.isalnum() or c in "_-. /" else "_" for c in metric)
 
 

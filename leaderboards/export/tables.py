@@ -1,4 +1,4 @@
-"""Runs as a table of rows, and as a table of samples for pandas, DuckDB and the like."""
+"""Export runs as flat rows (CSV, JSON) and as one Parquet table of the scores of all units."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,12 +12,14 @@ from harness.errors import HarnessError
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for
 from harness.record import SCORES, Run
-from harness.scores import Mean, Metric, Ratio, value_of
+from harness.scores import Mean, Metric, Ratio, UnitScore, value_of
 from harness.store.atomic import writing
 
 SAMPLES = "samples.parquet"
-
-GROUP = 2**16  # rows of Parquet that are held: few of them cost a group more than themselves
+"""File name of the Parquet table of a published board."""
+GROUP = 2**16
+"""Smallest number of rows of a row group of Parquet; small groups cost more than their rows."""
+OF_UNIT = ("unit", "sample", "group", "categories", "failed", "metric", "score", "weight")
 SCHEMA = pa.schema(
     [
         *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("run", "model", "task")),
@@ -37,17 +39,17 @@ the denominator of a ratio; a headline that is derived from others has weight 1.
 
 
 def plain(run_row: Row) -> dict[str, Any]:
-    """Return a row as plain data: what was run, the headline, its interval, the counts."""
+    """Return a row as flat plain data: what was run, the headline, its interval, the counts."""
     low, high = run_row.interval or (None, None)
-    names = ("run", "model", "model_spec", "task", "task_version", "split", "protocol", "subset")
-    rest = ("n_total", "n_failed", "seconds", "seed", "commit", "device", "data", "config_hash")
+    leading = ("run", "model", "model_spec", "task", "task_version", "split", "protocol", "subset")
+    final = ("n_total", "n_failed", "seconds", "seed", "commit", "device", "data", "config_hash")
     return {
-        **{name: getattr(run_row, name) for name in names},
+        **{name: getattr(run_row, name) for name in leading},
         "headline": run_row.headline,
         "value": run_row.value,
         "low": low,
         "high": high,
-        **{name: getattr(run_row, name) for name in rest},
+        **{name: getattr(run_row, name) for name in final},
     }
 
 
@@ -67,50 +69,70 @@ def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def write_samples(
     runs: Sequence[Run], path: Path, *, rows: Mapping[Path, Row] | None = None
 ) -> None:
-    """Write the scores of all units of some runs as Parquet, in row groups of `GROUP` or more.
+    """Write the scores of all units of runs as Parquet (`SCHEMA`), in row groups of `GROUP` rows.
 
     Args:
-        runs: Those whose scores are written; one without any, for its ground truth is hidden, is
-            left out.
+        runs: Finished runs; a run without scores, because its ground truth is hidden, is left out.
         path: The file.
-        rows: A board's rows of the runs by their folders, whose names are written as `model`;
-            None: the models' names are.
+        rows: A board's rows by the runs' folders, whose names are written as `model`; None: write
+            the models' own names.
     """
     with writing(path), pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
-        lines: list[dict[str, object]] = []
+        columns = _columns()
         for run in runs:
             if (run.folder / SCORES).exists():
                 run_row = row(run) if rows is None else rows[run.folder]
-                lines += _lines(run, run_row, run_row.model if rows is None else run_row.name)
-            if len(lines) >= GROUP or run is runs[-1]:
-                writer.write_table(pa.Table.from_pylist(lines, schema=SCHEMA))
-                lines.clear()
+                _add(columns, run, run_row, run_row.model if rows is None else run_row.name)
+            if len(columns["run"]) >= GROUP or run is runs[-1]:
+                writer.write_table(_table(columns))
+                columns = _columns()
 
 
-def _lines(run: Run, run_row: Row, model: str) -> Iterator[dict[str, object]]:
-    same = {key: getattr(run_row, key) for key in ("run", "task", "split", "protocol")}
-    same["model"] = model
+def _table(columns: Mapping[str, list[Any]]) -> pa.Table:
+    arrays = []
+    for field in SCHEMA:
+        if pa.types.is_dictionary(field.type):  # made at once, it takes ten times as long
+            arrays.append(pa.array(columns[field.name], pa.string()).dictionary_encode())
+        else:
+            arrays.append(pa.array(columns[field.name], field.type))
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _columns() -> dict[str, list[Any]]:
+    return {name: [] for name in SCHEMA.names}
+
+
+def _add(columns: dict[str, list[Any]], run: Run, run_row: Row, model: str) -> None:
+    """Append a line for each unit and metric of a run to the columns."""
     units = list(run.units())
     derived: Sequence[Metric] = ()
     if any(run_row.headline not in unit.scores for unit in units):
         with suppress(HarnessError):  # neither the task's module nor its data is here
             derived = metrics_for(run, units, name=run_row.headline)
-    for unit in units:
-        line = {
-            **same,
-            "unit": unit.unit,
-            "sample": unit.samples[0],
-            "group": unit.group,
-            "categories": list(unit.categories.items()),
-            "failed": unit.failed,
-        }
-        for name, score in unit.scores.items():
-            if isinstance(score, Mean):
-                yield {**line, "metric": name, "score": score.value, "weight": score.weight}
-            elif isinstance(score, Ratio):
-                part, whole = score.numerator, score.denominator
-                share = part / whole if whole else None
-                yield {**line, "metric": name, "score": share, "weight": whole}
-        if derived and run_row.headline not in unit.scores:
-            value = value_of(derived, [unit], run_row.headline)
-            yield {**line, "metric": run_row.headline, "score": value, "weight": 1.0}
+    lines = [
+        (unit.unit, unit.samples[0], unit.group, categories, unit.failed, *number)
+        for unit in units
+        for categories in [list(unit.categories.items())]
+        for number in _numbers(unit, derived, run_row.headline)
+    ]
+    if not lines:
+        return
+    for name, values in zip(OF_UNIT, zip(*lines, strict=True), strict=True):
+        columns[name] += values
+    columns["model"] += [model] * len(lines)
+    for name in ("run", "task", "split", "protocol"):
+        columns[name] += [getattr(run_row, name)] * len(lines)
+
+
+def _numbers(
+    unit: UnitScore, derived: Sequence[Metric], headline: str
+) -> Iterator[tuple[str, float | None, float]]:
+    """Yield (name, number, weight) of each metric, a derived headline last; none of a corpus."""
+    for name, score in unit.scores.items():
+        if isinstance(score, Mean):
+            yield name, score.value, score.weight
+        elif isinstance(score, Ratio):
+            value = score.numerator / score.denominator if score.denominator else None
+            yield name, value, score.denominator
+    if derived and headline not in unit.scores:
+        yield headline, value_of(derived, [unit], headline), 1.0

@@ -1,1 +1,4 @@
-"""The index of runs: a database of records and headline numbers, made again from run folders."""
+"""The index of runs: a database of records and numbers, which run folders can always rebuild."""
+
+FILE = "runs.sqlite"
+"""Name of this machine's index, in the cache."""

@@ -1,27 +1,23 @@
-"""Writing, reading and clearing the index of runs, in SQLite or PostgreSQL.
+"""Write, read and clear the index of runs, in SQLite or PostgreSQL (`harness runs`).
 
-The run folders stay the truth: the index can be dropped and made again at any time.
+It has a row for each run and one for each of its numbers, and cached values of boards. The run
+folders stay the source: the index can be dropped and made again at any time.
 """
 
 import hashlib
 import socket
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from harness.errors import HarnessError, MissingDependency, StoreError, UsageError
+from harness.errors import HarnessError, StoreError
 from harness.files import cache_folder, folder_marks
-from harness.leaderboards.history.tables import NUMBERS, RUNS
+from harness.leaderboards.history import FILE
+from harness.leaderboards.history.connections import INSERTS, Connections
+from harness.leaderboards.history.tables import NUMBERS, RUNS, VALUES
 from harness.leaderboards.row import row
 from harness.record import RESULTS, Run
 from harness.store.checksums import CHECKSUMS
@@ -29,107 +25,82 @@ from harness.version import __version__
 
 AT_ONCE = 100
 """Runs that are written in one transaction."""
-WAIT = 30
-"""Seconds that a writer waits for another one's lock, or for a server's connection."""
+VERSIONS, HEAD = "alembic_version", "0003"
+"""Table with a database's migration, and the newest migration."""
 MIGRATIONS = Path(__file__).parent / "migrations"
-INSERTS: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 def default_url() -> str:
     """Return the URL of this machine's index, a file in the cache."""
-    return f"sqlite:///{cache_folder() / 'runs.sqlite'}"
+    return f"sqlite:///{cache_folder() / FILE}"
 
 
-class Database:
+class Database(Connections):
     """An index of runs.
 
     Raises:
-        UsageError: the URL is of no database that is supported.
-        StoreError: the database cannot be reached, or is of another migration.
+        UsageError: the URL is not of a supported database.
+        StoreError: the database cannot be reached, or has another migration.
     """
 
     def __init__(self, url: str, *, write: bool = False) -> None:
         """Connect; with `write`, create the tables or migrate those of an earlier version."""
-        try:
-            self._url = sa.make_url(url)
-            if self._url.get_backend_name() not in INSERTS:
-                raise ArgumentError(self._url.get_backend_name())
-            self._engine = sa.create_engine(self._url, connect_args=_arguments(self._url))
-        except ModuleNotFoundError as error:  # the database's driver
-            raise MissingDependency.package(error.name, extra="db") from error
-        except (ArgumentError, NoSuchModuleError) as error:
-            raise UsageError(
-                "--db",
-                expected="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
-                found=str(error),
-            ) from error
-        if self._url.get_backend_name() == "sqlite":
-            sa.event.listen(self._engine, "connect", _prepare_sqlite)
-            sa.event.listen(self._engine, "begin", _begin_sqlite)
-            if write and self._url.database:
-                Path(self._url.database).parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(url, write=write)
         with self._connection() as connection:
             self._migrate(connection, write=write)
 
-    @contextmanager
-    def _connection(self) -> Iterator[sa.Connection]:
-        """A transaction; an error of the database becomes a StoreError, without the password."""
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            cause = str(getattr(error, "orig", None) or error).strip().splitlines()
-            raise StoreError(
-                f"database {self._url.render_as_string()}",
-                expected="a database that answers",
-                found=cause[0] if cause else type(error).__name__,
-                fix="Earlier entries are kept. Run the same command again to resume.",
-            ) from error
-
     def _migrate(self, connection: sa.Connection, *, write: bool) -> None:
+        """Create or update the tables; raise StoreError for another version or program."""
         if connection.dialect.name == "postgresql" and write:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(7267491)"))
+        tables = sa.inspect(connection).get_table_names()
+        if VERSIONS in tables and connection.scalar(sa.text(f"SELECT * FROM {VERSIONS}")) == HEAD:
+            return
+        # Imported here, because it takes a third of the time of a connection.
+        from alembic import command
+        from alembic.config import Config
+        from alembic.migration import MigrationContext
+        from alembic.script import ScriptDirectory
+
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         config.attributes["connection"] = connection
         script = ScriptDirectory.from_config(config)
-        known = {migration.revision for migration in script.walk_revisions()}
+        revisions = {migration.revision for migration in script.walk_revisions()}
         current = MigrationContext.configure(connection).get_current_revision()
-        there = bool(sa.inspect(connection).get_table_names())
-        if current == script.get_current_head():
-            return
-        if write and (current in known or not there):
+        if write and (current in revisions or not tables):
             command.upgrade(config, "head")
             return
-        state = f"migration {current}" if current else "other tables" if there else "an empty one"
+        state = f"migration {current}" if current else "other tables" if tables else "an empty one"
         raise StoreError(
             f"database {self._url.render_as_string()}",
-            expected=f"an index of runs, migration {script.get_current_head()}",
+            expected=f"an index of runs, migration {HEAD}",
             found=state,
             fix="`harness runs index` brings it up to date."
-            if current in known
+            if current in revisions
             else "`harness runs index` makes a new one in an empty database, or another --db.",
         )
 
     def index(self, folders: Iterable[Path]) -> tuple[int, dict[Path, HarnessError]]:
-        """Write runs, each once whatever wrote it before; unchanged ones are not read again.
+        """Write runs into the index, in place of their earlier rows; skip unchanged runs.
 
-        A run is unchanged if the names, sizes and times of its files are those of the index.
+        A run is unchanged if the names, sizes and times of its files equal those in the index.
 
         Returns:
-            The number of runs that the index has now, and the runs that cannot be read.
+            The number of these runs that are in the index now, and the errors of the others.
         """
         refused: dict[Path, HarnessError] = {}
         records: list[dict[str, Any]] = []
         indexed = 0
-        here = RUNS.c.host == socket.gethostname()
+        local = RUNS.c.host == socket.gethostname()
         with self._connection() as connection:
-            chosen = sa.select(RUNS.c.folder, RUNS.c.files).where(here)
-            known = {row.folder: row.files for row in connection.execute(chosen)}
+            chosen = sa.select(RUNS.c.folder, RUNS.c.files).where(local)
+            rows = connection.execute(chosen)
+            indexed_files = {indexed.folder: indexed.files for indexed in rows}
         for folder in folders:
             try:
                 files = _marks(folder)
-                if files is not None and known.get(str(folder.resolve())) == files:
+                if files is not None and indexed_files.get(str(folder.resolve())) == files:
                     indexed += 1
                     continue
                 records.append(record_of(Run.open(folder), files))
@@ -141,6 +112,7 @@ class Database:
         return indexed + self._write(records), refused
 
     def _write(self, records: list[dict[str, Any]]) -> int:
+        """Write runs in place of their earlier rows; return their number."""
         # In the order of their keys, so that two writers never wait for each other in a circle.
         unique = sorted({record["run"]["key"]: record for record in records}.items())
         runs = [record["run"] for _, record in unique]
@@ -177,12 +149,13 @@ class Database:
     ) -> list[dict[str, Any]]:
         """Return runs with one number each, the newest first.
 
-        `model` is part of a name or SPEC, `commit` the beginning of one; no `metric`: the headline.
+        `model` is part of a name or SPEC, `commit` the beginning of one. If
+        `metric` is None, the number is the headline.
         """
         name = RUNS.c.headline if metric is None else sa.literal(metric)
-        shown = [column for column in RUNS.columns if column is not RUNS.c.files]
+        columns = [column for column in RUNS.columns if column is not RUNS.c.files]
         chosen = (
-            sa.select(*shown, NUMBERS.c.metric, NUMBERS.c.value, NUMBERS.c.low, NUMBERS.c.high)
+            sa.select(*columns, NUMBERS.c.metric, NUMBERS.c.value, NUMBERS.c.low, NUMBERS.c.high)
             .join(NUMBERS, (NUMBERS.c.run == RUNS.c.key) & (NUMBERS.c.metric == name))
             .order_by(RUNS.c.finished_at.desc(), RUNS.c.key)
             .limit(limit)
@@ -204,27 +177,52 @@ class Database:
 
     def lost(self, *, delete: bool) -> list[str]:
         """Return the folders of this machine's runs that are no longer there; delete their rows."""
-        here = RUNS.c.host == socket.gethostname()
+        local = RUNS.c.host == socket.gethostname()
         with self._connection() as connection:
-            rows = connection.execute(sa.select(RUNS.c.key, RUNS.c.folder).where(here)).all()
+            rows = connection.execute(sa.select(RUNS.c.key, RUNS.c.folder).where(local)).all()
             gone = {key: folder for key, folder in rows if not (Path(folder) / RESULTS).exists()}
             if delete and gone:
                 connection.execute(RUNS.delete().where(RUNS.c.key.in_(gone)))
+            if delete:
+                local = VALUES.c.host == socket.gethostname()
+                folders = connection.scalars(sa.select(VALUES.c.folder).where(local).distinct())
+                lost = [folder for folder in folders if not (Path(folder) / RESULTS).exists()]
+                connection.execute(VALUES.delete().where(local, VALUES.c.folder.in_(lost)))
         return sorted(gone.values())
 
+    def values(self, name: str, folders: Sequence[str]) -> dict[str, bytes]:
+        """Return the stored values of a name, by run folder of this machine."""
+        chosen = sa.select(VALUES.c.folder, VALUES.c.content).where(
+            VALUES.c.host == socket.gethostname(),
+            VALUES.c.name == name,
+            VALUES.c.folder.in_(sa.bindparam("folders", expanding=True)),
+        )
+        values: dict[str, bytes] = {}
+        with self._connection() as connection:
+            for start in range(0, len(folders), AT_ONCE):
+                batch = {"folders": folders[start : start + AT_ONCE]}
+                rows = connection.execute(chosen, batch)
+                # A damaged file of SQLite may hold values of any type.
+                values |= {folder: value for folder, value in rows if isinstance(value, bytes)}
+        return values
 
-def _arguments(url: sa.URL) -> dict[str, object]:
-    return {"timeout": WAIT} if url.get_backend_name() == "sqlite" else {"connect_timeout": WAIT}
-
-
-def _prepare_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # transactions are begun by `_begin_sqlite`
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    def keep_values(self, name: str, contents: Mapping[str, bytes]) -> None:
+        """Store a value of a name for each run folder of this machine, in place of its last."""
+        host = socket.gethostname()
+        rows = [
+            {"host": host, "folder": folder, "name": name, "content": content}
+            for folder, content in sorted(contents.items())
+        ]
+        for start in range(0, len(rows), AT_ONCE):
+            with self._connection() as connection:
+                insert = INSERTS[connection.dialect.name](VALUES)
+                connection.execute(
+                    insert.on_conflict_do_update(
+                        index_elements=[column.name for column in VALUES.primary_key],
+                        set_={"content": insert.excluded.content},
+                    ),
+                    rows[start : start + AT_ONCE],
+                )
 
 
 def _marks(folder: Path) -> str | None:
@@ -234,11 +232,11 @@ def _marks(folder: Path) -> str | None:
 
 
 def record_of(run: Run, files: str | None = None) -> dict[str, Any]:
-    """Return a run's row of each table.
+    """Return a run's row of `RUNS` under `run`, and its rows of `NUMBERS` under `numbers`.
 
     Args:
         run: A finished run.
-        files: Hash of its files' sizes and times, before it was read.
+        files: Hash of its files' sizes and times before it was read (`_marks`).
 
     Raises:
         StoreError: the run is not finished, or files of it were changed since.

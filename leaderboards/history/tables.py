@@ -1,6 +1,17 @@
-"""Tables of the index. `migrations/` holds the way to them; a test holds both to each other."""
+"""Tables of the index of runs. `migrations/` creates them; a test checks that both agree."""
 
-from sqlalchemy import Boolean, Column, DateTime, Float, ForeignKey, Integer, MetaData, Table, Text
+from sqlalchemy import (
+    Boolean,
+    Column,
+    DateTime,
+    Float,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
 
 METADATA = MetaData()
 
@@ -39,4 +50,13 @@ NUMBERS = Table(
     Column("value", Float),
     Column("low", Float),
     Column("high", Float),
+)
+
+VALUES = Table(
+    "values_of_runs",
+    METADATA,
+    Column("host", Text, primary_key=True),
+    Column("folder", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),  # a hash and JSON; see `known.KnownValues`
 )

@@ -1,4 +1,4 @@
-"""Boards as files: Markdown for reviews, JSON for programs, tables for papers."""
+"""Write a board as files: Markdown for reviews, JSON for programs, tables for papers."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,9 +12,9 @@ from harness.store.atomic import write_bytes
 
 
 def write(board: Board, out: Path) -> tuple[Path, ...]:
-    """Write `board.md` and `board.json` into folder `out`, each whole or not at all.
+    """Write `board.md` and `board.json` into folder `out`, each atomically.
 
-    Rows link the trainings behind them where these lie in `out` or beside it (`links`).
+    Rows link the trainings of their checkpoints if these lie in `out` or beside it (`links`).
 
     Returns:
         The two paths.
@@ -29,7 +29,7 @@ def write(board: Board, out: Path) -> tuple[Path, ...]:
         "board.json": json.render(board),
     }
     for name, text in contents.items():
-        # A response may hold half of a surrogate pair, which no encoding can say.
+        # A response may hold half of a surrogate pair, which UTF-8 cannot encode.
         write_bytes(out / name, text.encode("utf-8", "replace"))
     return tuple(out / name for name in contents)
 

@@ -8,14 +8,16 @@ GOOD, BAD, UNKNOWN = "#009e73", "#d55e00", "#777"
 
 def svg(label: str, text: str, colour: str) -> str:
     """Return a badge of 20 pixels' height: the label on grey, the text on a colour."""
-    left, right = 14 + round(6.4 * len(label)), 14 + 7 * len(text)
+    # 6.4 and 7 pixels are estimates of a letter's width; 14 are the margins of both sides.
+    label_width, text_width = 14 + round(6.4 * len(label)), 14 + 7 * len(text)
+    width = label_width + text_width
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img" '
         f'aria-label="{escape(label)}: {escape(text)}" font-family="Verdana,sans-serif" '
-        f'font-size="11" fill="#fff"><rect width="{left}" height="20" fill="#444"/>'
-        f'<rect x="{left}" width="{right}" height="20" fill="{colour}"/>'
+        f'font-size="11" fill="#fff"><rect width="{label_width}" height="20" fill="#444"/>'
+        f'<rect x="{label_width}" width="{text_width}" height="20" fill="{colour}"/>'
         f'<text x="7" y="14">{escape(label)}</text>'
-        f'<text x="{left + 7}" y="14">{escape(text)}</text></svg>\n'
+        f'<text x="{label_width + 7}" y="14">{escape(text)}</text></svg>\n'
     )
 
 

@@ -1,4 +1,4 @@
-"""A summary of a board as Markdown and as CSV."""
+"""Write a board's summary (models × tasks) as Markdown or CSV; `FORMATS` lists all writers."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def markdown(summary: Summary) -> str:
-    """The table with its footnotes below; columns name task and metric."""
+    """Return the table as Markdown with its footnotes; columns name task and metric."""
     head = ["Model", *(_heading(column) for column in summary.columns)]
     rows = [
         [escape(name), *(_cell(cell, summary.spread) for cell in cells)]
@@ -22,8 +22,8 @@ def markdown(summary: Summary) -> str:
     notes = [
         (f"<sup>{mark}</sup> " if mark else "") + escape(text) for mark, text in summary.footnotes
     ]
-    parts = [f"# {escape(summary.title)}", "\n".join(grid(head, rows, left=1)), *notes]
-    return "\n\n".join(parts) + "\n"
+    paragraphs = [f"# {escape(summary.title)}", "\n".join(grid(head, rows, left=1)), *notes]
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _heading(column: Column) -> str:
@@ -42,10 +42,10 @@ def _cell(cell: Cell, spread: str) -> str:
 
 
 def table_csv(summary: Summary) -> str:
-    """A row a model: each metric's number, and the ends of its interval; columns name the protocol.
+    """Return the table as CSV: a row for each model, with each number and the ends of its interval.
 
-    Empty cells are missing numbers. A name that a spreadsheet would take for a formula begins with
-    an apostrophe.
+    Columns name the protocol; empty cells are missing numbers. A name that a spreadsheet would take
+    for a formula begins with an apostrophe.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -65,6 +65,7 @@ def table_csv(summary: Summary) -> str:
 
 
 def _plain(text: str) -> str:
+    """Return a cell in one line that a spreadsheet does not run as a formula."""
     line = "".join(char if char.isprintable() else " " for char in text)
     return f"'{line}" if line.startswith(FORMULA) else line
 
@@ -74,4 +75,4 @@ FORMATS: dict[str, tuple[str, Render]] = {
     "markdown": ("table.md", markdown),
     "csv": ("table.csv", table_csv),
 }
-"""File of each format, and what writes it."""
+"""(file name, writer) of each format."""

@@ -1,4 +1,4 @@
-"""A summary of a board in LaTeX, to be read into a paper: booktabs and nothing else."""
+"""Write a board's summary as a LaTeX table for a paper, which needs the package booktabs alone."""
 
 import re
 
@@ -44,10 +44,11 @@ ESCAPES = {
 }
 ARROWS = {"higher": r" $\uparrow$", "lower": r" $\downarrow$"}
 BEYOND = "% Some characters need XeLaTeX or LuaLaTeX.\n"
+"""First line of a table with characters that `ESCAPES` lacks, beyond Latin-1."""
 
 
 def escape(text: str) -> str:
-    r"""Text that LaTeX sets as it is.
+    r"""Escape a text so that LaTeX prints it unchanged.
 
     >>> print(escape("a_b & 50 % <x> \\end{table}"))
     a\_b \& 50 \% \textless{}x\textgreater{} \textbackslash{}end\{table\}
@@ -57,19 +58,19 @@ def escape(text: str) -> str:
 
 
 def render(summary: Summary) -> str:
-    """The table as a float of its own, with its footnotes below.
+    """Return the table as a float of its own, with its footnotes below.
 
-    A number and its interval are two columns, so that numbers stand below each other.
+    A number and its interval are two LaTeX columns, so that numbers are aligned.
     """
-    wide = 1 if summary.spread == "none" else 2
-    groups, rules, place = [], [], 2
+    span = 1 if summary.spread == "none" else 2  # LaTeX columns of a metric
+    groups, rules, first_column = [], [], 2  # the first column has the models' names
     for column, count in grouped(summary.columns):
-        end = place + wide * count - 1
-        rules.append(rf"\cmidrule(lr){{{place}-{end}}}")
+        end = first_column + span * count - 1
+        rules.append(rf"\cmidrule(lr){{{first_column}-{end}}}")
         text = rf"{escape(column.task)}\textsuperscript{{{column.mark}}}"
-        groups.append(_across(wide * count, text))
-        place = end + 1
-    metrics = [_across(wide, _metric(column)) for column in summary.columns]
+        groups.append(_multicolumn(span * count, text))
+        first_column = end + 1
+    metrics = [_multicolumn(span, _metric(column)) for column in summary.columns]
     body = [
         " & ".join([escape(name), *(_cell(cell, summary.spread) for cell in cells)]) + r" \\"
         for name, cells in summary.rows
@@ -80,7 +81,7 @@ def render(summary: Summary) -> str:
         rf"\caption{{{escape(summary.title)}.}}",
         rf"\label{{tab:{label(summary.title)}}}",
         r"\smallskip",
-        rf"\begin{{tabular}}{{l{('r' if wide == 1 else 'r@{}l') * len(summary.columns)}}}",
+        rf"\begin{{tabular}}{{l{('r' if span == 1 else 'r@{}l') * len(summary.columns)}}}",
         r"\toprule",
         " & ".join(["", *groups]) + r" \\",
         "".join(rules),
@@ -96,12 +97,12 @@ def render(summary: Summary) -> str:
         r"\end{table}",
     ]
     text = "\n".join(lines) + "\n"
-    beyond = any(ord(char) > 0xFF for char in text)
-    return "% \\usepackage{booktabs}\n" + BEYOND * beyond + text
+    is_beyond_latin1 = any(ord(char) > 0xFF for char in text)
+    return "% \\usepackage{booktabs}\n" + (BEYOND if is_beyond_latin1 else "") + text
 
 
 def label(title: str) -> str:
-    """Return a title as the name of a label.
+    """Return a title as the name of a LaTeX label.
 
     >>> label("Leaderboard: a & b")
     'leaderboard-a-b'
@@ -109,7 +110,7 @@ def label(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "leaderboard"
 
 
-def _across(count: int, text: str) -> str:
+def _multicolumn(count: int, text: str) -> str:
     return rf"\multicolumn{{{count}}}{{c}}{{{text}}}"
 
 
@@ -119,7 +120,7 @@ def _metric(column: Column) -> str:
 
 
 def _cell(cell: Cell, spread: str) -> str:
-    """A number, and behind it, in a column of its own, what is known of its interval."""
+    """Return a number and, in the next LaTeX column, its interval; bold if it is the best."""
     number = cell.value.replace("-", "$-$") or escape(NOTHING)
     text = rf"\textbf{{{number}}}" if cell.is_best else number
     if spread == "none":

@@ -1,4 +1,4 @@
-"""Links from a board's files to the trainings behind its rows."""
+"""Add links from a board's files to the trainings of its rows' checkpoints."""
 
 import os
 from dataclasses import replace
@@ -11,12 +11,12 @@ from harness.run.checkpoint_provenance import INSIDE, MANIFEST
 from harness.trainer import CHECKPOINT
 
 PAGES = ("rollouts.html", MANIFEST, f"{CHECKPOINT}/{INSIDE}", INSIDE)
-"""Files that a training is linked by; the first that it has counts: the page of its rollouts, from
-`harness explain`, or the folder's own records."""
+"""Files of a training that a link may point to, the first that exists: the page of its rollouts
+(made by `harness explain`), or the folder's own records."""
 
 
 def with_relative_links(board: Board, out: Path) -> Board:
-    """The board with links that hold in files of folder `out`."""
+    """Return the board with links that are relative to folder `out`."""
     tables = [
         replace(table, entries=tuple(_link_entry(entry, out) for entry in table.entries))
         for table in board.tables
@@ -33,17 +33,17 @@ def _link_entry(entry: Entry, out: Path) -> Entry:
 
 
 def link(training: Path, out: Path) -> str | None:
-    """A relative URL from folder `out` to the page of a training; None if it must not have one.
+    """Return a quoted relative URL from folder `out` to the page of a training; None if not inside.
 
-    Who publishes a board publishes its folder, or that with its neighbours. So links go to files in
-    `out`, in a folder beside it, or below such; symbolic links are resolved first. A link farther
-    away would be broken, and reveal the names of the machine's folders.
+    A board is published as its folder, or as that with its neighbours. So the page must lie below
+    `out` or its parent; symbolic links are resolved first. A link farther away would be broken, and
+    reveal the names of the machine's folders.
     """
-    here = out.resolve()
-    tree = here.parent if here.parent != Path(here.anchor) else here
+    base = out.resolve()
+    published = base.parent if base.parent != Path(base.anchor) else base
     for name in PAGES:
         path = (training / name).resolve()
         if path.is_file():
-            inside = path.is_relative_to(tree)
-            return quote(os.fsencode(os.path.relpath(path, here))) if inside else None
+            is_inside = path.is_relative_to(published)
+            return quote(os.fsencode(os.path.relpath(path, base))) if is_inside else None
     return None

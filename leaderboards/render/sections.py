@@ -1,7 +1,7 @@
-"""A board as headings, paragraphs and tables of text, for Markdown and for HTML without scripts.
+"""A board as headings, paragraphs and tables of text (`blocks`), for Markdown and plain HTML.
 
-Numbers of papers stand in tables of their own, below the measured ones: grey or in italics, with a
-hollow mark in the place of a rank, never bold, and folded by a line above them.
+`markdown`, the first page of a site and the test server's page print the blocks. Numbers of papers
+are in tables of their own below the measured ones: folded, never bold, with ○ in place of a rank.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,17 +21,17 @@ BOLD = (
     " Rows of rank 1 are bold in the first table. A table for a paper (--format) has bold only for "
     "a row that is shown to be better than every other."
 )
-REFUSED = "Their records cannot be believed, so they are counted nowhere."
+REFUSED = "Their records were changed or are damaged, so they count nowhere."
 
 
 class Strong(str):
-    """A number of rank 1."""
+    """The number of a row of rank 1, which is bold."""
 
     mark = "**"
 
 
 class Printed(str):
-    """Number that a paper prints."""
+    """A number that a paper prints, in italics."""
 
     mark = "*"
 
@@ -58,7 +58,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paragraph:
-    """A sentence or some; a note is set off."""
+    """Sentences; a note is set off from the other text."""
 
     text: str
     is_note: bool = False
@@ -72,15 +72,16 @@ class Cells:
     rows: Sequence[Sequence[Cell]]
     left: int
     summary: str = ""
-    """The line that the table is folded under; empty: it always shows."""
+    """Line under which the table is folded; empty: it is not folded."""
     is_published: bool = False
+    """True for numbers of papers."""
 
 
 Block: TypeAlias = Heading | Paragraph | Cells
 
 
-def blocks(board: Board, *, whole: bool = True) -> Iterator[Block]:
-    """Yield all of a board; without breakdowns and records unless `whole`."""
+def blocks(board: Board, *, full: bool = True) -> Iterator[Block]:
+    """Yield the blocks of a board; breakdowns and records only if `full`."""
     if board.refused:
         yield Heading(text="Refused runs")
         yield Paragraph(text=REFUSED, is_note=True)
@@ -96,12 +97,12 @@ def blocks(board: Board, *, whole: bool = True) -> Iterator[Block]:
     if board.left_off:
         yield Paragraph(text=left_off_text(board.left_off), is_note=True)
     for table in board.tables:
-        yield from _table(table, whole)
+        yield from _table(table, full)
     yield Paragraph(text=formatting.ranking_rule(board.level) + BOLD * (len(board.tables) > 1))
 
 
 def _overview(board: Board) -> Iterator[Cells]:
-    """Every model's headline number in every table."""
+    """Yield a table of each model's headline in each table, and one of the papers' numbers."""
     head = [
         f"{table.title}, {table.protocol}: {formatting.heading(table.headline, table.better)}"
         for table in board.tables
@@ -129,7 +130,7 @@ def _overview(board: Board) -> Iterator[Cells]:
 
 
 def _marked(name: str, measured: Sequence[dict[str, Entry]]) -> str:
-    """A model's name with the marks that any of its rows has."""
+    """Return a model's name with the marks that any of its rows has."""
     return formatting.marked_names([entries[name].row for entries in measured if name in entries])
 
 
@@ -145,7 +146,7 @@ def _printed(row: PublishedRow | None, metric: str) -> Cell:
 
 
 def _grid(grid: Grid) -> Iterator[Block]:
-    """A paper's table: the printed number → ours."""
+    """Yield a paper's table with cells `printed → measured`, and a verdict for each comparison."""
     yield Heading(text=grid.heading)
     if any(cell.printed for _, cells in grid.rows for cell in cells):
         yield Paragraph(text="Before the arrow: as the paper prints it; after it: measured here.")
@@ -171,7 +172,8 @@ def _beside(printed: str | None, ours: str) -> Cell:
     return (Printed(printed), f" → {ours}") if ours else Printed(printed)
 
 
-def _table(table: Table, whole: bool) -> Iterator[Block]:
+def _table(table: Table, full: bool) -> Iterator[Block]:
+    """Yield the blocks of one table of a board; `full`: also records and breakdowns."""
     yield Heading(text=table.title)
     yield Paragraph(text=formatting.sentence(table.facts))
     if about := table.entries[0].row.about.get(table.headline):
@@ -180,11 +182,11 @@ def _table(table: Table, whole: bool) -> Iterator[Block]:
     yield from _protocols(table)
     if table.published:
         yield _published(table)
-    if whole:
+    if full:
         yield _records(table)
     for note in table.notes:
         yield Paragraph(text=note, is_note=True)
-    if whole:
+    if full:
         for category in dict.fromkeys(
             name for entry in table.entries for name in entry.row.breakdowns
         ):
@@ -217,7 +219,7 @@ def _ranked(table: Table, entry: Entry) -> list[Cell]:
 
 
 def _training(row: Row) -> tuple[Part, ...]:
-    """The recorded training behind a row, in brackets behind its model's name."""
+    """Return the training of a row's checkpoint in brackets, linked; empty if there is none."""
     training = row.training
     if training is None or training.folder is None:
         return ()
@@ -226,11 +228,12 @@ def _training(row: Row) -> tuple[Part, ...]:
 
 
 def _published(table: Table) -> Cells:
+    """Return the table of published numbers, which are not computed by harness."""
     rows = []
     for row in table.published:
         first = row.results[0]
-        known = "" if row.is_comparable else "protocol not known to match"
-        remarks = (known, first.subset, first.note, *(result.defect for result in row.results))
+        doubt = "" if row.is_comparable else "protocol not known to match"
+        remarks = (doubt, first.subset, first.note, *(result.defect for result in row.results))
         rows.append(
             [
                 HOLLOW,
@@ -247,7 +250,7 @@ def _published(table: Table) -> Cells:
 
 
 def _protocols(table: Table) -> Iterator[Block]:
-    """The rows' predictions by every protocol of the benchmark, where they were scored."""
+    """Yield a table of the rows' predictions by every protocol, if any run has been scored so."""
     names = dict.fromkeys(
         bracketed.protocol for entry in table.entries for bracketed in entry.protocols
     )
@@ -256,14 +259,14 @@ def _protocols(table: Table) -> Iterator[Block]:
     rows = []
     for entry in table.entries:
         by_protocol = {bracketed.protocol: bracketed for bracketed in entry.protocols}
-        cells = (by_protocol.get(name) for name in names)
-        texts = (
+        results = (by_protocol.get(name) for name in names)
+        cell_texts = (
             f"{bracketed.headline} {formatting.number(bracketed.value)}"
             if bracketed and bracketed.headline
             else formatting.NOTHING
-            for bracketed in cells
+            for bracketed in results
         )
-        rows.append([entry.row.name, *texts])
+        rows.append([entry.row.name, *cell_texts])
     head = [f"{name} (this table)" * (name == table.protocol) or name for name in names]
     yield Paragraph(text="The same predictions by every protocol:")
     yield Cells(head=["Model", *head], rows=rows, left=1)
@@ -273,7 +276,7 @@ def _protocols(table: Table) -> Iterator[Block]:
 
 
 def _records(table: Table) -> Cells:
-    """Sources of each number: run, commit, hashes, and whether it was computed again."""
+    """Return the table of each row's sources: run, recomputed or not, commit, hashes."""
     rows = [
         (
             row.name,
@@ -290,6 +293,7 @@ def _records(table: Table) -> Cells:
 
 
 def _breakdown(table: Table, category: str) -> Cells:
+    """Return the table of the headline by the values of a category, a column for each model."""
     breakdowns = [entry.row.breakdowns.get(category, {}) for entry in table.entries]
     rows = []
     for value in dict.fromkeys(value for cells in breakdowns for value in cells):

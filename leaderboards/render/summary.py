@@ -1,6 +1,10 @@
-"""A board as one table, models × tasks, as papers print it: numbers, intervals, bold, footnotes."""
+"""A board as one table, models × tasks, as papers print it: numbers, intervals, bold, footnotes.
+
+`summary` returns a `Summary` of texts; `files` and `latex` write it (`harness board --format`).
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +23,8 @@ from harness.statistics.paired import compare
 
 Spread: TypeAlias = Literal["pm", "interval", "none"]
 HEADLINE, ALL = "headline", "all"
-SLACK = 0.0005  # half of the last digit that percent are printed with
-PERCENT, FRACTION = 1, 3  # digits behind the point, unless they are chosen
+SLACK = 0.0005  # half of the last digit of percent with one decimal
+PERCENT, FRACTION = 1, 3  # default digits after the point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +34,14 @@ class Style:
     metrics: str = HEADLINE
     """`headline`, `all`, or names with commas."""
     spread: Spread = "interval"
-    """`interval`: both ends; `pm`: ± the larger distance to an end, or both ends where that would
-    leave the range of the scores; `none`."""
+    """`interval`: both ends; `pm`: ± the larger distance to an end, or both ends if that leaves
+    the range of the scores; `none`."""
     percent: bool = True
-    """True: numbers from 0 to 1 of which more is better are percent."""
+    """True: print numbers from 0 to 1 as per cent if higher is better."""
     digits: int | None = None
-    """Behind the point; None: 1 of percent, 3 of other numbers."""
+    """Digits after the point; None: 1 for per cent, 3 for other numbers."""
+    tasks: str = ""
+    """Names of the tasks in the order of the columns, with commas; empty: all of the board."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +68,17 @@ class Cell:
     """One number, as texts."""
 
     value: str = ""
-    """Empty where there is none."""
+    """Empty without a number."""
     low: str = ""
     high: str = ""
     plus_minus: str = ""
     is_best: bool = False
-    """True if it is shown to be better than that of every other row."""
+    """True if it is significantly better than the number of every other row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The table, without its form."""
+    """The table, independent of the file format."""
 
     title: str
     spread: Spread
@@ -80,7 +86,7 @@ class Summary:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     """A row's name with its marks, and one cell a column."""
     footnotes: tuple[tuple[str, str], ...]
-    """Letters of columns and what they are; then notes, whose mark is in the text."""
+    """(letter, facts) of each task; then ("", text) of each note."""
 
 
 def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Summary:
@@ -88,27 +94,31 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
 
     Args:
         board: The measured rows; numbers of papers are left out.
-        style: What is shown, and how.
-        data_root: Where benchmarks lie, for metrics that need their task to be compared.
+        style: Choice and format of the numbers.
+        data_root: Folder of the benchmarks, which some metrics need for the paired tests.
 
     Raises:
-        UsageError: no table has a metric of `style.metrics`, or `digits` is below 0.
+        UsageError: no table has a metric of `style.metrics` or is of one of `style.tasks`, or
+            `digits` is below 0.
     """
     if style.digits is not None and not 0 <= style.digits <= 10:
         raise UsageError("--digits", expected="0 to 10", found=str(style.digits))
+    known = dict.fromkeys(name for table in board.tables for name in table.metrics)
+    requested = [] if style.metrics in (HEADLINE, ALL) else style.metrics.split(",")
+    if unknown := [name for name in map(str.strip, requested) if known and name not in known]:
+        raise UsageError("--metrics", expected=", ".join(known), found=", ".join(unknown))
     columns: list[Column] = []
     cells: list[Mapping[str, Cell]] = []
     marks: dict[str, Table] = {}
-    for table in board.tables:
+    for table in _ordered(board.tables, style.tasks):
         names, mark = _names(table, style.metrics), _letter(len(marks))
         if names:
-            marks[mark] = table
+            marks[mark] = replace(table, n_groups=_groups(table))
         for name in names:
             column = _column(table, name, mark, style)
             columns.append(column)
             cells.append(dict(_cells(table, column, data_root)))
     if not columns:
-        known = dict.fromkeys(name for table in board.tables for name in table.metrics)
         raise UsageError("--metrics", expected=", ".join(known) or "a run", found=style.metrics)
     rows: dict[str, list[Row]] = {}
     for table in marks.values():
@@ -120,39 +130,57 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
         columns=tuple(columns),
         rows=tuple(
             (
-                formatting.marked_names(every),
+                formatting.marked_names(rows_of_model),
                 tuple(column_cells.get(name, Cell()) for column_cells in cells),
             )
-            for name, every in rows.items()
+            for name, rows_of_model in rows.items()
         ),
         footnotes=tuple(_footnotes(board, marks, cells, style)),
     )
 
 
-def _names(table: Table, asked: str) -> Sequence[str]:
-    """Return the metrics of a table that are asked for and that some row has."""
-    if asked == HEADLINE:
+def _groups(table: Table) -> int | None:
+    """Return the number of images or videos of a table's runs; None if they cannot be read."""
+    with suppress(HarnessError):
+        return len({unit.group for unit in Run.open(table.entries[0].folder).units()})
+    return None
+
+
+def _ordered(tables: Sequence[Table], tasks: str) -> Sequence[Table]:
+    """Return the tables of the named tasks in the order of the names; all for no name."""
+    names = dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip())
+    known = dict.fromkeys(table.task for table in tables)
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError("--tasks", expected=", ".join(known), found=", ".join(unknown))
+    return [table for name in names for table in tables if table.task == name] or tables
+
+
+def _names(table: Table, requested: str) -> Sequence[str]:
+    """Return the requested metrics (`Style.metrics`) that a row of the table has."""
+    if requested == HEADLINE:
         return [table.headline]
-    wanted = None if asked == ALL else [name.strip() for name in asked.split(",")]
     rows = [entry.row.metrics for entry in table.entries]
     available = [name for name in table.metrics if any(row.get(name) is not None for row in rows)]
-    return available if wanted is None else [name for name in wanted if name in available]
+    if requested == ALL:
+        return available
+    return [name for name in map(str.strip, requested.split(",")) if name in available]
 
 
-def _letter(place: int) -> str:
+def _letter(index: int) -> str:
     """Return a, b, …, z, aa, ab, … for 0, 1, …"""
-    rest, last = divmod(place, len(ascii_lowercase))
-    return (_letter(rest - 1) if rest else "") + ascii_lowercase[last]
+    leading, last = divmod(index, len(ascii_lowercase))
+    return (_letter(leading - 1) if leading else "") + ascii_lowercase[last]
 
 
 def _column(table: Table, name: str, mark: str, style: Style) -> Column:
+    """Return the column of a metric; it is in per cent if all numbers and ends are from 0 to 1."""
     better = table.entries[0].row.better[name]
     numbers = [entry.row.metrics.get(name) for entry in table.entries]
     ends = [end for entry in table.entries for end in entry.row.intervals.get(name) or ()]
-    shown = [number for number in (*numbers, *ends) if number is not None]
-    bounded = all(-1e-9 <= number <= 1 + 1e-9 for number in shown)
-    is_percent = style.percent and better == "higher" and bounded
-    usual = PERCENT if is_percent else FRACTION
+    printed = [number for number in (*numbers, *ends) if number is not None]
+    is_bounded = all(-1e-9 <= number <= 1 + 1e-9 for number in printed)
+    is_percent = style.percent and better == "higher" and is_bounded
+    default_digits = PERCENT if is_percent else FRACTION
     return Column(
         task=table.title,
         protocol=table.protocol,
@@ -160,11 +188,12 @@ def _column(table: Table, name: str, mark: str, style: Style) -> Column:
         metric=name,
         better=better,
         is_percent=is_percent,
-        digits=usual if style.digits is None else style.digits,
+        digits=default_digits if style.digits is None else style.digits,
     )
 
 
 def _cells(table: Table, column: Column, data_root: Path | None) -> Iterable[tuple[str, Cell]]:
+    """Yield (row's name, cell) for the rows of a table that have a number in a column."""
     best = shown_best(table, column.metric, data_root)
     for entry in table.entries:
         row = entry.row
@@ -182,43 +211,47 @@ def _cells(table: Table, column: Column, data_root: Path | None) -> Iterable[tup
 
 
 def shown_best(table: Table, metric: str, data_root: Path | None = None) -> Entry | None:
-    """Return the row that is shown to be better by a metric than every other row; else None.
+    """Return the row that is significantly better by a metric than every other row; else None.
 
-    Shown means as for ranks: the paired test of the two rows' units, at the board's level.
+    The test is that of ranks: paired by unit, at the board's level. None also if the metric cannot
+    be computed again, or rows cannot be paired.
     """
     better = table.entries[0].row.better[metric]
     sign = 1 if better == "higher" else -1
-    known = [entry for entry in table.entries if entry.row.metrics.get(metric) is not None]
-    if len(known) < 2:
+    scored = [entry for entry in table.entries if entry.row.metrics.get(metric) is not None]
+    if len(scored) < 2:
         return None
-    first, *others = sorted(known, key=lambda entry: -sign * (entry.row.metrics[metric] or 0.0))
+    first, *rest = sorted(scored, key=lambda entry: -sign * (entry.row.metrics[metric] or 0.0))
     if metric == table.headline:
-        return first if all(entry.rank != 1 for entry in others) else None
+        return first if all(entry.rank != 1 for entry in rest) else None
     try:
-        runs = {entry.folder: Run.open(entry.folder) for entry in known}
+        runs = {entry.folder: Run.open(entry.folder) for entry in scored}
         units = {folder: tuple(run.units()) for folder, run in runs.items()}
         metrics = metrics_for(
             runs[first.folder], units[first.folder], name=metric, data_root=data_root
         )
-        against = partial(compare, metrics, units[first.folder], name=metric)
-        worse = all(against(units[entry.folder]).is_worse for entry in others)
-    except HarnessError:  # the metric cannot be computed again, or rows cannot be paired
+        compare_with_first = partial(compare, metrics, units[first.folder], name=metric)
+        are_worse = all(compare_with_first(units[entry.folder]).is_worse for entry in rest)
+    except HarnessError:
         return None
-    return first if worse else None
+    return first if are_worse else None
 
 
 def _footnotes(
     board: Board, marks: Mapping[str, Table], cells: Sequence[Mapping[str, Cell]], style: Style
 ) -> Iterable[tuple[str, str]]:
+    """Yield the footnotes of a summary; those on notation only if a cell uses it."""
     yield from ((mark, formatting.sentence(table.facts)) for mark, table in marks.items())
-    every = [cell for column_cells in cells for cell in column_cells.values()]
+    all_cells = [cell for column_cells in cells for cell in column_cells.values()]
     level = f"{board.level * 100:g} %"
-    if style.spread == "pm" and any(cell.plus_minus for cell in every):
+    if style.spread == "pm" and any(cell.plus_minus for cell in all_cells):
         yield "", f"±: the larger distance to an end of the {level} interval."
-    with_ends = (cell.low and (style.spread == "interval" or not cell.plus_minus) for cell in every)
-    if style.spread != "none" and any(with_ends):
+    has_brackets = any(
+        cell.low and (style.spread == "interval" or not cell.plus_minus) for cell in all_cells
+    )
+    if style.spread != "none" and has_brackets:
         yield "", f"In brackets: the {level} interval."
-    if any(cell.is_best for cell in every):
+    if any(cell.is_best for cell in all_cells):
         yield (
             "",
             "Bold: shown to be better than every other row (paired test over images or videos, "
@@ -232,7 +265,7 @@ Render: TypeAlias = Callable[[Summary], str]
 
 
 def grouped(columns: Sequence[Column]) -> list[tuple[Column, int]]:
-    """Return the first column of each task, and the number of its columns."""
+    """Return (first column, number of columns) of each task."""
     groups: list[tuple[Column, int]] = []
     for column in columns:
         if groups and groups[-1][0].mark == column.mark:

@@ -1,4 +1,4 @@
-"""A digital twin as one self-contained HTML page without scripts."""
+"""Write a digital twin as one self-contained HTML page without scripts (`harness twin --html`)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,15 @@ def render(
     nodes: Mapping[str, str],
     text: str,
 ) -> str:
-    """The whole page.
+    """Return the page.
 
-    `data` is the twin's JSON, `text` the same as a language model is shown it; `plan` has what each
-    node depends on, and `nodes` the SPEC behind each name.
+    Args:
+        title: Title of the page.
+        data: The twin's JSON, with boxes and centroids in pixels.
+        images: Frames to show by their index, each (height, width, 3) of uint8.
+        plan: For each node, the nodes that it depends on.
+        nodes: SPEC of each node by its name.
+        text: The twin as the language model reads it.
     """
     errors = data.get("errors", {})
     return fill(
@@ -44,31 +49,32 @@ def _summary(data: Mapping[str, Any]) -> str:
     size = f"{video['type']} of {video['width']} × {video['height']} pixels"
     length = f", {video['frames']} frames, {video['seconds']} s" if "frames" in video else ""
     count = len(data["instances"])
-    said = f". {video['description']}" if video.get("description") else ""
-    return f"{size}{length}; {count} instance{'' if count == 1 else 's'}{said}"
+    description = f". {video['description']}" if video.get("description") else ""
+    return f"{size}{length}; {count} instance{'' if count == 1 else 's'}{description}"
 
 
 def _caption(index: int, data: Mapping[str, Any]) -> str:
-    entry: Mapping[str, Any] = next(
-        (frame for frame in data["frames"] if frame["frame"] == index), {}
-    )
-    parts = [f"frame {index}"]
+    entries = {frame["frame"]: frame for frame in data["frames"]}
+    entry: Mapping[str, Any] = entries.get(index, {})
+    phrases = [f"frame {index}"]
     if "time" in entry and data["video"]["type"] == "video":
-        parts.append(f"{entry['time']} s")
+        phrases.append(f"{entry['time']} s")
     if "description" in entry:
-        parts.append(str(entry["description"]))
-    return " · ".join(parts)
+        phrases.append(str(entry["description"]))
+    return " · ".join(phrases)
 
 
 def _instance(instance: Mapping[str, Any]) -> tuple[str, ...]:
-    seen = next((frame for frame in instance["frames"] if frame["box"]), instance["frames"][0])
-    depth = seen.get("depth")
+    """Return the cells of an instance, by the first frame that shows it."""
+    visible = [frame for frame in instance["frames"] if frame["box"]]
+    frame = visible[0] if visible else instance["frames"][0]
+    depth = frame.get("depth")
     return (
         str(instance["id"]),
         str(instance["name"]),
         str(instance["mask"] or "none"),
-        str(seen["box"] or "not seen"),
-        str(seen.get("centroid") or ""),
-        str(seen.get("area", "")),
+        str(frame["box"] or "not seen"),
+        str(frame.get("centroid") or ""),
+        str(frame.get("area", "")),
         f"{depth['mean']} ± {depth['std']}" if depth else "",
     )

@@ -1,26 +1,35 @@
-"""Data as scripts: browsers load a script from disk, and nothing else.
+"""Data of a site as scripts, because pages opened from disk may load scripts, but no other files.
 
-A chunk calls `H(key, value)` once. The value is JSON, which is JavaScript too; of a packed chunk it
-is a text, base64 of the raw deflate of the JSON, a third of its size.
+A chunk is a script that calls `H(key, value)` once. The value is JSON, which is JavaScript too; in
+a packed chunk it is base64 text of the JSON's raw deflate, a third of its size.
 """
 
 import base64
 import json
 import zlib
 
-LEVEL = 6
+LEVEL = 6  # of deflate
 
 
 def plain(key: str, value: object) -> bytes:
-    """Return a chunk whose value stands in it as JSON."""
+    """Return a chunk with its value as JSON."""
     return b"H(%s,%s)\n" % (_json(key), _json(value))
 
 
 def packed(key: str, value: object) -> bytes:
-    """Return a chunk whose value is compressed."""
+    """Return a chunk with its value compressed."""
+    return wrapped(key, packed_body(value))
+
+
+def packed_body(value: object) -> str:
+    """Return the compressed text of a value, for `wrapped`."""
     deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    body = deflate.compress(_json(value)) + deflate.flush()
-    return b'H(%s,"%s")\n' % (_json(key), base64.b64encode(body))
+    return base64.b64encode(deflate.compress(_json(value)) + deflate.flush()).decode("ascii")
+
+
+def wrapped(key: str, body: str) -> bytes:
+    """Return the packed chunk with a text of `packed_body`."""
+    return b'H(%s,"%s")\n' % (_json(key), body.encode("ascii"))
 
 
 def _json(value: object) -> bytes:

@@ -1,5 +1,11 @@
-"""The samples of one table as columns, with their ground truth, images and thumbnails."""
+"""Read the samples of one table from its benchmark, and collect them as columns for the front end.
 
+`read_samples` hands ground truth, media and thumbnails on to `Sinks`, because a table's images do
+not fit into memory. Places are positions in the columns, in the task's order.
+"""
+
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +15,7 @@ from typing import Any
 from harness.errors import HarnessError, counted
 from harness.leaderboards.ranked_table import Entry
 from harness.leaderboards.runs import task_of
+from harness.leaderboards.sample_changes import rounded
 from harness.leaderboards.site import details
 from harness.media import Media
 from harness.plugins import plugin_errors
@@ -17,7 +24,7 @@ from harness.run.batching import samples_of
 from harness.scores import UnitScore
 from harness.types import Sample
 
-CHUNK = 250  # samples whose details stand in one file
+CHUNK = 250  # samples whose details are in one file
 
 
 @dataclass
@@ -28,24 +35,27 @@ class Columns:
     question: list[str] = field(default_factory=list)
     group: list[str] = field(default_factory=list)
     unit: list[int] = field(default_factory=list)
-    """Each sample's place in `units`."""
+    """Index in `units` of each sample's unit."""
     units: list[str] = field(default_factory=list)
     categories: list[Mapping[str, str]] = field(default_factory=list)
     media: list[list[int]] = field(default_factory=list)
+    """Places in `mediums` of each sample's media."""
     mediums: list[Mapping[str, object]] = field(default_factory=list)
+    """Description of each medium; each medium once."""
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Columns of each run's scores and responses, by the run's name (`r0`, `r1`, …)."""
     note: str = ""
     """Reason why questions, ground truth or images are missing."""
 
     def to_json(self) -> dict[str, object]:
-        """The value of `samples.js`."""
-        alone = len(self.units) == len(self.unit)
+        """Return the value of `samples.js`."""
+        is_unit_sample = len(self.units) == len(self.unit)
         names = dict.fromkeys(name for categories in self.categories for name in categories)
         return {
             "id": self.id,
             "question": self.question,
             "group": self.group,
-            "unit": None if alone else self.unit,
+            "unit": None if is_unit_sample else self.unit,
             "categories": {name: self._category(name) for name in names},
             "media": self.media,
             "mediums": self.mediums,
@@ -54,49 +64,55 @@ class Columns:
         }
 
     def _category(self, name: str) -> dict[str, object]:
+        """Return a category's distinct values, numbers sorted, and each sample's place in them."""
         values = list(dict.fromkeys(categories.get(name, "") for categories in self.categories))
         values.sort(key=lambda text: (not text.isdecimal(), int(text) if text.isdecimal() else 0))
-        places = {value: place for place, value in enumerate(values)}
+        index_of_value = {value: index for index, value in enumerate(values)}
         return {
             "values": values,
-            "at": [places[categories.get(name, "")] for categories in self.categories],
+            "at": [index_of_value[categories.get(name, "")] for categories in self.categories],
         }
 
-    def add_run(
-        self, name: str, entry: Entry, predictions: Iterable[Mapping[str, Any] | None]
-    ) -> None:
-        """Add the columns of a run; `predictions` are one a sample, in the samples' order."""
-        values, sizes = entry.unit_values, Counter(self.unit)
+    def state(self) -> str:
+        """Return a hash of the inputs of a run's `responses` and chunks other than the run."""
+        used = json.dumps([self.id, self.question, self.unit, self.units])
+        return hashlib.blake2b(used.encode(), digest_size=16).hexdigest()
+
+    def responses(
+        self, entry: Entry, predictions: Iterable[Mapping[str, Any] | None]
+    ) -> dict[str, Any]:
+        """Return the columns of a run's responses: failure letters, cut samples, tokens.
+
+        `predictions` are plain data in the samples' order; None: the run has none.
+        """
+        sizes = Counter(self.unit)
         letters, cut, tokens = [], [], []
-        for place, plain in enumerate(predictions):
-            unit = self.unit[place]
+        for index, plain in enumerate(predictions):
+            unit = self.unit[index]
             failed = entry.unit_failures.get(self.units[unit])
             letters.append(details.failure_letter(plain, failed, sizes[unit]))
             tokens.append(0 if plain is None else plain["usage"][1])
             if plain is not None and details.is_cut(plain):
-                cut.append(place)
-        self.runs[name] = {
-            "score": [_rounded(values.get(self.units[unit])) for unit in self.unit],
-            "failure": "".join(letters),
-            "cut": cut,
-            "tokens": tokens,
-        }
+                cut.append(index)
+        return {"failure": "".join(letters), "cut": cut, "tokens": tokens}
 
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    def add_run(self, name: str, entry: Entry, responses: Mapping[str, Any]) -> None:
+        """Add a run's columns: its scores and the columns of `responses`."""
+        values = entry.unit_values
+        scores = [rounded(values.get(self.units[unit])) for unit in self.unit]
+        self.runs[name] = {"score": scores, **responses}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sinks:
-    """Functions that keep what is read of a table's samples."""
+    """Functions that store what is read of a table's samples."""
 
     medium: Callable[[Media], Mapping[str, object]]
-    """Keeps a medium and returns its description."""
+    """Stores a medium and returns its description."""
     thumbnail: Callable[[Media | None], None]
-    """Keeps the next sample's thumbnail: of its first medium, None if it has none."""
+    """Stores the next sample's thumbnail, of its first medium; None: it has no medium."""
     targets: Callable[[int, Sequence[Mapping[str, Any]]], None]
-    """Keeps the ground truth of a chunk, by its number."""
+    """Stores the ground truth of a chunk, by the chunk's number."""
 
 
 def read_samples(
@@ -104,29 +120,33 @@ def read_samples(
 ) -> Columns:
     """Read the samples of a table from its benchmark, one chunk at a time.
 
-    Where the benchmark is not there, or does not hold a sample any more, the sample's row has what
-    the run's own record says.
+    A sample that the benchmark lacks (or all, if it is not there) has only what the run recorded.
 
-    `ids` are official, in the task's order, with the unit that each was scored in, if any.
+    Args:
+        run: A run of the table, which names the benchmark.
+        ids: The table's samples by official id, in the task's order, each with the unit in which it
+            was scored, if it was.
+        data_root: Where the benchmark lies now, if not where the run read it.
+        sinks: Receive ground truth, media and thumbnails.
     """
     columns = Columns()
-    left = dict(ids)
+    remaining = dict(ids)
     units: dict[str, int] = {}
     chunk: list[Mapping[str, Any]] = []
-    known: dict[str, int] = {}
+    media_places: dict[str, int] = {}
 
     def add(sample: Sample | None, name: str, unit: UnitScore | None) -> None:
-        shown = sample.unit if sample else unit.unit if unit else name
+        unit_name = sample.unit if sample else unit.unit if unit else name
         columns.id.append(name)
         columns.question.append(sample.query.text if sample else "")
         columns.group.append(sample.group if sample else unit.group if unit else name)
-        if shown not in units:
-            units[shown] = len(units)
-            columns.units.append(shown)
-        columns.unit.append(units[shown])
+        if unit_name not in units:
+            units[unit_name] = len(units)
+            columns.units.append(unit_name)
+        columns.unit.append(units[unit_name])
         categories = sample.categories if sample else unit.categories if unit else {}
         columns.categories.append({str(key): str(value) for key, value in categories.items()})
-        columns.media.append(_add_media(columns, sample, known, sinks))
+        columns.media.append(_add_media(columns, sample, media_places, sinks))
         chunk.append(details.target(sample) if sample else {"text": ""})
         if len(chunk) == CHUNK:
             flush()
@@ -138,19 +158,19 @@ def read_samples(
 
     try:
         for sample in _samples(run, data_root):
-            if sample.id in left:
-                add(sample, sample.id, left.pop(sample.id))
-                if not left:
+            if sample.id in remaining:
+                add(sample, sample.id, remaining.pop(sample.id))
+                if not remaining:
                     break
     except HarnessError as error:
         columns.note = f"The benchmark cannot be read here: no images and no ground truth. {error}"
     else:
-        if left:
-            verb = "is" if len(left) == 1 else "are"
+        if remaining:
+            verb = "is" if len(remaining) == 1 else "are"
             columns.note = (
-                f"{counted(len(left), 'sample')} {verb} not in the benchmark as it is here."
+                f"{counted(len(remaining), 'sample')} {verb} not in the benchmark as it is here."
             )
-    for name, unit in left.items():
+    for name, unit in remaining.items():
         add(None, name, unit)
     flush()
     return columns
@@ -163,24 +183,27 @@ def _samples(run: Run, data_root: Path | None) -> Iterator[Sample]:
 
 
 def _add_media(
-    columns: Columns, sample: Sample | None, known: dict[str, int], sinks: Sinks
+    columns: Columns, sample: Sample | None, index_of_medium: dict[str, int], sinks: Sinks
 ) -> list[int]:
-    """Add a sample's media, each once a table, and its thumbnail; return their places."""
-    places: list[int] = []
-    small: Media | None = None
+    """Store a sample's media and thumbnail, and return the media's indices in `Columns.mediums`.
+
+    `index_of_medium` has the indices of the media of earlier samples of the table, by id.
+    """
+    indices: list[int] = []
+    readable: Media | None = None
     for media in sample.query.media if sample else ():
         try:
             with plugin_errors("an image"):
-                if media.id not in known:
+                if media.id not in index_of_medium:
                     columns.mediums.append(sinks.medium(media))
-                    known[media.id] = len(columns.mediums) - 1
-                small = small or media
-                places.append(known[media.id])
+                    index_of_medium[media.id] = len(columns.mediums) - 1
+                readable = readable or media
+                indices.append(index_of_medium[media.id])
         except HarnessError as error:
             columns.note = columns.note or f"An image cannot be read. {error}"
-            places.append(len(columns.mediums))
+            indices.append(len(columns.mediums))
             columns.mediums.append(
                 {"file": None, "width": media.size[0], "height": media.size[1], "frames": 1}
             )
-    sinks.thumbnail(small)
-    return places
+    sinks.thumbnail(readable)
+    return indices

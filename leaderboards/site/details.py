@@ -1,4 +1,8 @@
-"""Ground truth and predictions as the front end reads them (docs/design/site.md)."""
+"""Convert ground truth and predictions to the JSON that the front end reads.
+
+Input are samples and predictions in the journal's form (plain data); docs/design/site.md has the
+output's keys.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -15,11 +19,12 @@ from harness.types import Sample, query_id
 QUESTION = "\ufffc"
 """Stands for the sample's own question in the texts of requests."""
 LETTERS = {"parse": "p", "model": "m", "infrastructure": "i"}
+"""Letter of each kind of failure."""
 ANSWERED, MISSING = ".", "-"
 
 
 def target(sample: Sample) -> dict[str, Any]:
-    """Return a sample's question and ground truth."""
+    """Return a sample's question, options and ground truth as plain data."""
     query = sample.query
     plain: dict[str, Any] = {"text": query.text}
     if query.options:
@@ -33,31 +38,37 @@ def target(sample: Sample) -> dict[str, Any]:
 
 
 def predictions_of(journal: Journal, samples: Iterable[str]) -> Iterator[dict[str, Any] | None]:
-    """Yield the prediction for each sample as a journal holds it; None where it has none."""
+    """Yield the journal's prediction for each sample id as plain data; None if it has none."""
     names = [query_id(sample) for sample in samples]
-    kept = journal.records(name for name in names if name in journal.places)
+    records = journal.records(name for name in names if name in journal.places)
     for name in names:
-        yield next(kept)["prediction"] if name in journal.places else None
+        yield next(records)["prediction"] if name in journal.places else None
 
 
 def chunk(
     predictions: Iterable[Mapping[str, Any] | None], questions: Iterable[str]
 ) -> dict[str, object]:
-    """Return predictions of a journal as the front end reads them, each text of a request once."""
-    texts: dict[str, int] = {}
+    """Return a chunk of predictions, in which requests refer to `texts` by place.
+
+    Args:
+        predictions: Predictions as plain data; None: the sample has none.
+        questions: The samples' questions, which are replaced by `QUESTION` in requests.
+    """
+    index: dict[str, int] = {}
     samples = [
-        None if plain is None else _shortened(plain, question, texts)
+        None if plain is None else _shortened(plain, question, index)
         for plain, question in zip(predictions, questions, strict=True)
     ]
-    return {"texts": list(texts), "samples": samples}
+    return {"texts": list(index), "samples": samples}
 
 
-def _shortened(plain: Mapping[str, Any], question: str, texts: dict[str, int]) -> dict[str, Any]:
+def _shortened(plain: Mapping[str, Any], question: str, index: dict[str, int]) -> dict[str, Any]:
+    """Return a prediction for a chunk; new texts of requests are added to `index`."""
     shortened = {key: value for key, value in plain.items() if key != "query_id"}
     if "answer" in shortened:
         shortened["answer"] = _hard(shortened["answer"])
     if "calls" in shortened:
-        shortened["calls"] = [_call(call, question, texts) for call in shortened["calls"]]
+        shortened["calls"] = [_call(call, question, index) for call in shortened["calls"]]
         if len(shortened["calls"]) > 1:
             _, spans = spans_of(prediction_from_json(plain))
             if spans:
@@ -66,10 +77,15 @@ def _shortened(plain: Mapping[str, Any], question: str, texts: dict[str, int]) -
 
 
 def failure_letter(plain: Mapping[str, Any] | None, failed: int | None, samples: int) -> str:
-    """Return the letter of a prediction's failure, of an answer, or of nothing.
+    """Return the letter of a prediction's failure, `ANSWERED`, or `MISSING` without a prediction.
 
-    The protocol decides, as in the run's counts (`scoring.failure_of`): `failed` of its unit's
-    `samples` have no answer. The model's parser decides where `failed` is some of them or None.
+    The protocol decides, as in the run's counts (`scoring.failure_of`). If it counts only some
+    samples of the unit as failed, or `failed` is not known, the model's parser decides.
+
+    Args:
+        plain: The prediction; None without one.
+        failed: Number of the unit's samples without an answer; None: not known.
+        samples: Number of the unit's samples.
     """
     if plain is None:
         return MISSING
@@ -83,7 +99,8 @@ def is_cut(plain: Mapping[str, Any]) -> bool:
     return any(note.startswith("cut off") for note in plain.get("notes", ()))
 
 
-def _call(call: Mapping[str, Any], question: str, texts: dict[str, int]) -> dict[str, Any]:
+def _call(call: Mapping[str, Any], question: str, index: dict[str, int]) -> dict[str, Any]:
+    """Return a call with places in `index` instead of its request's texts."""
     request = call["request"]
     if not isinstance(request, dict):
         return dict(call)
@@ -92,12 +109,12 @@ def _call(call: Mapping[str, Any], question: str, texts: dict[str, int]) -> dict
         if (text := request.get(name)) is not None:
             if question and QUESTION not in text:
                 text = text.replace(question, QUESTION)
-            shortened[name] = texts.setdefault(text, len(texts))
+            shortened[name] = index.setdefault(text, len(index))
     return {**call, "request": shortened}
 
 
 def _hard(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer with masks in place of confidences, which a picture of it cannot show."""
+    """Return an answer with soft masks thresholded at 0.5 to masks, which can be drawn."""
     hard = {key: value for key, value in answer.items() if key != "soft_masks"}
     if answer.get("soft_masks") is not None and "masks" not in hard:
         soft = [SoftMask.from_json(mask).to_array() for mask in answer["soft_masks"]]

@@ -1,9 +1,8 @@
-"""Series of runs of one model over commits, and the steps in them.
+"""Series of runs of one model over commits, and the significant changes (steps) in them.
 
-A run is compared with the first run of the current level, by the paired test that ranks rows
-(`statistics.paired`). Where the difference is shown, a new level begins: a step. The test's level
-is divided by the number of comparisons in the series, so that a series without a change shows a
-step in at most 5 % of cases, however long it is.
+Each run is compared with the first run since the last step, by the paired test that ranks rows
+(`statistics.paired`). A significant difference is a step. `1 - LEVEL` is divided by the number of
+comparisons, so that a series without a change shows a step in at most 5 % of cases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,55 +18,60 @@ from harness.statistics.paired import Comparison
 
 
 def steps(count: int, compare: Compare) -> Iterator[tuple[int, int, Comparison]]:
-    """Find the changes in a series that are shown.
+    """Find the steps in a series.
 
-    `compare` compares the second run with the first, by their places in the order of time.
+    Args:
+        count: Number of runs.
+        compare: Paired test of two runs, by their places in the order of time.
 
     Yields:
-        Places of the first run of the level before and of the first after the change, and their
-        comparison.
+        The place of the reference (the first run since the step before), the place of the first run
+        after the step, and their comparison.
     """
-    since = 0
-    for at in range(1, count):
-        comparison = compare(since, at)
+    reference = 0
+    for index in range(1, count):
+        comparison = compare(reference, index)
         p = None if comparison is None else comparison.p_value
         if comparison is not None and p is not None and p <= (1 - LEVEL) / (count - 1):
-            yield since, at, comparison
-            since = at
+            yield reference, index, comparison
+            reference = index
 
 
 def history(table: Table) -> list[dict[str, Any]]:
-    """Return the series of a table as plain data for the front end: see docs/design/site.md."""
+    """Return the series of a table as plain data for the front end (docs/design/site.md).
+
+    A series has the runs of one SPEC, if they are of several commits.
+    """
     by_spec: dict[str, list[int]] = {}
-    for place, entry in enumerate(table.entries):
-        by_spec.setdefault(entry.row.model_spec, []).append(place)
-    return [
-        _series(
-            table, sorted(places, key=lambda place: (ended(table.entries[place].folder), place))
-        )
-        for places in by_spec.values()
-        if len({table.entries[place].row.commit for place in places}) > 1
-    ]
+    for index, entry in enumerate(table.entries):
+        by_spec.setdefault(entry.row.model_spec, []).append(index)
+    all_series = []
+    for indices in by_spec.values():
+        if len({table.entries[index].row.commit for index in indices}) > 1:
+            indices.sort(key=lambda index: (ended(table.entries[index].folder), index))
+            all_series.append(_series(table, indices))
+    return all_series
 
 
 def ended(folder: Path) -> float:
     """Return the time at which a run ended, in seconds since 1970.
 
-    Runs of earlier versions, and copies, have the time at which their numbers were written.
+    If it is not recorded (earlier versions, copies), it is the time of `results.json`.
     """
     with suppress(StoreError, OSError, TypeError, KeyError, ValueError, AttributeError, IndexError):
         return float(Run(folder).timing["attempts"][-1]["ended"])
     return (folder / RESULTS).stat().st_mtime
 
 
-def _series(table: Table, places: Sequence[int]) -> dict[str, Any]:
-    entries = [table.entries[place] for place in places]
-    units = [tuple(Run(entry.folder).units()) for entry in entries]
-    compare = comparer(table.scoring, units, name=table.headline, notes=[])
+def _series(table: Table, indices: Sequence[int]) -> dict[str, Any]:
+    """Return the history of one model: its runs in order, and tests of each change of score."""
+    entries = [table.entries[index] for index in indices]
+    units = [tuple(entry.run.units()) for entry in entries]
+    compare = comparer(table.scoring, units.__getitem__, name=table.headline, notes=[])
     return {
         "spec": entries[0].row.model_spec,
         "model": entries[0].row.model,
-        "points": [_point(entry, place) for entry, place in zip(entries, places, strict=True)],
+        "points": [_point(entry, index) for entry, index in zip(entries, indices, strict=True)],
         "steps": [
             {
                 "at": at,
@@ -82,10 +86,10 @@ def _series(table: Table, places: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _point(entry: Entry, place: int) -> dict[str, Any]:
+def _point(entry: Entry, index: int) -> dict[str, Any]:
     row = entry.row
     return {
-        "row": place,
+        "row": index,
         "commit": row.commit,
         "dirty": row.dirty,
         "ended": round(ended(entry.folder)),

@@ -1,4 +1,4 @@
-"""Facts of a site about all its tables at once, and its start page."""
+"""The index of a site (facts about all its tables), its start page, and the front end's files."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -14,8 +14,9 @@ from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMB, THUMB_COLUMNS, THUMBS
 from harness.version import __version__
 
-VERSION = 1
+VERSION = 1  # of index.js
 STATIC = ("site.js", "site.css", "licences.txt")
+"""Files of the front end that are copied unchanged."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'"
@@ -23,7 +24,7 @@ POLICY = (
 
 
 def static(name: str) -> bytes:
-    """Return a file of the front end as it is shipped."""
+    """Return the content of a file of the front end."""
     return files("harness.leaderboards.site").joinpath("static", name).read_bytes()
 
 
@@ -34,10 +35,13 @@ def site_json(
     trainings: int = 0,
     live: bool = False,
 ) -> dict[str, Any]:
-    """Return `site` of index.js.
+    """Return the value `site` in index.js.
 
-    `tables` has `runs`, `n`, `history` and `note` of each; `trainings` is the number of trainings
-    whose curves there are.
+    Args:
+        board: The board.
+        tables: `runs`, `n`, `history`, `note` and `thumbs` of each table.
+        trainings: Number of trainings with curves.
+        live: True for a site of `harness view`, which changes.
     """
     return {
         "version": VERSION,
@@ -50,14 +54,14 @@ def site_json(
         "thumbs": {"size": THUMB, "columns": THUMB_COLUMNS, "each": THUMBS},
         "tables": [
             {
-                "id": f"t{place}",
+                "id": f"t{number}",
                 "key": key,
                 "title": table.title,
                 "facts": formatting.sentence(table.facts),
                 "about": table.entries[0].row.about.get(table.headline, ""),
-                **own,
+                **table_facts,
             }
-            for place, (table, key, own) in enumerate(
+            for number, (table, key, table_facts) in enumerate(
                 zip(board.tables, keys(board.tables), tables, strict=True)
             )
         ],
@@ -81,15 +85,15 @@ def summary(board: Board, trainings: int = 0) -> str:
 
 
 def start_page(board: Board) -> bytes:
-    """Return index.html. Where there is no JavaScript, it holds the tables themselves.
+    """Return index.html, which shows the tables if there is no JavaScript.
 
-    The page's content security policy lets no script run but the site's own files.
+    The page's content security policy allows no scripts but the site's own files.
     """
     page = fill(
         "index.html",
         policy=POLICY,
         title=board.title,
         summary=summary(board),
-        blocks=sections.blocks(board, whole=False),
+        blocks=sections.blocks(board, full=False),
     )
     return page.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Names of tables in links."""
+"""Names of tables in links to a site, such as `reason_seg.val.seg-lisa.v1.all.1a2b3c4d`."""
 
 import re
 from collections import Counter
@@ -8,14 +8,14 @@ from harness.leaderboards.ranked_table import Table
 from harness.leaderboards.row import Row
 
 WHOLE = "all"
-"""Stands for the whole split, where other tables have their subset."""
+"""Replaces the subset in the name of a table of all samples."""
 
 
 def key(table: Table | Row) -> str:
-    """Return the name of a table in links: all that its rows have in common, and nothing else.
+    """Return the name of a table: the properties that its rows share, joined by dots.
 
-    So a link stays as it is whatever other tables come and go. Links of earlier versions had fewer
-    of these words, in the same order; the front end finds their table by them.
+    It does not depend on other tables, so that links stay valid. Links of earlier versions had
+    fewer of these properties in the same order; the front end still finds their table.
     """
     return ".".join(
         _words(
@@ -28,14 +28,14 @@ def key(table: Table | Row) -> str:
 
 
 def keys(tables: Sequence[Table | Row]) -> list[str]:
-    """Return the names of tables in links, with a number after a name that others have too."""
-    counts: Counter[str] = Counter()
+    """Return the names of tables, with `.2`, `.3`, … after a name that earlier tables have."""
+    n_by_name: Counter[str] = Counter()
     names = []
     for name in map(key, tables):
-        counts[name] += 1
-        names.append(name if counts[name] == 1 else f"{name}.{counts[name]}")
+        n_by_name[name] += 1
+        names.append(name if n_by_name[name] == 1 else f"{name}.{n_by_name[name]}")
     return names
 
 
-def _words(parts: Iterable[str | None]) -> list[str]:
-    return [re.sub(r"[^\w-]+", "-", part).strip("-") for part in parts if part]
+def _words(phrases: Iterable[str | None]) -> list[str]:
+    return [re.sub(r"[^\w-]+", "-", phrase).strip("-") for phrase in phrases if phrase]

@@ -1,4 +1,8 @@
-"""The site of runs as they are now: unfinished ones too, every file made when it is asked for."""
+"""The site of `harness view`: runs as they are now, unfinished ones too, with files made on demand.
+
+`server` asks for files by name (`LiveSite.file`) and calls `refresh` every second, which returns
+the keys of the chunks that have changed. The files are those of a written site (`write`).
+"""
 
 import re
 import threading
@@ -35,8 +39,11 @@ KINDS |= {".html": "text/html", ".md": "text/markdown", ".txt": "text/plain", ".
 DATA = re.compile(
     r"data/t(\d{1,9})/(?:samples|(pairs)|target-(\d{1,9})|r(\d{1,9})(?:-(\d{1,9}))?)\.js\Z"
 )
+"""Chunks of table 0: `data/t0/samples.js`, also `pairs.js`, `target-3.js`, `r1.js`, `r1-3.js`."""
 MEDIUM = re.compile(r"media/([0-9a-f]+)\.webp\Z")
+"""An image or video by the hash of its content."""
 SHEET = re.compile(r"media/t(\d{1,9})-(\d{1,9})\.webp\Z")
+"""A sheet of thumbnails of a table: `media/t0-2.webp`."""
 
 
 @dataclass
@@ -49,7 +56,7 @@ class _TableData:
 
 
 class LiveSite:
-    """A site whose files are made on demand; all methods may be called by several threads."""
+    """A site whose files are made on demand; threads may call all methods concurrently."""
 
     def __init__(
         self, folders: Sequence[Path], *, title: str = "Runs", data_root: Path | None = None
@@ -71,7 +78,7 @@ class LiveSite:
         self.refresh()
 
     def refresh(self) -> list[str]:
-        """Look at the folders again; return the keys of changed chunks, `*` if all may be."""
+        """Read the folders again; return the keys of changed chunks, `*` for all."""
         with self._lock:
             finished = frozenset(path for folder in self.folders for path in _runs_below(folder))
             unfinished = {path for folder in self.folders for path in unfinished_below(folder)}
@@ -106,11 +113,12 @@ class LiveSite:
             return changed
 
     def _refresh_run(self, path: Path) -> bool:
+        """Read an unfinished run again; return True if it has grown."""
         try:
             if path not in self._running:
                 self._running[path] = Running.open(path, self.data_root)
             return self._running[path].refresh()
-        except HarnessError as error:  # its benchmark is not here, or it is another version's
+        except HarnessError as error:  # no benchmark, or a run of another version
             self._unreadable[path] = error
         except Exception as error:  # noqa: BLE001 - an odd record must not stop the other runs
             self._unreadable[path] = odd_record(path, error)
@@ -118,34 +126,35 @@ class LiveSite:
         return False
 
     def _with_running(self) -> Board:
-        """The finished tables with the rows of unfinished runs at their ends."""
+        """Return the finished tables with the rows of unfinished runs at their ends."""
         tables = list(self._done.tables)
-        places = {key(table.entries[0].row): place for place, table in enumerate(tables)}
+        table_index = {key(table.entries[0].row): index for index, table in enumerate(tables)}
         for running in self._running.values():
             entry = running.entry
             if entry is None:
                 continue
-            place = places.setdefault(key(entry.row), len(tables))
-            if place == len(tables):
+            index = table_index.setdefault(key(entry.row), len(tables))
+            if index == len(tables):
                 tables.append(Table.of([entry], None, scoring=running.metrics))
                 continue
-            table = tables[place]
+            table = tables[index]
             entry = replace(entry, row=replace(entry.row, name=_free_name(entry, table)))
-            tables[place] = replace(table, entries=(*table.entries, entry))
+            tables[index] = replace(table, entries=(*table.entries, entry))
         unreadable = (Refused.of(path, error) for path, error in self._unreadable.items())
         return replace(self._done, tables=tuple(tables), refused=(*self._done.refused, *unreadable))
 
     def _keys_of(self, grown: Iterable[Path]) -> list[str]:
+        """Return the keys of the chunks of runs that have grown, and drop their tables' data."""
         changed: list[str] = []
-        for place, table in enumerate(self.board.tables):
-            for number, entry in enumerate(table.entries):
+        for table_index, table in enumerate(self.board.tables):
+            for run_index, entry in enumerate(table.entries):
                 if entry.folder in grown:
-                    self._tables.pop(place, None)
-                    changed += [f"t{place}/samples", f"t{place}/r{number}-*"]
+                    self._tables.pop(table_index, None)
+                    changed += [f"t{table_index}/samples", f"t{table_index}/r{run_index}-*"]
         return changed
 
     def progress(self) -> str:
-        """Describe the unfinished runs in a line."""
+        """Return the unfinished runs with their numbers of answers, as one line."""
         with self._lock:
             runs = self._running.values()
             return ", ".join(
@@ -155,7 +164,7 @@ class LiveSite:
             )
 
     def start(self) -> str:
-        """Return the hash of the page to begin with: the run's, if there is only one."""
+        """Return the URL fragment of the first page: of the only table, if it has one run."""
         with self._lock:
             tables = self.board.tables
             if not tables and self._trainings:
@@ -168,10 +177,11 @@ class LiveSite:
         """Return the content and type of a file of the site; None if it has no such file."""
         with self._lock:
             content = self._content(name)
-        kind = KINDS.get(Path(name).suffix, "application/octet-stream")
-        return None if content is None else (content, kind)
+        content_type = KINDS.get(Path(name).suffix, "application/octet-stream")
+        return None if content is None else (content, content_type)
 
     def _content(self, name: str) -> bytes | None:
+        """Return a file of the site by name, made on request; None for an unknown name."""
         if name in STATIC:
             return static(name)
         pages: dict[str, Callable[[], bytes]] = {
@@ -192,22 +202,25 @@ class LiveSite:
         return None
 
     def _index(self) -> bytes:
+        """Return data/index.js: the board, with progress of unfinished runs, and the index."""
         board = board_json.to_json(self.board)
         tables = []
-        for place, table in enumerate(self.board.tables):
-            for number, entry in enumerate(table.entries):
+        for table_index, table in enumerate(self.board.tables):
+            for run_index, entry in enumerate(table.entries):
                 if (running := self._running.get(entry.folder)) is not None:
                     plain: Any = board
-                    plain["tables"][place]["rows"][number] |= {
+                    plain["tables"][table_index]["rows"][run_index] |= {
                         "kind": "running",
                         "progress": {"answered": running.answered, "total": running.total},
                     }
-            columns = self._tables.get(place)
+            columns = self._tables.get(table_index)
             tables.append(
                 {
                     "n": max(entry.row.n_total for entry in table.entries),
-                    "runs": [f"r{number}" for number in range(len(table.entries))],
-                    "history": self._histories[place] if place < len(self._histories) else [],
+                    "runs": [f"r{run_index}" for run_index in range(len(table.entries))],
+                    "history": self._histories[table_index]
+                    if table_index < len(self._histories)
+                    else [],
                     "note": columns.columns.note if columns else "",
                     "thumbs": True,
                 }
@@ -219,21 +232,22 @@ class LiveSite:
     def _chunk(
         self,
         name: str,
-        place: str,
+        table_number: str,
         pair: str | None,
         target: str | None,
         run: str | None,
         number: str | None,
     ) -> bytes | None:
-        if int(place) >= len(self.board.tables):
+        """Return a chunk of a table; the arguments are its key and the groups of `DATA`."""
+        if int(table_number) >= len(self.board.tables):
             return None
-        table = self.board.tables[int(place)]
+        table = self.board.tables[int(table_number)]
         if pair is not None:
-            return chunks.plain(name, self._compared(int(place)))
+            return chunks.plain(name, self._compared(int(table_number)))
         if run is not None and number is None:
             entry = table.entries[int(run)] if int(run) < len(table.entries) else None
             return None if entry is None else chunks.plain(name, run_page(entry))
-        data = self._table(int(place))
+        data = self._table(int(table_number))
         if target is not None:
             content = data.targets.get(int(target))
             return None if content is None else chunks.packed(name, content)
@@ -241,28 +255,29 @@ class LiveSite:
             return chunks.plain(name, data.columns.to_json())
         if int(run) >= len(table.entries):
             return None
-        part = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
+        rows = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
         journal = self._run(table.entries[int(run)]).journal
-        plain = details.predictions_of(journal, data.columns.id[part])
-        return chunks.packed(name, details.chunk(plain, data.columns.question[part]))
+        plain = details.predictions_of(journal, data.columns.id[rows])
+        return chunks.packed(name, details.chunk(plain, data.columns.question[rows]))
 
-    def _compared(self, place: int) -> dict[str, dict[str, Any]]:
-        """Return the comparisons of a table's finished runs, which stand before the others."""
-        if place not in self._pairs:
+    def _compared(self, table_index: int) -> dict[str, dict[str, Any]]:
+        """Return the comparisons of a table's finished runs, whose rows come before the others."""
+        if table_index not in self._pairs:
             done = self._done.tables
-            self._pairs[place] = pairs(done[place]) if place < len(done) else {}
-        return self._pairs[place]
+            self._pairs[table_index] = pairs(done[table_index]) if table_index < len(done) else {}
+        return self._pairs[table_index]
 
     def _run(self, entry: Entry) -> Run:
         running = self._running.get(entry.folder)
         return Run(entry.folder) if running is None else running.run
 
-    def _table(self, place: int) -> _TableData:
-        if place not in self._tables:
-            self._tables[place] = self._read(self.board.tables[place])
-        return self._tables[place]
+    def _table(self, table_index: int) -> _TableData:
+        if table_index not in self._tables:
+            self._tables[table_index] = self._read(self.board.tables[table_index])
+        return self._tables[table_index]
 
     def _read(self, table: Table) -> _TableData:
+        """Read the samples and responses of a table's runs."""
         data = _TableData(Columns(), {}, [])
 
         def keep(media: Media) -> Mapping[str, object]:
@@ -284,23 +299,26 @@ class LiveSite:
         data.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
         for number, entry in enumerate(table.entries):
             plain = details.predictions_of(self._run(entry).journal, data.columns.id)
-            data.columns.add_run(f"r{number}", entry, plain)
+            responses = data.columns.responses(entry, plain)
+            data.columns.add_run(f"r{number}", entry, responses)
         return data
 
-    def _sheet(self, place: int, number: int) -> bytes | None:
-        if place >= len(self.board.tables):
+    def _sheet(self, table_index: int, sheet_number: int) -> bytes | None:
+        if table_index >= len(self.board.tables):
             return None
-        media = self._table(place).thumbnails[number * THUMBS : (number + 1) * THUMBS]
-        kept: list[bytes] = []
-        sheet = Thumbnails(lambda _, content: kept.append(content))
+        media = self._table(table_index).thumbnails[
+            sheet_number * THUMBS : (sheet_number + 1) * THUMBS
+        ]
+        contents: list[bytes] = []
+        sheet = Thumbnails(lambda _, content: contents.append(content))
         for medium in media:
             sheet.add(medium)
         sheet.close()
-        return kept[0] if kept else None
+        return contents[0] if contents else None
 
 
 def _runs_below(folder: Path) -> list[tuple[Path, int]]:
-    """Finished runs, and when; a folder that a run is about to write its first file to has none."""
+    """Return finished runs with the time of their results in ns; empty without runs."""
     try:
         results = (path / RESULTS for path in runs_below(folder))
         return [(path.parent, path.stat().st_mtime_ns) for path in results if path.is_file()]
@@ -318,7 +336,7 @@ def _logged_below(folders: Iterable[Path]) -> frozenset[tuple[Path, int]]:
 
 
 def _history(table: Table) -> list[dict[str, Any]]:
-    """The series of a table; none where a record is too odd for it."""
+    """Return the series of a table; empty if an odd record makes them fail."""
     try:
         return history(table)
     except Exception:  # noqa: BLE001 - the table is shown without it
@@ -326,6 +344,7 @@ def _history(table: Table) -> list[dict[str, Any]]:
 
 
 def _free_name(entry: Entry, table: Table) -> str:
-    taken = {listed.row.name for listed in table.entries}
+    """Return a name for an unfinished run that no row of the table has."""
+    row_names = {listed.row.name for listed in table.entries}
     names = (f"{entry.row.name}{end}" for end in ("", " (running)", f" ({entry.folder.name})"))
-    return next((name for name in names if name not in taken), str(entry.folder))
+    return next((name for name in names if name not in row_names), str(entry.folder))

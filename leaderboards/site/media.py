@@ -1,6 +1,6 @@
-"""Images of a site: media as WebP, a video's frames in a grid, and sheets of thumbnails.
+"""Images of a site as WebP: media (a video's frames in a grid) and sheets of thumbnails.
 
-A medium is written once, whatever number of samples, runs and tables show it.
+The file of a medium is named by its content, so that it is written once for all samples and tables.
 """
 
 import io
@@ -17,18 +17,18 @@ from harness.media import Frame, Media
 
 SIDE = 1024  # pixels of the longer side of an image
 CELL = 480  # pixels of the longer side of a frame in a grid
-FRAMES = 64  # of a video at most
-COLUMNS = 8
+FRAMES = 64  # largest number of a video's frames, uniformly chosen
+COLUMNS = 8  # of a video's grid
 QUALITY = 75
-METHOD = 2  # of WebP: the default, 4, takes twice as long and saves a twentieth
+METHOD = 2  # of WebP: the default, 4, takes twice as long and saves 5 % of the size
 THUMB = 96  # pixels of a thumbnail's sides
-THUMB_COLUMNS = 10
-THUMBS = 100  # in a sheet
+THUMB_COLUMNS = 10  # of a sheet
+THUMBS = 100  # thumbnails in a sheet
 
 
 def describe(media: Media) -> dict[str, object]:
-    """Return size, frames and times of a medium, and the layout of its file."""
-    shown = uniform(range(len(media)), FRAMES)
+    """Return size in pixels, frames and times in seconds of a medium, and its file's layout."""
+    frames = uniform(range(len(media)), FRAMES)
     width, height = _fitted(media.size, CELL if len(media) > 1 else SIDE)
     layout: dict[str, object] = {
         "file": f"{media.id}.webp",
@@ -38,8 +38,8 @@ def describe(media: Media) -> dict[str, object]:
         "cell": [width, height],
     }
     if len(media) > 1:
-        times = [round(media.times()[index], 3) for index in shown]
-        layout |= {"shown": list(shown), "times": times, "columns": min(COLUMNS, len(shown))}
+        times = [round(media.times()[index], 3) for index in frames]
+        layout |= {"shown": list(frames), "times": times, "columns": min(COLUMNS, len(frames))}
     return layout
 
 
@@ -49,24 +49,24 @@ def encode(media: Media) -> bytes:
     Raises:
         MediaError: it cannot be read.
     """
-    shown = uniform(range(len(media)), FRAMES)
-    if len(shown) == 1:
+    frames = uniform(range(len(media)), FRAMES)
+    if len(frames) == 1:
         return _webp(_resized(media.frame(0), _fitted(media.size, SIDE)))
     width, height = _fitted(media.size, CELL)
-    columns = min(COLUMNS, len(shown))
-    rows = -(-len(shown) // columns)
+    columns = min(COLUMNS, len(frames))
+    rows = -(-len(frames) // columns)
     sheet = Image.new("RGB", (columns * width, rows * height))
-    for place, index in enumerate(shown):
+    for cell_number, index in enumerate(frames):
         cell = _resized(media.frame(index), (width, height))
-        sheet.paste(cell, (place % columns * width, place // columns * height))
+        sheet.paste(cell, (cell_number % columns * width, cell_number // columns * height))
     return _webp(sheet)
 
 
 def thumbnail(media: Media) -> Image.Image:
-    """Return the middle frame's middle square.
+    """Return the middle square of the middle frame, THUMB × THUMB pixels.
 
     Raises:
-        MediaError: it cannot be read.
+        MediaError: the medium cannot be read.
     """
     frame = Image.fromarray(media.frame(len(media) // 2))
     return ImageOps.fit(frame, (THUMB, THUMB), Image.Resampling.BILINEAR)
@@ -74,15 +74,15 @@ def thumbnail(media: Media) -> Image.Image:
 
 @dataclass
 class Thumbnails:
-    """Sheets of thumbnails, each handed to `save` when it is full."""
+    """Fills sheets of thumbnails, and calls `save` with (number, WebP) of each full sheet."""
 
     save: Callable[[int, bytes], None]
     _sheet: Image.Image | None = None
     _count: int = 0
 
     def add(self, media: Media | None) -> None:
-        """Add the next sample's thumbnail; its place stays empty where there is no image."""
-        place = self._count % THUMBS
+        """Add the next sample's thumbnail; its place stays grey without a readable image."""
+        cell_number = self._count % THUMBS
         if self._sheet is None:
             side = THUMB * THUMB_COLUMNS
             self._sheet = Image.new("RGB", (side, side), (127, 127, 127))
@@ -91,14 +91,14 @@ class Thumbnails:
             with suppress(MediaError):
                 image = thumbnail(media)
         if image is not None:
-            left, top = place % THUMB_COLUMNS * THUMB, place // THUMB_COLUMNS * THUMB
+            left, top = cell_number % THUMB_COLUMNS * THUMB, cell_number // THUMB_COLUMNS * THUMB
             self._sheet.paste(image, (left, top))
         self._count += 1
-        if place == THUMBS - 1:
+        if cell_number == THUMBS - 1:
             self.close()
 
     def close(self) -> None:
-        """Hand over the last sheet, if it is not empty."""
+        """Save the current sheet, if it is not empty."""
         if self._sheet is not None:
             rows = -(-((self._count - 1) % THUMBS + 1) // THUMB_COLUMNS)
             sheet = self._sheet.crop((0, 0, THUMB * THUMB_COLUMNS, rows * THUMB))

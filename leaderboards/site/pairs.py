@@ -1,32 +1,31 @@
-"""Comparisons of the rows of a table with each other, for the page that shows two of them."""
+"""Paired comparisons of all rows of a table, for the page of a site that shows two of them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from harness.leaderboards.ranked_table import Table, comparer
-from harness.record import Run
 from harness.statistics.paired import Comparison
 
 MAX_ROWS = 25
-"""Rows that are compared with each other, the best first: 300 pairs."""
+"""Largest number of rows that are compared, the best ones: 300 pairs."""
 MAX_SAMPLES = 500_000
-"""Samples of all pairs of a table together, about a minute's work; of larger tables fewer rows are
-compared."""
+"""Largest number of samples of all pairs together, about a minute's work; of larger tables fewer
+rows are compared."""
 
 
 def pairs(table: Table) -> dict[str, dict[str, Any]]:
-    """Return what each pair of rows differs by; the key `2-5` is of row 2 (A) and row 5 (B)."""
+    """Return the difference of each pair of rows; the key `2-5` is of row 2 (A) and row 5 (B)."""
     rows = range(compared_rows(table))
-    units = [tuple(Run(table.entries[place].folder).units()) for place in rows]
-    compare = comparer(table.scoring, units, name=table.headline, notes=[])
-    comparisons = ((a, b, compare(a, b)) for b in rows for a in range(b))
-    return {
-        name: shown
-        for a, b, comparison in comparisons
-        if comparison is not None
-        for name, shown in _both(a, b, comparison)
-    }
+    units = [tuple(table.entries[index].run.units()) for index in rows]
+    compare = comparer(table.scoring, units.__getitem__, name=table.headline, notes=[])
+    differences: dict[str, dict[str, Any]] = {}
+    for b in rows:
+        for a in range(b):
+            comparison = compare(a, b)
+            if comparison is not None:
+                differences[f"{a}-{b}"] = _plain(comparison)
+                differences[f"{b}-{a}"] = _plain(_reversed(comparison))
+    return differences
 
 
 def compared_rows(table: Table) -> int:
@@ -38,11 +37,6 @@ def compared_rows(table: Table) -> int:
     return count
 
 
-def _both(a: int, b: int, comparison: Comparison) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield f"{a}-{b}", _plain(comparison)
-    yield f"{b}-{a}", _plain(_turned(comparison))
-
-
 def _plain(comparison: Comparison) -> dict[str, Any]:
     return {
         "verdict": comparison.verdict(),
@@ -52,8 +46,8 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _turned(comparison: Comparison) -> Comparison:
-    """Return the comparison of the same runs, each in the other's place."""
+def _reversed(comparison: Comparison) -> Comparison:
+    """Return the comparison of the same runs with A and B exchanged."""
     difference, interval = comparison.difference, comparison.interval
     return replace(
         comparison,

@@ -1,4 +1,4 @@
-"""A run that is not finished, scored unit by unit as its journal grows."""
+"""Score an unfinished run unit by unit as its journal grows, for `live`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from harness.leaderboards.runs import task_of
 from harness.leaderboards.unit_values import unit_failures, unit_values
 from harness.record import Run
 from harness.run.batching import Selection, select, units
-from harness.run.scoring import counts, score_unit
+from harness.run.scoring import failures_and_usage, score_unit
 from harness.scores import Metric, UnitScore
 from harness.statistics.clusters import dependencies_of
 from harness.summary import summarise
@@ -22,7 +22,7 @@ from harness.types import Sample
 
 @dataclass
 class Running:
-    """A run that is not finished, with the scores of the units that are whole."""
+    """An unfinished run, with the scores of the units whose samples are all answered."""
 
     run: Run
     task: Task
@@ -30,7 +30,7 @@ class Running:
     total: int
     """Number of samples that the run will have."""
     entry: Entry | None = None
-    """The row so far, without a rank; None before the first whole unit."""
+    """The row so far, without a rank; None before the first complete unit."""
     scores: dict[str, UnitScore] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
     usage: Counter[str] = field(default_factory=Counter)
@@ -40,10 +40,10 @@ class Running:
         """Open a run; raise HarnessError if its task cannot be built here."""
         run = Run.open(folder)
         task, subset = task_of(run, data_root), run.manifest["subset"]
-        # Ids from a file are not in the record: of those, what is answered is known.
-        named = subset is not None and subset.startswith("ids-")
+        # The ids of a subset from a file are not recorded; its answered samples are found anyway.
+        is_from_file = subset is not None and subset.startswith("ids-")
         total = int(run.manifest["data"]["n_total"])
-        return cls(run, task, select(task, None if named else subset), total)
+        return cls(run, task, select(task, None if is_from_file else subset), total)
 
     @property
     def answered(self) -> int:
@@ -51,28 +51,28 @@ class Running:
         return len(self.run.journal.places)
 
     def refresh(self) -> bool:
-        """Read what the journal has now; return True if it has grown."""
+        """Read the journal again, and score complete units; return True if it has grown."""
         before = self.answered
         self.run.journal.refresh()
         if self.answered == before and self.scores:
             return False
         for unit in self.units():
-            places = self.run.journal.places
+            answered_ids = self.run.journal.places
             if unit[0].unit not in self.scores and all(
-                sample.query.id in places for sample in unit
+                sample.query.id in answered_ids for sample in unit
             ):
                 self._score(unit)
         self.entry = self._entry()
         return True
 
     def units(self) -> Iterator[Sequence[Sample]]:
-        """Yield the units that the run is made on."""
+        """Yield the units of samples that the run evaluates."""
         return units(self.selection.samples(self.task))
 
     def _score(self, unit: Sequence[Sample]) -> None:
-        """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
+        """Score a complete unit; without judge or ground truth it counts, but has no scores."""
         predictions = [self.run.prediction(sample.id) for sample in unit]
-        failures, usage = counts(self.task, unit, predictions)
+        failures, usage = failures_and_usage(self.task, unit, predictions)
         self.failures.update(failures)
         self.usage.update(usage)
         try:
@@ -89,13 +89,15 @@ class Running:
         self.scores[unit_score.unit] = unit_score
 
     def _entry(self) -> Entry | None:
+        """Return the row of the units so far, as if they were all."""
         scores = list(self.scores.values())
         if not scores:
             return None
         run = Run(self.run.folder)
-        nothing = dict.fromkeys(metric.name for metric in self.task.protocol.metrics)
+        intervals = dict.fromkeys(metric.name for metric in self.task.protocol.metrics)
+        # The cached property `Run.results` would read results.json, which is not written yet.
         run.__dict__["results"] = summarise(
-            self.task, run.manifest, scores, self.failures, self.usage, nothing, None
+            self.task, run.manifest, scores, self.failures, self.usage, intervals, None
         )
         run_row = row(run)
         return Entry(
@@ -103,7 +105,7 @@ class Running:
             rank=None,
             basis=None,
             to_best=None,
-            folder=run.folder,
+            run=run,
             unit_values=unit_values(self.metrics, scores),
             unit_failures=unit_failures(scores),
         )

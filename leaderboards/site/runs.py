@@ -1,4 +1,4 @@
-"""Page of one run beside its row: configuration, environment, timing, training."""
+"""The page of one run: configuration, environment, timing, curves and rollouts of its training."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,25 +13,25 @@ from harness.leaderboards.rollouts import ROLLOUTS, Rollout, choose_groups, grou
 from harness.record import Run
 from harness.trainer import CURVE, Curve
 
-STEPS = 400  # of a training's curves
-GROUPS = 24  # of a training's rollouts
+STEPS = 400  # largest number of steps of a training's curves
+GROUPS = 24  # largest number of groups of a training's rollouts
 HIDDEN = ("version", "data", "deviations")
 """Fields of a manifest that are left out: `data` names a folder of the machine, and the row has the
 deviations."""
 
 
 def run_page(entry: Entry) -> dict[str, Any]:
-    """Return the value of `<r>.js`."""
-    run = Run(entry.folder)
+    """Return the value of `r<number>.js` (docs/design/site.md)."""
+    run = entry.run
     manifest = {key: value for key, value in run.manifest.items() if key not in HIDDEN}
     page: dict[str, Any] = {"manifest": manifest, "timing": _timing(run)}
-    place = entry.row.training.place if entry.row.training else None
-    if place is not None:
+    training_folder = entry.row.training.place if entry.row.training else None
+    if training_folder is not None:
         with suppress(HarnessError):
-            page["curve"] = curve_columns(Curve(place / CURVE).read())
-        if (place / ROLLOUTS).is_file():
+            page["curve"] = curve_columns(Curve(training_folder / CURVE).read())
+        if (training_folder / ROLLOUTS).is_file():
             with suppress(HarnessError):
-                groups = choose_groups(groups_of(place / ROLLOUTS), limit=GROUPS)
+                groups = choose_groups(groups_of(training_folder / ROLLOUTS), limit=GROUPS)
                 page["rollouts"] = [
                     {
                         "step": group.step,
@@ -45,9 +45,9 @@ def run_page(entry: Entry) -> dict[str, Any]:
 
 
 def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
-    """Return the numbers of a training as columns of at most `STEPS` steps, `step` among them.
+    """Return the numbers of a training as columns of about `STEPS` steps, `step` among them.
 
-    Numbers that are logged at other steps than the losses, as evaluations are, are kept whole.
+    Steps with a rare number, such as an evaluation's, are all kept.
     """
     numbers = dict.fromkeys(
         name for row in rows for name, value in row.items() if _finite(value) is not None
@@ -56,19 +56,20 @@ def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | N
         {key: value for row in group for key, value in row.items()}
         for _, group in groupby(rows, key=lambda row: row["step"])
     ]
-    kept = set(uniform(range(len(merged)), STEPS))
+    sampled = set(uniform(range(len(merged)), STEPS))
     rare = {
         name for name in numbers if sum(name in row for row in merged) <= max(1, len(merged) // 10)
     }
     chosen = [
         row
-        for place, row in enumerate(merged)
-        if place in kept or any(name in row for name in rare)
+        for index, row in enumerate(merged)
+        if index in sampled or any(name in row for name in rare)
     ]
     return {name: [_finite(row.get(name)) for row in chosen] for name in numbers}
 
 
 def _finite(value: object) -> float | None:
+    """Return a finite number; None for other values."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value if abs(value) < float("inf") else None
@@ -88,7 +89,7 @@ def _rollout(rollout: Rollout) -> dict[str, Any]:
 
 
 def _timing(run: Run) -> dict[str, Any]:
-    """Return seconds by stage; nothing if the file is damaged, for no score depends on it."""
+    """Return seconds by stage; empty if the file is damaged, because no score depends on it."""
     with suppress(StoreError, TypeError, KeyError, AttributeError):
         plain = run.timing
         stages: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Trainings below a site's folders, with or without evaluations: their facts and curves."""
+"""The trainings of a site: facts and curves of those below its folders or behind its rows."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -8,25 +8,25 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.leaderboards.board import Board
 from harness.leaderboards.site.runs import curve_columns
-from harness.run.contamination import Training
+from harness.run.training_record import Training
 from harness.trainer import CURVE
 
 KEY = "trainings"
 ODD = (LookupError, TypeError, AttributeError, ValueError)
-"""Errors of reading a manifest in which something else stands than a training writes."""
+"""Errors of reading a manifest whose content is not a training's."""
 
 
 def trainings_below(folders: Iterable[Path]) -> list[Path]:
     """Return the training folders at or below folders that have logged steps, each once."""
     curves = (curve for folder in folders for curve in folder.rglob(CURVE))
-    places = {curve.parent.resolve(): curve.parent for curve in curves}
-    return sorted(place for place in places.values() if _opened(place) is not None)
+    by_path = {curve.parent.resolve(): curve.parent for curve in curves}
+    return sorted(path for path in by_path.values() if _opened(path) is not None)
 
 
 def trainings(folders: Iterable[Path], board: Board) -> list[dict[str, Any]]:
-    """Return the trainings below folders and those that made the networks of a board's rows.
+    """Return the trainings below folders, and those of the checkpoints of a board's rows.
 
-    Each has a name that no other has, its method, seed, tasks and numbers by step.
+    Each has a unique name, its method, seed, tasks and numbers by step.
     """
     of_rows = {
         entry.row.training.place
@@ -34,14 +34,14 @@ def trainings(folders: Iterable[Path], board: Board) -> list[dict[str, Any]]:
         for entry in table.entries
         if entry.row.training is not None and entry.row.training.place is not None
     }
-    places = {path.resolve(): path for path in [*trainings_below(folders), *sorted(of_rows)]}
-    opened = [training for training in map(_opened, places.values()) if training is not None]
+    by_path = {path.resolve(): path for path in [*trainings_below(folders), *sorted(of_rows)]}
+    opened = [training for training in map(_opened, by_path.values()) if training is not None]
     names = [training.folder.resolve().name for training in opened]
     described: list[dict[str, Any]] = []
     for training, name in zip(opened, names, strict=True):
         if names.count(name) > 1:
             name = f"{training.folder.resolve().parent.name}/{name}"
-        while any(known["name"] == name for known in described):
+        while any(earlier["name"] == name for earlier in described):
             name = f"{name}'"
         with suppress(HarnessError, *ODD):
             described.append({"name": name, **_described(training)})

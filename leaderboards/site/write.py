@@ -1,7 +1,7 @@
-"""The site of a board as a folder of plain files (docs/design/site.md).
+"""Write the site of a board as a folder of plain files (docs/design/site.md).
 
 One table and one run at a time are in memory; chunks, images and sheets are written as they are
-made. The folder appears whole: it is written beside its place and moved there at the end.
+made. The folder is written beside its place and moved there at the end, so it is never partial.
 """
 
 import json
@@ -16,6 +16,7 @@ from harness.errors import UsageError, counted
 from harness.files import temporary_beside
 from harness.frame_cache import CACHE
 from harness.leaderboards.board import Board
+from harness.leaderboards.history.known import KnownRun, KnownValues
 from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
@@ -29,12 +30,15 @@ from harness.leaderboards.site.pairs import pairs
 from harness.leaderboards.site.runs import run_page
 from harness.leaderboards.site.trainings import KEY, trainings
 from harness.media import Media
-from harness.record import Run
 from harness.scores import UnitScore
 from harness.store.atomic import writing
 from harness.store.journal import Journal
 
 INDEX = "data/index.js"
+PAGE = "page"
+"""Name of the cached values that hold the pages of a run's predictions."""
+AT_ONCE = 100
+"""Number of runs whose pages are loaded from the cache together."""
 CACHED = 64 * 2**20  # bytes of decoded frames
 
 
@@ -46,16 +50,18 @@ def write_site(
     images: bool = True,
     trained: Iterable[Path] = (),
     note: Callable[[str], None] = lambda line: None,
+    index: KnownValues | None = None,
 ) -> Path:
-    """Write the site into folder `out`, whole or not at all, and return its start page.
+    """Write the site into folder `out`, completely or not at all, and return its start page.
 
     Args:
         board: The board.
-        out: A folder that is not there, is empty, or holds an earlier site, which is replaced.
+        out: A new or empty folder, or an earlier site, which is replaced.
         data_root: Where the benchmarks lie now, if not where the runs read them.
         images: False to leave images out.
         trained: Folders with trainings below them, whose curves are shown too.
         note: Receives a line for each finished table.
+        index: Cache of the pages' predictions, for unchanged runs.
 
     Raises:
         UsageError: `out` holds something else.
@@ -67,7 +73,7 @@ def write_site(
         with writing(out), CACHE.limited(CACHED):
             fresh.mkdir(parents=True)
             curves = trainings(trained, board)
-            folder = SiteFolder(fresh, data_root, images)
+            folder = SiteFolder(fresh, data_root, images, index)
             _write(with_relative_links(board, out), curves, folder, note)
             _move(fresh, out)
     finally:
@@ -88,6 +94,7 @@ def check_place(out: Path) -> None:
 
 
 def _move(fresh: Path, out: Path) -> None:
+    """Rename a finished folder to `out`, in place of an earlier site."""
     if out.exists():
         earlier = temporary_beside(out, ".old")
         out.rename(earlier)
@@ -104,13 +111,18 @@ class SiteFolder:
     root: Path
     data_root: Path | None
     images: bool
+    index: KnownValues | None = None
     media: dict[str, dict[str, object]] = field(default_factory=dict)
-    """Facts for the front end of the media that were written, by content."""
+    """Description of each written medium, by the hash of its content."""
+    folders: set[Path] = field(default_factory=set)
+    """Folders that were made, which need not be made again."""
 
     def save(self, name: str, content: bytes) -> None:
         """Write a file, and the folders above it."""
         path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent not in self.folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.folders.add(path.parent)
         path.write_bytes(content)
 
     def add(self, media: Media) -> dict[str, object]:
@@ -128,9 +140,10 @@ def _write(
     folder: SiteFolder,
     note: Callable[[str], None],
 ) -> None:
+    """Write all files of the site into its new folder."""
     tables = []
-    for place, table in enumerate(board.tables):
-        tables.append(_write_table(table, f"t{place}", folder))
+    for number, table in enumerate(board.tables):
+        tables.append(_write_table(table, f"t{number}", folder))
         note(
             f"{table.title}: {counted(tables[-1]['n'], 'sample')}, "
             f"{counted(len(table.entries), 'run')}"
@@ -139,7 +152,7 @@ def _write(
         folder.save(name, static(name))
     folder.save("index.html", start_page(board))
     plain = board_json.to_json(board)
-    # In one line: indented, the rows of a large board would take half as much again.
+    # In one line: indents would add half to the size of a large board.
     folder.save("board.json", json.dumps(plain, allow_nan=False).encode() + b"\n")
     folder.save("board.md", markdown.render(board).encode("utf-8", "replace"))
     if curves:
@@ -149,7 +162,7 @@ def _write(
 
 
 def _write_table(table: Table, name: str, folder: SiteFolder) -> dict[str, Any]:
-    """Write the chunks of a table and return what the index says of it."""
+    """Write the chunks of a table and return its facts for the index."""
 
     def save_targets(number: int, members: Any) -> None:
         key = f"{name}/target-{number}"
@@ -161,11 +174,14 @@ def _write_table(table: Table, name: str, folder: SiteFolder) -> dict[str, Any]:
         thumbnail=lambda media: sheets.add(media) if folder.images else None,
         targets=save_targets,
     )
-    columns = read_samples(Run(table.entries[0].folder), sample_ids(table), folder.data_root, sinks)
+    columns = read_samples(table.entries[0].run, sample_ids(table), folder.data_root, sinks)
     sheets.close()
-    names = [f"r{place}" for place in range(len(table.entries))]
-    for run, entry in zip(names, table.entries, strict=True):
-        _write_run(entry, columns, f"{name}/{run}", folder)
+    names = [f"r{index}" for index in range(len(table.entries))]
+    for start in range(0, len(names), AT_ONCE):
+        batch = slice(start, start + AT_ONCE)
+        pages = _pages(table.entries[batch], columns, folder.index)
+        for run, entry, page in zip(names[batch], table.entries[batch], pages, strict=True):
+            _write_run(entry, columns, page, f"{name}/{run}", folder)
     key = f"{name}/pairs"
     folder.save(f"data/{key}.js", chunks.plain(key, pairs(table)))
     key = f"{name}/samples"
@@ -180,36 +196,66 @@ def _write_table(table: Table, name: str, folder: SiteFolder) -> dict[str, Any]:
 
 
 def sample_ids(table: Table) -> dict[str, UnitScore]:
-    """Return every sample of a table by its id, with the unit that it is scored in.
+    """Return every sample of a table by its id, with the unit in which it is scored.
 
-    They are in the task's order, as the first run has them; what only others have stands behind.
+    They are in the order of the first run; samples that only later runs have come last.
     """
     unit_of: dict[str, UnitScore] = {}
     for entry in table.entries:
         if entry.row.n_total > len(unit_of):
-            for unit in Run(entry.folder).units():
+            for unit in entry.run.units():
                 for sample in unit.samples:
                     unit_of.setdefault(sample, unit)
     return unit_of
 
 
-def _write_run(entry: Entry, columns: Columns, key: str, folder: SiteFolder) -> None:
-    journal = Journal(entry.folder, keep=True)
-    journal.check(Run(entry.folder).manifest["config_hash"])
+def _write_run(
+    entry: Entry, columns: Columns, page: Mapping[str, Any], key: str, folder: SiteFolder
+) -> None:
     folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)))
-    shown = _kept(details.predictions_of(journal, columns.id), columns, key, folder)
-    columns.add_run(key.split("/")[1], entry, shown)
+    columns.add_run(key.split("/")[1], entry, page["responses"])
+    for number, body in enumerate(page["chunks"]):
+        if body is not None:
+            folder.save(f"data/{key}-{number}.js", chunks.wrapped(f"{key}-{number}", body))
 
 
-def _kept(
-    plain: Iterator[dict[str, Any] | None], columns: Columns, key: str, folder: SiteFolder
-) -> Iterator[Mapping[str, Any] | None]:
-    """Yield predictions as they come, each chunk of them when it is written."""
-    for number, start in enumerate(range(0, len(columns.id), CHUNK)):
-        predictions = list(islice(plain, CHUNK))
-        if any(predictions):
-            name, questions = f"{key}-{number}", columns.question[start : start + CHUNK]
-            folder.save(
-                f"data/{name}.js", chunks.packed(name, details.chunk(predictions, questions))
-            )
-        yield from predictions
+def _pages(
+    entries: Sequence[Entry], columns: Columns, index: KnownValues | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the page of each run, from the cache if it has it; new pages are stored there."""
+    if index is None:
+        yield from (_page(entry, columns) for entry in entries)
+        return
+    state = columns.state()
+    runs = [entry.run for entry in entries if isinstance(entry.run, KnownRun)]
+    pages = index.load(PAGE, runs, state)
+    new: dict[KnownRun, dict[str, Any]] = {}
+    for entry, run in zip(entries, runs, strict=True):
+        if run not in pages:
+            pages[run] = new[run] = _page(entry, columns)
+        yield pages[run]
+    index.save(PAGE, new, state)
+
+
+def _page(entry: Entry, columns: Columns) -> dict[str, Any]:
+    """Return the columns of a run's responses, and its chunks of predictions, packed.
+
+    A chunk without predictions is None. The journal is read once: `packed` fills `bodies` while
+    `Columns.responses` consumes the predictions.
+    """
+    journal = Journal(entry.folder, keep=True)
+    journal.check(entry.run.manifest["config_hash"])
+    plain = details.predictions_of(journal, columns.id)
+    bodies: list[str | None] = []
+
+    def packed() -> Iterator[Mapping[str, Any] | None]:
+        for start in range(0, len(columns.id), CHUNK):
+            predictions = list(islice(plain, CHUNK))
+            questions = columns.question[start : start + CHUNK]
+            body = None
+            if any(predictions):
+                body = chunks.packed_body(details.chunk(predictions, questions))
+            bodies.append(body)
+            yield from predictions
+
+    return {"responses": columns.responses(entry, packed()), "chunks": bodies}

@@ -1,12 +1,11 @@
-"""Does it look, and does it mean what it reasons? A backend with images or reasoning changed.
+"""The backend `ablation`: another backend with changed images or reasoning, to test their use.
 
-`harness audit` runs all of these and judges them.
+    harness eval --model "qwen_vl(checkpoint=…,backend=ablation(images=grey),
+        segmenter=…,propagator=…)" …
 
-harness eval --model "qwen_vl(checkpoint=…,backend=ablation(images=grey),
-    segmenter=…,propagator=…)" …
-
-A model whose score stays when its images are grey, or another question's, does not look. One
-whose score stays when its answer has to follow another question's reasoning does not use it.
+If a model's score stays the same with grey images or those of another question, it does not use
+the images. If it stays when the answer has to follow another question's reasoning, it does not use
+its reasoning. `harness audit` runs all ablations and judges them.
 """
 
 import hashlib
@@ -27,19 +26,23 @@ from harness.models.factory import build_chat
 from harness.spec import Spec
 from harness.thoughts import reasoning
 
-GREY = 128
+GREY = 128  # value of red, green and blue
 CLOSED = "</think>"
 
 TILES = 4
 """Tiles of a shuffled image along each side."""
 
 Images: TypeAlias = Literal["own", "grey", "swapped", "shuffled", "omitted"]
+"""Images that the network is shown instead of its own; see `ablation`."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AblationChat(Chat):
-    """Another backend, shown other images or made to go on from other reasoning."""
+    """A backend that changes requests (images) or continues from other reasoning (`chat` answers).
+
+    Properties that the changes do not affect are those of `chat`.
+    """
 
     chat: Chat
     images: Images
@@ -54,26 +57,26 @@ class AblationChat(Chat):
 
     @property
     def greedy(self) -> bool:
-        """Return True if a repeated request would get the same response, whatever is beside it."""
-        return self.chat.greedy and self._alone
+        """Return True if a repeated request gets the same response in any batch."""
+        return self.chat.greedy and self._is_independent
 
     @property
     def goes_on(self) -> bool:
-        """Return True if the inner backend continues from a prefix and no other request matters."""
-        return self.chat.goes_on and self._alone
+        """Return True if `chat` continues from a prefix, and responses are independent."""
+        return self.chat.goes_on and self._is_independent
 
     @property
-    def _alone(self) -> bool:
-        """True if a response depends on its own request alone."""
+    def _is_independent(self) -> bool:
+        """True if a response does not depend on the other requests of its batch."""
         return self.images != "swapped" and self.reasoning == "own"
 
     @property
     def why_not_adaptable(self) -> str:
-        """Reason why the network's weights cannot learn here."""
+        """Reason why test-time methods cannot adapt this network."""
         return "an ablation, which changes the requests of a batch together"
 
     def describe(self) -> Mapping[str, object]:
-        """Plain data for the record."""
+        """Return plain data for the record."""
         return {
             "backend": "ablation",
             "images": self.images,
@@ -82,7 +85,7 @@ class AblationChat(Chat):
         }
 
     def prepare(self) -> None:
-        """Load what the backend within loads."""
+        """Load the inner backend."""
         self.chat.prepare()
 
     def halt(self) -> None:
@@ -90,16 +93,17 @@ class AblationChat(Chat):
         self.chat.halt()
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """The canvas of the request's own image."""
+        """Return the (width, height) of the request's own image, as the network would see it."""
         return self.chat.canvas(request)
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text."""
+        """Return the number of tokens of a text."""
         return self.chat.count_tokens(text)
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """One response a request, in order. What is swapped comes from a request of the
-        same call.
+        """Return one response for each changed request, in order.
+
+        Swapped images and reasoning come from other requests of the same call.
         """
         if self.images == "grey":
             requests = [
@@ -115,34 +119,37 @@ class AblationChat(Chat):
             replace(response, calls=response.calls_of(request))
             for request, response in zip(requests, self.chat.generate(requests), strict=True)
         ]
-        return (
-            responses if self.reasoning == "own" else self._on_others_reasoning(requests, responses)
-        )
+        if self.reasoning == "own":
+            return responses
+        return self._on_others_reasoning(requests, responses)
 
     def _on_others_reasoning(
         self, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
     ) -> list[ChatResponse]:
-        """Answers that go on from the reasoning of another response."""
+        """Return responses that continue from the reasoning of the next different response.
+
+        A response without reasoning stays.
+        """
         thoughts = [reasoning(response.text) for response in responses]
         others = _next_other(thoughts, operator.ne)
         changed: dict[int, ChatRequest] = {}
-        for place, (request, response, thought) in enumerate(
+        for index, (request, response, thought) in enumerate(
             zip(requests, responses, others, strict=True)
         ):
             before, opened, _ = response.text.partition("<think>")
             if opened and thought is not None:
                 prefix = f"{before}{opened}{thought}{CLOSED}"
-                changed[place] = replace(request, prefix=prefix)
-        output = self.chat.generate(list(changed.values()))
-        whole = list(responses)
-        for (place, request), response in zip(changed.items(), output, strict=True):
-            calls = (*responses[place].calls, *response.calls_of(request))
-            whole[place] = replace(response, calls=calls)
-        return whole
+                changed[index] = replace(request, prefix=prefix)
+        continued = self.chat.generate(list(changed.values()))
+        output = list(responses)
+        for (index, request), response in zip(changed.items(), continued, strict=True):
+            calls = (*responses[index].calls, *response.calls_of(request))
+            output[index] = replace(response, calls=calls)
+        return output
 
 
 def _grey(media: Media) -> Media:
-    """A grey medium of the same size, frames and times."""
+    """Return a grey medium of the same size, number of frames and times."""
     width, height = media.size
     frame = np.full((height, width, 3), GREY, dtype=np.uint8)
     return pixels(
@@ -151,22 +158,22 @@ def _grey(media: Media) -> Media:
 
 
 def _without_images(request: ChatRequest) -> ChatRequest:
-    """The text of a request and of the turns before it."""
+    """Return the request without media, and earlier turns without theirs."""
     earlier = tuple(replace(turn, media=0) for turn in request.earlier)
     return replace(request, media=(), frames=(), earlier=earlier)
 
 
 def _with_shuffled_images(request: ChatRequest) -> ChatRequest:
-    """A request that shows the tiles of its images, or the frames of its videos, in another order.
+    """Return the request with the tiles of images, or the frames of videos, in another order.
 
-    Media hold only the frames that were to be shown; the order depends on the medium alone.
+    Its media hold only the frames that are shown; the order depends on the medium only.
     """
     media = []
-    for place, medium in enumerate(request.media):
-        shown, times = frames_shown(request, place), medium.times()
+    for media_index, medium in enumerate(request.media):
+        frame_indices, times = frames_shown(request, media_index), medium.times()
         seed = int.from_bytes(hashlib.blake2b(medium.id.encode(), digest_size=8).digest(), "big")
         random = np.random.default_rng(seed)
-        frames = [medium.frame(frame) for frame in shown]
+        frames = [medium.frame(frame) for frame in frame_indices]
         if len(frames) > 1:
             frames = [frames[index] for index in _other_order(random, len(frames))]
         else:
@@ -174,7 +181,7 @@ def _with_shuffled_images(request: ChatRequest) -> ChatRequest:
         media.append(
             pixels(
                 frames,
-                times=[times[frame] for frame in shown],
+                times=[times[frame] for frame in frame_indices],
                 is_video=medium.is_video,
                 id=f"shuffled/{medium.id}",
             )
@@ -182,24 +189,24 @@ def _with_shuffled_images(request: ChatRequest) -> ChatRequest:
     return replace(request, media=tuple(media), frames=())
 
 
-def _other_order(random: np.random.Generator, count: int) -> list[int]:
-    """Return an order of several things that is not their own."""
-    order = list(range(count))
-    while order == list(range(count)):
-        order = random.permutation(count).tolist()
+def _other_order(random: np.random.Generator, n_items: int) -> list[int]:
+    """Return a random permutation of `n_items` numbers (at least 2) that is not the identity."""
+    order = list(range(n_items))
+    while order == list(range(n_items)):
+        order = random.permutation(n_items).tolist()
     return order
 
 
 def _other_tiles(random: np.random.Generator, image: Frame) -> Frame:
-    """An image with its tiles in another order; rows and columns that are left over stay.
+    """Return an image with its tiles in another order; rows and columns left over stay.
 
-    An image of fewer than `TILES` pixels along a side has a tile a pixel there.
+    A side of fewer than `TILES` pixels has as many tiles as pixels.
     """
     rows, columns = (min(TILES, side) for side in image.shape[:2])
     height, width = image.shape[0] // rows, image.shape[1] // columns
     shuffled = image.copy()
     if rows * columns == 1:
-        return shuffled  # one pixel has no order
+        return shuffled  # there is only one tile
     corners = [(row * height, column * width) for row in range(rows) for column in range(columns)]
     order = _other_order(random, len(corners))
     for (row, column), (y, x) in zip(corners, (corners[tile] for tile in order), strict=True):
@@ -208,7 +215,10 @@ def _other_tiles(random: np.random.Generator, image: Frame) -> Frame:
 
 
 def _with_others_images(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
-    """Each request with the images of the next one that has others of the same make."""
+    """Return each request with the images of the next request whose images can be swapped in.
+
+    A request without such a partner gets grey images.
+    """
     others = _next_other(list(requests), _can_swap)
     return [
         replace(request, media=tuple(map(_grey, request.media)))
@@ -218,21 +228,21 @@ def _with_others_images(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
     ]
 
 
-def _can_swap(left: ChatRequest, right: ChatRequest) -> bool:
+def _can_swap(first: ChatRequest, second: ChatRequest) -> bool:
     """Return True if two requests show different media, equal in number and frames shown."""
 
     def frames(request: ChatRequest) -> list[int]:
-        return [len(frames_shown(request, place)) for place in range(len(request.media))]
+        return [len(frames_shown(request, index)) for index in range(len(request.media))]
 
-    different = [media.id for media in left.media] != [media.id for media in right.media]
-    return different and frames(left) == frames(right)
+    different = [media.id for media in first.media] != [media.id for media in second.media]
+    return different and frames(first) == frames(second)
 
 
 def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | None]:
-    """Return for each item the next one, cyclically, that fits it; None where none does."""
+    """Return for each item the next one, cyclically, that fits it; None if none does."""
     partners: list[T | None] = []
-    for place, item in enumerate(items):
-        following = [*items[place + 1 :], *items[:place]]
+    for index, item in enumerate(items):
+        following = [*items[index + 1 :], *items[:index]]
         partners.append(next((candidate for candidate in following if fits(item, candidate)), None))
     return partners
 

@@ -1,6 +1,8 @@
-"""A network in process that learns from one request, answers it, and is put back as it was.
+"""Adapt a backend's network to one request, and restore its weights afterwards.
 
-adapting(request):  restore ─▶ rollouts ─▶ step ─▶ … ─▶ (the caller answers) ─▶ restore ─▶ proof
+    adapting(request):  restore ─▶ rollouts ─▶ step ─▶ … ─▶ (the caller answers) ─▶ restore ─▶ proof
+
+Test-time methods (`models/test_time`) use it; the network must run in this process.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,9 +14,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from harness.adaptation import LearningSettings
 from harness.chat import ChatRequest
 from harness.errors import UsageError
-from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.adaptation_context import Backend, Context, measure
 from harness.models.backends.restored_weights import RestoredWeights
+from harness.models.backends.weights import read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -23,20 +25,20 @@ Chat = TypeVar("Chat", bound=Backend)
 
 
 def check_adaptable(chat: Backend) -> None:
-    """Raise UsageError if a checkpoint is quantised, or has an adapter beside its weights."""
-    configuration = checkpoints.read_json(chat.folder / "config.json")
+    """Raise UsageError if a checkpoint is quantised, or has an adapter that is not merged."""
+    configuration = read_json(chat.folder / "config.json")
     if (quantization := configuration.get("quantization_config")) is not None:
         method = dict(quantization).get("quant_method", "by an unnamed method")
         raise UsageError(
             f"adaptation of checkpoint {chat.checkpoint}",
             expected="weights that are floating-point numbers",
             found=f"quantised ones ({method})",
-            fix="Give the checkpoint that it was made from.",
+            fix="Give the checkpoint that the adapter was trained on.",
         )
     if chat.adapter is not None and not chat.adapter.merged:
         raise UsageError(
             f"adaptation of adapter {chat.adapter.name}",
-            expected="a network without an adapter beside its weights",
+            expected="a network whose weights have no adapter beside them",
             found="an adapter that is not merged",
             fix="Give merged=true to the backend.",
         )
@@ -44,38 +46,42 @@ def check_adaptable(chat: Backend) -> None:
 
 @dataclass(eq=False)
 class NetworkAdaptation(Generic[Chat]):
-    """The network of a backend, with weights that can learn."""
+    """The network of a backend with its trainable weights; `adapting` opens one adaptation."""
 
     chat: Chat
     settings: LearningSettings
     seconds: dict[str, float] = field(default_factory=dict)
+    """Seconds by activity (rollouts, updates, reset, …), summed over all adaptations."""
 
     @cached_property
     def weights(self) -> RestoredWeights:
-        """Weights that learn, and their first values."""
+        """The trainable weights, and their first values."""
         return RestoredWeights(self.chat.checkpoint, lambda: self.chat.network, self.settings)
 
     @property
     def network(self) -> "PreTrainedModel":
-        """The network, an adapter's layers within it."""
+        """The network, with the layers of an adapter if one is trained."""
         return self.weights.network
 
     def describe(self) -> Mapping[str, object]:
-        """Return the settings, with the learning rate that is used; not how they are computed."""
-        without = {"micro_batch_size", "share_prefix", "offload"}
+        """Return the settings for the record, with the learning rate that is used.
+
+        Settings that change only memory or speed are left out.
+        """
+        left_out = {"micro_batch_size", "share_prefix", "offload"}
         if self.settings.finetune == "full":
-            without |= {"lora_r", "lora_alpha"}
+            left_out |= {"lora_r", "lora_alpha"}
         names = [
-            setting.name for setting in fields(LearningSettings) if setting.name not in without
+            setting.name for setting in fields(LearningSettings) if setting.name not in left_out
         ]
-        plain = {name: getattr(self.settings, name) for name in names}
-        return plain | {"learning_rate": self.settings.rate}
+        settings = {name: getattr(self.settings, name) for name in names}
+        return settings | {"learning_rate": self.settings.rate}
 
     def prepare(self) -> None:
         """Load the network and keep its first weights.
 
         Raises:
-            ModelError: it has no layers of a language model that can learn.
+            ModelError: the network has no language-model layers that can be trained.
         """
         self.weights.prepare()
 
@@ -83,7 +89,7 @@ class NetworkAdaptation(Generic[Chat]):
     def adapting(self, request: ChatRequest) -> Iterator[Context]:
         """Enter a context in which the network learns from a request; afterwards it is reset."""
         self.prepare()
-        if self.weights.changed:  # an exception came between, such as a full memory
+        if self.weights.changed:  # an earlier reset failed, for example for lack of memory
             self._reset()
         try:
             yield Context(self.chat, self.weights, request, self.seconds)

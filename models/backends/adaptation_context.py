@@ -1,10 +1,10 @@
-"""A network while it learns from one request: rollouts, and steps of the optimiser on responses.
+"""Rollouts and optimizer steps while a network adapts to one request (test-time methods).
 
     rollouts ─▶ (the caller rewards them) ─▶ step ─▶ rollouts by the new weights ─▶ step ─▶ …
 
-The prompt is read once a step for both: its keys and values serve the rollouts, detached, and then
-their log-probabilities. Gradients of several micro-batches are gathered at them, and go through the
-prompt once. All of this can be left out (`share_prefix`), with the same results but for rounding.
+With `share_prefix`, the prompt is computed once for each step: its keys and values serve the
+rollouts and then their log-probabilities. The gradients of all micro-batches are summed at these
+keys and values, and go back through the prompt once. Without it, results differ by rounding only.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Backend(Protocol):
-    """Parts of a backend that adaptation needs, as `transformers.TransformersChat` does."""
+    """The parts of a backend that adaptation needs; `transformers.TransformersChat` has them."""
 
     @property
     def checkpoint(self) -> str: ...  # noqa: D102
@@ -78,7 +78,7 @@ class Backend(Protocol):
 
 @contextmanager
 def measure(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """Add the seconds of a block to those of its kind."""
+    """Add the seconds of a `with` block to `seconds[name]`."""
     start = perf_counter()
     try:
         yield
@@ -87,7 +87,7 @@ def measure(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 
 class Context:
-    """A network while it learns from one request: `harness.adaptation.AdaptationContext`."""
+    """The adaptation of a network to one request; a `harness.adaptation.AdaptationContext`."""
 
     def __init__(
         self,
@@ -102,12 +102,14 @@ class Context:
         self._optimizer = weights.optimizer()
         self.prompts = PromptReader(self._network, chat.processor, self._settings.share_prefix)
         self._prefix: Prefix | None = None
-        """The request's prompt by the weights as they are, with its history."""
+        """Keys and values of the request's prompt by the current weights, with their graph."""
         self._first_prefix: Prefix | None = None
+        """The same by the original weights, without a graph."""
         self._rows = self._settings.micro_batch_size
+        """Number of responses in a micro-batch; halved when memory runs out."""
 
     def reset(self) -> None:
-        """Put the weights back, prove it, and begin with a new optimizer."""
+        """Restore and verify the original weights, and begin with a new optimizer."""
         self._prefix = None
         with measure(self._seconds, "reset"):
             self._weights.reset()
@@ -116,25 +118,28 @@ class Context:
     # -- rollouts ---------------------------------------------------------------------------------
 
     def rollouts(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
-        """Return responses by the weights as they are, drawn by seed, request, name and place."""
+        """Sample responses by the current weights.
+
+        The random numbers depend on seed, request, name and the index of the rollout.
+        """
         key = f"{self._request.key}@{self._settings.seed}:{name}"
         requests = [
-            replace(self._request, key=rollout_key(key, place), temperature=temperature)
-            for place in range(number)
+            replace(self._request, key=rollout_key(key, index), temperature=temperature)
+            for index in range(number)
         ]
         with measure(self._seconds, "rollouts"):
-            self.prompts.inputs(self._request)  # too long a prompt is refused before it is answered
+            self.prompts.inputs(self._request)  # raises for a prompt that is too long
             if not self.prompts.shares:
                 return self._chat.generate(requests)
             with memory():
                 return self._continued(requests)
 
     def _continued(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """Responses that go on from the prompt as it was read; its last token is read again."""
+        """Generate responses from the computed prompt; only its last token is computed again."""
         inputs = self.prompts.inputs(self._request)
         tokens, mask = inputs["input_ids"], inputs["attention_mask"]
         prefix = self._own_prefix().detached(learns=False)
-        beginning = Rows(
+        beginning = Rows(  # the prompt without its last token
             [0],
             [[]],
             tokens[:, :-1],
@@ -151,7 +156,7 @@ class Context:
             PrefixCache(beginning, [1]),
         )
         with torch.no_grad():
-            written = dict(
+            response_tokens = dict(
                 continuous_batching.responses(
                     self._network,
                     requests,
@@ -162,16 +167,16 @@ class Context:
                     decode=self._chat.decode,
                 )
             )
-        (seen,) = self._chat.prompt_tokens([self._request], inputs)
+        ((length, canvases),) = self._chat.prompt_tokens([self._request], inputs)
         return [
-            self._chat.to_response(request, written[place], *seen)
-            for place, request in enumerate(requests)
+            self._chat.to_response(request, response_tokens[index], length, canvases)
+            for index, request in enumerate(requests)
         ]
 
-    # -- what the network says of responses -------------------------------------------------------
+    # -- log-probabilities of responses -----------------------------------------------------------
 
     def log_probs(self, responses: Sequence[ChatResponse], *, temperature: float) -> Tensor:
-        """Return log-probabilities of responses by the first weights (rows × tokens)."""
+        """Return the log-probabilities of responses by the original weights (rows × tokens)."""
         with measure(self._seconds, "reference"), self._weights.with_first_weights():
             prefix = None
             if self.prompts.shares:
@@ -183,18 +188,18 @@ class Context:
             )
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a text, in which no special token is left."""
+        """Return the token ids of a text; special tokens in it are broken up into plain text."""
         return self._chat.encode(text)
 
     def scored(
         self, responses: Sequence[ChatResponse], *, requests: Sequence[ChatRequest]
     ) -> list[ScoredRows]:
-        """Return rows as a loss of `step` sees them, by the weights as they are."""
+        """Return rows as the loss in `step` gets them, by the current weights, without a graph."""
         rows: list[ScoredRows] = []
         with measure(self._seconds, "updates"), torch.no_grad(), memory():
-            for place, (request, response) in enumerate(zip(requests, responses, strict=True)):
+            for index, (request, response) in enumerate(zip(requests, responses, strict=True)):
                 prefix = self.prompts.read(request) if self.prompts.shares else None
-                rows += self._score(request, prefix, [response], 1.0, places=[place])
+                rows += self._score(request, prefix, [response], 1.0, indices=[index])
         return rows
 
     # -- learning ---------------------------------------------------------------------------------
@@ -207,7 +212,7 @@ class Context:
         temperature: float = 1.0,
         requests: Sequence[ChatRequest] | None = None,
     ) -> Update:
-        """Make one step of the optimiser; see `harness.adaptation.AdaptationContext`.
+        """Make one optimizer step; see `harness.adaptation.AdaptationContext`.
 
         Raises:
             OutOfMemory: a single row does not fit.
@@ -217,7 +222,7 @@ class Context:
             return self._halving(lambda: self._update(loss, responses, rows, temperature))
 
     def _halving(self, call: Callable[[], T]) -> T:
-        """Call, with half as many rows at once after each time that memory runs out."""
+        """Return `call()`; when memory runs out, halve the micro-batch and call again."""
         while True:
             try:
                 with memory():
@@ -236,22 +241,26 @@ class Context:
         requests: Sequence[ChatRequest],
         temperature: float,
     ) -> Update:
+        """Compute the gradient over all responses, and make a step unless it is not finite.
+
+        `requests` holds the request of each response; equal ones share their prompt.
+        """
         sums, updated = torch.zeros(3, dtype=torch.float64), list[ScoredRows]()
         for request in dict.fromkeys(requests):
-            places = [place for place, asked in enumerate(requests) if asked == request]
+            indices = [index for index in range(len(requests)) if requests[index] == request]
             prefix = self._prefix_of(request)
             leaves = None if prefix is None else prefix.detached(learns=True)
-            chosen = [responses[place] for place in places]
-            for rows in self._score(request, leaves, chosen, temperature, places=places):
+            answers = [responses[index] for index in indices]
+            for rows in self._score(request, leaves, answers, temperature, indices=indices):
                 value = loss(rows)
                 value.backward()
-                counted = (value.detach(), (rows.entropy * rows.mask).sum(), rows.mask.sum())
-                sums += torch.stack([part.detach().double().cpu() for part in counted])
+                terms = (value, (rows.entropy * rows.mask).sum(), rows.mask.sum())
+                sums += torch.stack([term.detach().double().cpu() for term in terms])
                 updated.append(rows)
             if prefix is not None and leaves is not None:
                 prefix.backward(leaves)
-        learning = [weight for group in self._optimizer.param_groups for weight in group["params"]]
-        norm = torch.nn.utils.clip_grad_norm_(learning, self._settings.max_grad_norm)
+        trained = [weight for group in self._optimizer.param_groups for weight in group["params"]]
+        norm = torch.nn.utils.clip_grad_norm_(trained, self._settings.max_grad_norm)
         total, entropy, tokens = sums.tolist()
         broken = not bool(torch.isfinite(sums[0]) and torch.isfinite(norm))
         if not broken:
@@ -273,16 +282,24 @@ class Context:
         responses: Sequence[ChatResponse],
         temperature: float,
         *,
-        places: Sequence[int] | None = None,
+        indices: Sequence[int] | None = None,
     ) -> Iterator[ScoredRows]:
-        """Yield a request's responses as a loss sees them, some at a time."""
+        """Yield micro-batches of a request's responses with their log-probabilities.
+
+        Args:
+            request: The request.
+            prefix: The request's computed prompt; None: compute it with each micro-batch.
+            responses: Responses to it.
+            temperature: Temperature of the log-probabilities.
+            indices: Indices of the responses in the whole step; None: 0, 1, ….
+        """
         width = max(len(response.tokens) for response in responses)
-        places = range(len(responses)) if places is None else places
+        indices = range(len(responses)) if indices is None else indices
         for start in range(0, len(responses), self._rows):
             part = slice(start, start + self._rows)
-            chosen = responses[part]
-            tokens = torch.stack([_padded(response.tokens, width) for response in chosen])
-            mask = torch.stack([_padded([1] * len(response.tokens), width) for response in chosen])
+            batch = responses[part]
+            tokens = torch.stack([_padded(response.tokens, width) for response in batch])
+            mask = torch.stack([_padded([1] * len(response.tokens), width) for response in batch])
             device = self._network.device
             tokens, mask = tokens.to(device), mask.to(device)
             if prefix is None:
@@ -290,7 +307,7 @@ class Context:
             else:
                 hidden = states_after(self._network, prefix, tokens, mask)
             yield score_rows(
-                list(places[part]),
+                list(indices[part]),
                 hidden,
                 tokens,
                 mask,
@@ -301,25 +318,26 @@ class Context:
             )
 
     def _joined(self, scored: Iterable[ScoredRows]) -> Tensor:
-        """Return the log-probabilities of all rows, in their places (rows × tokens).
+        """Return the log-probabilities of all rows, ordered by `indices` (rows × tokens).
 
-        Requests of their own have rows of their own lengths; the short ones end in zeros.
+        Shorter rows are padded with zeros on the right.
         """
-        parts = [(rows.places, rows.logp.detach()) for rows in scored]
+        parts = [(rows.indices, rows.logp.detach()) for rows in scored]
         width = max(logp.shape[1] for _, logp in parts)
-        whole = torch.cat([pad(logp, (0, width - logp.shape[1])) for _, logp in parts])
-        order = [place for places, _ in parts for place in places]
-        return whole[torch.tensor(order, device=whole.device).argsort()]
+        joined = torch.cat([pad(logp, (0, width - logp.shape[1])) for _, logp in parts])
+        order = [index for indices, _ in parts for index in indices]
+        return joined[torch.tensor(order, device=joined.device).argsort()]
 
     # -- prompts ----------------------------------------------------------------------------------
 
     def _prefix_of(self, request: ChatRequest) -> Prefix | None:
+        """Return the computed prompt of a request; None if prompts are not shared."""
         if not self.prompts.shares:
             return None
         return self._own_prefix() if request == self._request else self.prompts.read(request)
 
     def _own_prefix(self) -> Prefix:
-        """Return the context's prompt by the weights as they are, read once a step."""
+        """Return the computed prompt of the context's request; computed once for each step."""
         if self._prefix is None:
             self._prefix = self.prompts.read(self._request)
         return self._prefix
@@ -327,12 +345,12 @@ class Context:
 
 @dataclass(eq=False)
 class _Single:
-    """A source of one part of requests."""
+    """A `RequestSource` of a single batch."""
 
     part: PromptBatch | None
 
     def take(self, free: int) -> PromptBatch | None:
-        """Return the part the first time."""
+        """Return the batch at the first call, None afterwards."""
         del free
         part, self.part = self.part, None
         return part

@@ -1,4 +1,8 @@
-"""Batches of requests, and their tensors, made while other batches are answered."""
+"""Divide requests into batches, and make a batch's tensors while another one is computed.
+
+The `transformers` backend uses it: `batches` plans a call, `with_inputs` prefetches within a call,
+`PreparedInputs` across calls.
+"""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,52 +19,58 @@ from harness.models.backends.inputs import length
 if TYPE_CHECKING:
     from transformers import BatchFeature
 
-WAITING = 2  # calls whose beginnings are kept: what is asked for now, and what is next
+MAX_CALLS = 2  # calls whose first tensors are kept: the present one and the next
 
 
 def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
-    """Return the places of requests by batch: of at most `size`, the longest first.
+    """Return the indices of requests by batch, of at most `size` requests each.
 
-    All requests of a batch have one limit of new tokens, one temperature and one nucleus. Requests
-    of similar length stand together, so that little is padded; the longest come first, so that a
-    batch which does not fit into memory fails at once.
+    All requests of a batch have the same token limit, temperature and top-p. Requests of similar
+    length are in the same batch, so that there is little padding; the longest come first, so that a
+    batch that does not fit into memory fails early.
     """
     order = sorted(
         range(len(requests)),
-        key=lambda place: (*_settings(requests[place]), -length(requests[place])),
+        key=lambda index: (*_settings(requests[index]), -length(requests[index])),
     )
-    cut: list[list[int]] = []
-    for _, same in groupby(order, key=lambda place: _settings(requests[place])):
+    plan: list[list[int]] = []
+    for _, same in groupby(order, key=lambda index: _settings(requests[index])):
         group = list(same)
-        cut += [group[at : at + size] for at in range(0, len(group), size)]
-    return cut
+        plan += [group[start : start + size] for start in range(0, len(group), size)]
+    return plan
 
 
 def _settings(request: ChatRequest) -> tuple[int, bool, float, float]:
-    """Return what the requests of a batch have in common, sorted with the backend's own
-    temperature first: the limit of new tokens, True for a temperature of its own, and that, and
-    the nucleus, which is more than 0.
+    """Return the settings that are equal in a batch, for sorting.
+
+    These are the token limit, True if the request has a temperature of its own, that temperature,
+    and top-p (0 if the request has none).
     """
-    own = request.temperature is not None
-    return request.max_new_tokens, own, request.temperature_or(0.0), request.top_p_or(0.0)
+    has_temperature = request.temperature is not None
+    return (
+        request.max_new_tokens,
+        has_temperature,
+        request.temperature_or(0.0),
+        request.top_p_or(0.0),
+    )
 
 
 def input_worker(name: str, *, device: str = "cpu") -> ThreadPoolExecutor:
-    """Return a thread in which tensors are made while a network computes on `device`.
+    """Return a pool of one thread that makes tensors while a network computes on `device`.
 
-    On a CPU it computes alone: torch would give it as many threads as the network has, and where
-    there are more threads than cores, each product waits for one that is not running.
+    Beside a network on the CPU, torch uses no further threads in it: with more threads than cores,
+    every matrix product would wait for a thread that is not running.
     """
-    beside = torch_alone if device == "cpu" else None
-    return ThreadPoolExecutor(1, thread_name_prefix=name, initializer=beside)
+    single_threaded = torch_alone if device == "cpu" else None
+    return ThreadPoolExecutor(1, thread_name_prefix=name, initializer=single_threaded)
 
 
 def torch_alone() -> None:
-    """Let torch compute in this thread alone, and in threads that begin later as before."""
+    """Let torch compute in this thread alone; threads that start later use as many as before."""
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # also the number of threads that begin later
+    torch.set_num_threads(1)  # this also sets the number for threads that start later
     restoring = threading.Thread(target=torch.set_num_threads, args=(threads,))
     restoring.start()
     restoring.join()
@@ -74,7 +84,7 @@ class WaitTimer:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Count the time within."""
+        """Add the seconds of a `with` block."""
         start = perf_counter()
         try:
             yield
@@ -84,14 +94,14 @@ class WaitTimer:
 
 @dataclass(slots=True)
 class PreparedInputs:
-    """The tensors of a call's first requests, made while the call before it is answered.
+    """The tensors of a call's first requests, made while the call before it is computed.
 
     One thread may call `make` for the next call while another calls `take_if_same` for the present
     one.
     """
 
     device: str = "cpu"
-    """Where the network computes."""
+    """Device of the network."""
     _threads: ThreadPoolExecutor = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _coming: "list[tuple[list[ChatRequest], Future[BatchFeature]]]" = field(default_factory=list)
@@ -102,20 +112,20 @@ class PreparedInputs:
     def make(
         self, requests: Sequence[ChatRequest], make_inputs: "Callable[[], BatchFeature]"
     ) -> None:
-        """Begin to make the tensors of requests; drop the oldest of more than `WAITING`."""
-        coming = [*requests], self._threads.submit(make_inputs)
+        """Start to make the tensors of requests; of more than `MAX_CALLS`, drop the oldest."""
+        entry = [*requests], self._threads.submit(make_inputs)
         with self._lock:
-            self._coming.append(coming)
-            dropped = self._coming[:-WAITING]
-            del self._coming[:-WAITING]
-        for _, done in dropped:
-            done.cancel()
+            self._coming.append(entry)
+            dropped = self._coming[:-MAX_CALLS]
+            del self._coming[:-MAX_CALLS]
+        for _, future in dropped:
+            future.cancel()
 
     def take_if_same(self, requests: Sequence[ChatRequest]) -> "Future[BatchFeature] | None":
-        """Return the tensors of exactly these requests, once; None if others were expected.
+        """Return the tensors of exactly these requests, once; None if there are none.
 
-        Others stay for later calls, as second tries may come between. Tensors that could not be
-        made are made again by the call itself, which then raises the error.
+        Tensors of other requests stay for later calls, because second tries may come in between.
+        None is also returned if making them failed: the call then makes them itself and raises.
         """
         with self._lock:
             matching = (entry for entry in self._coming if _same_requests(entry[0], requests))
@@ -124,12 +134,12 @@ class PreparedInputs:
         return None if expected is None or expected[1].exception() else expected[1]
 
 
-def _same_requests(left: Sequence[ChatRequest], right: Sequence[ChatRequest]) -> bool:
-    """Return True if these are the same requests about identical objects as media."""
-    return len(left) == len(right) and all(
+def _same_requests(first: Sequence[ChatRequest], second: Sequence[ChatRequest]) -> bool:
+    """Return True if the requests are equal and their media are the same objects."""
+    return len(first) == len(second) and all(
         [*map(id, ours.media)] == [*map(id, theirs.media)]
         and replace(ours, media=()) == replace(theirs, media=())
-        for ours, theirs in zip(left, right, strict=True)
+        for ours, theirs in zip(first, second, strict=True)
     )
 
 
@@ -142,17 +152,21 @@ def with_inputs(
     device: str = "cpu",
     started: "Future[BatchFeature] | None" = None,
 ) -> "Iterator[tuple[list[int], BatchFeature]]":
-    """Yield each batch of a plan with the tensors that `make_inputs` makes of it.
+    """Yield each batch of a plan with its tensors.
 
-    With `ahead`, another thread makes one batch ahead, and never two, which bounds memory.
-    `started` is the first one, if it was expected. `timer` counts the time of waiting. The network
-    computes on `device`.
+    Args:
+        plan: Indices of the requests of each batch.
+        make_inputs: Makes the tensors of the requests at some indices.
+        ahead: Make the tensors of the next batch in another thread; never of two, to save memory.
+        timer: Counts the time of waiting for tensors.
+        device: Device of the network.
+        started: Tensors of the first batch that are being made already, if any.
     """
     coming = started
     with input_worker("inputs", device=device) as worker:
-        for number, places in enumerate(plan, start=1):
+        for number, indices in enumerate(plan, start=1):
             with timer.measure():
-                inputs = make_inputs(places) if coming is None else coming.result()
+                inputs = make_inputs(indices) if coming is None else coming.result()
             more = ahead and number < len(plan)
             coming = worker.submit(make_inputs, plan[number]) if more else None
-            yield places, inputs
+            yield indices, inputs

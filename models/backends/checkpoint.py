@@ -1,22 +1,21 @@
-"""A checkpoint's folder: found, looked at before anything is loaded, and fingerprinted.
+"""Find a checkpoint's folder, check its files before anything is loaded, and fingerprint it.
 
-Only safetensors weights and configurations that transformers knows itself are accepted: nothing
-is unpickled, and no code that lies in a checkpoint runs. Nothing is downloaded.
+Only safetensors weights and architectures in transformers are accepted: nothing is unpickled, no
+code of a checkpoint runs, and nothing is downloaded. All backends and perception parts with a
+`checkpoint=` use it.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias, get_args
 
 from harness.errors import MissingDependency, ModelError, raised_as
-from harness.files import CONTENTS, digest, open_regular, read_text
-from harness.foreign import reading
-from harness.responses import NUMBERS
+from harness.files import CONTENTS, digest
+from harness.models.backends.weights import check_weights, read_json, weights
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-"""Type of weights and activations; `auto` is what a checkpoint was saved in."""
+"""Type of weights and activations; `auto`: the type that a checkpoint was saved in."""
 CONFIGURATIONS = (
     "config.json",
     "processor_config.json",
@@ -24,25 +23,17 @@ CONFIGURATIONS = (
     "video_preprocessor_config.json",
     "tokenizer_config.json",
 )
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
-ADAPTER = "adapter_config.json"
-TRAINED = "checkpoint"  # the folder of a training that holds what it has made
-TRAINING = "harness.json"  # what a checkpoint that harness has made says of its training
-PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
-TIED = ("lm_head.weight", "embed_tokens.weight")
-"""Ends of the names of an output layer and of the embeddings that it may share."""
-BLOCK = 2**22  # bytes that are read at once
-MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
+TRAINED = "checkpoint"  # subfolder of a training's folder with the trained checkpoint
+TRAINING = "harness.json"  # file in a checkpoint that harness trained: the record of the training
 LAYERS = frozenset(
     f"{prefix}{name}"
     for name in ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "depth", "layers")
     for prefix in ("", "encoder_", "decoder_")
 )
-"""Names that transformers' configurations have for a number of layers."""
+"""Keys of transformers' configurations that hold a number of layers."""
 POCKET = Path(__file__).parents[1] / "pocket"
 SHIPPED: Mapping[str, Path] = {"pocket": POCKET / "checkpoint", "pocket-base": POCKET / "base"}
-"""Names of the weights that come with the package; a folder of that name is `./pocket`."""
+"""Weights that come with the package, by name; a user's folder of that name is `./pocket`."""
 DECIDING = (
     "*config.json",
     "*tokens*.json",
@@ -55,13 +46,13 @@ DECIDING = (
     "chat_template*",
     "*chat_templates/*",
 )
-"""Patterns of the files beside the weights that decide what a network sees and says."""
+"""Patterns of the files beside the weights that change what a network sees or writes."""
 
 
 def short_path(checkpoint: str) -> str:
-    """Return a folder as records name it: one text for each of the ways in which it is typed.
+    """Return a folder's name for records, the same for every way to type it.
 
-    It has no `/` at its end, and for the checkpoint in a training's folder it is that folder.
+    It has no `/` at its end; the checkpoint in a training's folder is named by that folder.
     """
     folder = Path(checkpoint).expanduser()
     if checkpoint in SHIPPED or not folder.is_dir():
@@ -74,19 +65,22 @@ def short_path(checkpoint: str) -> str:
 
 
 def find(checkpoint: str, *, revision: str | None = None) -> Path:
-    """The folder of a checkpoint: itself a folder, a shipped one's name, or one that the Hugging
-    Face cache holds.
+    """Return the folder of a checkpoint.
 
-    The folder of a training stands for the checkpoint in it.
+    Args:
+        checkpoint: A folder (that of a training means the checkpoint in it), the name of shipped
+            weights, or a name that the Hugging Face cache holds.
+        revision: Commit or branch on the hub; None: the default.
 
     Raises:
-        ModelError: there is neither.
+        ModelError: there is no such folder, and the cache does not hold it.
+        MissingDependency: the cache is needed, and huggingface_hub is not installed.
     """
     folder = SHIPPED.get(checkpoint, Path(checkpoint).expanduser())
     if folder.is_dir():
         inner = folder / TRAINED
-        trained = any((inner / name).is_file() for name in ("config.json", TRAINING))
-        return inner if trained and not (folder / "config.json").is_file() else folder
+        has_trained = any((inner / name).is_file() for name in ("config.json", TRAINING))
+        return inner if has_trained and not (folder / "config.json").is_file() else folder
     if folder.exists() or folder.is_absolute() or checkpoint.count("/") != 1:
         raise ModelError(
             f"checkpoint {checkpoint!r}",
@@ -117,11 +111,11 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
 
 
 def check(folder: Path) -> dict[str, object]:
-    """Look at a checkpoint's files without loading them, and return its configuration.
+    """Check a checkpoint's files without loading them, and return its configuration.
 
     Raises:
-        ModelError: the configuration is missing, wants code to run or more layers than there are
-            weights for; weights are missing, cut off, or pickles.
+        ModelError: the configuration is missing, requires code of the checkpoint, or has more
+            layers than there are weights; or weights are missing, cut off, or pickled.
     """
     refuse_code(folder)
     tensors = check_weights(folder)
@@ -132,13 +126,13 @@ def check(folder: Path) -> dict[str, object]:
                 f"checkpoint file {folder / 'config.json'}: {name!r}",
                 expected=f"at most the {tensors} tensors of the weights",
                 found=repr(value)[:40],
-                fix="A network of so many layers would be built before it is compared with them.",
+                fix="A network of so many layers would need too much memory.",
             )
     return config
 
 
 def _layers(config: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the numbers of layers in a configuration, and in those inside it."""
+    """Yield (key, value) of the numbers of layers in a configuration, nested ones included."""
     for name, value in config.items():
         if isinstance(value, dict):
             yield from _layers(value)
@@ -146,71 +140,54 @@ def _layers(config: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def check_weights(folder: Path) -> int:
-    """Return the number of tensors in a checkpoint's weights.
-
-    Raises:
-        ModelError: they are missing, cut off, or pickles; or an adapter lies beside them.
-    """
-    tensors = sum(map(check_safetensors, weights(folder)))
-    if (folder / ADAPTER).is_file():
-        raise ModelError(
-            f"checkpoint {folder}",
-            expected="either whole weights or an adapter",
-            found=f"whole weights and {ADAPTER}",
-            fix="Merge the adapter into the weights, or take its file away: which of them were "
-            "used would depend on the packages that are installed.",
-        )
-    return tensors
-
-
 def refuse_code(folder: Path) -> None:
-    """Raise ModelError if a configuration in the folder wants code of the checkpoint to run."""
+    """Raise ModelError if a configuration in the folder requires code of the checkpoint."""
     for name in CONFIGURATIONS:
         if (folder / name).is_file() and _asks_for_code(read_json(folder / name)):
             raise ModelError(
                 f"checkpoint file {folder / name}",
                 expected="an architecture in transformers",
                 found="auto_map, which runs code from the checkpoint",
-                fix="harness does not run such code. Use a checkpoint without it.",
+                fix="harness does not run such code: use a checkpoint without auto_map.",
             )
 
 
 def training_record(folder: Path) -> dict[str, object] | None:
     """Return the record of a checkpoint's training; None if harness did not train it.
 
-    It has the method, the tasks, the seed and the hash of the configuration; and the `checkpoint`
-    that the first of its trainings began with, if it did not begin with random weights.
+    It holds the method, tasks, seed and hash of the configuration; and `checkpoint`, from which the
+    first of successive trainings started, unless that started from random weights.
 
     Raises:
-        ModelError: the file that says so is damaged.
+        ModelError: the file of the record is damaged.
     """
     path = folder / TRAINING
     if not path.is_file():
         return None
-    plain, unlike = read_json(path), (KeyError, TypeError, AttributeError)
-    with raised_as(ModelError, f"checkpoint file {path}", "the manifest of a training", *unlike):
+    manifest, wrong_layout = read_json(path), (KeyError, TypeError, AttributeError)
+    what = f"checkpoint file {path}"
+    with raised_as(ModelError, what, "the manifest of a training", *wrong_layout):
         tasks = [
-            {key: task[key] for key in ("spec", "fingerprint", "ids")} for task in plain["tasks"]
+            {key: task[key] for key in ("spec", "fingerprint", "ids")} for task in manifest["tasks"]
         ]
-        model = plain.get("model") or {}
+        model = manifest.get("model") or {}
         network = model.get("description", {}).get("chat", {})
         earlier = network.get("trained", {}).get("checkpoint")
         start = earlier or (model.get("base") or {}).get("checkpoint")
         return {
-            "method": plain["method"]["spec"],
+            "method": manifest["method"]["spec"],
             "tasks": tasks,
-            "seed": plain["seed"],
-            "config_hash": plain["config_hash"],
+            "seed": manifest["seed"],
+            "config_hash": manifest["config_hash"],
             **({} if start is None else {"checkpoint": start}),
-            **({"rehearsal": True} if plain.get("provenance", {}).get("rehearsal") else {}),
+            **({"rehearsal": True} if manifest.get("provenance", {}).get("rehearsal") else {}),
         }
 
 
 def saved_dtype(configuration: Mapping[str, object]) -> Dtype:
-    """Return the weights' type by a checkpoint's configuration; `auto` if it names none."""
-    output = configuration.get("dtype") or configuration.get("torch_dtype")
-    return next((dtype for dtype in get_args(Dtype) if dtype == output), "auto")
+    """Return the weights' type in a checkpoint's configuration; `auto` if it states none."""
+    saved = configuration.get("dtype") or configuration.get("torch_dtype")
+    return next((dtype for dtype in get_args(Dtype) if dtype == saved), "auto")
 
 
 def generation_settings(folder: Path) -> dict[str, Any]:
@@ -231,178 +208,46 @@ def generation_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def weights(folder: Path) -> tuple[Path, ...]:
-    """The safetensors files of a checkpoint, in the order of their names.
-
-    Raises:
-        ModelError: there are none, or two kinds, or the index names one that is missing.
-    """
-    index, single = folder / INDEX, folder / SINGLE
-    if not index.is_file():
-        if single.is_file():
-            return (single,)
-        raise _no_weights(folder)
-    shards = read_json(index).get("weight_map")
-    names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else []
-    if single.is_file() and SINGLE not in names:
-        raise ModelError(
-            f"checkpoint {folder}",
-            expected=f"either {SINGLE} or {INDEX} with its shards",
-            found="both",
-            fix="Delete those of an earlier saving: which of them counts depends on the program.",
-        )
-    paths = tuple(folder / name for name in names)
-    for name, path in zip(names, paths, strict=True):
-        if name != Path(name).name or not path.is_file():
-            raise ModelError(
-                f"checkpoint {folder}",
-                expected=f"the file {name!r}, named in {INDEX}",
-                found="none",
-                fix="Fetch the checkpoint again.",
-            )
-    if not paths:
-        raise _no_weights(folder)
-    return paths
-
-
-def check_safetensors(path: Path) -> int:
-    """Return the number of a file's tensors; raise as `header_of` does."""
-    return len(header_of(path)[0])
-
-
-def header_of(path: Path) -> tuple[dict[str, Any], int]:
-    """Return what a safetensors file says of its tensors, by name, and where their data begin.
-
-    Raises:
-        ModelError: its header is not sound, or its data are not as long as that says.
-    """
-    size, fix = path.stat().st_size, "Fetch or save it again; it may have been cut off."
-    damaged = OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError
-    what, expected = f"weights {path}", "a complete safetensors file"
-    with reading(path, ModelError, what, expected, *damaged, fix=fix):
-        with open_regular(path) as file:
-            length = int.from_bytes(file.read(8), "little")
-            if size < 8 or not 2 <= length <= min(MAX_HEADER, size - 8):
-                raise ValueError(f"{size} bytes, with a header of {length}")
-            header = json.loads(file.read(length))
-        header.pop("__metadata__", None)
-        end = max((int(tensor["data_offsets"][1]) for tensor in header.values()), default=0)
-        if 8 + length + end != size:
-            raise ValueError(f"{size} bytes instead of {8 + length + end}")
-        return header, 8 + length
-
-
-def check_tied(folder: Path) -> None:
-    """Check that an output layer that the configuration ties to the embeddings is equal to them.
-
-    Raises:
-        ModelError: it is saved with other values, which some programs load and others do not.
-    """
-    config = read_json(folder / "config.json")
-    text = config.get("text_config")
-    tied = config.get("tie_word_embeddings")
-    if tied is None and isinstance(text, dict):
-        tied = text.get("tie_word_embeddings")
-    if tied is not True:
-        return
-    saved: dict[str, tuple[dict[str, Any], Path, int, int]] = {}
-    for path in weights(folder):
-        header, start = header_of(path)
-        for name, tensor in header.items():
-            if name.endswith(TIED):
-                begin, end = (start + offset for offset in tensor["data_offsets"])
-                saved[name.rpartition(".")[0].rpartition(".")[2]] = tensor, path, begin, end
-    if len(saved) < len(TIED):
-        return
-    first, second = saved.values()
-    alike = all(first[0].get(key) == second[0].get(key) for key in ("dtype", "shape"))
-    if not alike or _part_digest(*first[1:]) != _part_digest(*second[1:]):
-        raise ModelError(
-            f"checkpoint {folder}",
-            expected="an output layer equal to the embeddings, as tie_word_embeddings is true",
-            found="another one in its weights",
-            fix="Set tie_word_embeddings to false if it was trained apart; else delete it.",
-        )
-
-
-def _part_digest(path: Path, start: int, end: int) -> bytes:
-    """Return a hash of the bytes of a file from `start` to `end`."""
-    whole = hashlib.blake2b(digest_size=16)
-    with open_regular(path) as file:
-        file.seek(start)
-        while start < end and (block := file.read(min(BLOCK, end - start))):
-            whole.update(block)
-            start += len(block)
-    return whole.digest()
-
-
 def fingerprint(folder: Path) -> str:
-    """BLAKE2b over the content of all weights, in the order of the files' names."""
-    whole = hashlib.blake2b(digest_size=16)
+    """Return the BLAKE2b hash of all weights, in the order of the files' names."""
+    joint = hashlib.blake2b(digest_size=16)
     for path in weights(folder):
-        whole.update(path.name.encode() + b"\x00")
-        whole.update(digest(path))
+        joint.update(path.name.encode() + b"\x00")
+        joint.update(digest(path))
     CONTENTS.save()
-    return whole.hexdigest()
+    return joint.hexdigest()
 
 
 def deciding(folder: Path) -> dict[str, str]:
-    """A hash of each file beside the weights that decides what a network sees and says.
+    """Return a hash of each file beside the weights that changes what a network sees or writes.
 
-    That is its configurations, its tokenizer, its chat templates; by their names.
+    These are configurations, tokenizer files and chat templates; keys are their paths.
     """
-    chosen = sorted({path for pattern in DECIDING for path in folder.glob(pattern)})
+    paths = sorted({path for pattern in DECIDING for path in folder.glob(pattern)})
     digests = {
-        str(path.relative_to(folder)): digest(path).hex()[:16] for path in chosen if path.is_file()
+        str(path.relative_to(folder)): digest(path).hex()[:16] for path in paths if path.is_file()
     }
     CONTENTS.save()
     return digests
 
 
 def deciding_text(folder: Path) -> str:
-    """`deciding` in a line, for parts whose record has no room for more."""
+    """Return `deciding` on one line, for records of parts that hold texts only."""
     return ", ".join(f"{name} {content}" for name, content in deciding(folder).items())
 
 
-def _no_weights(folder: Path) -> ModelError:
-    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
-    if pickles:
-        return ModelError(
-            f"checkpoint {folder}",
-            expected=f"weights in {SINGLE}",
-            found=f"pickled weights ({', '.join(pickles[:3])}), which can run code when loaded",
-            fix="Convert them to safetensors in a place that you trust.",
-        )
-    adapter = (folder / ADAPTER).is_file()
-    return ModelError(
-        f"checkpoint {folder}",
-        expected=f"{SINGLE} or {INDEX}",
-        found="an adapter without its base" if adapter else "neither",
-        fix="Give its base as checkpoint= and this as adapter=. Merge them to have one folder."
-        if adapter
-        else "",
-    )
-
-
 def _asks_for_code(value: object) -> bool:
-    """Return True if a configuration, or one inside it, names code of the checkpoint."""
+    """Return True if a configuration, or a nested one, names code of the checkpoint."""
     if not isinstance(value, dict):
         return False
     return "auto_map" in value or any(map(_asks_for_code, value.values()))
 
 
 def media_tokens(folder: Path) -> tuple[int, ...]:
-    """Tokens that stand for images and clips: one that a network writes would want its patches."""
+    """Return the ids of the tokens that stand for images and clips.
+
+    A network must not write them: each would require the features of an image.
+    """
     config = read_json(folder / "config.json")
-    tokens = {config.get(f"{kind}_token_id") for kind in ("image", "video")}
+    tokens = {config.get(f"{media_type}_token_id") for media_type in ("image", "video")}
     return tuple(sorted(token for token in tokens if isinstance(token, int)))
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of a checkpoint; ModelError if it is none."""
-    unread = OSError, ValueError, RecursionError
-    with raised_as(ModelError, f"checkpoint file {path}", "a JSON object", *unread):
-        value = json.loads(read_text(path), **NUMBERS)
-        if not isinstance(value, dict):
-            raise ValueError(type(value).__name__)
-    return value

@@ -1,4 +1,7 @@
-"""Parts whose network and processor are a checkpoint's, loaded by a class of transformers."""
+"""`CheckpointPart`, the base of segmenters, propagators and nodes that run a transformers network.
+
+A subclass names transformers' classes (`family`); this class loads their network and processor.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computing:
-    """Options of a plugin for such a part."""
+    """Options that plugins of such parts share."""
 
     dtype: Dtype = "auto"
-    """Type of weights and activations; `auto` is what the checkpoint was saved in."""
+    """Type of weights and activations; `auto`: the type that the checkpoint was saved in."""
     device: str = "auto"
-    """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
+    """Device, such as `cuda:1` or `cpu`; `auto`: CUDA if there is a GPU, else the CPU."""
     compiled: bool = False
     """Compile the image encoder when it is first used, about a minute: for many images
     (docs/scale.md). Masks may differ by rounding."""
@@ -37,7 +40,7 @@ class Computing:
 
 
 class CheckpointFiles(TypedDict):
-    """A checkpoint that has been looked at, and not loaded: fields of a `CheckpointPart`."""
+    """A checkpoint that was checked but not loaded; the fields are those of a `CheckpointPart`."""
 
     checkpoint: str
     weights: str
@@ -48,24 +51,24 @@ class CheckpointFiles(TypedDict):
 def find_checkpoint(
     checkpoint: str, kinds: Sequence[str], *, fix: str, name: str | None = None
 ) -> CheckpointFiles:
-    """Find a checkpoint and look at its files.
+    """Find a checkpoint and check its files.
 
     Args:
         checkpoint: A folder, or a name that the Hugging Face cache holds.
-        kinds: Architectures that the caller can run, by `model_type`.
-        fix: What an error says is to be done about another one.
-        name: What records and errors call it; None: as it was named.
+        kinds: Architectures (`model_type`) that the caller can run.
+        fix: Advice in the error for another architecture.
+        name: Name in records and errors; None: `checkpoint`.
 
     Raises:
-        ModelError: it is not there, not whole, not safe to load, or of another architecture.
+        ModelError: it is missing, incomplete, unsafe to load, or of another architecture.
     """
     folder = checkpoints.find(checkpoint)
-    kind = checkpoints.check(folder).get("model_type")
-    if kind not in kinds:
+    model_type = checkpoints.check(folder).get("model_type")
+    if model_type not in kinds:
         raise ModelError(
             f"checkpoint {name or checkpoint}",
             expected=f"model_type {' or '.join(map(repr, kinds))}",
-            found=repr(kind)[:60],
+            found=repr(model_type)[:60],
             fix=fix,
         )
     return CheckpointFiles(
@@ -78,20 +81,20 @@ def find_checkpoint(
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPart(Part):
-    """A part whose network and processor are of a checkpoint, loaded when first used."""
+    """A part whose network and processor come from a checkpoint; loaded at the first use."""
 
     checkpoint: str
     weights: str
-    """A hash of all weights."""
+    """Hash of all weights."""
     files: str
-    """Hashes of the files beside the weights that decide its results."""
+    """Hashes of the files beside the weights that change its results."""
     folder: Path
     """Folder of the checkpoint; for the authors' package of SAM 2, its file."""
     dtype: str = "auto"
     device: str = "auto"
 
     family: ClassVar[str]
-    """Beginning of the names of transformers' classes."""
+    """Beginning of the names of transformers' classes, such as `Sam2`."""
     compiled = False
 
     @property
@@ -104,19 +107,19 @@ class CheckpointPart(Part):
         """The network in evaluation mode, on its device.
 
         Raises:
-            ModelError: its weights are not exactly those of the architecture.
-            OutOfMemory: it does not fit on the device.
+            ModelError: the weights are not exactly those of the architecture.
+            OutOfMemory: the network does not fit on the device.
         """
         ensure_torchvision()
         import torch
         import transformers
 
         saved = checkpoints.saved_dtype(checkpoints.check(self.folder))
-        wanted = saved if self.dtype == "auto" else self.dtype
+        dtype = saved if self.dtype == "auto" else self.dtype
         with loading(f"checkpoint {self.checkpoint}"), quiet_loading(transformers):
             network, report = getattr(transformers, self.classes[0]).from_pretrained(
                 self.folder,
-                dtype=torch.float32 if wanted == "auto" else getattr(torch, wanted),
+                dtype=torch.float32 if dtype == "auto" else getattr(torch, dtype),
                 use_safetensors=True,
                 local_files_only=True,
                 trust_remote_code=False,
@@ -124,7 +127,7 @@ class CheckpointPart(Part):
             )
         check_report(f"checkpoint {self.checkpoint}", report)
         with memory():
-            network = network.to(place(self.device)).eval()
+            network = network.to(resolve_device(self.device)).eval()
         if self.compiled:
             network.vision_encoder.compile(dynamic=False)
         return network
@@ -146,21 +149,21 @@ class CheckpointPart(Part):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Its setting."""
+        """The device, as the setting names it."""
         return (self.device,)
 
     def prepare(self) -> None:
         """Load the processor and the network.
 
         Raises:
-            ModelError: one of them cannot be loaded as it is, or compiled.
+            ModelError: one of them cannot be loaded, or the network cannot be compiled.
         """
-        assert self.processor is not None and self.network is not None, "they raise otherwise"
+        assert self.processor is not None and self.network is not None, "loading raises otherwise"
         if self.compiled:
             self._compile_now()
 
     def _compile_now(self) -> None:
-        """Let what looks at images be compiled before the first sample."""
+        """Compile the image encoder now, instead of at the first sample."""
         import torch
 
         network = self.network
@@ -171,7 +174,7 @@ class CheckpointPart(Part):
                 network.get_image_features(blank, return_dict=True)
             except torch.OutOfMemoryError:
                 raise
-            except Exception as error:  # of whatever compiler there is
+            except Exception as error:  # compilers raise exceptions of many types
                 raise ModelError(
                     f"checkpoint {self.checkpoint}, compiled=true",
                     expected="what torch.compile needs here: a compiler for C++ (CPU) or Triton "
@@ -181,8 +184,8 @@ class CheckpointPart(Part):
                 ) from error
 
 
-def place(device: str) -> str:
-    """The device that `auto` means."""
+def resolve_device(device: str) -> str:
+    """Return the device that `auto` means, or the device itself."""
     if device != "auto":
         return device
     import torch
@@ -192,9 +195,10 @@ def place(device: str) -> str:
 
 @contextmanager
 def quiet_loading(transformers: ModuleType) -> Iterator[None]:
-    """Suppress warnings of a checkpoint that is loaded in part, which is intended.
+    """Suppress transformers' warnings about weights of a checkpoint that are not used.
 
-    So the weights of `sam2_video` are loaded as `sam2`, and those of a classifier as its encoder.
+    This is intended: weights of `sam2_video` are loaded as `sam2`, those of a classifier as its
+    encoder.
     """
     logging = transformers.utils.logging
     before = logging.get_verbosity()

@@ -1,4 +1,8 @@
-"""Options, processor and tokens of the transformers backend: all that it does without a network."""
+"""The part of the `transformers` backend that needs no network: options, processor and tokens.
+
+`TransformersChat` inherits from `CheckpointTokens`, which encodes and decodes text, computes the
+canvas of an image, and turns generated tokens into a `ChatResponse`.
+"""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -17,6 +21,7 @@ from harness.models.backends.options import GenerationOptions, LoadedOptions
 from harness.models.backends.sampling import Sampling, TokenChoice
 from harness.models.backends.shown_media import planned_canvas, seen_canvases
 from harness.models.backends.stop_strings import tokens_to_stop, until_stop
+from harness.spec import Spec
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedTokenizerBase, ProcessorMixin
@@ -27,14 +32,22 @@ class TransformersOptions(GenerationOptions, LoadedOptions):
     """Options of the backend."""
 
     device: str = "auto"
-    """Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one."""
+    """Device, such as `cuda:1` or `cpu`; `auto`: CUDA if there is a GPU, else the CPU."""
     attn_implementation: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
     """Implementation of attention; `auto` is transformers' choice, but for `kernels` on a CPU."""
     batch_size: int = 8
-    """Requests at once; fewer where they do not fit into memory."""
+    """Largest number of requests in a batch; it is lowered when they do not fit into memory."""
     repetition_penalty: float | None = None
     """1 is none; None: as the checkpoint's generation settings say, which is what the official
     evaluations run with."""
+    top_k: int | None = None
+    """Number of the likeliest tokens that are sampled from; None: all."""
+    presence_penalty: float | None = None
+    """Subtracted from the logits of tokens that the response has; None: 0."""
+    image_processor: Spec | None = None
+    """`pil`: resize images by Pillow, as code of several vendors does, not by torchvision, and
+    frames of clips where the processor has one size for them; `pil(max_patches=6)` has settings in
+    place of the checkpoint's. None: as the checkpoint says."""
     prefetch: bool = True
     """Make the next batch's tensors while one is answered. Responses are the same."""
     continuous_batching: bool = True
@@ -44,19 +57,22 @@ class TransformersOptions(GenerationOptions, LoadedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointTokens(TransformersOptions):
-    """A checkpoint, its processor and its rule for choosing tokens; without its network."""
+    """A checkpoint's processor, tokens and sampling rule, without its network."""
 
     checkpoint: str
     folder: Path
     model_type: str
+    """Architecture, as the checkpoint's configuration names it."""
     coordinates: Coordinates
+    """Meaning of the numbers in responses about places."""
     adapter: adapters.Adapter | None = None
     keyed: bool = True
-    """Draw tokens by counters, by key and position; otherwise by PyTorch's generator."""
+    """Sample tokens by counter-based random numbers (request key and position), which do not depend
+    on the batch; otherwise by PyTorch's generator."""
     suppress_tokens: tuple[int, ...] = ()
-    """Tokens that are never written."""
+    """Ids of tokens that are never written."""
     limits_clips: bool = False
-    """True if the limits on pixels are of each frame of a clip too, and not of images only."""
+    """True if the limits on pixels hold for each frame of a clip, too."""
 
     @cached_property
     def processor(self) -> "ProcessorMixin":
@@ -68,56 +84,57 @@ class CheckpointTokens(TransformersOptions):
             max_pixels=self.max_pixels,
             clips=self.limits_clips,
             template=self.template,
+            image_processor=self.image_processor,
         )
 
     @cached_property
     def end_tokens(self) -> tuple[int, ...]:
-        """The tokens that end a response."""
+        """Ids of the tokens that end a response."""
         return end_tokens(self.folder, self.processor.tokenizer)
 
     @cached_property
     def opening(self) -> str:
-        """End of the chat template, if that opens the reasoning; else empty."""
+        """The end of the chat template if it opens the reasoning, such as `<think>`; else ""."""
         return opened_reasoning(self.processor)
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase":
-        """A tokenizer beside the processor's, which another thread may be using."""
+        """A copy of the processor's tokenizer, which another thread may be using."""
         return deepcopy(self.processor.tokenizer)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Tokens of a text, in which no special token is left."""
-        plain = without_special_tokens(self.processor, text)
-        return tuple(self._tokenizer(plain, add_special_tokens=False)["input_ids"])
+        """Return the token ids of a text; special tokens in it are broken up into plain text."""
+        plain_text = without_special_tokens(self.processor, text)
+        return tuple(self._tokenizer(plain_text, add_special_tokens=False)["input_ids"])
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Text of tokens up to the end token, without special ones."""
-        ended = bool(tokens) and tokens[-1] in self.end_tokens
-        own = tokens[:-1] if ended else tokens
-        return str(self._tokenizer.decode(own, skip_special_tokens=True))
+        """Return the text of tokens, without the end token and special tokens."""
+        has_end = bool(tokens) and tokens[-1] in self.end_tokens
+        text_tokens = tokens[:-1] if has_end else tokens
+        return str(self._tokenizer.decode(text_tokens, skip_special_tokens=True))
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text, without special ones added."""
+        """Return the number of tokens of a text, without added special tokens."""
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """(width, height) of the first medium as the network sees it, by the processor's rule."""
+        """Return the (width, height) of the first medium as the network sees it."""
         return planned_canvas(self.processor, self.model_type, request)
 
     @property
     def real_device(self) -> str:
-        """The device that `auto` stands for, or the one of the setting."""
-        return checkpoint_part.place(self.device)
+        """The device of the setting, or the one that `auto` means."""
+        return checkpoint_part.resolve_device(self.device)
 
     @cached_property
     def penalty(self) -> float:
-        """The repetition penalty that is used: the one given, or the checkpoint's own."""
+        """The repetition penalty: the user's, or else the checkpoint's."""
         if self.repetition_penalty is not None:
             return self.repetition_penalty
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
     def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
-        """Rules by which the tokens of each response are chosen."""
+        """Return the rule of each request by which tokens are chosen."""
         return [self._sampling(request) for request in requests]
 
     def _sampling(self, request: ChatRequest) -> Sampling:
@@ -125,6 +142,8 @@ class CheckpointTokens(TransformersOptions):
             seed=self.seed,
             temperature=request.temperature_or(self.temperature),
             top_p=request.top_p_or(self.top_p),
+            top_k=self.top_k,
+            presence_penalty=self.presence_penalty or 0.0,
             repetition_penalty=self.penalty,
             keyed=self.keyed,
             suppress_tokens=self.suppress_tokens,
@@ -133,9 +152,12 @@ class CheckpointTokens(TransformersOptions):
     def token_choice(
         self, requests: Sequence[ChatRequest], *, prompt_length: int, starts: Sequence[int]
     ) -> TokenChoice:
-        """Return the logits processor of one call of `generate`, whose requests have equal limits.
+        """Return the logits processor for one call of transformers' `generate`.
 
-        Prompts are padded on the left to `prompt_length`; `starts` is each one's first own token.
+        Args:
+            requests: Requests with equal limits and sampling settings.
+            prompt_length: Length to which prompts are padded on the left, in tokens.
+            starts: Index of the first token of each prompt after its padding.
         """
         return TokenChoice(
             keys=[request.key for request in requests],
@@ -147,7 +169,7 @@ class CheckpointTokens(TransformersOptions):
     def prompt_tokens(
         self, requests: Sequence[ChatRequest], inputs: "BatchFeature"
     ) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
-        """Tokens of each prompt, and the canvases of its images."""
+        """Return each prompt's number of tokens, and the canvases (width, height) of its images."""
         lengths = map(int, inputs["attention_mask"].sum(dim=1))
         return list(zip(lengths, seen_canvases(self.processor, requests, inputs), strict=True))
 
@@ -158,23 +180,31 @@ class CheckpointTokens(TransformersOptions):
         length: int,
         canvases: tuple[tuple[int, int], ...],
     ) -> ChatResponse:
-        """Response of the tokens that answer a request, whose prompt has so many tokens."""
+        """Return the response that generated tokens make.
+
+        Args:
+            request: The request.
+            tokens: Generated token ids, perhaps with an end token and padding after it.
+            length: Number of tokens of the prompt.
+            canvases: (width, height) of the images as the network saw them.
+        """
         response = self._response(tokens, request.stop)
         text = f"{request.prefix}{response.text}"
-        whole = replace(response, text=text, prompt_tokens=length, canvases=canvases)
-        kept = until_stop(whole, request)
+        response = replace(response, text=text, prompt_tokens=length, canvases=canvases)
+        response = until_stop(response, request)
         opening = "" if request.written else self.opening
-        return replace(kept, text=f"{opening}{kept.text}") if opening else kept
+        return replace(response, text=f"{opening}{response.text}") if opening else response
 
     def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
         ends = self.end_tokens
-        end = next((place for place, token in enumerate(tokens) if token in ends), None)
-        written = tokens if end is None else tokens[:end]
-        all_of_them = len(tokens) if end is None else end + 1
-        stopped = tokens_to_stop(written, stop, self.decode)
+        end = next((index for index, token in enumerate(tokens) if token in ends), None)
+        text_tokens = tokens if end is None else tokens[:end]
+        n_tokens = tokens_to_stop(text_tokens, stop, self.decode)
+        if n_tokens is None:
+            n_tokens = len(tokens) if end is None else end + 1  # the end token counts
         return ChatResponse(
-            text=self.decode(written),
-            tokens=tuple(tokens[: all_of_them if stopped is None else stopped]),
-            completion_tokens=all_of_them if stopped is None else stopped,
+            text=self.decode(text_tokens),
+            tokens=tuple(tokens[:n_tokens]),
+            completion_tokens=n_tokens,
             cut=end is None,
         )

@@ -1,8 +1,9 @@
-"""The files of a checkpoint that its model class needs, checked without loading it.
+"""Check that a checkpoint has all files that its model class needs, without loading it.
 
-Without some of them transformers goes on: with no chat template a network is asked in raw text,
-with no `generation_config.json` without its end tokens and penalty, with half a processor at the
-class's own sizes. Numbers then fall in silence, so that whatever lacks is named here, all at once.
+transformers loads a network without some of them: without a chat template, prompts are raw text;
+without `generation_config.json`, end tokens and penalty are lost; with half a processor, image
+sizes are the class's defaults. Scores then fall silently, so every missing part is named here, all
+at once. Backends call `check_complete`; `harness doctor` shows `checkpoint_parts`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +16,16 @@ from typing import Any
 from harness.errors import ModelError
 from harness.files import read_text
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.weights import check_tied, check_weights, read_json
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 VIDEO = "video_preprocessor_config.json"
 QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3")
 """Beginnings of the `model_type` of networks whose processors have limits on pixels."""
 WITHOUT_TEMPLATE = frozenset({"paligemma"})
-"""Architectures, by `model_type`, whose authors ask without a chat template."""
+"""Architectures (`model_type`) that are prompted without a chat template."""
 VIDEO_APART = "qwen3"
-"""Beginning of the `model_type` of networks whose clips have other limits than images; older ones
+"""Beginning of the `model_type` of networks with separate limits for clips and images; older ones
 have one file for both."""
 TOKENIZERS = (
     ("tokenizer.json",),
@@ -33,61 +35,63 @@ TOKENIZERS = (
     ("vocab.txt",),
     ("tekken.json",),
 )
-"""Files of a tokenizer: any of these."""
+"""Sets of files of which a tokenizer needs one."""
 LIMITS = (("size",), ("min_pixels", "max_pixels"))
-"""Keys of a Qwen processor for its limits on pixels: any of these."""
+"""Sets of keys of which a Qwen processor needs one, for its limits on pixels."""
 SAME = {
     "patch_size": "patch_size",
     "merge_size": "spatial_merge_size",
     "temporal_patch_size": "temporal_patch_size",
 }
-"""Keys of a Qwen processor, and those of the network's `vision_config` that must be equal."""
+"""Keys of a Qwen processor, and the keys of the network's `vision_config` that must be equal."""
 WRITERS = ("ForConditionalGeneration", "ForCausalLM", "ForVision2Seq", "LMHeadModel")
-"""Ends of the names of classes that write text."""
-COPY = "Copy it from the checkpoint that this one was made from"
+"""Ends of the names of transformers' classes that write text."""
+COPY = "Copy it from the checkpoint that this one was trained from"
 REMOTE = ("configuration", "tokenizer", "processor")
-"""Parts that are needed of a network which a server holds."""
+"""Parts that are needed here if a server runs the network."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPart:
-    """One part of a checkpoint."""
+    """The result of checking one part of a checkpoint, such as its tokenizer."""
 
     name: str
     lacks: str = ""
-    """Missing or wrong parts; empty if complete."""
+    """Description of what is missing or wrong; "" if the part is complete."""
     fix: str = ""
+    """Advice for the user."""
 
 
 def checkpoint_parts(
     folder: Path, *, has_penalty: bool = False, writes: bool = True
 ) -> list[CheckpointPart]:
-    """Return every part of a checkpoint's folder, with what it lacks.
+    """Check every part of a checkpoint that is needed.
 
     Args:
-        folder: Where it lies.
-        has_penalty: True if the user gives the repetition penalty, for which a file is read else.
+        folder: Folder of the checkpoint.
+        has_penalty: True if the user states the repetition penalty, so that
+            `generation_config.json` is not needed.
         writes: True if the network is to write text; see `writes_text`.
     """
-    passed = {"generation_config"} if has_penalty else set()
+    skipped = {"generation_config"} if has_penalty else set()
     if not writes:
-        passed |= {"tokenizer", "chat template", "generation_config"}
-    return [_checked(name, check, folder) for name, check in CHECKS.items() if name not in passed]
+        skipped |= {"tokenizer", "chat template", "generation_config"}
+    return [_checked(name, check, folder) for name, check in CHECKS.items() if name not in skipped]
 
 
 def check_complete(
     folder: Path, *, has_penalty: bool = False, needed: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a checkpoint's configuration; nothing of it is loaded.
+    """Return the configuration of a checkpoint that has all needed parts.
 
     Args:
-        folder: Where it lies.
-        has_penalty: True if the user gives the repetition penalty.
-        needed: Names of the parts that matter; empty: all.
+        folder: Folder of the checkpoint.
+        has_penalty: True if the user states the repetition penalty.
+        needed: Names of the parts that matter (keys of `CHECKS`); empty: all.
 
     Raises:
-        ModelError: parts are missing, damaged, or not for this network; all are named, with what to
-            do.
+        ModelError: parts are missing, damaged, or of another network; the error names all of them
+            and what to do.
     """
     faults = [
         part
@@ -101,13 +105,15 @@ def check_complete(
             found="; ".join(f"{part.name}: {part.lacks}" for part in faults),
             fix=" ".join(dict.fromkeys(part.fix for part in faults if part.fix)),
         )
-    return checkpoints.read_json(folder / CONFIG)
+    return read_json(folder / CONFIG)
 
 
 Check = Callable[[Path], CheckpointPart | None]
+"""Checks one part in a checkpoint's folder; returns None if it is complete, or raises."""
 
 
 def _checked(name: str, check: Check, folder: Path) -> CheckpointPart:
+    """Return the result of a check; the message of a ModelError is what the part lacks."""
     try:
         return check(folder) or CheckpointPart(name)
     except ModelError as error:
@@ -120,15 +126,15 @@ def _lacking(name: str, lacks: str, fix: str = f"{COPY}.") -> CheckpointPart:
 
 def _configuration(folder: Path) -> CheckpointPart | None:
     checkpoints.refuse_code(folder)
-    kind = checkpoints.read_json(folder / CONFIG).get("model_type")
-    return (
-        None if isinstance(kind, str) else _lacking("configuration", f"no model_type in {CONFIG}")
-    )
+    model_type = read_json(folder / CONFIG).get("model_type")
+    if isinstance(model_type, str):
+        return None
+    return _lacking("configuration", f"no model_type in {CONFIG}")
 
 
 def _weights(folder: Path) -> None:
-    checkpoints.check_weights(folder)
-    checkpoints.check_tied(folder)
+    check_weights(folder)
+    check_tied(folder)
 
 
 def _tokenizer(folder: Path) -> CheckpointPart | None:
@@ -142,7 +148,7 @@ def _tokenizer(folder: Path) -> CheckpointPart | None:
 
 def _processor(folder: Path) -> CheckpointPart | None:
     config = _config(folder)
-    vision, kind = config.get("vision_config"), str(config.get("model_type"))
+    vision, model_type = config.get("vision_config"), str(config.get("model_type"))
     if not isinstance(vision, Mapping):
         return None
     images = _settings(folder, "preprocessor_config.json", "image_processor")
@@ -151,45 +157,56 @@ def _processor(folder: Path) -> CheckpointPart | None:
             "processor",
             "no preprocessor_config.json, and no image_processor in processor_config.json",
         )
-    if not kind.startswith(QWEN):
+    if not model_type.startswith(QWEN):
         return None
     clips = _settings(folder, VIDEO, "video_processor")
     lacks = _unlike(images, vision, "images") + _unlike(clips or images, vision, "clips")
-    if clips is None and kind.startswith(VIDEO_APART):
+    if clips is None and model_type.startswith(VIDEO_APART):
         lacks.append(f"no {VIDEO}, without which clips have the limits of images")
     return _lacking("processor", "; ".join(lacks)) if lacks else None
 
 
 def _unlike(settings: Mapping[str, Any], vision: Mapping[str, Any], medium: str) -> list[str]:
-    """Return what a Qwen processor lacks, and in what it is another network's."""
+    """Return what a Qwen processor lacks, and where its sizes differ from the network's.
+
+    Args:
+        settings: Settings of the image or video processor.
+        vision: The network's `vision_config`.
+        medium: `images` or `clips`, for the messages.
+    """
     lacks = []
     if not any(all(settings.get(key) for key in keys) for keys in LIMITS):
         lacks.append(f"no limits on the pixels of {medium} (size, or min_pixels and max_pixels)")
-    for key, its_key in SAME.items():
-        mine, its = settings.get(key), vision.get(its_key)
-        if None not in (mine, its) and mine != its:
-            lacks.append(f"{key} {mine} of {medium}, where the network has {its}")
+    for processor_key, network_key in SAME.items():
+        size, network_size = settings.get(processor_key), vision.get(network_key)
+        if None not in (size, network_size) and size != network_size:
+            lacks.append(
+                f"{processor_key} {size} of {medium}, where the network has {network_size}"
+            )
     return lacks
 
 
 def _settings(folder: Path, name: str, key: str) -> Mapping[str, Any] | None:
-    """The settings of a processor: the whole processor's part, which counts first, or a file."""
-    whole = folder / "processor_config.json"
-    part = checkpoints.read_json(whole).get(key) if whole.is_file() else None
-    if isinstance(part, Mapping):
-        return part
-    return checkpoints.read_json(folder / name) if (folder / name).is_file() else None
+    """Return the settings of an image or video processor; None if there are none.
+
+    They are under `key` in processor_config.json, or else in the file `name`.
+    """
+    joint_file = folder / "processor_config.json"
+    settings = read_json(joint_file).get(key) if joint_file.is_file() else None
+    if isinstance(settings, Mapping):
+        return settings
+    return read_json(folder / name) if (folder / name).is_file() else None
 
 
 def _config(folder: Path) -> Mapping[str, Any]:
-    """The configuration; empty where it cannot be read, which is a fault of its own."""
+    """Return the configuration; empty if it cannot be read, which another check reports."""
     with suppress(ModelError):
-        return checkpoints.read_json(folder / CONFIG)
+        return read_json(folder / CONFIG)
     return {}
 
 
 def writes_text(folder: Path) -> bool:
-    """Return False for a network that writes no text, such as SAM 2, by the name of its class."""
+    """Return True if the name of a network's class says that it writes text, unlike SAM 2."""
     names = _config(folder).get("architectures")
     classes = names if isinstance(names, list) and names else [WRITERS[0]]
     return any(str(name).endswith(WRITERS) for name in classes)
@@ -201,7 +218,7 @@ def _template(folder: Path) -> CheckpointPart | None:
     return _lacking(
         "chat template",
         "none, in chat_template.jinja, chat_template.json, tokenizer_config.json or "
-        "processor_config.json: the network would be asked in a form that it was not trained on",
+        "processor_config.json: the network would get prompts in a form that it was not trained on",
     )
 
 
@@ -211,7 +228,7 @@ def _has_template(folder: Path) -> bool:
             return True
     names = ("chat_template.json", "tokenizer_config.json", "processor_config.json")
     paths = (folder / name for name in names)
-    return any(checkpoints.read_json(path).get("chat_template") for path in paths if path.is_file())
+    return any(read_json(path).get("chat_template") for path in paths if path.is_file())
 
 
 def _generation(folder: Path) -> CheckpointPart | None:
@@ -235,3 +252,4 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "generation_config": _generation,
     }
 )
+"""The check of each part, by its name in messages."""

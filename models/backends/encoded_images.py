@@ -1,4 +1,7 @@
-"""Encoded images that requests share: those of a group's rollouts, of retries and of controls."""
+"""Cache of encoded images (JPEG, PNG), because many requests to a server show the same image.
+
+These are the rollouts of a group, retries, and controls.
+"""
 
 import threading
 from collections import OrderedDict
@@ -6,13 +9,13 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 
 Encoded = tuple[str, bytes]
-"""Kind of an image's file (`jpeg`, `png`) and its bytes."""
+"""Format of an image file (`jpeg`, `png`) and its bytes."""
 
 
 class EncodedImages:
-    """The images encoded last, up to a number of bytes. Safe to use from several threads.
+    """The most recently used encoded images, up to `max_bytes` together; safe for threads.
 
-    Threads that want the same image at once wait for the one that encodes it.
+    Threads that need the same image at the same time wait for the one that encodes it.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -22,13 +25,13 @@ class EncodedImages:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, encode: Callable[[], Encoded]) -> Encoded:
-        """Return the image of a key, encoded by `encode` if it is not held; raises as that does."""
+        """Return the image of a key; if it is not cached, `encode` makes it, or raises."""
         with self._lock:
             image = self._images.get(key)
             if image is not None:
                 self._images.move_to_end(key)
             else:
-                own = self._images[key] = Future[Encoded]()
+                new_image = self._images[key] = Future[Encoded]()
         if image is not None:
             return image.result()
         try:
@@ -36,9 +39,9 @@ class EncodedImages:
         except BaseException as error:
             with self._lock:
                 del self._images[key]
-            own.set_exception(error)
+            new_image.set_exception(error)
             raise
-        own.set_result(encoded)
+        new_image.set_result(encoded)
         with self._lock:
             self._bytes += len(encoded[1])
             while self._bytes > self.max_bytes and len(self._images) > 1:

@@ -1,4 +1,8 @@
-"""A network in this process, examined: its inputs, and its probabilities of a given response."""
+"""Examine a network in this process: the tensors of a request, and the probability of a response.
+
+`TransformersChat.observe` and `.examine` call it; `harness.observation` defines their results,
+`Observation` and `Examination`.
+"""
 
 from collections.abc import Sequence
 from copy import copy
@@ -10,7 +14,7 @@ import numpy as np
 from harness.chat import ChatRequest, ChatResponse
 from harness.media import Frame
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.inputs import A_TOKEN, processor_inputs, template_of, with_tokens
+from harness.models.backends.inputs import TOKEN_TENSORS, processor_inputs, template_of, with_tokens
 from harness.models.backends.loading import memory
 from harness.models.backends.shown_media import clip_times, frames_shown, squashed
 from harness.observation import Examination, Observation, Variation
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Examined(Protocol):
-    """Parts of a backend that an examination needs, as `transformers.TransformersChat` has them."""
+    """The parts of a backend that an examination needs; `TransformersChat` has them."""
 
     @property
     def network(self) -> "PreTrainedModel": ...  # noqa: D102
@@ -35,24 +39,27 @@ class Examined(Protocol):
 
 
 def examination(chat: Examined, variation: Variation, tokens: Sequence[int]) -> Examination:
-    """Return the inputs of a request, and the log-probabilities of a response's tokens after it.
+    """Return the inputs of a request, and the log-probabilities of a response's tokens.
 
-    Those from the first mark of an image on are left out, which only random networks write.
+    Args:
+        chat: The backend.
+        variation: The request, and how its inputs are varied.
+        tokens: Token ids of the response. They count up to the first media token, which only
+            random networks write: the network would take it for an image without features.
     """
     import torch
 
-    marks = checkpoints.media_tokens(chat.folder)
-    # Forward, a mark of an image in a response would be taken for an image that is missing.
-    tokens = list(takewhile(lambda token: token not in marks, tokens))
+    media_tokens = checkpoints.media_tokens(chat.folder)
+    tokens = list(takewhile(lambda token: token not in media_tokens, tokens))
     inputs = _inputs(chat.processor, variation)
     prompt = tuple(inputs["input_ids"][0].tolist())
     tensors = {
-        name: tensor.float().numpy() for name, tensor in inputs.items() if name not in A_TOKEN
+        name: tensor.float().numpy() for name, tensor in inputs.items() if name not in TOKEN_TENSORS
     }
-    network = chat.network  # loaded before inference mode, whose tensors cannot be trained
+    network = chat.network  # load it before inference mode, whose tensors cannot be trained
     with memory(), torch.inference_mode():
-        whole = with_tokens(inputs, [tokens]).to(chat.real_device) if tokens else inputs
-        logits = network(**whole, use_cache=False, logits_to_keep=len(tokens) + 1).logits[0, :-1]
+        batch = with_tokens(inputs, [tokens]).to(chat.real_device) if tokens else inputs
+        logits = network(**batch, use_cache=False, logits_to_keep=len(tokens) + 1).logits[0, :-1]
         scores = logits.float().log_softmax(dim=-1)
         chosen = scores.gather(1, torch.tensor(tokens, device=scores.device).long()[:, None])
         best = scores.amax(dim=-1) if tokens else chosen[:, 0]
@@ -65,16 +72,20 @@ def examination(chat: Examined, variation: Variation, tokens: Sequence[int]) -> 
 
 
 def observation(chat: Examined, request: ChatRequest, response: ChatResponse) -> Observation:
-    """Return a response with the inputs that the network had for its request."""
+    """Return a response with the images, times, prompt and tensors that the network got for it."""
     examined = examination(chat, Variation(request=request), response.tokens)
     images: list[Frame] = []
     times: list[float | None] = []
-    for place, media in enumerate(request.media):
-        indices = frames_shown(request, place)
-        images += [squashed(media.frame(index), request.squash(place)) for index in indices]
+    for media_index, media in enumerate(request.media):
+        indices = frames_shown(request, media_index)
+        images += [
+            squashed(media.frame(index), request.squash(media_index), request.resample)
+            for index in indices
+        ]
         rate = clip_times(media, indices)["fps"]
         assert isinstance(rate, float), "as `clip_times` makes it"
-        times += [float(index / rate) if len(indices) > 1 else None for index in indices]
+        seconds = request.told(media_index) or [float(index / rate) for index in indices]
+        times += seconds if len(indices) > 1 else [None]
     return Observation(
         response=response,
         images=tuple(images),
@@ -86,20 +97,21 @@ def observation(chat: Examined, request: ChatRequest, response: ChatResponse) ->
 
 
 def _inputs(processor: "ProcessorMixin", variation: Variation) -> "BatchFeature":
-    """Return the tensors of a request as it is varied."""
+    """Return the tensors of a request, with other template variables or a doubled first token."""
     if variation.template:
-        own = getattr(processor, "chat_template_kwargs", {})
-        given = {**own, **variation.template}
+        variables = {**getattr(processor, "chat_template_kwargs", {}), **variation.template}
         processor = copy(processor)
-        known = str(template_of(processor))  # others would be passed over, with a warning each
+        template = str(template_of(processor))  # a variable that it lacks would cause a warning
         processor.chat_template_kwargs = {
-            name: value for name, value in given.items() if value is not None and name in known
+            name: value
+            for name, value in variables.items()
+            if value is not None and name in template
         }
     inputs = processor_inputs(processor, [variation.request])
     if variation.doubled:
         import torch
 
-        for name in A_TOKEN:
+        for name in TOKEN_TENSORS:
             if name in inputs:
                 inputs[name] = torch.cat([inputs[name][:, :1], inputs[name]], dim=1)
     return inputs

@@ -1,10 +1,13 @@
-"""Connections to a server, through the proxy that the environment names for it."""
+"""Open HTTP connections to a server, through the proxy that environment variables name for it.
+
+The `openai` backend uses it instead of an HTTP library.
+"""
 
 import os
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPSConnection
@@ -17,7 +20,7 @@ from harness.errors import UsageError
 
 
 class Proxy(NamedTuple):
-    """A proxy, with the variable that names it and the header that holds its password."""
+    """A proxy, with the environment variable that names it and the header with its password."""
 
     variable: str
     host: str
@@ -28,39 +31,42 @@ class Proxy(NamedTuple):
 def connection_to(
     server: SplitResult, timeout: float
 ) -> tuple[HTTPConnection, str, Mapping[str, str]]:
-    """Return a connection to a server, what a route begins with on it, and headers for the proxy.
+    """Return a connection to a server, the prefix of paths in its requests, and headers.
 
-    To an `https` address the proxy passes on what it cannot read; of an `http` one it sees requests
-    and key.
+    Prefix and headers are for the proxy of an `http` address, which reads requests and key. The
+    proxy of an `https` address forwards encrypted bytes (a tunnel).
+
+    Args:
+        server: The server's address.
+        timeout: Seconds that an operation on the connection may take.
 
     Raises:
-        UsageError: the proxy is none that speaks HTTP.
+        UsageError: the proxy is not an HTTP proxy.
     """
     host = server.hostname
-    assert host is not None, "checked_url has seen to it"
-    kind = (
-        partial(HTTPSConnection, context=_tls(*map(os.environ.get, CERTIFICATES)))
-        if server.scheme == "https"
-        else HTTPConnection
-    )
+    assert host is not None, "`checked_url` ensures it"
+    connect: Callable[..., HTTPConnection] = HTTPConnection
+    if server.scheme == "https":
+        connect = partial(HTTPSConnection, context=_tls(*map(os.environ.get, CERTIFICATES)))
     proxy = proxy_for(server)
     if proxy is None:
-        return kind(host, server.port, timeout=timeout), "", {}
-    connection = kind(proxy.host, proxy.port, timeout=timeout)
-    if kind is HTTPConnection:
+        return connect(host, server.port, timeout=timeout), "", {}
+    connection = connect(proxy.host, proxy.port, timeout=timeout)
+    if server.scheme != "https":
         return connection, f"http://{server.netloc}", proxy.headers
     connection.set_tunnel(host, server.port, proxy.headers)
     return connection, "", {}
 
 
 def proxy_for(server: SplitResult) -> Proxy | None:
-    """Return the proxy for a server; None: it is reached directly, as this machine always is.
+    """Return the proxy for a server; None: it is reached directly, as localhost always is.
 
-    `HTTPS_PROXY` or `HTTP_PROXY`, else `ALL_PROXY`, unless `NO_PROXY` names the server: by its
-    name or the end of it, with or without a port, by an address, or by a range such as 10.0.0.0/8.
+    The proxy is `HTTPS_PROXY` or `HTTP_PROXY`, else `ALL_PROXY`, unless `NO_PROXY` names the
+    server: by its name or the end of it, with or without a port, by its address, or by a range such
+    as 10.0.0.0/8.
 
     Raises:
-        UsageError: the proxy is none that speaks HTTP.
+        UsageError: the proxy is not an HTTP proxy.
     """
     host = server.hostname or ""
     proxies = getproxies_environment()
@@ -71,10 +77,10 @@ def proxy_for(server: SplitResult) -> Proxy | None:
     variable = f"{name.upper()}_PROXY"
     try:
         proxy = urlsplit(address if "://" in address else f"http://{address}")
-        fine = proxy.scheme == "http" and bool(proxy.hostname) and proxy.port != 0
+        is_http = proxy.scheme == "http" and bool(proxy.hostname) and proxy.port != 0
     except ValueError:
-        fine = False
-    if not fine:
+        is_http = False
+    if not is_http:
         raise UsageError(
             f"environment variable {variable}",
             expected="a proxy that speaks HTTP, http://host:port",
@@ -94,17 +100,17 @@ CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 @cache
 def _tls(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Return the settings of encrypted connections, by the values of `CERTIFICATES`.
-
-    To read the certificates takes some 20 ms.
-    """
+    """Return the TLS settings for values of `CERTIFICATES`; cached, as reading takes 20 ms."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 def _is_direct(host: str, excepted: str) -> bool:
-    """Return True if a host is this machine, or its address in a range that is excepted."""
+    """Return True if a host is this machine, or its address is in a range of `excepted`.
+
+    `excepted` is the value of `NO_PROXY`, separated by commas.
+    """
     try:
         address = ip_address(host)
     except ValueError:
@@ -112,7 +118,7 @@ def _is_direct(host: str, excepted: str) -> bool:
     if address.is_loopback or address.is_unspecified:  # servers print that they are at 0.0.0.0
         return True
     for name in excepted.split(","):
-        with suppress(ValueError):  # a name of a host
+        with suppress(ValueError):  # raised for a host's name
             if address in ip_network(name.strip().strip("[]"), strict=False):
                 return True
     return False

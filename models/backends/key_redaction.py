@@ -1,4 +1,7 @@
-"""Take a key out of what a server answers, however its characters are spelled there."""
+"""Remove an API key from a server's answers and errors, however its characters are spelled there.
+
+The `openai` backend applies it before anything is shown or recorded.
+"""
 
 import re
 import string
@@ -7,66 +10,81 @@ from typing import Any
 
 import numpy as np
 
-SECRET, HIDDEN = 8, "***"  # the least characters of a key that is a secret; what stands for it
-SIGNS = bytes(set(range(256)) - set((string.ascii_letters + string.digits).encode()))
-LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
-LETTERS = np.array([number not in SIGNS for number in range(256)])
+MIN_KEY_LENGTH = 8  # a shorter key is not treated as a secret
+HIDDEN = "***"  # replaces the key
+SEPARATORS = bytes(set(range(256)) - set((string.ascii_letters + string.digits).encode()))
+"""All bytes that are not ASCII letters or digits."""
+TO_LOWER_CASE = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
+IS_ALPHANUMERIC = np.array([number not in SEPARATORS for number in range(256)])
+"""True at each byte that is an ASCII letter or digit."""
 SPELLED = re.compile(
     rb"(?<!\\)\\+(?:u00|x)([0-9a-f]{2})|%([0-9a-f]{2})|&#(?:0*([0-9]{2,3})|x0*([0-9a-f]{2}));", re.I
 )
-"""A character spelled as in JSON and Python, in addresses, in HTML."""
+r"""Matches an escaped character: "\u0061" and "\x61" (JSON, Python), "%61" (addresses), "&#97;" and
+"&#x61;" (HTML)."""
 
 
 def redact_key(text: str, key: str | None) -> str:
-    r"""A server's text without the key: whole, in two halves, or with its characters spelled.
+    r"""Return a server's text without the key, its halves, or spellings of its characters.
 
-    What is found is letters and digits in a row, in either case, whatever other signs stand between
-    them. Takes time linear in the text and in the key.
+    Any part of the key that has about half of its characters is replaced by `***`. Only letters and
+    digits are compared, in either case; other characters may stand between them. The time is linear
+    in text and key.
 
-    A key of fewer than eight characters is not a secret: only the key itself is taken out, and only
-    from what is shown.
+    A key of fewer than eight characters is not a secret: only the key itself is replaced, and only
+    in texts that are shown.
 
     >>> redact_key(r"a abcd efgh \u0061bcdefgh 61-abcdefg", "abcdefgh")
     'a *** *** 61-***'
     """
     if key is None:
         return text
-    letters = key.lower().encode().translate(None, SIGNS)
-    if len(letters) < SECRET:
+    letters = key.lower().encode().translate(None, SEPARATORS)
+    if len(letters) < MIN_KEY_LENGTH:
         return text.replace(key, HIDDEN)
-    # Half of the key's characters, of which some may be signs.
-    least = max(SECRET - 1, (len(key) + 1) // 2 - (len(key) - len(letters)))
+    # Half of the key's characters, minus those that are not letters or digits.
+    least = max(MIN_KEY_LENGTH - 1, (len(key) + 1) // 2 - (len(key) - len(letters)))
     if len(text) < least:
         return text
     raw = text.encode("utf-8", "surrogatepass")
-    if (read := SPELLED.sub(_in_place, raw)) != raw:
-        raw = _without(raw, read, _spans(read.translate(LOWER, SIGNS), letters, least))
-    raw = _without(raw, raw, _spans(raw.translate(LOWER, SIGNS), letters, least))
+    unescaped = SPELLED.sub(_in_place, raw)
+    if unescaped != raw:
+        raw = _without(
+            raw, unescaped, _spans(unescaped.translate(TO_LOWER_CASE, SEPARATORS), letters, least)
+        )
+    raw = _without(raw, raw, _spans(raw.translate(TO_LOWER_CASE, SEPARATORS), letters, least))
     return raw.decode("utf-8", "surrogatepass")
 
 
 def _spans(text: bytes, key: bytes, least: int) -> list[tuple[int, int]]:
-    """Return where at least so many letters of the key stand in a row, from the left.
+    """Return the (start, end) of all parts of a text that equal a part of the key.
 
-    In any `least` letters of the key lies one of few blocks; what is around a block is compared.
+    Such a part has at least `least` letters. It contains one of a few disjoint blocks of the key;
+    each occurrence of a block is extended to both sides.
+
+    Args:
+        text: Letters and digits of the text, in lower case.
+        key: Letters and digits of the key, in lower case.
+        least: Smallest length of a part.
     """
     size, spans = (least + 1) // 2, []
-    for place in range(0, len(key) - size + 1, size):
-        block = key[place : place + size]
-        at = text.find(block)
-        while at >= 0:
-            before = text[max(0, at - place) : at]
-            start = at - _common(before[::-1], key[:place][::-1])
-            end = at + _common(text[at : at + len(key) - place], key[place:])
-            if end - start >= least:
+    for offset in range(0, len(key) - size + 1, size):
+        block = key[offset : offset + size]
+        position = text.find(block)
+        while position >= 0:
+            before = text[max(0, position - offset) : position]
+            start = position - _common(before[::-1], key[:offset][::-1])
+            end = position + _common(text[position : position + len(key) - offset], key[offset:])
+            is_span = end - start >= least
+            if is_span:
                 spans.append((start, end))
-            at = text.find(block, end if end - start >= least else at + 1)
+            position = text.find(block, end if is_span else position + 1)
     return sorted(spans)
 
 
 def without_key(plain: object, key: str | None) -> Any:
-    """An answer in which no text holds the key, unless that is too short to be one."""
-    if key is None or len(key) < SECRET:
+    """Return plain data without the key in texts, unless it is shorter than `MIN_KEY_LENGTH`."""
+    if key is None or len(key) < MIN_KEY_LENGTH:
         return plain
     if isinstance(plain, str):
         return redact_key(plain, key)
@@ -77,30 +95,39 @@ def without_key(plain: object, key: str | None) -> Any:
     return plain
 
 
-def _common(left: bytes, right: bytes) -> int:
-    """Return the number of bytes with which both begin."""
-    low, high = 0, min(len(left), len(right))
+def _common(first: bytes, second: bytes) -> int:
+    """Return the length of the longest common beginning, by bisection."""
+    low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if left[:middle] == right[:middle] else (low, middle - 1)
+        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle - 1)
     return low
 
 
 def _in_place(spelled: re.Match[bytes]) -> bytes:
-    """Return a spelled character, and zeros in the place of the rest of its spelling."""
+    r"""Return an escaped character, padded with zeros to the length of its escape.
+
+    For example `a\0\0` for `%61`, so that positions stay the same.
+    """
     number = int(spelled[3]) if spelled[3] else int(spelled[1] or spelled[2] or spelled[4], 16)
     return bytes([number if number < 128 else 0]).ljust(len(spelled[0]), b"\0")
 
 
-def _without(raw: bytes, read: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
-    """Return bytes without spans of the letters of `read`, each byte of which is one of `raw`."""
+def _without(raw: bytes, unescaped: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+    """Return `raw` with spans replaced by `***`.
+
+    Args:
+        raw: The text.
+        unescaped: The same text with escapes replaced, of equal length (see `_in_place`).
+        spans: (start, end) among the letters and digits of `unescaped`, sorted.
+    """
     if not spans:
         return raw
-    places = np.flatnonzero(LETTERS[np.frombuffer(read, np.uint8)])
+    positions = np.flatnonzero(IS_ALPHANUMERIC[np.frombuffer(unescaped, np.uint8)])
     parts, done = [], 0
     for start, end in spans:
-        first, last = int(places[start]), int(places[end - 1]) + 1
-        while read[last : last + 1] == b"\0":  # the rest of a spelling
+        first, last = int(positions[start]), int(positions[end - 1]) + 1
+        while unescaped[last : last + 1] == b"\0":  # the padding of an escape
             last += 1
         if first >= done:
             parts += [raw[done:first], HIDDEN.encode()]

@@ -1,8 +1,8 @@
-"""Keys and values that grow in place.
+"""A cache of keys and values that grows in place, for continuous batching.
 
-The caches of transformers copy everything for each further token. Here there is room for some more,
-and a token's keys and values are written into it. For networks whose cache is one growing layer of
-plain attention each, without gradients.
+transformers' cache copies everything for each further token. This one allocates room for more
+tokens, and writes their keys and values into it. It is for networks with plain attention in every
+layer, without gradients.
 """
 
 import math
@@ -17,26 +17,27 @@ from harness.models.backends.cpu_kernels import MAX_CONVERTED, STEPS_IN_FLOAT32
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ROOM = 64
-"""Tokens that there is room for after what made a copy necessary."""
+SPARE_TOKENS = 64
+"""Number of further tokens that a new allocation has room for."""
 
 
 class PreallocatedCache(DynamicLayer):
-    """The cache of one layer (rows × heads × tokens × width); `keys` and `values` are views."""
+    """The cache of one layer; `keys` and `values` (rows × heads × tokens × width) are views."""
 
     keys: Tensor
     values: Tensor
     _room: tuple[Tensor, Tensor] | None = None
+    """Tensors with room for more keys and values, whose beginnings are `keys` and `values`."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Add some tokens' keys and values; returns all."""
+        """Add keys and values of further tokens; return those of all tokens."""
         del args, kwargs
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        length, more = self.get_seq_length(), key_states.shape[-2]
-        if self._room is None or not self._has_capacity(self._room[0], length + more):
+        length, added = self.get_seq_length(), key_states.shape[-2]
+        if self._room is None or not self._has_capacity(self._room[0], length + added):
             keys = _enlarge(self.keys, key_states, length)
             self._room = keys, _enlarge(self.values, value_states, length)
         self.keys = _write_tokens(self._room[0], key_states, length)
@@ -44,7 +45,7 @@ class PreallocatedCache(DynamicLayer):
         return self.keys, self.values
 
     def reset(self) -> None:
-        """Forget everything, and the room for more."""
+        """Drop all keys and values, and the room for more."""
         self._room = None
         super().reset()
 
@@ -54,7 +55,7 @@ class PreallocatedCache(DynamicLayer):
 
 
 def preallocated_cache(layers: list[tuple[Tensor, Tensor]]) -> DynamicCache:
-    """A cache that holds these keys and values, one pair a layer; none: it is empty."""
+    """Return a cache with these (keys, values), one pair for each layer; empty without layers."""
     cache = DynamicCache()
     cache.layer_class_to_replicate = PreallocatedCache
     for number, (keys, values) in enumerate(layers):
@@ -66,13 +67,14 @@ def preallocated_cache(layers: list[tuple[Tensor, Tensor]]) -> DynamicCache:
 
 
 def as_steps_read(network: "PreTrainedModel", cache: DynamicCache) -> DynamicCache:
-    """Return a cache whose keys and values are in float32 if `one_query_in_float32` reads it.
+    """Return a cache in the type that single steps read.
 
-    They are then converted once, and not again for each token; not where they are too many for it.
+    `cpu_kernels.one_query_in_float32` reads float32: keys and values are then converted once, and
+    not again for each token, unless they are too many. Otherwise the cache is returned as it is.
     """
     text = network.config.get_text_config()
-    own_keys = text.num_key_value_heads == text.num_attention_heads
-    if not own_keys or getattr(text, "_attn_implementation", None) != STEPS_IN_FLOAT32:
+    shares_keys = text.num_key_value_heads != text.num_attention_heads
+    if shares_keys or getattr(text, "_attn_implementation", None) != STEPS_IN_FLOAT32:
         return cache
     if cache.layers[0].keys.numel() > MAX_CONVERTED:
         return cache
@@ -81,18 +83,23 @@ def as_steps_read(network: "PreTrainedModel", cache: DynamicCache) -> DynamicCac
     )
 
 
-def _enlarge(held: Tensor, more: Tensor, length: int) -> Tensor:
-    rows, heads, number, width = more.shape
-    shape = rows, heads, length + number + ROOM, width
-    # What is held may be in float32 beside half precision, see `as_steps_read`.
-    wide = length > 0 and math.prod(shape) <= MAX_CONVERTED
-    room = (held if wide else more).new_empty(shape)
+def _enlarge(held: Tensor, added: Tensor, length: int) -> Tensor:
+    """Return a tensor with room for `held` (`length` tokens), `added`, and `SPARE_TOKENS` tokens.
+
+    `held` is copied into it.
+    """
+    rows, heads, n_added, width = added.shape
+    shape = rows, heads, length + n_added + SPARE_TOKENS, width
+    # `held` may be in float32 although `added` is in half precision, see `as_steps_read`.
+    keeps_type = length > 0 and math.prod(shape) <= MAX_CONVERTED
+    room = (held if keeps_type else added).new_empty(shape)
     if length:
         room[:, :, :length] = held
     return room
 
 
-def _write_tokens(room: Tensor, more: Tensor, length: int) -> Tensor:
-    whole = room[:, :, : length + more.shape[-2]]
-    whole[:, :, length:] = more
-    return whole
+def _write_tokens(room: Tensor, added: Tensor, length: int) -> Tensor:
+    """Write `added` after the first `length` tokens; return the view of all tokens."""
+    view = room[:, :, : length + added.shape[-2]]
+    view[:, :, length:] = added
+    return view

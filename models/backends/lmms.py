@@ -1,14 +1,13 @@
-"""Any model that lmms-eval 0.7 has registered, asked by our prompts and scored by our tasks.
+"""The backend `lmms`: any model that lmms-eval 0.7 has registered, with this project's prompts.
 
-harness eval --model "qwen_vl(backend=lmms(name=llava_onevision,coordinates=pixels,
-    arguments='pretrained=lmms-lab/llava-onevision-qwen2-7b-ov'),
-    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
+    harness eval --model "qwen_vl(backend=lmms(name=llava_onevision,coordinates=pixels,
+        arguments='pretrained=lmms-lab/llava-onevision-qwen2-7b-ov'),
+        segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
-lmms-eval hands its models whole tasks, from which they take questions and images by number. A
-task is made of the requests at hand and of nothing else. How such a model loads its weights is
-its own affair: what harness promises of checkpoints does not hold for it. Two things are looked at
-in its source before it is used (`lmms_models`): whether it sees all that a question shows, and
-whether it lets code of a checkpoint run.
+lmms-eval gives its models whole tasks, from which they take questions and images by number; here a
+task consists of the requests of one call. Such a model loads its weights itself, so the checks of
+checkpoints do not apply. Before it is used, its source is checked (`lmms_models`): whether it sees
+all media of a question, and whether it runs code of a checkpoint.
 """
 
 import re
@@ -29,7 +28,7 @@ from harness.errors import ModelError, UnknownPlugin, UsageError
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import own_text
 from harness.models.backends.lmms_models import (
-    FETCHED,
+    USES_FETCH_VIDEO,
     Several,
     check_sees_all,
     nesting_of,
@@ -49,7 +48,8 @@ from harness.provenance import installed_version
 Clips: TypeAlias = Literal["images", "file"]
 
 TASK, SPLIT = "harness", "asked"
-CODE = re.compile(r"(?i)trust_remote_code\s*=\s*(?!false\b)")
+ALLOWS_REMOTE_CODE = re.compile(r"(?i)trust_remote_code\s*=\s*(?!false\b)")
+"""Matches "trust_remote_code=True" in a model's arguments, but not "trust_remote_code=False"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,17 +68,18 @@ class LmmsOptions(GenerationOptions, ProcessorOptions):
     remote_code: bool = False
     """Let a model run code that lies beside the checkpoint's weights."""
     device: str | None = None
-    """Such as `cuda:0`; None: the model's own choice."""
+    """Device, such as `cuda:0`; None: the model's own choice."""
     batch_size: int = 1
-    """Requests at once, if the model takes several."""
+    """Number of requests in a batch, if the model takes several at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LmmsChat(Chat):
-    """A model of lmms-eval, loaded when first used."""
+    """A model of lmms-eval, loaded at the first use."""
 
     name: str
     arguments: str
+    """Arguments as in `--model_args` of lmms-eval."""
     options: LmmsOptions
     remote_processor: RemoteProcessor
 
@@ -87,23 +88,24 @@ class LmmsChat(Chat):
 
     @property
     def batch_size(self) -> int:
-        """Requests at once: of files one, for in a batch some models sample all files by the number
-        of frames of the first.
+        """Requests at once; 1 for video files.
+
+        In a batch, some models sample all files by the first one's number of frames.
         """
         return 1 if self.options.clips == "file" else self.options.batch_size
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Device of the setting; without one, lmms-eval's own choice is CUDA where there is one."""
+        """Device of the setting; `auto` without one: lmms-eval then prefers CUDA."""
         return ("auto" if self.options.device is None else self.options.device,)
 
     @property
     def why_not_adaptable(self) -> str:
-        """Reason why the network's weights cannot learn here."""
+        """Reason why test-time methods cannot adapt this network."""
         return "a model of lmms-eval, which answers without gradients"
 
     def describe(self) -> Mapping[str, object]:
-        """Return plain data for the record. The weights are those that the arguments name."""
+        """Return plain data for the record; the arguments name the weights."""
         return {
             "backend": "lmms",
             "model": self.name,
@@ -123,12 +125,12 @@ class LmmsChat(Chat):
 
     @cached_property
     def model(self) -> Any:
-        """The model.
+        """The object of lmms-eval's model class.
 
         Raises:
             MissingDependency: lmms-eval is not installed.
             UnknownPlugin: it has no model of this name.
-            UsageError: the model would run code of a checkpoint, which was not agreed to.
+            UsageError: the model would run code of a checkpoint, which the options do not allow.
             ModelError: the model cannot be loaded.
         """
         registry = _registry()
@@ -151,16 +153,15 @@ class LmmsChat(Chat):
 
     def prepare(self) -> None:
         """Load the model."""
-        assert self.model is not None, "it raises otherwise"
+        assert self.model is not None, "loading raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """One response a request, in order.
+        """Return one response for each request, in order.
 
         Raises:
-            UsageError: a request begins its response, has a system message that the model's older
-                interface cannot take, or shows what the model does not look at, or is not known
-                to look at.
-            ModelError: the model gives another number of responses, or a clip cannot be written.
+            UsageError: a request has a prefix, earlier turns, or a system message that the model's
+                older interface cannot take; or the model may not use all media of a request.
+            ModelError: the number of responses is wrong, or a clip cannot be written.
         """
         instance = import_module("lmms_eval.api.instance").Instance
         simple = bool(getattr(type(self.model), "is_simple", True))
@@ -176,16 +177,16 @@ class LmmsChat(Chat):
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
         files = clip_files() if self.options.clips == "file" else nullcontext()
         with memory(), self._seeding(requests), files as path_of:
-            requested = [
+            instances = [
                 instance(
                     request_type="generate_until",
-                    arguments=self._arguments(request, place, simple=simple, path_of=path_of),
-                    idx=place,
-                    metadata={"task": TASK, "doc_id": place, "repeats": 1},
+                    arguments=self._arguments(request, index, simple=simple, path_of=path_of),
+                    idx=index,
+                    metadata={"task": TASK, "doc_id": index, "repeats": 1},
                 )
-                for place, request in enumerate(requests)
+                for index, request in enumerate(requests)
             ]
-            output = self.model.generate_until(requested) if requested else []
+            output = self.model.generate_until(instances) if instances else []
         if len(output) != len(requests):
             raise ModelError(
                 f"model {self.name} of lmms-eval",
@@ -195,7 +196,7 @@ class LmmsChat(Chat):
         return [self._response(*pair) for pair in zip(requests, output, strict=True)]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """(width, height) of the first medium as the network sees it."""
+        """Return the (width, height) of the first medium as the network sees it."""
         return self.remote_processor.canvas(request)
 
     def count_tokens(self, text: str) -> int:
@@ -204,9 +205,9 @@ class LmmsChat(Chat):
 
     @contextmanager
     def _seeding(self, requests: Sequence[ChatRequest]) -> Iterator[None]:
-        """Seed torch's generators by the seed and the first key, if responses are sampled.
+        """Seed torch's generators by the seed and the first request's key, if a response is drawn.
 
-        A model draws for a whole call at once, so that a request cannot have a seed of its own.
+        A model samples for a whole call at once, so that requests cannot have seeds of their own.
         """
         if not any(request.temperature_or(self.options.temperature) for request in requests):
             yield
@@ -218,7 +219,7 @@ class LmmsChat(Chat):
             yield
 
     def _arguments(
-        self, request: ChatRequest, place: int, *, simple: bool, path_of: ClipPath | None
+        self, request: ChatRequest, index: int, *, simple: bool, path_of: ClipPath | None
     ) -> tuple[object, ...]:
         """Return the arguments of lmms-eval's request: text, settings, and access to its images."""
         temperature = request.temperature_or(self.options.temperature)
@@ -232,10 +233,11 @@ class LmmsChat(Chat):
             settings["until"] = list(request.stop)
         text = own_text(request, self.remote_processor.without_special_tokens)
         if simple:
-            return text, settings, partial(self._visuals, path_of), place, TASK, SPLIT
-        return text, partial(self._messages, path_of), settings, place, TASK, SPLIT
+            return text, settings, partial(self._visuals, path_of), index, TASK, SPLIT
+        return text, partial(self._messages, path_of), settings, index, TASK, SPLIT
 
     def _check_code(self, model_class: type) -> None:
+        """Raise UsageError if the model runs code of a checkpoint, unless `remote_code` is set."""
         where = None if self.options.remote_code else runs_code(model_class, self.arguments)
         if where is not None:
             raise UsageError(
@@ -248,24 +250,26 @@ class LmmsChat(Chat):
             )
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
-        """Images and paths of video files as the older interface has them."""
+        """Return images and paths of video files, in the form of the older interface."""
         visuals = frame_images(path_of, request)
         nested = (self.options.image_nesting or nesting_of(self.name, simple=True)) == "nested"
         return [visuals] if nested and len(visuals) > 1 else visuals
 
     def _messages(self, path_of: ClipPath | None, request: ChatRequest) -> list[dict[str, object]]:
-        plain = self.remote_processor.without_special_tokens
-        system = None if request.system is None else plain(request.system)
-        return messages(frame_images(path_of, request), own_text(request, plain), system)
+        """Return the messages of a request, in the form of the newer interface."""
+        clean = self.remote_processor.without_special_tokens
+        system = None if request.system is None else clean(request.system)
+        return messages(frame_images(path_of, request), own_text(request, clean), system)
 
     def _response(self, request: ChatRequest, output: object) -> ChatResponse:
-        text, counts = _unwrap(output)
+        """Return the response of a model's output; tokens are counted here if it does not."""
+        text, token_counts = _unwrap(output)
         if not isinstance(text, str):
             raise ModelError(
                 f"model {self.name} of lmms-eval", expected="text", found=type(text).__name__
             )
         prompt, completion = (
-            getattr(counts, f"{kind}_tokens", None) for kind in ("input", "output")
+            getattr(token_counts, f"{direction}_tokens", None) for direction in ("input", "output")
         )
         tokens = self.count_tokens(text) if completion is None else int(completion)
         response = ChatResponse(
@@ -279,21 +283,25 @@ class LmmsChat(Chat):
 
 
 def frame_images(path_of: ClipPath | None, request: ChatRequest) -> list[Image.Image | str]:
-    """An image a frame; with `path_of`, the path of a file for what several are shown of."""
+    """Return the media of a request: an image for each frame shown.
+
+    With `path_of`, a medium of which several frames are shown becomes the path of a video file.
+    """
     visuals: list[Image.Image | str] = []
-    for place, media in enumerate(request.media):
-        frames, size = frames_shown(request, place), request.squash(place)
+    for media_index, media in enumerate(request.media):
+        frames, size = frames_shown(request, media_index), request.squash(media_index)
         if path_of is not None and len(frames) > 1:
-            visuals.append(path_of(media, frames, size))
+            visuals.append(path_of(media, frames, size, request.resample))
         else:
-            visuals += (Image.fromarray(squashed(media.frame(index), size)) for index in frames)
+            images = (squashed(media.frame(index), size, request.resample) for index in frames)
+            visuals += map(Image.fromarray, images)
     return visuals
 
 
 def messages(
     visuals: Sequence[Image.Image | str], text: str, system: str | None
 ) -> list[dict[str, object]]:
-    """A request as lmms-eval's newer interface has it: images and videos, and then the text."""
+    """Return messages for lmms-eval's newer interface: images and videos, then the text."""
     content: list[dict[str, object]] = [
         {"type": "video" if isinstance(visual, str) else "image", "url": visual}
         for visual in visuals
@@ -307,21 +315,22 @@ def messages(
 
 
 def _check(request: ChatRequest, *, simple: bool) -> None:
-    for given, words in (
+    """Raise UsageError if lmms-eval cannot express a request; `simple`: in its older interface."""
+    for is_present, part in (
         (bool(request.prefix), "a beginning of the response"),
         (simple and request.system is not None, "a system message"),
         (bool(request.earlier), "turns before it"),
     ):
-        if given:
+        if is_present:
             raise UsageError(
                 "backend lmms",
                 expected="a request that lmms-eval has a form for",
-                found=f"one with {words}",
+                found=f"one with {part}",
             )
 
 
 def _unwrap(output: object) -> tuple[object, object]:
-    """Text and token counts, in the forms in which models of lmms-eval give them."""
+    """Return text and token counts of a model's output: (text, …), an object, or the text alone."""
     if isinstance(output, (tuple, list)) and output:
         return output[0], None
     return getattr(output, "text", output), getattr(output, "token_counts", None)
@@ -341,19 +350,19 @@ def lmms(
 
     Args:
         options: The options of the backend.
-        name: As in `lmms-eval --model`.
-        arguments: As in `--model_args`, in quotes: `'pretrained=…,max_pixels=…'`.
+        name: Name of the model, as for `lmms-eval --model`.
+        arguments: Arguments of the model, as for `--model_args`, in quotes:
+            `'pretrained=…,max_pixels=…'`.
         checkpoint: Added to the arguments as `pretrained=…`, unless they name one.
-        min_pixels: Smallest canvas, likewise; the model's own arguments must say the same.
-        max_pixels: Largest canvas, likewise.
-        seed: With the key of a call's first request it seeds torch before the call: the same calls
-            repeat what models draw from torch's generators.
+        min_pixels: Smallest canvas in pixels; the model's own arguments must say the same.
+        max_pixels: Largest canvas in pixels; the model's own arguments must say the same.
+        seed: Seed of torch's generators, with the key of a call's first request. The same calls
+            give the same responses.
 
     Raises:
-        UsageError: the arguments ask for code of a checkpoint, which `remote_code` does not allow,
-            or coordinates are missing.
+        UsageError: the arguments ask for code of a checkpoint, which `remote_code` does not allow.
     """
-    if CODE.search(arguments) and not options.remote_code:
+    if ALLOWS_REMOTE_CODE.search(arguments) and not options.remote_code:
         raise UsageError(
             "lmms(arguments=…)",
             expected="a model whose code is installed",
@@ -362,7 +371,7 @@ def lmms(
         )
     if checkpoint is not None and "pretrained=" not in arguments:
         arguments = ",".join(part for part in (f"pretrained={checkpoint}", arguments) if part)
-    clips = "fetched" if options.clips == "file" and name in FETCHED else options.clips
+    clips = "fetched" if options.clips == "file" and name in USES_FETCH_VIDEO else options.clips
     return LmmsChat(
         name=name,
         arguments=arguments,

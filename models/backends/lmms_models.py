@@ -1,6 +1,8 @@
-"""Properties of lmms-eval's models, read from their source: their inputs, and code that they run.
+"""Tables of how lmms-eval's models treat their inputs, and whether they run a checkpoint's code.
 
-The tables were read from lmms-eval 0.7.3.
+The tables were made by reading the source of lmms-eval 0.7.3; a model that ignores images of a
+question without a word would get a wrong score. `runs_code` reads the source of a model's class.
+lmms-eval models have an older interface (`simple`) and a newer one (messages).
 """
 
 import ast
@@ -15,9 +17,9 @@ from harness.errors import UsageError
 from harness.models.backends.shown_media import frames_shown
 
 Several: TypeAlias = Literal["flat", "nested"]
-"""Form in which several images are handed over: a list, or a list with one list of them."""
+"""Form in which several images are passed: a list, or a list that contains one list of them."""
 
-SEVERAL: Mapping[str, Several] = {
+NESTING_OF: Mapping[str, Several] = {
     "gemma3": "flat",
     "idefics2": "flat",
     "internvl2": "flat",
@@ -33,12 +35,12 @@ SEVERAL: Mapping[str, Several] = {
     "qwen3_vl": "flat",
     "videollama3": "nested",
 }
-"""Models whose older interface shows the network all images of a question.
+"""Models whose older interface shows the network all images of a question, and the form they need.
 
-Others look at the first only, or take no more than one (minicpm_v), or were not read."""
+Other models use the first image only, accept no more than one (minicpm_v), or were not read."""
 
 FIRST_ONLY = frozenset({"bagel_lmms_engine", "fastvideo", "lfm2_5_vl"})
-"""Models whose newer interface shows the network a question's first image and no other."""
+"""Models whose newer interface shows the network a question's first image only."""
 
 IMAGES_ONLY = frozenset(
     {
@@ -85,12 +87,12 @@ IMAGES_ONLY = frozenset(
         "xcomposer2_4KHD",
     }
 )
-"""Models whose older interface opens no video file: they take images or sound, or neither."""
+"""Models whose older interface does not open video files."""
 
 IMAGES_ONLY_NEWER = FIRST_ONLY | {"nanovlm", "neo_ov"}
-"""Models whose newer interface leaves a video out, or refuses it."""
+"""Models whose newer interface ignores or refuses videos."""
 
-BOTH = frozenset(
+IMAGES_AND_VIDEO = frozenset(
     {
         "claude",
         "gemini",
@@ -110,65 +112,69 @@ BOTH = frozenset(
         "vllm",
     }
 )
-"""Models whose older interface looks at each visual by its own kind: a file beside images.
+"""Models whose older interface handles each visual by its own type: a video file beside images.
 
-Others go by the kind of the first, or by an argument."""
+Other models go by the type of the first, or by an argument."""
 
-FETCHED = frozenset({"qwen2_5_vl", "qwen2_vl"})
-"""Models that hand a file to `fetch_video` of qwen_vl_utils with their own `min_pixels` and
-`max_pixels`, and what it gives to a processor that has the same limits for every frame.
+USES_FETCH_VIDEO = frozenset({"qwen2_5_vl", "qwen2_vl"})
+"""Models that open a file by `fetch_video` of qwen_vl_utils with their own `min_pixels` and
+`max_pixels`; their processor then applies the same limits to every frame.
 
-In qwen3_vl's they are limits of all frames together."""
+In qwen3_vl these are limits of all frames together."""
 
 VIDEO_ONLY_NEWER = frozenset({"aero_realtime_vllm"})
-"""Models whose newer interface looks at a video and at no image beside it."""
+"""Models whose newer interface ignores images beside a video."""
 
 TRUST = "trust_remote_code"
-OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")
+OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")  # such as "trust_remote_code=False"
 
 
 def nesting_of(name: str, *, simple: bool) -> Several | None:
-    """Return the form in which a model takes several images; None: it may not see all of them."""
+    """Return the form in which a model takes several images; None: it may not use all of them."""
     if simple:
-        return SEVERAL.get(name)
+        return NESTING_OF.get(name)
     return None if name in FIRST_ONLY else "flat"
 
 
 def takes_file(name: str, *, simple: bool) -> bool:
-    """Return True if a model looks at a video file; a model in no table is taken to."""
+    """Return True if a model opens video files; a model in no table is assumed to."""
     return name not in (IMAGES_ONLY if simple else IMAGES_ONLY_NEWER)
 
 
 def takes_both(name: str, *, simple: bool) -> bool:
-    """Return True if a model looks at a video file and at images beside it."""
-    return name in BOTH if simple else name not in VIDEO_ONLY_NEWER
+    """Return True if a model uses a video file and images beside it."""
+    return name in IMAGES_AND_VIDEO if simple else name not in VIDEO_ONLY_NEWER
 
 
 def check_sees_all(
     request: ChatRequest, name: str, *, simple: bool, nesting: Several | None, as_files: bool
 ) -> None:
-    """Raise UsageError if a model would not look at all that a request shows.
+    """Raise UsageError if a model may ignore media that a request shows.
 
     Args:
         request: The request.
         name: The model's name in lmms-eval.
         simple: True for the older interface.
-        nesting: Form in which the user says that the model takes several images; None: as known.
+        nesting: The user's statement of the form in which the model takes several images; None: by
+            the tables.
         as_files: True if clips are shown as video files.
     """
-    counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
-    clips, images = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
+    frame_counts = [len(frames_shown(request, index)) for index in range(len(request.media))]
+    clips, images = (
+        sum(number > 1 for number in frame_counts),
+        sum(number == 1 for number in frame_counts),
+    )
     files = as_files and clips > 0
     what = f"lmms(name={name},clips=file)"
     if not files:
-        known = nesting or nesting_of(name, simple=simple)
-        if known is not None or sum(counts) <= 1:
+        form = nesting or nesting_of(name, simple=simple)
+        if form is not None or sum(frame_counts) <= 1:
             return
-        what = f"lmms(name={name}) and a question of {sum(counts)} images"
-        expected = "a model that is known to look at all of them"
-        actual = "one that is not, and may look at the first only"
+        what = f"lmms(name={name}) and a question of {sum(frame_counts)} images"
+        expected = "a model that is known to use all images"
+        actual = "a model that may use only the first"
         fix = (
-            f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its source, "
+            f"Of the older interface {', '.join(NESTING_OF)} do. If this one does by its source, "
             "say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a "
             "list within a list). If it opens video files, clips=file gives it one for the "
             "frames of a clip. Else show it one frame."
@@ -178,25 +184,25 @@ def check_sees_all(
         actual = "one that does not, by its source in lmms-eval 0.7.3"
         fix = "clips=images shows frames as images to models that look at several."
     elif clips > 1:
-        # Some take the first clip's number of frames for all, some the first clip alone.
+        # Some models use the first clip's number of frames for all, some only the first clip.
         expected, actual, fix = "one clip a question", f"{clips}", "Use clips=images."
     elif images and not takes_both(name, simple=simple):
         expected = "a clip alone"
         actual = (
-            f"a question of a clip and {images} image(s), of which it may look at one kind only"
+            f"a question of a clip and {images} image(s), of which the model may use one kind only"
         )
-        fix = f"Of the older interface {', '.join(sorted(BOTH))} look at both."
+        fix = f"Of the older interface {', '.join(sorted(IMAGES_AND_VIDEO))} look at both."
     else:
         return
     raise UsageError(what, expected=expected, found=actual, fix=fix)
 
 
 def runs_code(model_class: type, arguments: str) -> str | None:
-    """Return the place in its source where a model runs a checkpoint's code; None: nowhere.
+    """Return the place in a model's source that lets a checkpoint's code run; None: there is none.
 
-    In the modules of its class and its base classes, `trust_remote_code` is searched for that is
-    true, or true unless the arguments switch it off. Packages that these import are not read. A
-    module without its source counts as one that runs such code.
+    The modules of its class and base classes are searched for a `trust_remote_code` that is True,
+    or True by default if `arguments` do not switch it off. Packages that they import are not read.
+    A module without source counts as one that runs such code.
     """
     off = OFF.search(arguments) is not None
     for module in dict.fromkeys(
@@ -212,7 +218,7 @@ def runs_code(model_class: type, arguments: str) -> str | None:
 
 
 def _trusting(tree: ast.AST, *, off: bool) -> Iterator[int]:
-    """Lines that trust a checkpoint's code; with `off`, those that do so by default do not."""
+    """Yield the lines that set the option to True; with `off`, defaults do not count."""
     for node in ast.walk(tree):
         always, default = _trusts_remote_code(node), not off and _trusts_by_default(node)
         if always or default:
@@ -222,8 +228,8 @@ def _trusting(tree: ast.AST, *, off: bool) -> Iterator[int]:
 def _trusts_remote_code(node: ast.AST) -> bool:
     """Return True if a call, a dictionary's entry or an assignment sets the option to True."""
     match node:
-        case ast.Call(keywords=named):
-            return any(keyword.arg == TRUST and _true(keyword.value) for keyword in named)
+        case ast.Call(keywords=keywords):
+            return any(keyword.arg == TRUST and _true(keyword.value) for keyword in keywords)
         case ast.Dict(keys=keys, values=values):
             entries = zip(keys, values, strict=True)
             return any(_is_trust_option(key) and _true(value) for key, value in entries)
@@ -238,12 +244,12 @@ def _trusts_remote_code(node: ast.AST) -> bool:
 def _trusts_by_default(node: ast.AST) -> bool:
     """Return True if an argument, a field or a look-up of the option has True as its default."""
     match node:
-        case ast.FunctionDef(args=given) | ast.AsyncFunctionDef(args=given):
-            plain = given.posonlyargs + given.args
-            placed = plain[len(plain) - len(given.defaults) :]
+        case ast.FunctionDef(args=signature) | ast.AsyncFunctionDef(args=signature):
+            positional = signature.posonlyargs + signature.args
+            with_default = positional[len(positional) - len(signature.defaults) :]
             pairs = [
-                *zip(placed, given.defaults, strict=True),
-                *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+                *zip(with_default, signature.defaults, strict=True),
+                *zip(signature.kwonlyargs, signature.kw_defaults, strict=True),
             ]
             return any(argument.arg == TRUST and _true(value) for argument, value in pairs)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):

@@ -1,4 +1,8 @@
-"""Errors of harness for faults of loading a network from a folder to a device."""
+"""Load networks safely: once among threads, and with faults as errors of harness.
+
+Backends and perception parts wrap their loading in `loading` (ModelError) and their computing in
+`memory` (OutOfMemory), and check transformers' report on the weights (`check_report`).
+"""
 
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -12,22 +16,22 @@ T = TypeVar("T")
 
 
 class loaded_once(cached_property[T]):  # noqa: N801 - a decorator
-    """A cached property that threads load once, under a lock of its instance.
+    """A cached property that is computed once, under a lock of its instance.
 
-    The lock of `cached_property` is one of all instances up to Python 3.11, so that a part that
-    hangs would hold up every other one; later there is none.
+    Up to Python 3.11, `cached_property` has one lock for all instances, so that a part that hangs
+    would block all others; later versions have none.
     """
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        """Return the value, which is made now if it is not there."""
+        """Return the value; compute it at the first access."""
         if instance is None:
             return self
-        held, name = vars(instance), self.attrname
-        assert name is not None, "it stands in a class"
-        with held.setdefault("_loading", threading.RLock()):
-            if name not in held:
-                held[name] = self.func(instance)
-            return held[name]
+        attributes, name = vars(instance), self.attrname
+        assert name is not None, "set by the class that has the property"
+        with attributes.setdefault("_loading", threading.RLock()):
+            if name not in attributes:
+                attributes[name] = self.func(instance)
+            return attributes[name]
 
 
 def check_report(
@@ -37,17 +41,25 @@ def check_report(
     expected: str = "exactly the weights of its architecture",
     fix: str = "It was saved from another architecture, or not completely.",
 ) -> None:
-    """Raise ModelError unless every weight was in a file, and nothing else was."""
-    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
-        names = sorted(map(_described, report.get(kind) or ()))
+    """Raise ModelError unless the files held exactly the weights of the network.
+
+    Args:
+        what: Name of the checkpoint in the error.
+        report: Names of weights that are missing, unexpected or mismatched, as transformers'
+            `output_loading_info` gives them.
+        expected: The error's `expected`.
+        fix: The error's `fix`.
+    """
+    for problem_type in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
+        names = sorted(map(_described, report.get(problem_type) or ()))
         if names:
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            problem = f"{kind.replace('_', ' ')}: {', '.join(names[:5])}{more}"
+            problem = f"{problem_type.replace('_', ' ')}: {', '.join(names[:5])}{more}"
             raise ModelError(what, expected=expected, found=problem, fix=fix)
 
 
 def _described(key: object) -> str:
-    """Return the name of a weight, and both shapes where they differ."""
+    """Return the name of a weight, and both shapes if they differ."""
     if not isinstance(key, tuple):
         return str(key)
     name, saved, built = key
@@ -56,7 +68,7 @@ def _described(key: object) -> str:
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Turn what loading raises into ModelError."""
+    """Turn exceptions of loading into ModelError about `what`; hide progress bars."""
     from safetensors import SafetensorError
 
     try:
@@ -71,28 +83,28 @@ def loading(what: str) -> Iterator[None]:
         AttributeError,
         LookupError,
         TypeError,
-    ) as error:  # an odd setting
+    ) as error:  # raised for invalid settings in a configuration
         problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ModelError(what, expected="to load it", found=problem) from error
 
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Keep transformers from drawing bars, which would break ours."""
+    """Hide transformers' progress bars, which would be mixed with the one of this program."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    were_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if were_enabled:
             logging.enable_progress_bar()
 
 
 @contextmanager
 def memory() -> Iterator[None]:
-    """Turn a device that is full into OutOfMemory."""
+    """Turn torch's errors of a full device into OutOfMemory."""
     import torch
 
     try:
@@ -101,6 +113,6 @@ def memory() -> Iterator[None]:
         torch.cuda.empty_cache()
         raise OutOfMemory("batch", found=" ".join(str(error).split())[:200]) from error
     except RuntimeError as error:
-        if not any(words in str(error) for words in ("allocate memory", "not enough memory")):
-            raise  # torch has no class of its own for a CPU that is full
+        if not any(phrase in str(error) for phrase in ("allocate memory", "not enough memory")):
+            raise  # for a full CPU memory, torch raises RuntimeError
         raise OutOfMemory("batch", found=" ".join(str(error).split())[:200]) from error

@@ -1,8 +1,8 @@
-"""Detect responses of a network whose logits are NaN, where the logits themselves are not seen.
+"""Detect responses of a server whose logits are NaN: "!!!!!…" up to the token limit.
 
-Of logits that are NaN, vLLM and SGLang take token 0, which is "!" in the vocabularies of Qwen and
-Llama, up to the limit of new tokens; half precision that overflows is what mostly brings it about.
-Such a response is not an unreadable answer: the network has failed.
+If logits are NaN, vLLM and SGLang choose token 0, which is "!" in the vocabularies of Qwen and
+Llama. The usual cause is overflow in half precision. Such a response is a failure of the network,
+not an unreadable answer.
 """
 
 from harness.chat import ChatRequest
@@ -10,10 +10,11 @@ from harness.errors import ModelError
 
 MARK = "!"
 MIN_RUN = 32
+"""Smallest number of marks at the end of a response that counts as a failure."""
 
 
 def refuse_broken(text: str, *, cut: bool, request: ChatRequest) -> None:
-    """Raise ModelError if what was written ran on in `MARK` to its limit, without an answer before.
+    """Raise ModelError if a response ends in many `MARK`s, was cut, and has no `</answer>`.
 
     >>> refuse_broken("Yes" + "!" * 99, cut=False, request=ChatRequest(key="a", text=""))
     """

@@ -1,7 +1,7 @@
-"""A server's answer, observed: what a request's body hands over, and what the answer tells of it.
+"""Observe a request to a server: the images and times in its body, tokens and log-probabilities.
 
-A server of vLLM (0.10.2 or later) returns the tokens of prompt and response if it is asked to; any
-server of OpenAI's form may return the log-probabilities of the tokens that it wrote.
+vLLM (0.10.2 or later) returns the tokens of prompt and response on request; any server of OpenAI's
+interface may return the log-probabilities of the response's tokens.
 """
 
 import base64
@@ -18,31 +18,37 @@ from harness.chat import ChatResponse
 from harness.media import Frame
 from harness.observation import Floats, Observation
 
-TOLD: Mapping[str, Mapping[str, object]] = {
+OBSERVED_FIELDS: Mapping[str, Mapping[str, object]] = {
     **{server: {"logprobs": True} for server in ("sglang", "openai", "plain")},
     "vllm": {"logprobs": True, "return_token_ids": True},
 }
-"""Fields of a request that ask for log-probabilities and tokens, by the kind of server."""
-SECONDS = re.compile(r"<(\d+(?:\.\d+)?) seconds>")
+"""Fields of a request that ask for log-probabilities and tokens, by the type of server."""
+SECONDS = re.compile(r"<(\d+(?:\.\d+)?) seconds>")  # such as "<1.5 seconds>", before a frame
 
 
 def observed_answer(
     body: Mapping[str, Any], answer: Mapping[str, Any], response: ChatResponse
 ) -> Observation:
-    """Return a response with what its request's body and the server's answer tell."""
-    shown, choice = list(_shown(body)), answer["choices"][0]
+    """Return a response with images and times from its request's body, and data of the answer.
+
+    Args:
+        body: Body of the request, as JSON.
+        answer: The server's answer, as JSON.
+        response: The response that was read from the answer.
+    """
+    images_and_times, choice = list(_images_with_times(body)), answer["choices"][0]
     tokens = _numbers(choice.get("token_ids"))
     return Observation(
         response=replace(response, tokens=tokens or response.tokens),
-        images=tuple(image for image, _ in shown),
-        times=tuple(time for _, time in shown),
+        images=tuple(image for image, _ in images_and_times),
+        times=tuple(time for _, time in images_and_times),
         prompt=_numbers(answer.get("prompt_token_ids")) or None,
         logprobs=_logprobs(choice),
     )
 
 
-def _shown(body: Mapping[str, Any]) -> Iterator[tuple[Frame, float | None]]:
-    """Yield each image of a request's body with its time, in order."""
+def _images_with_times(body: Mapping[str, Any]) -> Iterator[tuple[Frame, float | None]]:
+    """Yield each image or frame of a request's body with its time in seconds, in order."""
     clip = body.get("media_io_kwargs", {}).get("video", {})
     for message in body["messages"]:
         content, time = message["content"], None
@@ -66,13 +72,13 @@ def _decoded(data: str) -> Frame:
 
 
 def _numbers(value: object) -> tuple[int, ...]:
-    """Return a list of tokens; empty if it is anything else."""
-    several = value if isinstance(value, list) else []
-    return tuple(several) if all(type(token) is int for token in several) else ()
+    """Return a list of token ids; empty if the value is anything else."""
+    tokens = value if isinstance(value, list) else []
+    return tuple(tokens) if all(type(token) is int for token in tokens) else ()
 
 
 def _logprobs(choice: Mapping[str, Any]) -> Floats | None:
-    """Return the log-probabilities of an answer's tokens; None: it has none, or not of all."""
+    """Return the log-probabilities of an answer's tokens; None unless every token has one."""
     rows = (choice.get("logprobs") or {}).get("content")
     values = [row.get("logprob") for row in rows] if isinstance(rows, list) else []
     if not values or not all(isinstance(value, int | float) for value in values):

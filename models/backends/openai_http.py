@@ -1,8 +1,9 @@
-"""One request to a server over HTTP: a strict deadline, a bounded answer, a key kept secret.
+"""Send one request to a server over HTTP: a strict deadline, a bounded answer, a key kept secret.
 
-Python's own client, one connection a request: an answer takes seconds, opening a connection does
-not, and no connection that died meanwhile can be mistaken for a fault of the server. Redirections
-are not followed, so that the key goes to the address that was typed and to no other.
+`Endpoint.post` turns a JSON body into the JSON object of the answer; `openai_pool` calls it. Each
+request opens a connection of its own: that is short beside an answer of seconds, and a connection
+that died meanwhile is never mistaken for a fault of the server. Redirections are not followed, so
+that the key goes to no other address than the one that was typed.
 """
 
 import io
@@ -36,21 +37,26 @@ from harness.responses import storable
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-MAX_BODY = 32 * 2**20  # bytes of an answer
-CONNECTING = 30.0  # seconds at most until a connection stands
-SHOWN = 200  # characters of a server's own words in an error
-TAG = re.compile(r"<[^<>]*>")
-VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
-UNCLEAR = frozenset({400, 413, 422})  # the request is not one that this model takes
-PASSING = frozenset({408, 409, 425, 429})  # and a 5xx: it may go better next time
-LASTING = frozenset({501, 505})  # the 5xx of a server that cannot do this, and never will
-CROWDED = frozenset({408, 429, 502, 503, 504, 529})
-UNPAID = frozenset({"insufficient_quota", "billing_not_active"})
-"""Codes of a 429 of OpenAI's form that no waiting helps."""
+MAX_BYTES = 32 * 2**20  # bytes of an answer
+CONNECT_SECONDS = 30.0  # seconds at most until a connection stands
+MAX_EXCERPT = 200  # characters of a server's message in an error
+TAG = re.compile(r"<[^<>]*>")  # an HTML tag: "<h1>"
+VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")  # "OPENAI_API_KEY"
+REFUSED_STATUSES = frozenset({400, 413, 422})
+"""Statuses of a refused request: its content, its length or one of its settings is at fault."""
+RETRY_STATUSES = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which a further try may succeed."""
+PERMANENT_STATUSES = frozenset({501, 505})
+"""The only statuses from 500 on after which no further try is made: "not implemented" and "HTTP
+version not supported"."""
+OVERLOADED_STATUSES = frozenset({408, 429, 502, 503, 504, 529})
+"""Statuses of an overloaded server, which is then sent fewer requests at once."""
+UNPAID_CODES = frozenset({"insufficient_quota", "billing_not_active"})
+"""Codes in the body of a 429 of OpenAI's form for which waiting does not help."""
 
 
 class ServerError(Unavailable):
-    """A server did not answer, whatever was tried; its sample is asked again by a resumed run."""
+    """A server did not answer in any try; a resumed run asks its sample again."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"server {url}", expected="an answer", found=reason)
@@ -61,9 +67,9 @@ class ServerError(Unavailable):
 
 
 class RetryableError(Exception):
-    """A fault of one request that the next try may not meet.
+    """A fault that the next try of the same request may not meet.
 
-    `wait` is the delay in seconds that the server requests; `crowded`: the server is overloaded.
+    `wait`: delay in seconds that the server asks for; `crowded`: the server is overloaded.
     """
 
     def __init__(self, reason: str, *, wait: float | None = None, crowded: bool = False) -> None:
@@ -90,15 +96,15 @@ class Endpoint:
         """Return the JSON object with which a server answers a JSON body.
 
         Raises:
-            RetryableError: no answer, half of one, no JSON, or a status that says "later".
-            UsageError: address, key, model or a setting are not right; the next request would fare
-                no better.
-            MissingDependency: the account behind the key is spent.
-            ModelError: the server refuses this request, or answers endlessly.
+            RetryableError: there is no answer, half of one, no JSON, or a status that says "later".
+            UsageError: address, key, model or a setting are wrong for every request.
+            MissingDependency: the account behind the key has no credit left.
+            ModelError: the server refuses this request, or its answer has over `MAX_BYTES`.
         """
         return self._object("POST", route, body)
 
     def _object(self, method: str, route: str, body: bytes | None) -> dict[str, object]:
+        """Return the JSON object of an answer, the key removed from it; raises as `post` does."""
         status, headers, data = self._exchange(method, route, body)
         headers = {name: redact_key(value, self.key) for name, value in headers.items()}
         if status != 200:
@@ -106,9 +112,9 @@ class Endpoint:
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError) as error:
-            kind = storable(headers.get("content-type", "of no type"), 60)
+            content_type = storable(headers.get("content-type", "of no type"), 60)
             raise RetryableError(
-                f"a response that is not JSON ({kind}): {self._excerpt(data)!r}"
+                f"a response that is not JSON ({content_type}): {self._excerpt(data)!r}"
             ) from error
         if not isinstance(answer, dict):
             raise RetryableError(f"a response that is not a JSON object: {self._excerpt(data)!r}")
@@ -116,14 +122,19 @@ class Endpoint:
             raise refusal_of_setting(self.url, name, f"an error: {self._excerpt(data)}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
             raise RetryableError(f"an error in place of an answer: {self._excerpt(data)}")
-        clean: dict[str, object] = without_key(answer, self.key)
-        return clean
+        redacted: dict[str, object] = without_key(answer, self.key)
+        return redacted
 
     def _exchange(
         self, method: str, route: str, body: bytes | None
     ) -> tuple[int, Mapping[str, str], bytes]:
+        """Return status, headers (names in lower case) and body of the answer to one request.
+
+        Raises:
+            RetryableError: there is no complete answer within the time limits.
+        """
         parts = urlsplit(self.url)
-        connection, start, headers = connection_to(parts, min(CONNECTING, self.timeout))
+        connection, path_start, headers = connection_to(parts, min(CONNECT_SECONDS, self.timeout))
         headers = {"Accept": "application/json", "Connection": "close", **headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -134,23 +145,24 @@ class Endpoint:
             connection.sock.settimeout(self.timeout)
             end = monotonic() + self.timeout
             connection.response_class = partial(TimedResponse, end=end)  # type: ignore[assignment]
-            # Some refuse (a key, a route, a crowd) before they have read a large request, and
-            # close: what they said is there all the same.
+            # A server may refuse (the key, the route, the load) and close before it has read a
+            # large request: its answer can be read all the same.
             with suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(method, f"{start}{parts.path}{route}", body, headers)
+                connection.request(method, f"{path_start}{parts.path}{route}", body, headers)
             with connection.getresponse() as answer:  # it holds the socket, too
-                named = {name.lower(): value for name, value in answer.headers.items()}
-                return answer.status, named, _read_bounded(answer)
+                lower_headers = {name.lower(): value for name, value in answer.headers.items()}
+                return answer.status, lower_headers, _read_bounded(answer)
         except (OSError, HTTPException, ValueError) as error:
-            if str(error).startswith("Tunnel connection failed: 407"):  # as without a tunnel
+            # A proxy that refuses a tunnel (https) is reported like one that refuses a request.
+            if str(error).startswith("Tunnel connection failed: 407"):
                 return 407, {}, b""
             if isinstance(error, TimeoutError):
                 raise RetryableError(
                     f"no whole answer in {self.timeout:g} s", crowded=True
                 ) from error
-            output = str(error) or type(error).__name__
+            message = str(error) or type(error).__name__
             raise RetryableError(
-                f"no whole answer{_way(parts)}: {self._excerpt(output.encode())}"
+                f"no whole answer{_through_proxy(parts)}: {self._excerpt(message.encode())}"
             ) from error
         finally:
             connection.close()
@@ -158,22 +170,22 @@ class Endpoint:
     def _refusal(
         self, status: int, headers: Mapping[str, str], data: bytes, body: bytes | None
     ) -> Exception:
-        way = _way(urlsplit(self.url))
-        words = f"status {status}{way}: {self._excerpt(data) or _phrase(status)}"
-        if status == 429 and _code(data) in UNPAID:
+        proxy = _through_proxy(urlsplit(self.url))
+        reason = f"status {status}{proxy}: {self._excerpt(data) or _phrase(status)}"
+        if status == 429 and _code(data) in UNPAID_CODES:
             return MissingDependency(
                 f"server {self.url}",
                 expected="an account with credit",
-                found=words,
+                found=reason,
                 fix="Add credit and run the same command again to resume.",
             )
-        if status in PASSING or (status >= 500 and status not in LASTING):
+        if status in RETRY_STATUSES or (status >= 500 and status not in PERMANENT_STATUSES):
             wait = retry_after(headers.get("retry-after"))
-            return RetryableError(words, wait=wait, crowded=status in CROWDED)
-        if status in UNCLEAR and body is not None and (name := refused_setting(data, body)):
-            return refusal_of_setting(self.url, name, words)
-        if status in UNCLEAR:
-            return ModelError("request to the server", expected="one that it takes", found=words)
+            return RetryableError(reason, wait=wait, crowded=status in OVERLOADED_STATUSES)
+        if status in REFUSED_STATUSES:
+            if body is not None and (name := refused_setting(data, body)):
+                return refusal_of_setting(self.url, name, reason)
+            return ModelError("request to the server", expected="one that it takes", found=reason)
         if status == 407:
             expected = "a proxy that lets us through"
             fix = "Its account belongs into the proxy's address: http://NAME:PASSWORD@host:port."
@@ -182,22 +194,22 @@ class Endpoint:
             fix = "key_variable=NAME names the environment variable that holds the key."
         elif 300 <= status < 400:
             expected = "answers at this address"
-            fix = "Redirections are not followed: give the address that they lead to."
+            fix = "Redirections are not followed: give the final address."
         else:
             expected = "an OpenAI-compatible server with this model"
             fix = "base_url= usually ends with /v1, model= is the name at the server."
-        return UsageError(f"server {self.url}", expected=expected, found=words, fix=fix)
+        return UsageError(f"server {self.url}", expected=expected, found=reason, fix=fix)
 
     def _excerpt(self, data: bytes) -> str:
-        """Return the beginning of a server's message, fit to be shown."""
-        text = data[: 16 * SHOWN].decode("utf-8", "replace")
+        """Return the first `MAX_EXCERPT` characters of a server's message, without key and tags."""
+        text = data[: 16 * MAX_EXCERPT].decode("utf-8", "replace")
         with suppress(ValueError, RecursionError):
             text = next(messages_in(json.loads(data)), text)
-        if text.lstrip().startswith("<"):  # the page of a proxy
+        if text.lstrip().startswith("<"):  # an HTML page, as proxies send
             text = TAG.sub(" ", text)
         text = redact_key(text, self.key)
-        shown = storable(" ".join(text.split()))
-        return shown[:SHOWN] + ("…" if len(shown) > SHOWN else "")
+        message = storable(" ".join(text.split()))
+        return message[:MAX_EXCERPT] + ("…" if len(message) > MAX_EXCERPT else "")
 
 
 def _phrase(status: int) -> str:
@@ -208,23 +220,23 @@ def _phrase(status: int) -> str:
 
 
 def _code(data: bytes) -> str | None:
-    """Return the code of an error in OpenAI's form; None: there is none."""
+    """Return the code of an error in OpenAI's form, `{"error": {"code": …}}`; None without one."""
     with suppress(ValueError, RecursionError, LookupError, TypeError):
         return str(json.loads(data)["error"]["code"])
     return None
 
 
-def _way(server: SplitResult) -> str:
-    """Return the proxy on the way to a server, which may be what speaks, for an error."""
+def _through_proxy(server: SplitResult) -> str:
+    """Return " through HTTPS_PROXY", for an error that a proxy may have caused; "" without one."""
     proxy = proxy_for(server)
     return f" through {proxy.variable}" if proxy else ""
 
 
 class TimedResponse(HTTPResponse):
-    """A response that has to be read by a moment of `time.monotonic`; then it raises TimeoutError.
+    """A response with a deadline, a moment of `time.monotonic`, after which reading times out.
 
-    A socket's own time-out starts anew with every byte: a server that sends one now and then
-    would never meet it.
+    A socket's own time-out starts anew with every byte, so that a server which sends a byte now and
+    then would never meet it. Reading after the deadline raises TimeoutError.
     """
 
     def __init__(self, sock: socket.socket, *, end: float, method: str | None = None) -> None:
@@ -234,7 +246,7 @@ class TimedResponse(HTTPResponse):
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads what a socket receives up to a moment."""
+    """Read what a socket receives; TimeoutError after `end`, a moment of `time.monotonic`."""
 
     def __init__(self, sock: socket.socket, end: float) -> None:
         self.sock, self.end = sock, end
@@ -244,10 +256,10 @@ class _TimedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
-        left = self.end - monotonic()
-        if left <= 0:
+        remaining = self.end - monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        self.sock.settimeout(left)
+        self.sock.settimeout(remaining)
         return self.received.readinto(buffer)
 
     def close(self) -> None:
@@ -256,47 +268,54 @@ class _TimedReader(io.RawIOBase):
 
 
 def _read_bounded(answer: HTTPResponse) -> bytes:
-    data = answer.read(MAX_BODY + 1)
-    if len(data) > MAX_BODY:
+    """Return the body of an answer.
+
+    Raises:
+        ModelError: it is longer than `MAX_BYTES`.
+        IncompleteRead: it is shorter than its `Content-Length`.
+    """
+    data = answer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
         raise ModelError(
-            "answer of the server", expected=f"at most {MAX_BODY} bytes", found="a longer one"
+            "answer of the server", expected=f"at most {MAX_BYTES} bytes", found="a longer one"
         )
     if answer.length:
         raise IncompleteRead(data, answer.length)
     return data
 
 
-def retry_after(value: str | None) -> float | None:
-    """Seconds that a `Retry-After` header asks for: a number, or a date. None if it is neither.
+def retry_after(header: str | None) -> float | None:
+    """Seconds that a `Retry-After` header asks to wait, from a number or a date; None for others.
 
     >>> retry_after("1.5"), retry_after("soon"), retry_after("Thu, 01 Jan 1970 00:00:00 GMT")
     (1.5, None, 0.0)
     """
-    if value is None:
+    if header is None:
         return None
     try:
-        seconds = float(value)
+        seconds = float(header)
     except ValueError:
         try:
-            moment = parsedate_to_datetime(value)
-            aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-            seconds = (aware - datetime.now(UTC)).total_seconds()
-        except (ValueError, OverflowError):  # a time zone of many digits
+            date = parsedate_to_datetime(header)
+            moment = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+            seconds = (moment - datetime.now(UTC)).total_seconds()
+        except (ValueError, OverflowError):  # OverflowError: a time zone of many digits
             return None
     return max(0.0, seconds) if seconds < float("inf") else None
 
 
 def checked_url(url: str) -> str:
-    """The address of a server, without a slash at its end.
+    """Return the address of a server, without a slash at its end.
 
     Raises:
-        UsageError: it is none, or holds a name and a password, which would stand in the record.
+        UsageError: it is not an http(s) address, or holds a name and a password, which would stand
+            in the record.
     """
     try:
         parts = urlsplit(url.strip())
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise _no_address(url) from None
+        raise _invalid_address(url) from None
     if parts.username is not None or parts.password is not None:
         raise UsageError(
             "openai(base_url=…)",
@@ -304,12 +323,13 @@ def checked_url(url: str) -> str:
             found="one with them, which is not shown",
             fix="Give the key through the environment: key_variable=NAME.",
         )
-    if not fine or parts.query or parts.fragment or re.search(r"[\s\x00-\x1f]", url.strip()):
-        raise _no_address(url)
+    has_spaces = re.search(r"[\s\x00-\x1f]", url.strip()) is not None  # or control characters
+    if not has_host or parts.query or parts.fragment or has_spaces:
+        raise _invalid_address(url)
     return url.strip().rstrip("/")
 
 
-def _no_address(url: str) -> UsageError:
+def _invalid_address(url: str) -> UsageError:
     return UsageError(
         "openai(base_url=…)",
         expected="an address such as http://localhost:8000/v1",
@@ -318,11 +338,11 @@ def _no_address(url: str) -> UsageError:
 
 
 def key_from(variable: str | None) -> str | None:
-    """The key that an environment variable holds; None if no variable is named.
+    """Return the key that an environment variable holds; None if no variable is named.
 
     Raises:
-        UsageError: the variable is not set, or what was given is not a variable's name. Neither is
-            shown, for it may be the key itself.
+        UsageError: the variable is not set, `variable` is not a variable's name (it is not shown:
+            it may be the key itself), or the key has characters that no header can hold.
     """
     if variable is None:
         return None
@@ -331,7 +351,7 @@ def key_from(variable: str | None) -> str | None:
             "openai(key_variable=…)",
             expected="the name of an environment variable, in capitals",
             found="something else, which is not shown",
-            fix="A key that is typed would stand in the record.",
+            fix="A key in the command would be written into the record.",
         )
     key = os.environ.get(variable, "").strip()
     if not key:

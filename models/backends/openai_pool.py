@@ -1,4 +1,7 @@
-"""Several servers of one network: each request goes to the least busy one that answers."""
+"""Share requests among several servers of one network: the least busy that answers gets each one.
+
+`openai_session` sends its requests through an `EndpointPool`, which may hold a single server.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -7,22 +10,23 @@ from time import monotonic
 from harness.models.backends.openai_http import Endpoint, RetryableError
 
 REST, LONGEST_REST = 2.0, 120.0
-"""Seconds that a server is spared after a fault; doubled with each further one up to the second."""
+"""Seconds without requests after a server's first fault, doubled with each further one, and the
+longest such rest that a server does not ask for itself."""
 
 
 class EndpointPool:
     """The addresses of one or more servers. Safe to use from several threads.
 
-    A request whose server fails is sent to the next at once; only if all of them fail does it count
-    as failed. A server that failed is asked again after a rest, or if no other is left.
+    A request whose server fails is sent to another at once, and fails only if all of them do. A
+    server that failed gets requests again after a rest, or if no other server is left.
     """
 
     def __init__(self, members: Sequence[Endpoint]) -> None:
         self.members = tuple(members)
-        self._busy = dict.fromkeys(self.members, 0)
-        self._begun = dict.fromkeys(self.members, 0)
-        self._faults = dict.fromkeys(self.members, 0)
-        self._resting_until = dict.fromkeys(self.members, 0.0)
+        self._under_way = dict.fromkeys(self.members, 0)  # requests that wait for an answer
+        self._sent = dict.fromkeys(self.members, 0)  # requests so far
+        self._faults = dict.fromkeys(self.members, 0)  # in a row
+        self._resting_until = dict.fromkeys(self.members, 0.0)  # moments of time.monotonic
         self._lock = threading.Lock()
 
     @property
@@ -35,28 +39,28 @@ class EndpointPool:
 
         Raises:
             RetryableError: every server failed.
-            UsageError, MissingDependency, ModelError: one of them refuses the request.
+            UsageError, MissingDependency, ModelError: a server refuses the request.
         """
-        left = list(self.members)
+        untried = list(self.members)
         while True:
             with self._lock:
                 now = monotonic()
                 endpoint = min(
-                    left,
+                    untried,
                     key=lambda candidate: (
                         self._resting_until[candidate] > now,
-                        self._busy[candidate],
-                        self._begun[candidate],
+                        self._under_way[candidate],
+                        self._sent[candidate],
                     ),
                 )
-                self._busy[endpoint] += 1
-                self._begun[endpoint] += 1
+                self._under_way[endpoint] += 1
+                self._sent[endpoint] += 1
             try:
                 answer = endpoint.post(route, body)
             except RetryableError as fault:
                 self.rest(endpoint, wait=fault.wait)
-                left.remove(endpoint)
-                if not left:
+                untried.remove(endpoint)
+                if not untried:
                     raise
             else:
                 with self._lock:
@@ -64,15 +68,16 @@ class EndpointPool:
                 return endpoint, answer
             finally:
                 with self._lock:
-                    self._busy[endpoint] -= 1
+                    self._under_way[endpoint] -= 1
 
     def rest(self, endpoint: Endpoint, *, wait: float | None = None) -> None:
-        """Spare a server that failed, for at least the seconds that it asks for."""
+        """Send no requests to a server that failed, for at least the `wait` seconds it asks for."""
         with self._lock:
             now = monotonic()
-            if self._resting_until[endpoint] <= now:  # not one of many that met the same fault
+            # Requests that were under way together meet the same fault: it is counted once.
+            if self._resting_until[endpoint] <= now:
                 self._faults[endpoint] += 1
-            rest = min(REST * 2.0 ** min(self._faults[endpoint] - 1, 30), LONGEST_REST)
-            # A fault of what was under way already does not shorten the rest that was asked for.
-            until = now + max(rest, wait or 0.0)
+            seconds = min(REST * 2.0 ** min(self._faults[endpoint] - 1, 30), LONGEST_REST)
+            # A later fault of the same time never shortens a rest that the server asked for.
+            until = now + max(seconds, wait or 0.0)
             self._resting_until[endpoint] = max(self._resting_until[endpoint], until)

@@ -1,7 +1,8 @@
-"""A refusal of a request that is about its settings, and not about what it asks.
+"""Recognize errors of a server that refuse a setting of a request, not its question.
 
-The next request has the same settings: it would fare no better, and no failure of it is the
-network's.
+Every request of a run has the same settings, so that such an error ends the run and is not counted
+as the network's failure. `openai_http` passes the server's answer and the request, both as JSON
+bytes, and gets the name of the refused field.
 """
 
 import json
@@ -13,10 +14,10 @@ from types import MappingProxyType
 from harness.errors import UsageError
 
 WORDS = frozenset({"seed", "stop"})
-"""Names that are words too: a sentence must call them a setting."""
+"""Fields whose names are English words: a sentence must call them a setting to count."""
 NO_SETTING = (
-    "It is always sent: such a server needs a proxy before it that leaves it out, as LiteLLM does "
-    "with drop_params."
+    "harness always sends it: put a proxy before the server that removes it, such as LiteLLM with "
+    "drop_params."
 )
 FEWER = "A smaller max_new_tokens= leaves room for the prompt"
 FIXES: Mapping[str, str] = MappingProxyType(
@@ -46,11 +47,11 @@ FIXES: Mapping[str, str] = MappingProxyType(
 
 
 def refused_setting(data: bytes, body: bytes) -> str | None:
-    """Return the setting of a request that a server's error names; None if it names none.
+    """Return the setting of a request that a server's error names; None if it does not name one.
 
     Args:
-        data: The server's answer.
-        body: The request.
+        data: The server's answer, JSON or any text.
+        body: The request's JSON object.
 
     >>> body = b'{"model": "m", "messages": [], "max_tokens": 9, "stop": ["."]}'
     >>> refused_setting(b'{"error": {"message": "no", "param": "max_tokens"}}', body)
@@ -61,85 +62,89 @@ def refused_setting(data: bytes, body: bytes) -> str | None:
     True
     """
     names = {*FIXES, *json.loads(body)} - {"messages"}
+    names_in_text = names - {"model"}  # nearly every message says "model"
     try:
-        plain = json.loads(data)
+        error = json.loads(data)
     except (ValueError, RecursionError):
-        return _in_words(data[:1000].decode("utf-8", "replace"), names - {"model"})
-    places = [place for place in _places(plain) if place]
-    if places:
-        named = next((place for place in places if place in names), None)
-        if named or "messages" in places:
-            return named
-    return next(
-        filter(None, (_in_words(text, names - {"model"}) for text in messages_in(plain))), None
-    )
+        return _named_in(data[:1000].decode("utf-8", "replace"), names_in_text)
+    fields = [field for field in _stated_fields(error) if field]
+    stated = next((field for field in fields if field in names), None)
+    if stated or "messages" in fields:  # "messages": the question is refused, not a setting
+        return stated
+    for message in messages_in(error):
+        if name := _named_in(message, names_in_text):
+            return name
+    return None
 
 
 def setting_in_answer(answer: Mapping[str, object], data: bytes, body: bytes) -> str | None:
-    """Return the refused setting where a status of 400 stands in an answer, as routers have it."""
+    """Return the refused setting of an answer that holds an error 400 or 422 under status 200.
+
+    Routers pass errors of the server behind them on like this. `data` is the same answer as bytes.
+    """
     error = answer.get("error")
     code = error.get("code") if isinstance(error, dict) else answer.get("code")
     return refused_setting(data, body) if str(code) in ("400", "422") else None
 
 
-def refusal_of_setting(url: str, name: str, words: str) -> UsageError:
-    """Return the error that ends a run, with the setting to change."""
+def refusal_of_setting(url: str, name: str, reason: str) -> UsageError:
+    """Return the error that ends a run: field `name` was refused with the server's `reason`."""
     return UsageError(
         f"server {url}",
         expected=f"one that takes {name} as it was sent",
-        found=words,
+        found=reason,
         fix=FIXES.get(name, "Change the setting that it comes from."),
     )
 
 
-def _places(plain: object) -> Iterator[str]:
-    """The fields that an error names in OpenAI's form (`param`), or in FastAPI's (`loc`)."""
-    if isinstance(plain, list):
-        for item in plain:
-            yield from _places(item)
-    if not isinstance(plain, dict):
+def _stated_fields(error: object) -> Iterator[str]:
+    """Yield the fields that an error states in OpenAI's form (`param`), or in FastAPI's (`loc`)."""
+    if isinstance(error, list):
+        for item in error:
+            yield from _stated_fields(item)
+    if not isinstance(error, dict):
         return
-    if isinstance(param := plain.get("param"), str):
-        yield re.split(r"[.\[]", param.removeprefix("body."))[0]
-    if isinstance(place := plain.get("loc"), list):
-        yield next((part for part in place if isinstance(part, str) and part != "body"), "")
+    if isinstance(param := error.get("param"), str):
+        yield re.split(r"[.\[]", param.removeprefix("body."))[0]  # "body.stop[0]": "stop"
+    if isinstance(path := error.get("loc"), list):  # ["body", "stop", 0]: "stop"
+        yield next((part for part in path if isinstance(part, str) and part != "body"), "")
     for name in ("error", "detail"):
-        yield from _places(plain.get(name))
+        yield from _stated_fields(error.get(name))
 
 
-def messages_in(plain: object) -> Iterator[str]:
-    """Yield a server's own words in its JSON, wherever vLLM, SGLang, OpenAI or FastAPI put them.
+def messages_in(error: object) -> Iterator[str]:
+    """Yield a server's messages in its JSON, wherever vLLM, SGLang, OpenAI or FastAPI put them.
 
-    What an error repeats of the request is none of them.
+    Parts of the request that an error repeats (`input`, `param`) are left out.
 
     >>> [*messages_in({"error": {"message": "a"}}), *messages_in({"message": "b", "param": "c"})]
     ['a', 'b']
     >>> [*messages_in({"detail": [{"msg": "c"}]}), *messages_in({"error": "d"}), *messages_in([])]
     ['c', 'd']
     """
-    if isinstance(plain, str):
-        with suppress(ValueError, RecursionError):  # of a server behind the server
-            plain = json.loads(plain)
-        if isinstance(plain, str):
-            yield plain
+    if isinstance(error, str):
+        with suppress(ValueError, RecursionError):  # the JSON of a server behind this one
+            error = json.loads(error)
+        if isinstance(error, str):
+            yield error
             return
-    for item in plain if isinstance(plain, list) else ():
+    for item in error if isinstance(error, list) else ():
         yield from messages_in(item)
     for name in ("error", "message", "detail", "msg", "metadata", "raw"):
-        if isinstance(plain, dict) and name in plain:
-            yield from messages_in(plain[name])
+        if isinstance(error, dict) and name in error:
+            yield from messages_in(error[name])
 
 
-def _in_words(text: str, names: set[str]) -> str | None:
-    """Return the first of the names that a sentence has as a name."""
+def _named_in(text: str, names: set[str]) -> str | None:
+    """Return the name that a sentence mentions first as a setting; None without one."""
     starts = {}
     for name in names:
-        quoted = rf"[\"'`‘“]{name}[\"'`’”]"
-        said = (
+        quoted = rf"[\"'`‘“]{name}[\"'`’”]"  # 'stop'
+        called_setting = (  # "parameter stop", "stop must"
             rf"(?:parameter|argument|field|property|setting)s?:? {name}\b|\b{name}(?: is| must|:)"
         )
-        plain = rf"(?<![\w.]){name}(?![\w])"
-        match = re.search(f"{quoted}|{said}" if name in WORDS else plain, text)
+        anywhere = rf"(?<![\w.]){name}(?![\w])"  # "top_k", but not "my.top_k" or "top_kk"
+        match = re.search(f"{quoted}|{called_setting}" if name in WORDS else anywhere, text)
         if match:
             starts[name] = match.start()
     return min(starts, key=starts.__getitem__, default=None)

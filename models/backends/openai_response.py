@@ -1,4 +1,7 @@
-"""The response and the tokens of a chat completion, and a check of the model that wrote it."""
+"""Read the response and the token counts of a chat completion, and check which model wrote it.
+
+`openai` hands each answer of a server (a JSON object) to `read_answer` and gets a `ChatResponse`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -12,31 +15,32 @@ from harness.models.backends.remote_processor import RemoteProcessor
 from harness.models.backends.stop_strings import until_stop
 from harness.responses import storable
 
-FILTERED = "content_filter"
+FILTERED = "content_filter"  # a finish_reason
 TEXTS = ("text", "output_text", "refusal")
-"""Types of parts of a message that are said."""
+"""Types of a message's parts that belong to the response."""
 REASONING = ("thinking", "reasoning", "reasoning_text", "summary_text", "redacted_thinking")
-"""Types of parts that are not."""
+"""Types of a message's parts that hold reasoning before the response."""
 KEYS = ("text", "thinking", "reasoning", "summary", "content", "refusal", "data")
-"""Keys that the text of a part stands under."""
+"""Keys under which the text of a part stands."""
 DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d|0\d\d)")
+"""Release behind a model's name: `-2024-08-06`, `-0613`, `-002`."""
 UNNAMED = "@main"
-"""The revision that `transformers serve` puts behind a name which has none."""
+"""Revision that `transformers serve` puts behind a name without one."""
 LISTED = 5  # models of a server that an error names
 
 
 def read_answer(
     answer: Mapping[str, Any], request: ChatRequest, network: RemoteProcessor
 ) -> ChatResponse:
-    """The response in a chat completion.
+    """Return the response of a chat completion (the JSON object of the answer).
 
     Reasoning that the server has taken out of the text is put before it in `<think>` tags, which
-    every grammar cuts off. No text at all is an empty response, which no grammar has.
+    every grammar removes. Without any text the response is empty, which every grammar rejects.
 
     Raises:
-        RetryableError: it is not a chat completion.
-        ModelError: a filter of the server has withheld the response, or the rest of it; it is a
-            call of a tool, or holds something else than text; or a logit was NaN.
+        RetryableError: the answer is not a chat completion.
+        ModelError: a filter of the server has withheld the response or its end; it calls a tool or
+            holds something else than text; or a logit was NaN.
     """
     try:
         choice = answer["choices"][0]
@@ -44,10 +48,10 @@ def read_answer(
         content, ended = message.get("content"), choice.get("finish_reason")
     except (LookupError, TypeError, AttributeError) as error:
         raise RetryableError(f"an answer without a message ({type(error).__name__})") from error
-    thought, said = _parts(content)
-    apart, _ = _parts([{"type": "thinking", "thinking": _reasoning(message)}])
-    text = said or _text(message.get("refusal"))
-    thoughts = "\n".join(filter(None, (apart, thought)))
+    thought_in_content, text_in_content = _parts(content)
+    separate_thought, _ = _parts([{"type": "thinking", "thinking": _reasoning(message)}])
+    text = text_in_content or _text(message.get("refusal"))
+    thoughts = "\n".join(filter(None, (separate_thought, thought_in_content)))
     if not text and (calls := message.get("tool_calls") or message.get("function_call")):
         raise ModelError(
             "response",
@@ -64,7 +68,7 @@ def read_answer(
         )
     output = f"<think>{thoughts}</think>{text}" if thoughts else text
     refuse_broken(text or thoughts, cut=ended == "length", request=request)
-    prompt, completion = _counts(answer.get("usage"))
+    prompt, completion = _token_counts(answer.get("usage"))
     response = ChatResponse(
         text=f"{request.prefix}{output}",
         prompt_tokens=prompt or 0,
@@ -76,69 +80,70 @@ def read_answer(
 
 
 def _reasoning(message: Mapping[str, Any]) -> object:
-    """Return the reasoning that a server hands beside the content, under whichever name."""
+    """Return the reasoning that a message holds beside its content, under any name; None: none."""
     names = ("reasoning_content", "reasoning", "thinking")
     return next((message[name] for name in names if message.get(name)), None)
 
 
 def _parts(content: object) -> tuple[str, str]:
-    """Return the reasoning and the text of a message's content: a text, or a list of typed parts.
+    """Return (reasoning, text) of a message's content, which is a text or a list of typed parts.
 
     Raises:
-        ModelError: a part is neither.
+        ModelError: a part is neither reasoning nor text.
     """
     if content is None or isinstance(content, str):
         return "", content or ""
     thoughts: list[str] = []
-    texts: list[str] = []
+    text_parts: list[str] = []
     for part in content if isinstance(content, list) else [content]:
-        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
-        if kind in REASONING:
+        part_type = part.get("type", "text") if isinstance(part, Mapping) else "text"
+        if part_type in REASONING:
             thoughts.append(_text(part))
-        elif kind in TEXTS:
-            texts.append(_text(part))
+        elif part_type in TEXTS:
+            text_parts.append(_text(part))
         else:
             raise ModelError(
                 "response",
                 expected=f"parts of the types {', '.join((*TEXTS, *REASONING))}",
-                found=f"one of the type {storable(str(kind), 60)}",
+                found=f"one of the type {storable(str(part_type), 60)}",
                 fix="Use a model that answers in text.",
             )
-    return "\n".join(filter(None, thoughts)), "".join(texts)
+    return "\n".join(filter(None, thoughts)), "".join(text_parts)
 
 
 def _text(part: object) -> str:
-    """Return the text of a part, which may stand under one of several keys, or in a list.
+    """Return the text of a part, which may stand under one of `KEYS`, or in a list.
 
     Raises:
-        ModelError: there is none.
+        ModelError: the part holds something else.
     """
     if part is None or isinstance(part, str):
         return part or ""
     if isinstance(part, list):
         return "".join(map(_text, part))
     if isinstance(part, Mapping):
-        named = [part[key] for key in KEYS if part.get(key) is not None]
-        if named or any(key in part for key in KEYS):
-            return _text(named[0]) if named else ""
+        contents = [part[key] for key in KEYS if part.get(key) is not None]
+        if contents:
+            return _text(contents[0])
+        if any(key in part for key in KEYS):  # present, and null
+            return ""
     content = storable(str(part), 60)
     raise ModelError("response", expected="text", found=f"content that holds {content}")
 
 
-def _counts(usage: object) -> tuple[int | None, int | None]:
-    """Tokens of prompt and completion, as far as a server counts them."""
-    given = usage if isinstance(usage, Mapping) else {}
-    values = [given.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    prompt, completion = (count if type(count) is int and count >= 0 else None for count in values)
+def _token_counts(usage: object) -> tuple[int | None, int | None]:
+    """Return the numbers of tokens of prompt and completion; None where the server states none."""
+    stated = usage if isinstance(usage, Mapping) else {}
+    counts = [stated.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    prompt, completion = (n if type(n) is int and n >= 0 else None for n in counts)
     return prompt, completion
 
 
 def check_model(name: object, *, wanted: str, url: str) -> None:
-    """Raise UsageError if an answer is another model's.
+    """Raise UsageError if the model's `name` in an answer is not the one that was asked for.
 
-    A server may answer for a release of what was asked for (`NAME-2024-08-06`, `NAME-0613`,
-    `NAME-002`, `NAME@main`), and for nothing else that begins like it (`NAME-mini`, `NAME-7B`,
-    `NAME-AWQ`, `NAME@v2`).
+    A release of that model is accepted (`NAME-2024-08-06`, `NAME-0613`, `NAME-002`, `NAME@main`),
+    other names that begin like it are not (`NAME-mini`, `NAME-7B`, `NAME-AWQ`, `NAME@v2`).
     """
     if not isinstance(name, str) or name in (wanted, f"{wanted}{UNNAMED}"):
         return
@@ -152,14 +157,14 @@ def check_model(name: object, *, wanted: str, url: str) -> None:
 
 
 def check_listed(listed: Mapping[str, object], *, wanted: str, url: str) -> None:
-    """Raise UsageError if a server lists its models and the one wanted is not among them."""
+    """Raise UsageError if a server lists its models (JSON of `/models`) without the one wanted."""
     data = listed.get("data")
     rows = data if isinstance(data, list) else []
     names = [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row]
     if names and wanted not in names:
-        shown = storable(", ".join(names[:LISTED]), 200)
+        listed_names = storable(", ".join(names[:LISTED]), 200)
         raise UsageError(
             f"openai(model={wanted})",
             expected=f"a model of the server at {url}",
-            found=f"it has {shown}",
+            found=f"it has {listed_names}",
         )

@@ -1,8 +1,8 @@
-"""Requests to servers of one network: tries, waits, counts of tokens, and the decision to give up.
+"""Requests to servers of one network: retries, waits, counts of tokens, and when to give up.
 
-A call of several requests of which one fails raises, and the engine then sends them one by one.
-Responses and failures of that call are remembered until the engine repeats their requests: nothing
-is paid for twice, and no failure is waited for twice.
+`OpenAIChat` hands its requests to a `Session` and gets their responses. A call of which one request
+fails raises, and the engine then sends its requests one by one. Responses and failures of that call
+are remembered until their requests are repeated: nothing is paid or waited for twice.
 """
 
 import threading
@@ -18,16 +18,16 @@ from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.models.backends.openai_http import RetryableError, ServerError
 from harness.models.backends.openai_pool import EndpointPool
-from harness.models.backends.rate_limiter import LONGEST_WAIT, CallCancelled, RateLimiter, back_off
+from harness.models.backends.rate_limiter import MAX_WAIT, CallCancelled, RateLimiter, back_off
 from harness.models.multi_turn import ConversationScheduler, question
 
-ENDING = (UsageError, MissingDependency)
+FATAL_ERRORS = (UsageError, MissingDependency)
 """Errors that end a run: the next request would fare no better."""
 
-AHEAD = 4  # requests that are encoded while they wait for a place
-REMEMBERED = 4096  # results of calls that failed, the oldest of which are forgotten
-GIVE_UP = 20
-"""Requests in a row that fail, retries and all, before the run is ended."""
+MAX_AHEAD = 4  # requests that are encoded while they wait to be sent
+MAX_REMEMBERED = 4096  # results of failed calls that are remembered; older ones are forgotten
+MAX_FAILURES = 20
+"""Requests in a row that fail, with all their retries, before the run is ended."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -36,7 +36,7 @@ Result: TypeAlias = ChatResponse | HarnessError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUsage:
-    """Number of requests, tries after the first, and tokens so far."""
+    """Numbers of answered requests, of tries after the first, and of tokens so far."""
 
     requests: int = 0
     retries: int = 0
@@ -50,18 +50,20 @@ class Session:
 
     endpoint: EndpointPool
     prepare: Callable[[ChatRequest], Callable[[], ChatResponse]]
-    """Encodes a request; returns the function that sends it, once a call."""
+    """Encodes a request; returns the function that sends it once and returns its response."""
     pace: RateLimiter
     retries: int
+    """Tries after the first."""
     wait: float
-    """Seconds before the first try again; see `back_off`."""
+    """Seconds before the second try; see `back_off`."""
     spent: ServerUsage = ServerUsage()
-    _prepared: threading.Semaphore = field(default_factory=partial(threading.Semaphore, AHEAD))
-    """Places for requests that are encoded and not sent, so that few are held in memory."""
+    _prepared: threading.Semaphore = field(default_factory=partial(threading.Semaphore, MAX_AHEAD))
+    """Limits the requests that are encoded and not yet sent, which are held in memory."""
     _threads: ThreadPoolExecutor = field(init=False)
     """Send the requests of all calls, the oldest call's first, so that calls end one by one."""
     _failed_in_a_row: int = 0
     _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
+    """Results of failed calls, until their requests are repeated."""
     _under_way: set[threading.Event] = field(default_factory=set)
     """Events that stop the calls under way, one a call."""
     _halted: bool = False
@@ -69,43 +71,45 @@ class Session:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        most = self.pace.most  # a server that is asked one thing at a time is asked in order
-        threads = most + min(AHEAD, most - 1)
+        most = self.pace.most
+        # With one request at a time there is one thread, so that requests are sent in order.
+        threads = most + min(MAX_AHEAD, most - 1)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="ask")
 
-    def with_retries(self, once: Callable[[], T], stop: threading.Event) -> T:
-        """Return the result of `once`, as `_with_retries` does, a request with which a run begins.
+    def with_retries(self, send: Callable[[], T], stop: threading.Event) -> T:
+        """Return the result of `send`, a request with which a run begins; see `_with_retries`.
 
-        `responses` answers again if a run before was halted, and what is remembered is dropped.
+        Undoes an earlier `halt`, and forgets what was remembered.
         """
         with self._lock:
             self._halted = False
             self._remembered.clear()
-        return self._with_retries(lambda: once, stop)
+        return self._with_retries(lambda: send, stop)
 
     def _with_retries(self, prepare: Callable[[], Callable[[], T]], stop: threading.Event) -> T:
-        """Return the result of the call that `prepare` returns, tried as often as the settings say.
+        """Call the function that `prepare` returns until it succeeds; return its result.
 
-        A few calls are prepared while the requests under way are answered.
+        It is tried `retries` times again after a RetryableError. `prepare` runs once, before a
+        place among the requests under way is free.
 
         Raises:
             ServerError: every try failed.
-            Stopped: `stop` was set.
+            CallCancelled: `stop` was set.
         """
-        once: Callable[[], T] | None = None
+        send: Callable[[], T] | None = None
         for attempt in range(self.retries + 1):
             try:
                 with ExitStack() as turn:
                     with self._prepared:
-                        once = once or prepare()
+                        send = send or prepare()
                         began = turn.enter_context(self.pace.turn(stop))
-                    answer = once()
+                    answer = send()
             except RetryableError as fault:
                 if fault.crowded:
                     self.pace.was_crowded(began, wait=fault.wait)
-                if attempt == self.retries or (fault.wait or 0) > LONGEST_WAIT:
-                    asked = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
-                    reason = f"{fault}{asked} ({attempt + 1} tries)"
+                if attempt == self.retries or (fault.wait or 0) > MAX_WAIT:
+                    wait_note = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
+                    reason = f"{fault}{wait_note} ({attempt + 1} tries)"
                     raise ServerError(self.endpoint.url, reason) from fault
                 with self._lock:
                     self.spent = replace(self.spent, retries=self.spent.retries + 1)
@@ -117,23 +121,23 @@ class Session:
         raise AssertionError("the last attempt returns or raises")
 
     def responses(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """Return one response a request; raises as `converse_as_completed` does."""
-        ends = dict(self.converse_as_completed([question(request) for request in requests]))
-        return [ends[number] for number in range(len(requests))]
+        """Return one response a request, in order; raises as `converse_as_completed` does."""
+        responses = dict(self.converse_as_completed([question(request) for request in requests]))
+        return [responses[number] for number in range(len(requests))]
 
     def converse_as_completed(
         self, conversations: Sequence[Conversation[U]]
     ) -> Iterator[tuple[int, U]]:
-        """Yield the number of each conversation with its result, as soon as it ends.
+        """Yield (index of a conversation, its result), as soon as it ends.
 
-        Each continues when its own responses are there. The conversations themselves run in this
-        thread.
+        A conversation goes on as soon as its own responses are there. Conversations run in the
+        caller's thread, requests in threads of their own.
 
         Raises:
-            HarnessError: the first error that ends the run, at once; else, when all went on as far
-                as they could, the error of the first request that failed. What others were
-                answered is remembered, for when they are asked again.
-            Stopped: all was halted, before or meanwhile.
+            HarnessError: an error that ends the run, at once; else the error of the first request
+                that failed, when all conversations have gone on as far as they can. Results of the
+                other requests are remembered until these are repeated.
+            CallCancelled: `halt` was called, before or meanwhile.
         """
         done: SimpleQueue[Future[int] | None] = SimpleQueue()
         scheduler = ConversationScheduler(conversations, notify=lambda _: done.put(None))
@@ -142,25 +146,24 @@ class Session:
             yield from scheduler.take_finished()
             for _ in self._run_requests(scheduler, stop, results, done):
                 yield from scheduler.take_finished()
-        failed = (
+        errors = [
             result for _, result in sorted(results.items()) if isinstance(result, HarnessError)
-        )
-        error = next(failed, None)
-        if error is None:
+        ]
+        if not errors:
             return
         if len(results) > 1:
             with self._lock:
                 self._remembered.update(
-                    (scheduler.requests[place], result) for place, result in results.items()
+                    (scheduler.requests[index], result) for index, result in results.items()
                 )
-                for oldest in [*self._remembered][:-REMEMBERED]:
+                for oldest in [*self._remembered][:-MAX_REMEMBERED]:
                     del self._remembered[oldest]
-        raise error
+        raise errors[0]
 
     def halt(self) -> None:
-        """Give up what is under way: no more tries; what a server is at is waited for.
+        """Stop all calls: nothing is sent or tried again, and answers on their way are awaited.
 
-        What begins after this is given up at once, until `with_retries` begins another run.
+        Later calls raise CallCancelled at once, until `with_retries` begins another run.
         """
         with self._lock:
             self._halted = True
@@ -169,10 +172,10 @@ class Session:
 
     @contextmanager
     def _call(self) -> Iterator[threading.Event]:
-        """Yield an event that stops the call which begins now, listed for `halt` while it lasts.
+        """Yield an event that stops the call which begins now; `halt` may set it.
 
         Raises:
-            Stopped: all was halted before.
+            CallCancelled: `halt` was called before.
         """
         stop = threading.Event()
         with self._lock:
@@ -192,68 +195,72 @@ class Session:
         results: dict[int, Result],
         done: SimpleQueue[Future[int] | None],
     ) -> Iterator[None]:
-        """Store the result of every request by its place; yield after each response.
+        """Store the result of every request by its index; yield after each response.
 
-        `done` receives a future a request, and None where a conversation's work has ended.
+        `done` receives a future a request, and None where a conversation's own work has ended.
+        Raises as `converse_as_completed` does, but for errors of single requests.
         """
-        ended: list[HarnessError] = []
+        errors_that_end: list[HarnessError] = []
 
-        def work(place: int) -> int:
+        def store_result(index: int) -> int:
             try:
-                results[place] = self._result(scheduler.requests[place], stop)
+                results[index] = self._result(scheduler.requests[index], stop)
             except CallCancelled:
                 pass
-            except ENDING as error:
-                ended.append(error)
+            except FATAL_ERRORS as error:
+                errors_that_end.append(error)
                 stop.set()
-            return place
+            return index
 
         sent: set[Future[int]] = set()
         try:
-            coming: Sequence[int] = scheduler.pending_places()
-            inflight = len(coming)
+            new: Sequence[int] = scheduler.pending_indices()
+            inflight = len(new)
             while inflight or scheduler.is_working:
-                for place in coming:
-                    sent.add(request := self._threads.submit(work, place))
-                    request.add_done_callback(done.put)
+                for index in new:
+                    future = self._threads.submit(store_result, index)
+                    sent.add(future)
+                    future.add_done_callback(done.put)
                 finished = done.get()
                 if finished is None:
-                    coming = scheduler.resume()
+                    new = scheduler.resume()
                 else:
                     inflight -= 1
                     sent.discard(finished)
-                    response = results.get(place := finished.result())
-                    coming = (
-                        scheduler.receive(place, response)
-                        if isinstance(response, ChatResponse)
-                        else ()
-                    )
-                inflight += len(coming)
+                    index = finished.result()
+                    response = results.get(index)
+                    if isinstance(response, ChatResponse):
+                        new = scheduler.receive(index, response)
+                    else:
+                        new = ()
+                inflight += len(new)
                 yield
-        except BaseException:  # Ctrl-C, or nobody wants more: what is under way is not waited for
+        except BaseException:  # Ctrl-C, or the caller wants no more results: do not wait
             stop.set()
-            for request in sent:
-                request.cancel()
+            for future in sent:
+                future.cancel()
             raise
-        if ended:
-            raise ended[0]
+        if errors_that_end:
+            raise errors_that_end[0]
         if len(results) < len(scheduler.requests):
             raise CallCancelled
 
     def _result(self, request: ChatRequest, stop: threading.Event) -> Result:
-        """A request's response, or the error that it failed with; what is remembered is forgotten.
+        """Return a request's response, or the error that it failed with.
+
+        A remembered result is returned once, without sending the request.
 
         Raises:
-            Stopped: `stop` was set.
-            UsageError, MissingDependency: the run is over.
+            CallCancelled: `stop` was set.
+            UsageError, MissingDependency: the run has to end.
         """
         with self._lock:
-            known = self._remembered.pop(request, None)
-        if known is not None:
-            return known
+            remembered = self._remembered.pop(request, None)
+        if remembered is not None:
+            return remembered
         try:
             response = self._with_retries(lambda: self.prepare(request), stop)
-        except ENDING:
+        except FATAL_ERRORS:
             raise
         except ServerError as error:
             self._count_failure(error)
@@ -272,19 +279,19 @@ class Session:
         return response
 
     def _count_failure(self, error: ServerError) -> None:
-        """Count a request that was given up.
+        """Count a request that failed in every try.
 
         Raises:
-            MissingDependency: too many were in a row. It ends the run, which goes on from there
-                when the server answers again.
+            MissingDependency: `MAX_FAILURES` requests in a row failed. It ends the run, which can
+                be resumed when the server answers again.
         """
         with self._lock:
             self._failed_in_a_row += 1
-            if self._failed_in_a_row < GIVE_UP:
+            if self._failed_in_a_row < MAX_FAILURES:
                 return
         raise MissingDependency(
             f"server {self.endpoint.url}",
             expected="answers",
-            found=f"{GIVE_UP} failed requests in a row, the last with: {error}",
-            fix="Check whether it still runs, and run the same command again to resume.",
+            found=f"{MAX_FAILURES} failed requests in a row, the last with: {error}",
+            fix="Check that the server runs, and run the same command again to resume.",
         ) from error

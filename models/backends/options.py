@@ -1,4 +1,7 @@
-"""Options that several backends offer, each with what it says in `harness list`."""
+"""Options that several backends share; `harness list` shows their attributes' docstrings.
+
+A backend's own options are a dataclass that inherits from these.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +12,7 @@ from harness.models.backends.sampling import check_settings
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationOptions:
-    """Choice of the tokens that a network writes."""
+    """Settings of the choice of tokens; UsageError for values out of range."""
 
     temperature: float = 0.0
     """0 is greedy."""
@@ -30,7 +33,7 @@ class GenerationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedOptions(GenerationOptions):
-    """The same of vLLM and of servers, which know more of it."""
+    """Settings of the choice of tokens at vLLM and at servers, which have two more."""
 
     top_k: int | None = None
     """Number of the likeliest tokens that are sampled from; None: all."""
@@ -43,7 +46,7 @@ class TemplateOptions:
     """Variables of the chat template."""
 
     enable_thinking: bool | None = None
-    """Let the chat template ask for reasoning; None: as it does by itself."""
+    """Let the chat template ask for reasoning (Qwen3.5 and later); None: as it does by itself."""
     reasoning_effort: str | None = None
     """Amount of reasoning, such as `low`, where the chat template knows the word."""
 
@@ -68,7 +71,7 @@ class TransportOptions:
     """Seconds for one answer."""
 
     def transport_limits(self) -> dict[str, tuple[bool, str]]:
-        """Return for each option whether it is in its range, and the range in words."""
+        """Return for each option (whether it is in its range, the range in words)."""
         return {
             "concurrency": (1 <= self.concurrency <= 4096, "1 to 4096"),
             "retries": (0 <= self.retries <= 100, "0 to 100"),
@@ -79,7 +82,7 @@ class TransportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessorOptions:
-    """Facts of the processor of a network that runs elsewhere."""
+    """Facts of the processor of a network that runs elsewhere; see `RemoteProcessor`."""
 
     tokenizer: str | None = None
     """A folder with the network's tokenizer and processor, for its canvas."""
@@ -100,7 +103,7 @@ class LoadedOptions(TemplateOptions):
     revision: str | None = None
     """Version of a name in the cache: branch, tag or commit."""
     dtype: Dtype = "auto"
-    """Type of weights and activations; `auto` is what the checkpoint was saved in."""
+    """Type of weights and activations; `auto`: the type that the checkpoint was saved in."""
     min_pixels: int | None = None
     """Smallest image after resizing; None: as the checkpoint's processor says."""
     max_pixels: int | None = None

@@ -1,7 +1,8 @@
-"""Requests that wait until rows are free, and the tensors of the next ones, made meanwhile.
+"""Queue of requests that wait for free rows; the tensors of the next ones are made meanwhile.
 
-Requests that are equal but for their keys have one prompt: votes, or the rollouts of a question.
-They are begun one after the other, so that their prompt is made and read once.
+Requests that differ only in their keys (votes, or the rollouts of a question) have one prompt. They
+are begun one after the other, so that the prompt's tensors are made, and read by the network, once.
+`continuous_generation` fills the queue, and `continuous_batching.responses` takes from it.
 """
 
 from collections import deque
@@ -18,35 +19,35 @@ if TYPE_CHECKING:
     from transformers import BatchFeature
 
 Prompts: TypeAlias = list[list[int]]
-"""Places of the requests of each prompt."""
+"""Different prompts, each as the indices of its requests."""
 
 
 def prompts(requests: Sequence[ChatRequest]) -> Prompts:
-    """Return the different prompts among requests, in the order of `batches`."""
-    places_of: dict[ChatRequest, list[int]] = {}
+    """Return the different prompts among requests, in the order of `batching.batches`."""
+    indices_of: dict[ChatRequest, list[int]] = {}
     for batch in batches(requests, size=1):
-        for place in batch:
-            places_of.setdefault(replace(requests[place], key=""), []).append(place)
-    return list(places_of.values())
+        for index in batch:
+            indices_of.setdefault(replace(requests[index], key=""), []).append(index)
+    return list(indices_of.values())
 
 
-def unique_prompts(requests: Sequence[ChatRequest], places: Sequence[int]) -> Prompts:
-    """Return the different prompts among the requests at some places."""
-    different = prompts([requests[place] for place in places])
-    return [[places[index] for index in several] for several in different]
+def unique_prompts(requests: Sequence[ChatRequest], indices: Sequence[int]) -> Prompts:
+    """Return the different prompts among the requests at these indices."""
+    different = prompts([requests[index] for index in indices])
+    return [[indices[position] for position in prompt] for prompt in different]
 
 
-def cut_off(waiting: deque[list[int]], wanted: int) -> Prompts:
-    """Take as many prompts as have `wanted` requests together, or all there are."""
+def _take_prompts(waiting: deque[list[int]], min_requests: int) -> Prompts:
+    """Remove prompts from the front until they have `min_requests` or more, and return them."""
     taken: Prompts = []
-    while waiting and sum(map(len, taken)) < wanted:
+    while waiting and sum(map(len, taken)) < min_requests:
         taken.append(waiting.popleft())
     return taken
 
 
 def first_of(waiting: Prompts, *, size: int) -> Prompts:
-    """Return the prompts that `PrefillQueue` begins first."""
-    return cut_off(deque(waiting), size)
+    """Return the prompts that a `PrefillQueue` of `size` rows begins first."""
+    return _take_prompts(deque(waiting), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +55,27 @@ class _PrefillBatch:
     """Prompts whose tensors are made together."""
 
     prompts: Prompts
-    coming: "Future[BatchFeature] | None"
-    """Tensors of the prompts; None: they are made when they are needed."""
+    tensors: "Future[BatchFeature] | None"
+    """The prompts' tensors, made in a worker; None: they are made when they are needed."""
 
     @property
-    def count(self) -> int:
+    def n_requests(self) -> int:
         """Number of requests."""
         return sum(map(len, self.prompts))
 
 
 class PrefillQueue:
-    """A source for `rolling.responses`: as many requests as there are rows first, then in shares.
+    """A source for `continuous_batching.responses`: first a request for every row, then shares.
 
-    A share is `least_to_begin`. As many of them are begun together as rows are free: all
-    rows again where responses end together. More may be added at any time. The choice of those
-    that begin together does not depend on the time that their tensors took.
+    A share is `least_to_begin` requests. As many shares are begun together as rows are free.
+    Prompts may be added at any time. Which requests begin together does not depend on the time
+    that their tensors take, so that responses are the same in every run.
     """
 
     def __init__(
         self,
-        make: "Callable[[Prompts], BatchFeature]",
-        part: "Callable[[Prompts, list[BatchFeature]], PromptBatch]",
+        make_tensors: "Callable[[Prompts], BatchFeature]",
+        join: "Callable[[Prompts, list[BatchFeature]], PromptBatch]",
         *,
         size: int,
         small: bool = False,
@@ -86,63 +87,67 @@ class PrefillQueue:
         """Begin with nothing waiting.
 
         Args:
-            make: Makes the tensors of prompts.
-            part: Makes a part from prompts and their tensors, one share's after another's.
+            make_tensors: Makes the tensors of prompts.
+            join: Makes one batch of prompts, given the tensors of each share of them.
             size: Number of rows.
-            small: True if passes of prompts cost many steps (`least_to_begin`).
-            worker: In which tensors are made while others are answered, of as many requests as
-                there are rows: what waits in memory is bounded. None: when they are needed.
-            timer: Counts what has to be waited for.
-            started: The tensors of `first_of` what is added first, if they were expected.
-            refill: Called before each `take`; adds what has become known meanwhile.
+            small: True if reading a prompt costs as much as many steps (`least_to_begin`).
+            worker: Makes tensors while other requests are answered, of at most as many requests as
+                there are rows, to bound memory. None: tensors are made when they are needed.
+            timer: Counts the time of waiting for tensors.
+            started: Tensors of the prompts that begin first (`first_of`), if they were begun
+                before.
+            refill: Called before each `take`; may `add` new prompts.
         """
-        self._make, self._part, self._worker, self._timer = make, part, worker, timer
-        self._refill = refill
+        self._make_tensors, self._join, self._refill = make_tensors, join, refill
+        self._worker, self._timer = worker, timer
         self._size, self._share = size, least_to_begin(size, small=small)
         self._started, self._waiting = started, deque[list[int]]()
         self._next = deque[_PrefillBatch]()
         self._first = True
 
-    def add(self, several: Prompts) -> None:
-        """Let these be answered too."""
-        self._waiting += several
+    def add(self, new: Prompts) -> None:
+        """Append prompts to the queue."""
+        self._waiting += new
         self._cut()
 
     def take(self, free: int) -> PromptBatch | None:
-        """Return the next part, as many shares as `free` rows hold; None: fewer rows are free."""
+        """Return as many shares as `free` rows hold, as one batch; None: not even one fits."""
         if self._refill is not None:
             self._refill()
-        if not self._next or free < min(self._share, self._next[0].count):
+        if not self._next or free < min(self._share, self._next[0].n_requests):
             return None
         taken = [self._next.popleft()]
-        while self._next and _has_rows(self._next[0], free - sum(share.count for share in taken)):
+        while self._next and _fits(self._next[0], free - sum(share.n_requests for share in taken)):
             taken.append(self._next.popleft())
         with self._timer.measure():
             inputs = [
-                self._make(share.prompts) if share.coming is None else share.coming.result()
+                self._make_tensors(share.prompts)
+                if share.tensors is None
+                else share.tensors.result()
                 for share in taken
             ]
         self._first = False
         self._cut()
-        return self._part([prompt for share in taken for prompt in share.prompts], inputs)
+        return self._join([prompt for share in taken for prompt in share.prompts], inputs)
 
     def _cut(self) -> None:
-        """Begin to make the tensors of the next shares; at first of the first prompts alone."""
+        """Cut the next shares and begin to make their tensors; at first, those for all rows."""
         if self._first:
             if self._waiting and not self._next:
-                self._next.append(self._make_batch(cut_off(self._waiting, self._size)))
+                self._next.append(self._make_batch(_take_prompts(self._waiting, self._size)))
             return
-        while self._waiting and sum(share.count for share in self._next) < self._size:
-            self._next.append(self._make_batch(cut_off(self._waiting, self._share)))
+        while self._waiting and sum(share.n_requests for share in self._next) < self._size:
+            self._next.append(self._make_batch(_take_prompts(self._waiting, self._share)))
 
-    def _make_batch(self, several: Prompts) -> _PrefillBatch:
-        """Return prompts with their tensors, begun in the worker, the processor's only user."""
+    def _make_batch(self, share: Prompts) -> _PrefillBatch:
+        """Return prompts with their tensors, which the worker begins to make."""
         if self._first and self._started is not None:
-            return _PrefillBatch(several, self._started)
-        coming = None if self._worker is None else self._worker.submit(self._make, several)
-        return _PrefillBatch(several, coming)
+            return _PrefillBatch(share, self._started)
+        if self._worker is None:
+            return _PrefillBatch(share, None)
+        return _PrefillBatch(share, self._worker.submit(self._make_tensors, share))
 
 
-def _has_rows(share: _PrefillBatch, free: int) -> bool:
-    """Return True if each prompt gets a row; further requests of the last one may wait."""
+def _fits(share: _PrefillBatch, free: int) -> bool:
+    """Return True if each prompt gets a row; further requests of the last prompt may wait."""
     return sum(map(len, share.prompts[:-1])) < free

@@ -1,4 +1,7 @@
-"""Check by short prompts that a checkpoint's chat template and end tokens fit the network."""
+"""Check by short prompts that a checkpoint's chat template, end and padding tokens are usable.
+
+Backends check their processor when they load it, and `harness doctor` checks checkpoints.
+"""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -16,25 +19,25 @@ if TYPE_CHECKING:
 
 QUESTION, RESPONSE = "harness asks", "harness answers"
 WHAT = "the checkpoint's chat template"
-COPY = "Copy {} from the checkpoint that this one was made from."
+COPY = "Copy {} from the checkpoint that this one was trained from."
 
 
 def check_prompts(processor: "ProcessorMixin", ends: Collection[int]) -> None:
-    """Raise ModelError unless prompts come to an end, and hold what they ask about.
+    """Raise ModelError unless prompts are bounded, and hold their question and their image.
 
     Templates that refuse such a short conversation, or end no turn by a token, are not judged.
 
     Args:
         processor: The checkpoint's processor.
-        ends: Tokens that end a response. That which ends a turn in the template is one of them:
-            else every response would go on up to the limit.
+        ends: Tokens that end a response. The token by which the template ends a turn must be among
+            them: otherwise every response would go on up to its limit.
     """
     check_template(processor)
     if not template_of(processor):
         return
     text = {"type": "text", "text": QUESTION}
-    plain = _prompt(processor, [{"role": "user", "content": [text]}])
-    if plain is not None and QUESTION not in plain:
+    without_image = _render(processor, [{"role": "user", "content": [text]}])
+    if without_image is not None and QUESTION not in without_image:
         raise ModelError(
             WHAT,
             expected="prompts that hold the question",
@@ -42,8 +45,8 @@ def check_prompts(processor: "ProcessorMixin", ends: Collection[int]) -> None:
             fix=COPY.format("chat_template.jinja"),
         )
     if hasattr(processor, "image_processor"):
-        shown = _prompt(processor, [{"role": "user", "content": [{"type": "image"}, text]}])
-        if shown is not None and shown == plain:
+        with_image = _render(processor, [{"role": "user", "content": [{"type": "image"}, text]}])
+        if with_image is not None and with_image == without_image:
             raise ModelError(
                 WHAT,
                 expected="prompts that show images",
@@ -68,14 +71,14 @@ def check_padding(processor: "ProcessorMixin") -> None:
 def _check_end_of_turn(
     processor: "ProcessorMixin", ends: Collection[int], text: dict[str, str]
 ) -> None:
+    """Raise ModelError if the template ends a turn by a token that is not among the `ends`."""
     turns: list[dict[str, object]] = [
         {"role": "user", "content": [text]},
         {"role": "assistant", "content": [{"type": "text", "text": RESPONSE}]},
     ]
-    whole = _prompt(processor, turns, response=True) or ""
-    after = whole.rpartition(RESPONSE)[2].lstrip()
-    tokenizer = processor.tokenizer
-    for number, token in tokenizer.added_tokens_decoder.items():
+    conversation = _render(processor, turns, response=True) or ""
+    after = conversation.rpartition(RESPONSE)[2].lstrip()
+    for number, token in processor.tokenizer.added_tokens_decoder.items():
         if token.content and after.startswith(token.content) and number not in ends:
             raise ModelError(
                 "the checkpoint's generation_config.json",
@@ -86,13 +89,17 @@ def _check_end_of_turn(
             )
 
 
-def _prompt(
+def _render(
     processor: "ProcessorMixin", messages: list[dict[str, object]], *, response: bool = False
 ) -> str | None:
-    """The text of messages; None where the template does not take them."""
+    """Return the text of messages; None if the template does not take them.
+
+    Raises:
+        EndlessTemplate: rendering takes too much time or memory.
+    """
     try:
         return apply_template(processor, messages, add_generation_prompt=not response)
     except EndlessTemplate:
         raise
-    except Exception:  # noqa: BLE001 - it shows when a network is asked
+    except Exception:  # noqa: BLE001 - a template may raise anything; real prompts show it again
         return None

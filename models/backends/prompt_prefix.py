@@ -1,8 +1,9 @@
-"""Prompts that are read once, for responses of which gradients are computed.
+"""Read a prompt once for several responses whose gradients are computed.
 
-A prompt is read with gradients: its keys and values serve several responses (`states_after`), and
-what is gathered at them goes through the prompt once. At test time (`PromptReader`) the vision
-tower is frozen, so that what it gives to the layers that merge patches is computed once a request.
+`read_prompts` gives a prompt's keys and values, with gradients; `states_after` computes the hidden
+states of several responses from them. Gradients are summed at the keys and values, and go back
+through the prompt once. The GRPO trainers use both. Test-time training uses `PromptReader`: its
+vision tower is frozen, so that the outputs of the tower's blocks are computed once a request.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,13 +18,13 @@ from transformers.cache_utils import DynamicLayer
 
 from harness.chat import ChatRequest
 from harness.errors import ModelError
-from harness.models.backends.continuous_batching import (
+from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs, with_tokens
+from harness.models.backends.positions import beyond, positions_of
+from harness.models.backends.token_positions import (
     positions_as_read,
     supports_continuous_batching,
     token_positions,
 )
-from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs, with_tokens
-from harness.models.backends.positions import beyond, positions_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """Prompts that were read: keys and values of every layer, and the last tokens' states."""
+    """Prompts as a network has read them: keys and values of layers, states of the last tokens."""
 
     layers: list[tuple[Tensor, Tensor]]
-    """Keys and values (prompts × heads × length × width)."""
+    """Keys and values of each layer (prompts × heads × length × width)."""
     last: Tensor
     """Hidden state of each prompt's last token (prompts × 1 × width)."""
     mask: Tensor
@@ -45,11 +46,11 @@ class Prefix:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All of its tensors, in one order."""
-        return [tensor for both in self.layers for tensor in both] + [self.last]
+        """All tensors that may have gradients, in a fixed order."""
+        return [tensor for layer in self.layers for tensor in layer] + [self.last]
 
     def detached(self, *, learns: bool) -> "Prefix":
-        """Return the same numbers without their history; `learns`: gradients are kept at them."""
+        """Return the same values detached from the graph; `learns`: they collect gradients."""
         layers = [
             (keys.detach().requires_grad_(learns), values.detach().requires_grad_(learns))
             for keys, values in self.layers
@@ -57,7 +58,7 @@ class Prefix:
         return replace(self, layers=layers, last=self.last.detach().requires_grad_(learns))
 
     def backward(self, leaves: "Prefix") -> None:
-        """Let gradients that were gathered at `leaves`, detached of it, go through the prompts."""
+        """Propagate the gradients of `leaves`, made by `detached`, back through the prompts."""
         pairs = [
             (state, leaf.grad)
             for state, leaf in zip(self.tensors, leaves.tensors, strict=True)
@@ -69,10 +70,14 @@ class Prefix:
 
 
 def read_prompts(network: "PreTrainedModel", inputs: Mapping[str, Tensor]) -> Prefix:
-    """Read prompts with their `token_positions`, with gradients unless they are off."""
+    """Read prompts, with gradients unless autograd is off.
+
+    `inputs` are the processor's tensors with `token_positions` under `POSITIONS`, padded on the
+    left.
+    """
     cache, positions = DynamicCache(), inputs[POSITIONS]
-    given = {**inputs, POSITIONS: positions_as_read(network, positions)}
-    output = network.base_model(**given, past_key_values=cache, use_cache=True)
+    arguments = {**inputs, POSITIONS: positions_as_read(network, positions)}
+    output = network.base_model(**arguments, past_key_values=cache, use_cache=True)
     layers = [(layer.keys, layer.values) for layer in cache.layers]
     after = positions[-1, :, -1:] + 1
     return Prefix(layers, output.last_hidden_state[:, -1:], inputs["attention_mask"], after)
@@ -89,32 +94,33 @@ def states_after(
 
     Args:
         network: One that `supports_continuous_batching`.
-        prefix: The prompts as they were read.
+        prefix: The prompts as `read_prompts` returns them.
         tokens: Tokens of the responses, padded on the right (rows × tokens).
-        mask: 1 for each of them (rows × tokens).
-        prompts: Index of each row's prompt (rows); None: all rows have the only one.
+        mask: 1 for each token of a response, 0 for padding (rows × tokens).
+        prompts: Index of each row's prompt (rows); None: all rows have the only prompt.
     """
     rows, width = tokens.shape
 
-    def each(tensor: Tensor) -> Tensor:
+    def per_row(tensor: Tensor) -> Tensor:
+        """Repeat a tensor of prompts (prompts × …) for their rows (rows × …)."""
         if prompts is None or len(tensor) == 1:  # copies nothing, and gradients are summed in order
             return tensor.expand(rows, *tensor.shape[1:])
         return tensor.index_select(0, prompts)
 
-    first = each(prefix.last)
+    first = per_row(prefix.last)
     if width == 1:
         return first
     cache = DynamicCache()
-    for number, both in enumerate(prefix.layers):
+    for number, (keys, values) in enumerate(prefix.layers):
         layer = DynamicLayer()
-        layer.lazy_initialization(*both)
-        layer.keys, layer.values = map(each, both)
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = per_row(keys), per_row(values)
         cache.layers.insert(number, layer)
-    places = each(prefix.after) + torch.arange(width - 1, device=tokens.device)
+    positions = per_row(prefix.after) + torch.arange(width - 1, device=tokens.device)
     output = network.base_model(
         input_ids=tokens[:, :-1],
-        attention_mask=torch.cat([each(prefix.mask), mask[:, :-1].to(prefix.mask)], dim=1),
-        position_ids=positions_as_read(network, places[None]),
+        attention_mask=torch.cat([per_row(prefix.mask), mask[:, :-1].to(prefix.mask)], dim=1),
+        position_ids=positions_as_read(network, positions[None]),
         past_key_values=cache,
         use_cache=True,
     )
@@ -123,22 +129,23 @@ def states_after(
 
 @dataclass(eq=False)
 class PromptReader:
-    """The prompts of one sample, for a network whose vision tower does not change meanwhile."""
+    """Reads the prompts of one sample, for a network whose vision tower is frozen meanwhile."""
 
     network: "PreTrainedModel"
     processor: "ProcessorMixin"
     shares: bool
-    """Read a prompt once for all of its responses, and an image once a request."""
+    """Read a prompt once for all its responses; False: prompt and response as one row each."""
     _inputs: "dict[ChatRequest, BatchFeature]" = field(default_factory=dict)
     _features: dict[ChatRequest, dict[int, Tensor]] = field(default_factory=dict)
+    """Outputs of the vision tower's blocks, by request and index of the block."""
 
     def __post_init__(self) -> None:
-        """Read every row alone if rows of this network cannot be parted from their prompts."""
-        kind = self.network.config.model_type
-        self.shares = self.shares and supports_continuous_batching(self.network, kind)
+        """Turn `shares` off for a network that cannot read prompt and response apart."""
+        model_type = self.network.config.model_type
+        self.shares = self.shares and supports_continuous_batching(self.network, model_type)
 
     def inputs(self, request: ChatRequest) -> "BatchFeature":
-        """Return the processor's tensors, with positions of tokens if prompts are shared.
+        """Return the processor's tensors (1 × length), with `POSITIONS` if prompts are shared.
 
         Raises:
             ModelError: prompt and response may go beyond the network's positions.
@@ -159,57 +166,58 @@ class PromptReader:
         return self._inputs[request]
 
     def read(self, request: ChatRequest) -> Prefix:
-        """Read a prompt, with gradients unless they are off."""
-        with self._known_features(request):
+        """Read a request's prompt, with gradients unless autograd is off."""
+        with self._reused_features(request):
             return read_prompts(self.network, self.inputs(request))
 
     def states_alone(self, request: ChatRequest, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Return the same states from prompts and responses as one row each."""
+        """Return the same as `states_after`, reading prompt and response together in each row."""
         prompt = {
             name: tensor for name, tensor in self.inputs(request).items() if name != POSITIONS
         }
-        # Of one row `joined_inputs` returns the prompt itself, which is kept.
+        # Copied by `dict`: for one row, `joined_inputs` returns the prompt in `_inputs` itself.
         inputs = with_tokens(
             dict(joined_inputs(self.processor, [prompt] * len(tokens))), tokens, mask
         )
         hidden: Tensor = self.network.base_model(**inputs, use_cache=False).last_hidden_state
         return hidden[:, -tokens.shape[1] - 1 : -1]
 
-    def _known_features(self, request: ChatRequest) -> AbstractContextManager[None]:
-        """Let the vision tower's blocks give what they gave to the same request before."""
+    def _reused_features(self, request: ChatRequest) -> AbstractContextManager[None]:
+        """Return a context in which the vision tower's blocks are computed once a request."""
         tower = getattr(self.network.base_model, "visual", None)
         if tower is None or not self.inputs(request).keys() & {
             "pixel_values",
             "pixel_values_videos",
         }:
             return nullcontext()
-        return _replayed(tower, self._features.setdefault(request, {}))
+        return _cached_blocks(tower, self._features.setdefault(request, {}))
 
 
 @contextmanager
-def _replayed(tower: "PreTrainedModel", known: dict[int, Tensor]) -> Iterator[None]:
-    """Note what the blocks give that is used behind them; once it is known, give that instead.
+def _cached_blocks(tower: "PreTrainedModel", cache: dict[int, Tensor]) -> Iterator[None]:
+    """Store the outputs of the tower's blocks in an empty `cache`; return them from a filled one.
 
-    Behind the blocks are the merging layers: after the last one, and in Qwen3-VL after some others.
+    Stored are only outputs that merging layers read: the last block's, and in Qwen3-VL those of
+    some others.
     """
     used = {len(tower.blocks) - 1, *getattr(tower, "deepstack_visual_indexes", ())}
-    ready = used <= set(known)
+    is_filled = used <= set(cache)
 
-    def forward(place: int, block: "nn.Module") -> Callable[..., Tensor]:
-        def noted(states: Tensor, *given: object, **named: object) -> Tensor:
-            if ready:
-                return known.get(place, states)
+    def cached_forward(index: int, block: "nn.Module") -> Callable[..., Tensor]:
+        def forward(states: Tensor, *arguments: object, **keywords: object) -> Tensor:
+            if is_filled:
+                return cache.get(index, states)
             with torch.no_grad():
-                given_on: Tensor = type(block).forward(block, states, *given, **named)
-            if place in used:
-                known[place] = given_on
-            return given_on
+                output: Tensor = type(block).forward(block, states, *arguments, **keywords)
+            if index in used:
+                cache[index] = output
+            return output
 
-        return noted
+        return forward
 
     try:
-        for place, block in enumerate(tower.blocks):
-            block.forward = forward(place, block)
+        for index, block in enumerate(tower.blocks):
+            block.forward = cached_forward(index, block)
         yield
     finally:
         for block in tower.blocks:

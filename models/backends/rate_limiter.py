@@ -1,9 +1,9 @@
 """Number of requests under way at once, and the wait before the next try.
 
-Slow start, then additive increase and multiplicative decrease, as TCP has them (Jacobson 1988; Chiu
-and Jain 1989): until the server is crowded for the first time each round that goes well doubles
-the requests, afterwards it allows one more; a server that is crowded halves them. What was under
-way already when they were halved says nothing new, and halves nothing.
+Slow start, then additive increase and multiplicative decrease, as in TCP (Jacobson 1988; Chiu and
+Jain 1989): until the server is overloaded for the first time, each round of answers doubles the
+number of requests; afterwards each round allows one more. An overloaded server halves it, once for
+all requests that were under way together. `openai_session` sends every request through it.
 """
 
 import random
@@ -12,71 +12,80 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-LONGEST_WAIT = 300.0  # seconds that a server may ask for before it is given up
-GLANCE = 0.1  # seconds after which those who wait look whether all was stopped
+MAX_WAIT = 300.0  # seconds; a request whose server asks to wait longer is given up
+POLL_SECONDS = 0.1  # seconds after which waiting threads look whether their call was stopped
 
 
 class CallCancelled(Exception):
-    """Another request of the same call has failed for good."""
+    """The call of this request was stopped, by `halt` or because the run has to end."""
 
 
 class RateLimiter:
-    """A gate that lets as many through as the server seems to take. Safe to use from threads."""
+    """Limits requests under way to as many as the server seems to take. Safe to use from threads.
+
+    All moments are those of `time.monotonic`.
+    """
 
     def __init__(self, *, start: int, limit: int) -> None:
         self.limit = float(min(start, limit))
+        """Requests at once at present; its whole part counts."""
         self.most = limit
-        self._busy = 0
-        self._halved = 0.0
-        self._resume = 0.0
+        self._under_way = 0
+        self._halved_at = 0.0
+        self._paused_until = 0.0
         self._changed = threading.Condition()
 
     @contextmanager
     def turn(self, stop: threading.Event) -> Iterator[float]:
-        """Wait for a place, and hold it; gives the moment at which it was had.
+        """Wait until a request may be sent, and count it as under way; yields its start.
 
         Raises:
-            Stopped: `stop` was set meanwhile.
+            CallCancelled: `stop` was set meanwhile.
         """
         with self._changed:
-            while self._busy >= int(self.limit) or monotonic() < self._resume:
+            while self._under_way >= int(self.limit) or monotonic() < self._paused_until:
                 if stop.is_set():
                     raise CallCancelled
-                self._changed.wait(GLANCE)
+                self._changed.wait(POLL_SECONDS)
             if stop.is_set():
                 raise CallCancelled
-            self._busy += 1
+            self._under_way += 1
         try:
             yield monotonic()
         finally:
             with self._changed:
-                self._busy -= 1
+                self._under_way -= 1
                 self._changed.notify()
 
     def went_well(self) -> None:
-        """One request was answered."""
+        """Raise the limit after an answered request: by 1, or by 1 a round once it was halved."""
         with self._changed:
-            more = 1.0 / self.limit if self._halved else 1.0
-            self.limit = min(float(self.most), self.limit + more)
+            increase = 1.0 / self.limit if self._halved_at else 1.0
+            self.limit = min(float(self.most), self.limit + increase)
             self._changed.notify()
 
     def was_crowded(self, began: float, *, wait: float | None = None) -> None:
-        """A request that began then met a crowded server, which asks to wait."""
+        """Halve the limit, because a request met an overloaded server.
+
+        Nothing is halved if the request `began` before the last halving. `wait`: seconds that the
+        server asks for, in which nothing is sent.
+        """
         with self._changed:
             now = monotonic()
-            if began >= self._halved:
+            if began >= self._halved_at:
                 self.limit = max(1.0, self.limit / 2)
-                self._halved = now
+                self._halved_at = now
             if wait is not None:
-                self._resume = max(self._resume, now + min(wait, LONGEST_WAIT))
+                self._paused_until = max(self._paused_until, now + min(wait, MAX_WAIT))
 
 
 def back_off(
     attempt: int, *, first: float, limit: float = 60.0, retry_after: float | None = None
 ) -> float:
-    """Seconds to wait after a failed attempt (the first is 0): doubled each time, with jitter.
+    """Seconds to wait after failed attempt number `attempt`, which counts from 0.
 
-    From half of the doubled time to all of it, and never less than the server asks for.
+    `first` seconds, doubled with each attempt up to `limit`, times a random factor from 0.5 to 1;
+    never less than the server asks for (`retry_after`).
     """
-    grown = min(limit, first * 2.0 ** min(attempt, 30))
-    return max(retry_after or 0.0, grown * random.uniform(0.5, 1.0))
+    longest = min(limit, first * 2.0 ** min(attempt, 30))
+    return max(retry_after or 0.0, longest * random.uniform(0.5, 1.0))

@@ -1,8 +1,8 @@
-"""Responses that exist already, in the place of a network.
+"""Backend `stored`: answer requests with recorded responses, without a network.
 
-With a file, the responses are said again by request key: a run without its network. Without one,
-only the coordinates of the network that wrote them are known, which is what a reader of responses
-needs: `harness score --model "qwen_vl(backend=stored)"`.
+With a file, responses are looked up by request key. Without one, the backend only states the
+coordinates and the canvas of the network that wrote the responses, which is what a grammar needs to
+read them: `harness score --model "qwen_vl(backend=stored)"`.
 """
 
 import json
@@ -40,7 +40,7 @@ class StoredOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredChat(StoredOptions, Chat):
-    """Says what a file says, and knows the canvas of the network that wrote it."""
+    """Answers from a file, and computes the canvas of the network that wrote the responses."""
 
     file: Path | None
     responses: Mapping[str, str] = field(repr=False)
@@ -49,10 +49,10 @@ class StoredChat(StoredOptions, Chat):
     @property
     def why_not_adaptable(self) -> str:
         """Reason why the network's weights cannot learn here."""
-        return "stored responses, behind which there is no network"
+        return "stored responses, which have no network"
 
     def describe(self) -> Mapping[str, object]:
-        """Plain data for the record."""
+        """Return plain data for the record."""
         return {
             "backend": "stored",
             "file": None if self.file is None else self.file.name,
@@ -64,7 +64,7 @@ class StoredChat(StoredOptions, Chat):
         }
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """The stored responses.
+        """Return the stored response of each request, in order.
 
         Raises:
             UsageError: there is no file.
@@ -75,12 +75,12 @@ class StoredChat(StoredOptions, Chat):
                 "backend stored",
                 expected="a file of responses to answer from",
                 found="none",
-                fix="Give stored(file=FILE.jsonl), or use the model to score responses only.",
+                fix="Give stored(file=FILE.jsonl), or use the model only in `harness score`.",
             )
         return [self._response(request) for request in requests]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """(width, height) that the network's processor made of the first medium."""
+        """(width, height) in pixels that the network's processor made of the first medium."""
         size = request.resize or request.media[0].size
         return smart_resize(
             size, factor=self.factor, min_pixels=self.min_pixels, max_pixels=self.max_pixels
@@ -106,7 +106,7 @@ def stored(options: StoredOptions, *, file: Path | None = None) -> StoredChat:
     """Responses from a file, or none: then a model only reads.
 
     Args:
-        options: What is known of the network.
+        options: Facts about the network that wrote the responses.
         file: One JSON object a line, `{"key": request key, "response": text}`, or
             `{"id": official id, "response": text}`.
     """
@@ -115,13 +115,14 @@ def stored(options: StoredOptions, *, file: Path | None = None) -> StoredChat:
 
 
 def read_responses(path: Path) -> dict[str, str]:
-    """Responses by request key.
+    """Return the responses of a JSON Lines file by request key.
 
     Raises:
-        DataError: the file or a line of it is not as it should be; the line is named.
+        DataError: the file cannot be read, or a line is malformed or repeats a key; the error names
+            the line.
     """
-    unread = OSError, UnicodeDecodeError
-    with raised_as(DataError, f"responses {path}", "a UTF-8 text file", *unread):
+    unreadable = OSError, UnicodeDecodeError
+    with raised_as(DataError, f"responses {path}", "a UTF-8 text file", *unreadable):
         lines = read_text(path).split("\n")
     responses: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
@@ -134,6 +135,7 @@ def read_responses(path: Path) -> dict[str, str]:
 
 
 def _row(line: str, where: str) -> tuple[str, str]:
+    """Return (request key, response) of a line; DataError, which names `where`, if malformed."""
     with raised_as(DataError, where, "one JSON object", ValueError, RecursionError):
         row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("response"), str):

@@ -1,8 +1,8 @@
-"""Canvas, tokens and coordinates of a network that runs elsewhere, as far as known here.
+"""Canvas, token counts and coordinates of a network that runs elsewhere, as far as known here.
 
 They come from a local folder with the network's tokenizer and processor (its weights are not
-needed), or from settings. A value that is not known is an error where it would change an answer,
-and else an estimate, which is called one.
+needed), or from options. Where an unknown value would change an answer it raises an error; the
+number of tokens is then an estimate, which the record states. `openai` and `lmms` use it.
 """
 
 import re
@@ -18,27 +18,31 @@ from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.completeness import REMOTE, check_complete
 from harness.models.backends.inputs import without_special_tokens
 from harness.models.backends.options import ProcessorOptions
-from harness.models.backends.request_format import GOES_ON, Clips, Server, without_marks
+from harness.models.backends.request_format import CONTINUES_PREFIX, Clips, Server, without_marks
 from harness.models.backends.shown_media import frames_shown, keeps_clip_sizes
 from harness.models.backends.transformers import TransformersChat
+from harness.models.backends.weights import read_json
 from harness.models.canvas import declared_coordinates, smart_resize
 
 Sent: TypeAlias = Clips | Literal["fetched", "file"]
-"""Form in which a clip reaches the network: images, a video by its processor's rule, or a file,
-`fetched` by the rule of Qwen's `fetch_video`, or opened by a rule that is not known."""
+"""Form in which a clip reaches the network: `images`; a `video`, resized by its processor's rule;
+or a video file, opened by the rule of Qwen's `fetch_video` (`fetched`) or by an unknown rule
+(`file`)."""
 
-BYTES_A_TOKEN = 4
-# Of `fetch_video` in qwen_vl_utils 0.0.14, with its default MODEL_SEQ_LEN.
+BYTES_A_TOKEN = 4  # of English text, roughly
 FETCH_FACTOR, FETCH_PIXELS, FETCH_FRAMES = 28, 768 * 28 * 28, 300
+"""Factor of sides, largest frame in pixels, and number of frames up to which a frame may be that
+large: `fetch_video` of qwen_vl_utils 0.0.14, with its default MODEL_SEQ_LEN."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteProcessor:
-    """A network as far as it is known."""
+    """Known facts of the processor of a network that runs elsewhere."""
 
     network: TransformersChat | None
-    """Network with the processor's rules; its weights are never loaded."""
-    coordinates: Coordinates
+    """The network by its local files, for its processor; its weights are never loaded. None: only
+    the options below are known."""
+    coordinates: Coordinates | None
     factor: int | None
     min_pixels: int | None
     max_pixels: int | None
@@ -46,12 +50,12 @@ class RemoteProcessor:
 
     @property
     def fit(self) -> Callable[[tuple[int, int]], tuple[int, int]] | None:
-        """Function from an image's (width, height) to the size to send; None: as it is."""
-        return None if self.min_pixels is None and self.max_pixels is None else self._image
+        """Function from an image's (width, height) to the size to send; None: unchanged."""
+        return None if self.min_pixels is None and self.max_pixels is None else self._image_canvas
 
     @property
     def tokens(self) -> str:
-        """Method by which tokens are counted if the server gives no number, for the record."""
+        """Method by which tokens are counted if the server states no number, for the record."""
         if self.network is not None:
             return "by the tokenizer"
         return f"estimated: bytes other than white space / {BYTES_A_TOKEN}"
@@ -68,13 +72,13 @@ class RemoteProcessor:
         }
 
     def without_special_tokens(self, text: str) -> str:
-        """Return a text without the network's special tokens."""
+        """Return a text in which the network's special tokens are removed or broken up."""
         if self.network is None:
             return without_marks(text)
         return without_special_tokens(self.network.processor, text)
 
     def keeps_clip_sizes(self, request: ChatRequest) -> bool:
-        """Return True if a request's clip, sent as a video, is not to be resized by the server."""
+        """Return True if the server must not resize a request's clip that is sent as a video."""
         if self.network is None or self.clips != "video":
             return False
         return keeps_clip_sizes(self.network.processor, request)
@@ -90,62 +94,67 @@ class RemoteProcessor:
             return self.network.count_tokens(text)
         return -(-len(re.sub(r"\s+", "", text).encode("utf-8", "replace")) // BYTES_A_TOKEN)
 
-    def penalty(self, given: float | None, *, server: Server) -> float | None:
-        """Return the repetition penalty to send: the one given, or the checkpoint's own if known.
+    def penalty(self, option: float | None, *, server: Server) -> float | None:
+        """Return the repetition penalty to send: the option, or the checkpoint's own if known.
 
-        The plain forms have no such thing; there it stays None unless it is given.
+        For servers without such a field it is the option, which `RequestFormat` then refuses.
         """
-        if given is not None or self.network is None or server not in GOES_ON:
-            return given
+        if option is not None or self.network is None or server not in CONTINUES_PREFIX:
+            return option
         return self.network.penalty
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """(width, height) of the first medium as the network sees it.
+        """(width, height) in pixels of the first medium as the network sees it.
 
         Raises:
             UsageError: the network's rule is not known.
         """
         frames = frames_shown(request, 0)
         if len(frames) > 1 and self.clips in ("fetched", "file"):
-            return self._frame(request.resize or request.media[0].size, len(frames))
+            return self._file_canvas(request.resize or request.media[0].size, len(frames))
         if self.network is not None:
             if len(frames) > 1 and self.clips == "images":
                 request = replace(request, media=request.media[:1], frames=(frames[:1],))
             elif len(frames) > 1 and self.fit is not None:
-                # The server's own rule for clips, on frames as they are sent.
-                sent = self.fit(request.resize or request.media[0].size)
-                request = replace(request, resize=sent)
+                # Frames are resized before they are sent; then the server applies its own rule.
+                sent_size = self.fit(request.resize or request.media[0].size)
+                request = replace(request, resize=sent_size)
             return self.network.canvas(request)
         if len(frames) > 1 and self.clips == "video":
-            raise _unknown("the canvas of a clip")
-        return self._image(request.resize or request.media[0].size)
+            raise _unknown_rule("the canvas of a clip")
+        return self._image_canvas(request.resize or request.media[0].size)
 
     def canvases(self, request: ChatRequest) -> tuple[tuple[int, int], ...]:
-        """The canvas of each medium; none if the rule is not known."""
-        alone = [
+        """Return the canvas of each medium, as `canvas`; () if the rule is not known."""
+        single_medium_requests = [
             replace(
                 request,
                 media=(media,),
-                frames=(frames_shown(request, place),),
-                resize=request.squash(place),
+                frames=(frames_shown(request, media_index),),
+                resize=request.squash(media_index),
                 resize_others=None,
             )
-            for place, media in enumerate(request.media)
+            for media_index, media in enumerate(request.media)
         ]
         try:
-            return tuple(map(self.canvas, alone))
+            return tuple(map(self.canvas, single_medium_requests))
         except UsageError:
             return ()
 
-    def _image(self, size: tuple[int, int]) -> tuple[int, int]:
-        factor, minimum, limit = self._rule()
+    def _image_canvas(self, size: tuple[int, int]) -> tuple[int, int]:
+        """(width, height) of an image of `size` after the processor's resizing."""
+        factor, minimum, limit = self._image_rule()
         return smart_resize(size, factor=factor, min_pixels=minimum, max_pixels=limit)
 
-    def _frame(self, size: tuple[int, int], frames: int) -> tuple[int, int]:
-        """(width, height) of frames from a file: `fetch_video` has a largest frame of its own, and
-        the processor then brings what it gives to its limits as it does images.
+    def _file_canvas(self, size: tuple[int, int], frames: int) -> tuple[int, int]:
+        """(width, height) of each of a video file's `frames`, which have `size` in the file.
 
-        Of more than `FETCH_FRAMES` each has fewer pixels, by how many of them a model takes.
+        `fetch_video` first shrinks a frame to its own limit, `FETCH_PIXELS`; then the processor
+        resizes it like an image. Of more than `FETCH_FRAMES` frames each gets fewer pixels, which
+        depend on how many frames the model takes.
+
+        Raises:
+            UsageError: the rule is not `fetch_video`'s, or there are more than `FETCH_FRAMES`.
         """
         if self.clips != "fetched":
             raise UsageError(
@@ -161,24 +170,23 @@ class RemoteProcessor:
                 found=f"{frames}, whose size depends on how many of them the model uses",
                 fix="Show fewer frames, or use clips=images.",
             )
-        _, minimum, limit = self._rule()
-        limit = min(limit, max(FETCH_PIXELS, int(minimum * 1.05)))
-        return self._image(
-            smart_resize(size, factor=FETCH_FACTOR, min_pixels=minimum, max_pixels=limit)
-        )
+        _, minimum, limit = self._image_rule()
+        limit = min(limit, max(FETCH_PIXELS, int(minimum * 1.05)))  # 1.05 is fetch_video's
+        fetched = smart_resize(size, factor=FETCH_FACTOR, min_pixels=minimum, max_pixels=limit)
+        return self._image_canvas(fetched)
 
-    def _rule(self) -> tuple[int, int, int]:
-        """Factor, smallest and largest area of images."""
+    def _image_rule(self) -> tuple[int, int, int]:
+        """Return what sides are multiples of, and the smallest and largest area in pixels."""
         if self.network is not None:
-            part = self.network.processor.image_processor
-            limits = part.size["shortest_edge"], part.size["longest_edge"]
-            return part.patch_size * part.merge_size, *limits
+            processor = self.network.processor.image_processor
+            limits = processor.size["shortest_edge"], processor.size["longest_edge"]
+            return processor.patch_size * processor.merge_size, *limits
         if self.factor is None or self.min_pixels is None or self.max_pixels is None:
-            raise _unknown("the canvas")
+            raise _unknown_rule("the canvas")
         return self.factor, self.min_pixels, self.max_pixels
 
 
-def _unknown(what: str) -> UsageError:
+def _unknown_rule(what: str) -> UsageError:
     return UsageError(
         what,
         expected="the processor's rule of the network that is served",
@@ -191,33 +199,27 @@ def _unknown(what: str) -> UsageError:
 def remote_processor(
     options: ProcessorOptions, *, checkpoint: str | None, clips: Sent
 ) -> RemoteProcessor:
-    """Return all that is known of a network, from a folder and from settings.
+    """Return all that is known of a network, from a folder and from options.
 
     Args:
-        options: The settings. The tokenizer's folder must be there.
-        checkpoint: The same folder, if it is here; else only a name.
+        options: The options. If `tokenizer` names a folder, it must exist.
+        checkpoint: Folder or name of the checkpoint, used if it is on this machine.
         clips: Form in which a clip is sent.
 
     Raises:
-        UsageError: nothing says what its coordinates mean, or only one limit is given and no
-            folder knows the other.
-        ModelError: the folder is not there, lacks a part, or asks for code to run.
+        UsageError: without a folder, only some of the three numbers of the rule are given.
+        ModelError: the folder does not exist, lacks a part, or asks for code to run.
     """
-    folder, given = _folder(options.tokenizer, checkpoint), options.coordinates
+    folder, coordinates = _folder(options.tokenizer, checkpoint), options.coordinates
+    limits = {"min_pixels": options.min_pixels, "max_pixels": options.max_pixels}
+    network = None
     if folder is not None:
         check_complete(folder, needed=REMOTE)
-    limits = {"min_pixels": options.min_pixels, "max_pixels": options.max_pixels}
-    network = None if folder is None else processor_only_chat(folder, coordinates=given, **limits)
-    coordinates = given if network is None else network.coordinates
-    if coordinates is None:
-        raise UsageError(
-            "coordinates=…",
-            expected="one of them, such as pixels (Qwen2.5-VL) or normalized_1000 (Qwen3-VL)",
-            found="none, and no folder of the network's files",
-            fix="Say which, or give tokenizer=FOLDER.",
-        )
+        network = processor_only_chat(folder, coordinates=coordinates, **limits)
+        coordinates = network.coordinates
     rule = {**limits, "factor": options.factor}
-    if network is None and len({value is None for value in rule.values()}) > 1:
+    is_given = [number is not None for number in rule.values()]
+    if network is None and any(is_given) and not all(is_given):
         raise UsageError(
             "factor=…,min_pixels=…,max_pixels=…",
             expected="all three, or a folder with the others",
@@ -227,6 +229,7 @@ def remote_processor(
 
 
 def _folder(tokenizer: str | None, checkpoint: str | None) -> Path | None:
+    """Return the folder of the tokenizer, else of the checkpoint; None: neither is here."""
     if tokenizer is not None:
         return checkpoints.find(tokenizer)
     if checkpoint is None:
@@ -243,15 +246,15 @@ def processor_only_chat(
     coordinates: Coordinates | None,
     **options: Any,
 ) -> TransformersChat:
-    """A network by its files without its weights, for its processor, canvas and chat template.
+    """Return a network without its weights, for its processor, canvas and chat template.
 
-    `options` are those of `TransformersChat`, such as limits on pixels.
+    `options` are fields of `TransformersChat`, such as limits on pixels.
 
     Raises:
         ModelError: a file is damaged, or asks for code of the checkpoint to run.
     """
     checkpoints.refuse_code(folder)
-    model_type = str(checkpoints.read_json(folder / "config.json").get("model_type"))
+    model_type = str(read_json(folder / "config.json").get("model_type"))
     return TransformersChat(
         checkpoint=folder.name,
         folder=folder,

@@ -1,8 +1,9 @@
-"""A request as chat completions have it: messages with images inlined as data URLs.
+"""Write a `ChatRequest` as the JSON of a chat completion, images inlined as data URLs.
 
-What servers take beyond the common form differs. `vllm` and `sglang` go on from a prefix and take
-a repetition penalty; `vllm` takes a clip as a row of frames with their times; `openai` calls the
-limit of tokens by another name; `plain` is the common form and nothing else.
+`RequestFormat.body` gives the bytes that `openai` sends. Kinds of servers differ in what they take
+beyond the common form: `vllm` and `sglang` continue from a prefix and take a repetition penalty,
+`vllm` also takes a clip as a sequence of frames with their times, `openai` has another name for the
+limit of tokens, and `plain` is the common form alone.
 """
 
 import base64
@@ -25,6 +26,7 @@ from harness.models.backends.encoded_images import Encoded, EncodedImages
 from harness.models.backends.inputs import conversation_of
 from harness.models.backends.options import ServedOptions, TemplateOptions
 from harness.models.backends.shown_media import clip_times, frames_shown, squashed
+from harness.pixel_budget import Resample
 
 try:
     import fpng
@@ -34,19 +36,20 @@ except ImportError:
 Server: TypeAlias = Literal["vllm", "sglang", "openai", "plain"]
 Clips: TypeAlias = Literal["images", "video"]
 
-SPECIAL = re.compile(r"<(\|[A-Za-z0-9_]{1,40}\|>)")
-FAST = 1  # level of PNG's compression: the higher ones take ten times as long for little
-ENCODED_BYTES = 64 << 20
-LIMITS = {"openai": "max_completion_tokens"}
-GOES_ON = frozenset({"vllm", "sglang"})
-MAX_STOPS = {"openai": 4}
+SPECIAL = re.compile(r"<(\|[A-Za-z0-9_]{1,40}\|>)")  # "<|im_end|>"
+PNG_LEVEL = 1  # level of PNG's compression: higher ones take ten times as long for little
+ENCODED_BYTES = 64 << 20  # bytes of encoded images that are kept, for requests that share them
+LIMIT_FIELDS = {"openai": "max_completion_tokens"}  # elsewhere max_tokens
+CONTINUES_PREFIX = frozenset({"vllm", "sglang"})
+"""Servers that continue from a response prefix, and take the other `_extra_fields`."""
+MAX_STOPS = {"openai": 4}  # stop strings that a server takes; the others take any number
 KEEPS_STOP = {"vllm": "include_stop_str_in_output", "sglang": "no_stop_trim"}
-"""Parameter by which a server leaves the stop string in the text, so that our rule cuts it."""
+"""Field that makes a server leave the stop string in the text, to be cut by `stop_strings`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions(ServedOptions, TemplateOptions):
-    """Options of what a request says."""
+    """Options that change the content of requests."""
 
     server: Server = "vllm"
     """Parameters it takes beyond the common form: `vllm`, `sglang`, `openai` or `plain`."""
@@ -69,15 +72,15 @@ class RequestFormat:
     options: RequestOptions
     model: str
     repetition_penalty: float | None
-    """The one that is sent: that of the options, or the checkpoint's own."""
+    """The penalty to send, from the options or the checkpoint; None: none is sent."""
     fit: Callable[[tuple[int, int]], tuple[int, int]] | None
-    """Function from the (width, height) of an image or a frame to the size to send; None: as it
-    is."""
+    """Function from a frame's (width, height) to the size to send; None: unchanged."""
     plain: Callable[[str], str]
     """Removes special tokens from a text."""
     keeps_sizes: Callable[[ChatRequest], bool] = lambda _: False
     """Returns True if the server is told to leave a video's size as it is."""
     encoded: EncodedImages = field(default_factory=partial(EncodedImages, ENCODED_BYTES))
+    """Cache of encoded images."""
 
     def body(self, request: ChatRequest) -> bytes:
         """Return the JSON of a request; raises as `fields` does."""
@@ -89,19 +92,19 @@ class RequestFormat:
         Raises:
             UsageError: this kind of server does not take such a request.
         """
-        plain: dict[str, object] = {
+        fields: dict[str, object] = {
             "model": self.model,
             "messages": self.messages(request),
-            LIMITS.get(self.options.server, "max_tokens"): request.max_new_tokens,
+            LIMIT_FIELDS.get(self.options.server, "max_tokens"): request.max_new_tokens,
             "temperature": request.temperature_or(self.options.temperature),
             "top_p": request.top_p_or(self.options.top_p),
             "seed": seed_of(request.key, self.options.seed),
             **self._stop(request),
         }
         if self.options.presence_penalty is not None:
-            plain["presence_penalty"] = self.options.presence_penalty
-        if self.options.server in GOES_ON:
-            plain |= self._extra_fields(request)
+            fields["presence_penalty"] = self.options.presence_penalty
+        if self.options.server in CONTINUES_PREFIX:
+            fields |= self._extra_fields(request)
         elif "enable_thinking" in self.options.template:
             raise UsageError(
                 f"openai(server={self.options.server},enable_thinking=…)",
@@ -119,11 +122,11 @@ class RequestFormat:
                 fix="server=vllm and server=sglang support them.",
             )
         else:
-            plain |= self.options.template
-        return plain
+            fields |= self.options.template
+        return fields
 
     def _stop(self, request: ChatRequest) -> dict[str, object]:
-        """Return as many stop strings as the server takes; `stops.until_stop` applies them all."""
+        """Return fields with the stop strings that the server takes; `until_stop` applies all."""
         if not request.stop:
             return {}
         keeps = KEEPS_STOP.get(self.options.server)
@@ -131,32 +134,37 @@ class RequestFormat:
         return {"stop": sent, **({} if keeps is None else {keeps: True})}
 
     def _extra_fields(self, request: ChatRequest) -> dict[str, object]:
-        # Else the server's own default of these would come from the checkpoint's settings.
-        drawn = request.temperature_or(self.options.temperature) > 0
-        plain: dict[str, object] = {"top_k": self.options.top_k or -1} if drawn else {}
+        """Return fields that only servers in `CONTINUES_PREFIX` take; raises as `_clips` does."""
+        fields: dict[str, object] = {}
+        if request.temperature_or(self.options.temperature) > 0:
+            # -1 is all tokens. Without the field the checkpoint's own setting would apply.
+            fields["top_k"] = self.options.top_k or -1
         if self.repetition_penalty is not None:
-            plain["repetition_penalty"] = self.repetition_penalty
+            fields["repetition_penalty"] = self.repetition_penalty
         if self.options.template:
-            plain["chat_template_kwargs"] = dict(self.options.template)
+            fields["chat_template_kwargs"] = dict(self.options.template)
         if request.prefix:
-            plain |= {"add_generation_prompt": False, "continue_final_message": True}
+            fields |= {"add_generation_prompt": False, "continue_final_message": True}
         clips = self._clips(request)
         if clips and self.options.clips == "video":
-            plain["media_io_kwargs"] = {"video": {"num_frames": -1, **clip_times(*clips[0])}}
+            fields["media_io_kwargs"] = {"video": {"num_frames": -1, **clip_times(*clips[0])}}
         if self.keeps_sizes(request):
-            plain["mm_processor_kwargs"] = {"do_resize": False}
-        return plain
+            fields["mm_processor_kwargs"] = {"do_resize": False}
+        return fields
 
-    def _clips(self, request: ChatRequest) -> list[tuple[Media, tuple[int, ...]]]:
-        """The media that several frames are shown of.
+    def _clips(
+        self, request: ChatRequest
+    ) -> list[tuple[Media, tuple[int, ...], tuple[float, ...]]]:
+        """Return (medium, indices of its frames, times in seconds) of media with several frames.
 
         Raises:
-            UsageError: there are two, and a request has room for the times of one.
+            UsageError: there are two clips, sent as videos: a request states the times of one.
         """
-        several = [
-            (media, frames_shown(request, place)) for place, media in enumerate(request.media)
+        media_frames = [
+            (media, frames_shown(request, index), request.told(index))
+            for index, media in enumerate(request.media)
         ]
-        clips = [(media, frames) for media, frames in several if len(frames) > 1]
+        clips = [(media, frames, times) for media, frames, times in media_frames if len(frames) > 1]
         if len(clips) > 1 and self.options.clips == "video":
             raise UsageError(
                 "openai(clips=video)",
@@ -167,17 +175,11 @@ class RequestFormat:
         return clips
 
     def messages(self, request: ChatRequest) -> list[dict[str, object]]:
-        """Return the messages of a request, images inlined."""
+        """Return the messages of a request, images inlined; special tokens in texts are removed."""
         messages: list[dict[str, object]] = []
-        for places, asked, response in conversation_of(request, self.plain):
-            content = [
-                part
-                for place in places
-                for part in self._parts(
-                    request.media[place], frames_shown(request, place), request.squash(place)
-                )
-            ]
-            content.append({"type": "text", "text": asked})
+        for indices, question, response in conversation_of(request, self.plain):
+            content = [part for index in indices for part in self._parts(request, index)]
+            content.append({"type": "text", "text": question})
             messages.append({"role": "user", "content": content})
             if response is not None:
                 messages.append({"role": "assistant", "content": response})
@@ -187,45 +189,52 @@ class RequestFormat:
             messages.append({"role": "assistant", "content": self.plain(request.prefix)})
         return messages
 
-    def _parts(
-        self, media: Media, frames: tuple[int, ...], resize: tuple[int, int] | None
-    ) -> list[dict[str, object]]:
-        images = [self._encoded(media, index, resize) for index in frames]
+    def _parts(self, request: ChatRequest, media_index: int) -> list[dict[str, object]]:
+        """Return the parts of a message that show one medium: its images or its video."""
+        media, frames = request.media[media_index], frames_shown(request, media_index)
+        images = [
+            self._encoded(media, index, request.squash(media_index), request.resample)
+            for index in frames
+        ]
         if len(images) > 1 and self.options.clips == "video":
             # The frames of a `video/jpeg` are decoded as images, whatever their own format.
             inlined = ",".join(_base64(data) for _, data in images)
             url = {"url": f"data:video/jpeg;base64,{inlined}"}
             return [{"type": "video_url", "video_url": url}]
-        times = media.times()
+        media_times = media.times()
+        times = request.told(media_index) or [media_times[index] for index in frames]
         parts: list[dict[str, object]] = []
-        for index, (kind, data) in zip(frames, images, strict=True):
+        for seconds, (image_format, data) in zip(times, images, strict=True):
             if self.options.times and len(images) > 1:
-                parts.append({"type": "text", "text": f"<{times[index]:.1f} seconds>"})
-            url = {"url": f"data:image/{kind};base64,{_base64(data)}"}
+                parts.append({"type": "text", "text": f"<{seconds:.1f} seconds>"})
+            url = {"url": f"data:image/{image_format};base64,{_base64(data)}"}
             parts.append({"type": "image_url", "image_url": url})
         return parts
 
-    def _encoded(self, media: Media, index: int, resize: tuple[int, int] | None) -> Encoded:
-        """Return one frame's file, as the server is sent it: its own where that is the same."""
+    def _encoded(
+        self, media: Media, index: int, resize: tuple[int, int] | None, resample: Resample
+    ) -> Encoded:
+        """Return one frame as (kind, bytes of an image file) to send: the original if unchanged."""
         size = resize or media.size
-        sent = size if self.fit is None else self.fit(size)
-        unchanged = sent == size == media.size and self.options.quality is None
-        if unchanged and (own := media.plain_file(index)) is not None:
-            return own.kind, own.data
+        sent_size = size if self.fit is None else self.fit(size)
+        unchanged = sent_size == size == media.size and self.options.quality is None
+        if unchanged and (original := media.plain_file(index)) is not None:
+            return original.kind, original.data
 
         def encode() -> Encoded:
-            image = squashed(media.frame(index), resize)
-            if sent != size:
-                image = np.array(Image.fromarray(image).resize(sent, Image.Resampling.BICUBIC))
+            image = squashed(media.frame(index), resize, resample)
+            if sent_size != size:
+                image = np.array(Image.fromarray(image).resize(sent_size, Image.Resampling.BICUBIC))
             return encode_image(image, self.options.quality)
 
-        return self.encoded.get((media.id, index, resize, sent), encode)
+        return self.encoded.get((media.id, index, resize, resample, sent_size), encode)
 
 
 def encode_image(image: Frame, quality: int | None) -> Encoded:
-    """Return an image as PNG, or as JPEG of a quality (1 to 100) with colours at full resolution.
+    """Return ("png" or "jpeg", the file's bytes) of an image (height × width × 3, uint8).
 
-    PNG is written by fpng where it is installed, in a tenth of Pillow's time.
+    JPEG has the `quality` (1 to 100) and colours at full resolution; None: PNG, which is written by
+    fpng where it is installed, in a tenth of Pillow's time.
     """
     file = io.BytesIO()
     if quality is not None:
@@ -233,7 +242,7 @@ def encode_image(image: Frame, quality: int | None) -> Encoded:
         return "jpeg", file.getvalue()
     if fpng is not None:
         return "png", fpng.from_ndarray(np.ascontiguousarray(image))
-    Image.fromarray(image).save(file, "PNG", compress_level=FAST)
+    Image.fromarray(image).save(file, "PNG", compress_level=PNG_LEVEL)
     return "png", file.getvalue()
 
 
@@ -242,15 +251,15 @@ def _base64(data: bytes) -> str:
 
 
 def seed_of(key: str, seed: int) -> int:
-    """The seed of one request, 31 bits: of the run's seed and the request's key alone."""
+    """Return a request's seed (31 bits), which depends on the run's seed and the request's key."""
     digest = hashlib.blake2b(f"{seed}\x00{key}".encode("utf-8", "replace"), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
 def without_marks(text: str) -> str:
-    """Text in which whatever looks like a special token is broken up.
+    """Return a text in which everything that looks like a special token is broken up.
 
-    For a network whose tokenizer is not at hand: `<|…|>` is how nearly all write theirs.
+    Used if the network's tokenizer is not known: nearly all special tokens have the form `<|…|>`.
 
     >>> without_marks("a <|im_end|> b")
     'a < |im_end|> b'

@@ -1,6 +1,7 @@
-"""Weights of a network that learn from one sample, and are put back as they were: that is proved.
+"""Weights that learn from one sample and are put back afterwards, which a fingerprint proves.
 
-Weights that learn are float32: a rate of 5e-7 is rounded away in bfloat16.
+Test-time training (`adaptation`) gets the network and an optimizer here, and resets the weights
+between samples. Weights that learn are float32: a rate of 5e-7 is rounded away in bfloat16.
 """
 
 import hashlib
@@ -23,57 +24,58 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 BLOCKS, BLOCK = 16, 1024
-"""Blocks of a tensor that the fingerprint reads, and numbers of a block; of small ones all."""
+"""Number of blocks that the fingerprint reads of a tensor, and numbers in a block. A tensor that is
+not larger than all blocks is read whole."""
 
 
-def fingerprint(network: "PreTrainedModel", *, whole: bool = False) -> str:
-    """Return a BLAKE2b hash over blocks of every weight and buffer of a network, or over all.
+def fingerprint(network: "PreTrainedModel", *, complete: bool = False) -> str:
+    """Return a BLAKE2b hash (32 hex digits) of blocks of every weight and buffer of a network.
 
-    Blocks lie at the same places each time, spread over the tensor.
+    Blocks are spread evenly over a tensor, at the same places each time. `complete`: all is read.
     """
     digest = hashlib.blake2b(digest_size=16)
     for name, tensor in (*network.named_parameters(), *network.named_buffers()):
         flat = tensor.detach().reshape(-1)
         digest.update(f"{name}\0{tuple(tensor.shape)}\0{tensor.dtype}\0".encode())
-        if not whole and flat.numel() > BLOCKS * BLOCK:
+        if not complete and flat.numel() > BLOCKS * BLOCK:
             starts = torch.linspace(0, flat.numel() - BLOCK, BLOCKS, dtype=torch.float64).long()
-            places = starts[:, None] + torch.arange(BLOCK)
-            flat = flat[places.reshape(-1).to(flat.device)]
+            block_indices = starts[:, None] + torch.arange(BLOCK)
+            flat = flat[block_indices.reshape(-1).to(flat.device)]
         digest.update(flat.contiguous().view(torch.uint8).cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
 @dataclass(eq=False)
 class RestoredWeights:
-    """Weights of a network that learn, with copies of what they were first."""
+    """The weights of a network that learn, with copies of their first values."""
 
     checkpoint: str
     """Name of the checkpoint, for messages."""
     load: "Callable[[], PreTrainedModel]"
     settings: LearningSettings
     changed: bool = False
-    """True between a first step and the time when weights were put back."""
+    """True from the making of an optimizer to the next `reset`."""
     _adapter: "PeftModel | None" = None
     """The network in PEFT's wrapper, if an adapter learns."""
     _offloaded: OffloadedAdamW | None = None
-    """The last optimizer, if it has the weights on the CPU too."""
+    """The last optimizer, if it holds copies of the weights on the CPU."""
 
     def prepare(self) -> None:
-        """Load the network and keep its first weights.
+        """Load the network and copy its first weights.
 
         Raises:
             ModelError: it has no layers of a language model that can learn.
         """
-        assert self._first is not None, "it raises otherwise"
+        assert self._first is not None, "loading raises otherwise"
 
     @cached_property
     def network(self) -> "PreTrainedModel":
-        """The network, an adapter's layers within it."""
+        """The network; after `prepare`, with the adapter's layers if an adapter learns."""
         return self.load()
 
     @cached_property
     def _first(self) -> dict[str, Tensor]:
-        """Copies of the weights that learn, in the memory of the CPU."""
+        """First values of the weights that learn, by name, on the CPU. Freezes the others."""
         network = self.network
         if self.settings.finetune == "lora":
             self._put_adapter(network)
@@ -91,6 +93,7 @@ class RestoredWeights:
         return {name: weight.detach().to("cpu", copy=True) for name, weight in learning.items()}
 
     def _put_adapter(self, network: "PreTrainedModel") -> None:
+        """Put a new LoRA adapter on the layers of the language model; ModelError without any."""
         what = f"adaptation of checkpoint {self.checkpoint}"
         expected = "layers of a language model that an adapter can be put on"
         with torch.random.fork_rng(devices=[]), raised_as(ModelError, what, expected, ValueError):
@@ -111,10 +114,10 @@ class RestoredWeights:
         }
 
     def reset(self) -> None:
-        """Put the first weights back, and prove it.
+        """Put the first weights back, and compare the network's fingerprint with the first one.
 
         Raises:
-            NotRestored: the weights are not what they were.
+            NotRestored: the fingerprints differ.
         """
         if self._offloaded is not None:
             self._offloaded.close()
@@ -134,7 +137,7 @@ class RestoredWeights:
         self.changed = False
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """Return a new AdamW over the weights that learn, which are changed from now on."""
+        """Return a new AdamW over the weights that learn, which count as `changed` from now on."""
         self.changed = True
         groups = weights.decayed(self.network, self.settings.weight_decay)
         if self.settings.offload == "optimizer":
@@ -144,7 +147,7 @@ class RestoredWeights:
 
     @contextmanager
     def with_first_weights(self) -> Iterator[None]:
-        """Compute with the first weights inside of the block, and without gradients."""
+        """Let the network compute with its first weights inside the block, without gradients."""
         first, learning = self._first, self._learning
         if self._adapter is not None:
             with self._adapter.disable_adapter(), torch.no_grad():
@@ -159,7 +162,7 @@ class RestoredWeights:
             finally:
                 self._offloaded.restore()
             return
-        now = {name: weight.data for name, weight in learning.items()}
+        learned = {name: weight.data for name, weight in learning.items()}
         try:
             for name, weight in learning.items():
                 weight.data = first[name].to(weight.device)
@@ -167,4 +170,4 @@ class RestoredWeights:
                 yield
         finally:
             for name, weight in learning.items():
-                weight.data = now[name]
+                weight.data = learned[name]

@@ -1,4 +1,7 @@
-"""Probabilities of responses' tokens, from the states that predict them."""
+"""Log-probabilities and entropies of responses' tokens, from the hidden states that predict them.
+
+GRPO trainers call `score_tokens`; test-time training calls `score_rows`, whose result a loss reads.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -26,11 +29,11 @@ def score_tokens(
     temperature: float,
     softcap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities and entropies of tokens (N each) from the states before them.
+    """Return log-probabilities and entropies, in nats (N each), of tokens from the states before.
 
-    `softcap` bounds logits, as Gemma's networks do behind their heads. Logits are made of some
-    tokens at a time, and made again for the gradient: for a vocabulary of 150,000 those of a whole
-    batch would be the largest tensor of a training.
+    `states` are N × width, `targets` the N tokens. `softcap` bounds logits, as Gemma's networks do
+    after their heads. Logits are computed for some tokens at a time, and again for the gradient:
+    for a vocabulary of 150,000, those of a whole batch would be the largest tensor of a training.
     """
 
     def scores(states: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,9 +41,9 @@ def score_tokens(
         return logps.gather(1, tokens[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
 
     rows = max(1, LOGITS_AT_ONCE // head.out_features)
-    again = len(states) > rows and torch.is_grad_enabled()
+    recomputes = len(states) > rows and torch.is_grad_enabled()
     parts = [
-        checkpoint(scores, *part, use_reentrant=False) if again else scores(*part)
+        checkpoint(scores, *part, use_reentrant=False) if recomputes else scores(*part)
         for part in zip(torch.split(states, rows), torch.split(targets, rows), strict=True)
     ]
     logps, entropies = zip(*parts, strict=True)
@@ -48,7 +51,7 @@ def score_tokens(
 
 
 def score_rows(
-    places: Sequence[int],
+    indices: Sequence[int],
     hidden: Tensor,
     tokens: Tensor,
     mask: Tensor,
@@ -58,33 +61,34 @@ def score_rows(
     temperature: float,
     softcap: float | None = None,
 ) -> ScoredRows:
-    """Return rows as a loss sees them.
+    """Return the rows' log-probabilities, entropies and masks, as a loss reads them.
 
     Args:
-        places: Places of the rows among the step's responses.
+        indices: Indices of the rows among the step's responses.
         hidden: States that predict each token (rows × tokens × width).
-        tokens: Tokens of the responses (rows × tokens).
-        mask: 1 where a row has a token.
+        tokens: Tokens of the responses, padded on the right (rows × tokens).
+        mask: 1 where a row has a token, 0 at padding (rows × tokens).
         head: Layer from states to logits.
-        decode: Function from tokens to text, in which the answer is searched for.
-        temperature: Of the probabilities.
+        decode: Function from tokens to text, in which the span of the answer is searched for.
+        temperature: Temperature of the probabilities.
         softcap: Bound of the logits; see `softcap_of`.
     """
-    counts = mask.bool()
+    is_token = mask.bool()
     spans = [
-        answer_span(decode, row[keep].tolist()) for row, keep in zip(tokens, counts, strict=True)
+        answer_span(decode, row[is_token_of_row].tolist())
+        for row, is_token_of_row in zip(tokens, is_token, strict=True)
     ]
-    inside = torch.arange(mask.shape[1], device=mask.device)
-    answer = torch.stack([(inside >= first) & (inside < end) for first, end in spans]) & counts
+    column = torch.arange(mask.shape[1], device=mask.device)
+    answer = torch.stack([(column >= first) & (column < end) for first, end in spans]) & is_token
 
     logps, entropies = score_tokens(
-        hidden[counts], tokens[counts], head=head, temperature=temperature, softcap=softcap
+        hidden[is_token], tokens[is_token], head=head, temperature=temperature, softcap=softcap
     )
     empty = logps.new_zeros(mask.shape)
     return ScoredRows(
-        places=places,
-        logp=empty.masked_scatter(counts, logps),
-        entropy=empty.masked_scatter(counts, entropies),
+        indices=indices,
+        logp=empty.masked_scatter(is_token, logps),
+        entropy=empty.masked_scatter(is_token, entropies),
         mask=mask.to(logps.dtype),
         answer=answer.to(logps.dtype),
         log_probs=lambda: _logits(head, hidden[answer], softcap).log_softmax(dim=-1),
@@ -92,12 +96,12 @@ def score_rows(
 
 
 def softcap_of(network: "PreTrainedModel | PeftModel") -> float | None:
-    """Return the bound of a network's logits; None: they have none."""
+    """Return the bound of a network's logits; None: they are not bounded."""
     return getattr(network.config.get_text_config(), "final_logit_softcapping", None)
 
 
 def _logits(head: "nn.Linear", states: Tensor, softcap: float | None) -> Tensor:
-    """Return logits in float32 at least."""
+    """Return the logits of states (… × vocabulary), in float32 or a wider type."""
     logits = head(states)
     logits = logits.float() if logits.dtype.itemsize < 4 else logits
     return logits if softcap is None else softcap * torch.tanh(logits / softcap)

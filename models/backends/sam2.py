@@ -1,4 +1,7 @@
-"""SAM 2 checkpoints through transformers: found, and images as their networks take them."""
+"""Find SAM 2 checkpoints in transformers' format, and make images into their networks' tensors.
+
+The segmenters and propagators of SAM 2 use it; `sam2_package` does the same for the authors' files.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,16 +18,16 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import BaseImageProcessor
 
-PAPERS = "facebook/sam2-hiera-large"
+PAPER_CHECKPOINT = "facebook/sam2-hiera-large"
 """SAM2-Large, with which the papers of the methods segment."""
 VIDEO = "sam2_video"
 """The architecture with memory. Its weights hold those of `sam2`, the one for still images."""
 
 
 def find_checkpoint(checkpoint: str, *, memory: bool, name: str | None = None) -> CheckpointFiles:
-    """Find a checkpoint of SAM 2 and look at its files, as `checkpoint_part.find_checkpoint`.
+    """Find a checkpoint of SAM 2 and check its files, as `checkpoint_part.find_checkpoint`.
 
-    `memory`: it must be able to follow objects through videos.
+    `memory`: it must be of the architecture that follows objects through videos.
     """
     return checkpoint_part.find_checkpoint(
         checkpoint,
@@ -37,26 +40,26 @@ def find_checkpoint(checkpoint: str, *, memory: bool, name: str | None = None) -
 def published_checkpoint(
     plugin: str, checkpoint: str | None, *, memory: bool, toy: str
 ) -> CheckpointFiles:
-    """The checkpoint that a SPEC names: none that harness trained, which has a name of its own.
+    """Find a checkpoint of SAM 2's authors; those that harness trained have a plugin of their own.
 
     Args:
-        plugin: What errors call the caller.
-        checkpoint: What the SPEC says.
-        memory: Whether it must be able to follow objects through videos.
-        toy: The plugin for the small network that ships.
+        plugin: Name of the plugin that asks, for errors.
+        checkpoint: The plugin's argument `checkpoint`.
+        memory: True if the checkpoint must follow objects through videos.
+        toy: Name of the plugin for the small network that ships, for errors.
 
     Raises:
-        UsageError: it names none, or one that harness trained.
-        ModelError: it is not there, not whole, not safe to load, or not SAM 2.
+        UsageError: `checkpoint` is None, or names one that harness trained.
+        ModelError: the checkpoint is missing, damaged, not safe to load, or not SAM 2.
     """
     if checkpoint is None:
         raise UsageError(
             plugin,
             expected="checkpoint=, the weights of SAM 2",
             found="none",
-            fix=f"For example {plugin}(checkpoint={PAPERS}), which the papers of the methods here "
-            f"segment with, {plugin}(checkpoint=facebook/sam2.1-hiera-large), or a folder. The "
-            f"small network for coloured shapes that ships is {toy}.",
+            fix=f"For example {plugin}(checkpoint={PAPER_CHECKPOINT}), which the papers of the "
+            f"methods here segment with, {plugin}(checkpoint=facebook/sam2.1-hiera-large), or a "
+            f"folder. The small network for coloured shapes that ships is {toy}.",
         )
     files = find_checkpoint(checkpoint, memory=memory)
     if trained_here(files["folder"]):
@@ -70,32 +73,34 @@ def published_checkpoint(
 
 
 def pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
-    """An image as a network takes it: 1 × 3 × side × side, normalised.
+    """Return an image as a network takes it: 1 × 3 × side × side, normalised.
+
+    The aspect ratio is not kept.
 
     Args:
-        processor: The image processor of a checkpoint; its video processor squashes alike.
-        image: Height × width × 3, which may be a view or not be written to.
+        processor: The image processor of a checkpoint; its video processor resizes alike.
+        image: Height × width × 3, uint8; it may be a view, or read-only.
     """
-    own = np.array(image, order="C")
-    given = {"return_tensors": "pt", "input_data_format": "channels_last"}
-    tensor: Tensor = processor(own, **given)["pixel_values"]
+    contiguous = np.array(image, order="C")
+    options = {"return_tensors": "pt", "input_data_format": "channels_last"}
+    tensor: Tensor = processor(contiguous, **options)["pixel_values"]
     return tensor
 
 
 def float_pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
-    """The same, resized as SAM 2's authors do it (`SAM2Transforms` of their package).
+    """Return the same as `pixels`, resized as SAM 2's authors do it (`SAM2Transforms`).
 
-    They bring bytes to 0 to 1 first and resize these numbers; `pixels` resizes bytes, which rounds
-    what it makes. Both are bilinear with antialiasing.
+    They scale bytes to [0, 1] before resizing; `pixels` resizes bytes, which rounds the result.
+    Both are bilinear with antialiasing.
     """
     import torch
 
-    own = torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1).contiguous()
-    given = {"return_tensors": "pt", "input_data_format": "channels_first", "do_rescale": False}
-    tensor: Tensor = processor(own.float().div(255), **given)["pixel_values"]
+    contiguous = torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1).contiguous()
+    options = {"return_tensors": "pt", "input_data_format": "channels_first", "do_rescale": False}
+    tensor: Tensor = processor(contiguous.float().div(255), **options)["pixel_values"]
     return tensor
 
 
 def trained_here(folder: Path) -> bool:
-    """Return True if harness trained a checkpoint, which has then seen images by `pixels`."""
+    """Return True if harness trained a checkpoint; it was then trained on images from `pixels`."""
     return (folder / checkpoints.TRAINING).is_file()

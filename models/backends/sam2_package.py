@@ -1,8 +1,8 @@
-"""SAM 2 through its authors' package `sam2`, from one of its configurations and a `.pt` file.
+"""Load SAM 2 by its authors' package `sam2`, from one of its configurations and a `.pt` file.
 
-Nothing is unpickled: weights are read with `weights_only=True`. The package's operator for CUDA,
-which fills small holes of masks in videos, is not used: masks are those of a CPU everywhere, and
-those of transformers.
+The segmenter and the propagator of that package use it. Loading runs no code of the file: weights
+are read with `weights_only=True`. The package's CUDA operator, which fills small holes of masks in
+videos, is not used, so that masks are the same on a CPU, on a GPU, and by transformers.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import MissingDependency, ModelError, UsageError, raised_as
 from harness.models.backends import checkpoint as hub
-from harness.models.backends.checkpoint_part import CheckpointFiles, place
+from harness.models.backends.checkpoint_part import CheckpointFiles, resolve_device
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 IMAGES = "sam2.modeling.sam2_base.SAM2Base"
 VIDEOS = "sam2.sam2_video_predictor.SAM2VideoPredictor"
 
-HUB_PARTS = 3
-"""Owner, repository and file."""
-STABLE: Mapping[str, object] = {
+HUB_PARTS = 3  # of "owner/repository/file.pt"
+DECODER_SETTINGS: Mapping[str, object] = {
     "dynamic_multimask_via_stability": True,
     "dynamic_multimask_stability_delta": 0.05,
     "dynamic_multimask_stability_thresh": 0.98,
@@ -37,7 +36,7 @@ STABLE: Mapping[str, object] = {
 
 
 def configurations() -> dict[str, Path]:
-    """The package's configurations by their names, such as `sam2.1_hiera_l`.
+    """Return the files of the package's configurations by name, such as `sam2.1_hiera_l`.
 
     Raises:
         MissingDependency: the package is not installed.
@@ -53,32 +52,34 @@ def configurations() -> dict[str, Path]:
         )
     folder = Path(package.submodule_search_locations[0]) / "configs"
     return {
-        path.stem: path for part in ("sam2", "sam2.1") for path in folder.glob(f"{part}/*.yaml")
+        path.stem: path
+        for release in ("sam2", "sam2.1")
+        for path in folder.glob(f"{release}/*.yaml")
     }
 
 
 def find_checkpoint(
     plugin: str, checkpoint: str | None, *, config: str
 ) -> tuple[CheckpointFiles, str]:
-    """A file of weights, looked at and not loaded, and the name of its configuration.
+    """Return a file of weights with its hash, and the name of its configuration.
 
     Args:
-        plugin: What errors call the caller.
-        checkpoint: A `.pt` file of the package's, such as sam2.1_hiera_large.pt, or one of a
-            repository on the hub that lies in its cache:
+        plugin: Name of the plugin that asks, for errors.
+        checkpoint: Path of a `.pt` file of the package, such as sam2.1_hiera_large.pt, or
+            owner/repository/file of one in the local cache of the hub, such as
             facebook/sam2-hiera-large/sam2_hiera_large.pt.
-        config: The name of a configuration, or its path in the package.
+        config: Name of a configuration, or its path in the package.
 
     Raises:
         MissingDependency: the package is not installed.
-        UsageError: it has no such configuration, or no checkpoint is given.
+        UsageError: it has no such configuration, or `checkpoint` is None.
         ModelError: there is no such file.
     """
-    known = configurations()
+    names = configurations()
     name = config.rpartition("/")[2].removesuffix(".yaml")
-    if name not in known:
+    if name not in names:
         raise UsageError(
-            f"{plugin}(config=…)", expected=", ".join(sorted(known)), found=repr(config)[:80]
+            f"{plugin}(config=…)", expected=", ".join(sorted(names)), found=repr(config)[:80]
         )
     if checkpoint is None:
         raise UsageError(
@@ -105,10 +106,10 @@ def find_checkpoint(
 
 
 def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:
-    """A network of the package, `IMAGES` or `VIDEOS`, in evaluation mode, on its device.
+    """Return a network of the package in evaluation mode on a device; `kind`: `IMAGES` or `VIDEOS`.
 
     Raises:
-        ModelError: its weights are not exactly those of the configuration, or it holds none.
+        ModelError: the file's weights are missing, or not exactly those of the configuration.
         OutOfMemory: it does not fit on the device.
     """
     name = checkpoint.name
@@ -117,33 +118,33 @@ def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> A
         missing, unexpected = network.load_state_dict(weights(checkpoint), strict=False)
     check_report(f"checkpoint {name}", {"missing_keys": missing, "unexpected_keys": unexpected})
     with memory():
-        return network.to(place(device)).eval()
+        return network.to(resolve_device(device)).eval()
 
 
 def empty_network(kind: str, *, config: str) -> Any:
     """Return a network of the package, `IMAGES` or `VIDEOS`, with random weights."""
     ensure_torchvision()
     instantiate = import_module("hydra.utils").instantiate
-    plain = import_module("omegaconf").OmegaConf.load(configurations()[config])
-    plain.model._target_ = kind
-    plain.model.sam_mask_decoder_extra_args = dict(STABLE)
-    return instantiate(plain.model, _recursive_=True)
+    settings = import_module("omegaconf").OmegaConf.load(configurations()[config])
+    settings.model._target_ = kind
+    settings.model.sam_mask_decoder_extra_args = dict(DECODER_SETTINGS)
+    return instantiate(settings.model, _recursive_=True)
 
 
 def weights(checkpoint: Path) -> dict[str, "Tensor"]:
-    """The tensors of a `.pt` file; nothing in it is run.
+    """Return the tensors of a `.pt` file by name; no code in it is run.
 
     Raises:
-        ModelError: it is cut, holds more than tensors, or lacks the table `model`.
+        ModelError: the file is truncated, holds more than tensors, or lacks the table `model`.
     """
     import torch
 
     what, expected = f"checkpoint {checkpoint.name}", "a whole .pt file of nothing but tensors"
     damaged = pickle.UnpicklingError, EOFError, OSError, RuntimeError, ValueError
-    fix = "Fetch it again from its authors; it may have been cut off."
+    fix = "It may be truncated: download it again from its authors."
     with raised_as(ModelError, what, expected, *damaged, fix=fix):
-        whole = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    table = whole.get("model") if isinstance(whole, dict) else None
+        content = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    table = content.get("model") if isinstance(content, dict) else None
     if not isinstance(table, dict):
         raise ModelError(what, expected="a table of weights called 'model'", found="none")
     return table

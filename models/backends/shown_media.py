@@ -1,8 +1,10 @@
 """Media as a processor takes them: the frames shown, their sizes, the canvases, the times of clips.
 
-One frame goes in as an image and several as a video, whatever the medium is.
+A medium of which one frame is shown goes in as an image, one of several frames as a video, called a
+clip here. All backends that build prompts use it.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,28 +13,30 @@ from PIL import Image
 
 from harness.chat import ChatRequest
 from harness.errors import ModelError, UsageError, raised_as
+from harness.frames import frame_rate
 from harness.media import Frame, Media
 from harness.models.canvas import clip_smart_resize, smart_resize
+from harness.pixel_budget import Resample
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, ProcessorMixin
 
 
-def frames_shown(request: ChatRequest, place: int) -> tuple[int, ...]:
-    """The frames of a request's medium that the network sees."""
-    return request.frames[place] if request.frames else tuple(range(len(request.media[place])))
+def frames_shown(request: ChatRequest, index: int) -> tuple[int, ...]:
+    """Return the indices of the frames that the network sees of medium number `index`."""
+    return request.frames[index] if request.frames else tuple(range(len(request.media[index])))
 
 
 def has_grids(processor: "ProcessorMixin") -> bool:
-    """Return True if tensors say how many patches an image has, as those of Qwen's and GLM's do.
+    """Return True if a processor's tensors state each image's grid of patches (Qwen's, GLM's).
 
-    Such processors take images in one row; the others want to know whose they are.
+    Such processors take the images of all requests as one list; others take a list a request.
     """
     return "image_grid_thw" in processor.image_processor.model_input_names
 
 
 def check_clip_limits(processor: "ProcessorMixin") -> None:
-    """Raise UsageError if limits were asked for that this processor cannot keep clips to."""
+    """Raise UsageError if options limit pixels, and the processor cannot limit a clip's frames."""
     if getattr(processor, "clips_without_limits", False):
         raise UsageError(
             "min_pixels=…,max_pixels=… of a clip",
@@ -44,51 +48,89 @@ def check_clip_limits(processor: "ProcessorMixin") -> None:
 
 
 def keeps_clip_sizes(processor: "ProcessorMixin", request: ChatRequest) -> bool:
-    """Return True if a request's clips have sizes of their own, which the processor must not touch.
+    """Return True if a request states sizes of its clips, which the processor must not change.
 
     Qwen3-VL's limit of all frames together is below the totals that its authors evaluate with:
-    they resize by qwen-vl-utils, and turn the processor's resizing off.
+    they resize by qwen-vl-utils, and turn the processor's resizing off. False for other processors.
     """
     video = getattr(processor, "video_processor", None)
     if video is None or not type(video).__name__.startswith("Qwen3"):
         return False
     factor = video.patch_size * video.merge_size
     sizes = [
-        request.squash(place)
-        for place in range(len(request.media))
-        if len(frames_shown(request, place)) > 1
+        request.squash(index)
+        for index in range(len(request.media))
+        if len(frames_shown(request, index)) > 1
     ]
     return bool(sizes) and all(
         size is not None and size[0] % factor == size[1] % factor == 0 for size in sizes
     )
 
 
-def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
-    """A copy at `size` (width, height), bilinear, its aspect ratio not kept; None: as it is."""
+def squashed(frame: Frame, size: tuple[int, int] | None, resample: Resample = "bilinear") -> Frame:
+    """Return a copy of a frame at `size` (width, height), aspect ratio not kept; None: its own."""
     if size is None or size == (frame.shape[1], frame.shape[0]):
         return np.array(frame)  # a tensor over the cache's own pixels could change them
-    return np.array(Image.fromarray(frame).resize(size, Image.Resampling.BILINEAR))
+    if resample == "torchvision_bicubic":
+        return _resized_by_torchvision(frame, size)
+    return np.array(Image.fromarray(frame).resize(size, Image.Resampling[resample.upper()]))
 
 
-def clip_times(media: Media, indices: Sequence[int]) -> dict[str, object]:
-    """Rate and frame numbers of a clip, from which the network's clock is set."""
+def _resized_by_torchvision(frame: Frame, size: tuple[int, int]) -> Frame:
+    """Return a frame at `size` (width, height), bicubic with antialiasing, as qwen-vl-utils does.
+
+    The older `transforms` compute in float32 and round; `transforms.v2` gives other bytes.
+    """
+    from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+    ensure_torchvision()
+    import torch
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms.functional import resize
+
+    pixels = torch.from_numpy(np.array(frame)).permute(2, 0, 1)
+    output = resize(pixels, [size[1], size[0]], InterpolationMode.BICUBIC, antialias=True)
+    return np.ascontiguousarray(output.permute(1, 2, 0).numpy())
+
+
+def clip_size(processor: "ProcessorMixin") -> tuple[tuple[int, int], Resample] | None:
+    """Return the (width, height) and filter to resize a clip's frames by Pillow; None: do not.
+
+    Video processors of transformers never resize by Pillow, but leave frames of their own size as
+    they are. So frames are resized before them where a checkpoint's processor says so.
+    """
+    video = getattr(processor, "video_processor", None)
+    by_pillow = getattr(processor, "clips_by_pillow", False)
+    if video is None or not by_pillow or "height" not in dict(video.size):
+        return None
+    resample: Resample = "bicubic" if video.resample == Image.Resampling.BICUBIC else "bilinear"
+    return (video.size["width"], video.size["height"]), resample
+
+
+def clip_times(
+    media: Media, indices: Sequence[int], told: Sequence[float] = ()
+) -> dict[str, object]:
+    """Return a clip's rate and frame numbers, from which the processor computes times.
+
+    `told`: times of the frames in seconds, which become frame numbers at a rate of 1 per second;
+    empty: the medium's own rate and the `indices`.
+    """
     times = media.times()
-    length = times[-1] - times[0]
-    return {
-        "total_num_frames": len(media),
-        "fps": (len(times) - 1) / length if length > 0 else 1.0,
-        "frames_indices": list(indices),
-    }
+    if told:
+        total = math.ceil(max(told)) + 1
+        return {"total_num_frames": total, "fps": 1.0, "frames_indices": list(told)}
+    rate = frame_rate(times)  # the file's, so that processors round times as they do for files
+    return {"total_num_frames": len(media), "fps": rate, "frames_indices": list(indices)}
 
 
 def planned_canvas(
     processor: "ProcessorMixin", model_type: str, request: ChatRequest
 ) -> tuple[int, int]:
-    """(width, height) that the processor will bring the first medium to, by its rule.
+    """(width, height) in pixels to which the processor will resize the first medium.
 
     Raises:
-        ModelError: the rule is not the one of Qwen's networks.
-        UsageError: it is a clip, to which the limits that were asked for do not apply.
+        ModelError: the processor does not have the resizing rule of Qwen's networks.
+        UsageError: the medium is a clip, and the processor cannot limit its frames.
     """
     size = request.resize or request.media[0].size
     frames = len(frames_shown(request, 0))
@@ -96,18 +138,18 @@ def planned_canvas(
         check_clip_limits(processor)
         if keeps_clip_sizes(processor, request):
             return size
-    part = processor.image_processor if frames == 1 else processor.video_processor
-    what, unlike = f"processor {type(part).__name__}", (AttributeError, KeyError, TypeError)
+    resizer = processor.image_processor if frames == 1 else processor.video_processor
+    what, unlike = f"processor {type(resizer).__name__}", (AttributeError, KeyError, TypeError)
     fix = "This architecture's canvas is not known."
     with raised_as(ModelError, what, "the resizing rule of Qwen's VLMs", *unlike, fix=fix):
         limits = {
-            "factor": part.patch_size * part.merge_size,
-            "min_pixels": part.size["shortest_edge"],
-            "max_pixels": part.size["longest_edge"],
+            "factor": resizer.patch_size * resizer.merge_size,
+            "min_pixels": resizer.size["shortest_edge"],
+            "max_pixels": resizer.size["longest_edge"],
         }
     if frames > 1 and model_type.startswith("qwen3"):
         return clip_smart_resize(
-            size, frames=frames, patch_frames=part.temporal_patch_size, **limits
+            size, frames=frames, patch_frames=resizer.temporal_patch_size, **limits
         )
     return smart_resize(size, **limits)
 
@@ -115,22 +157,24 @@ def planned_canvas(
 def seen_canvases(
     processor: "ProcessorMixin", requests: Sequence[ChatRequest], inputs: "BatchFeature"
 ) -> list[tuple[tuple[int, int], ...]]:
-    """(width, height) of every medium of every request, as the tensors have it.
+    """Return (width, height) in pixels of every medium of every request, from the tensors' grids.
 
-    Empty where the network cuts an image into parts, or squashes all to one size: its numbers are
-    shares of the image.
+    Empty for processors without grids, which cut images into tiles or resize all to one size:
+    coordinates in their responses are shares of the image.
     """
     if not any(request.media for request in requests) or not has_grids(processor):
         return [() for _ in requests]
     patch = int(processor.image_processor.patch_size)
     grids = {
-        kind: iter(inputs[f"{kind}_grid_thw"].tolist())
-        for kind in ("image", "video")
-        if f"{kind}_grid_thw" in inputs
+        media_type: iter(inputs[f"{media_type}_grid_thw"].tolist())
+        for media_type in ("image", "video")
+        if f"{media_type}_grid_thw" in inputs
     }
-    seen = []
+    canvases = []
     for request in requests:
-        counts = (len(frames_shown(request, place)) for place in range(len(request.media)))
-        rows = [next(grids["image" if count == 1 else "video"]) for count in counts]
-        seen.append(tuple((wide * patch, high * patch) for _, high, wide in rows))
-    return seen
+        frame_counts = (len(frames_shown(request, index)) for index in range(len(request.media)))
+        own_grids = [
+            next(grids["image" if n_frames == 1 else "video"]) for n_frames in frame_counts
+        ]
+        canvases.append(tuple((wide * patch, high * patch) for _, high, wide in own_grids))
+    return canvases

@@ -1,8 +1,8 @@
-"""End of a response that has stop strings: one rule, for every backend.
+"""End a response at its stop strings, by one rule for every backend.
 
-The stop string that is complete first ends the response, not the one that begins first. So it is
-known as soon as it is written, and a response is the same whether its network was stopped there, or
-went on and its text is cut afterwards.
+The stop string that is complete first ends the response, not the one that begins first. So the end
+is known as soon as it is written, and a response is the same whether its network was stopped there
+(`criteria`, `at_stop`), or its text is cut afterwards (`until_stop`).
 """
 
 from bisect import bisect_left
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Decode: TypeAlias = Callable[[Sequence[int]], str]
-"""Function from tokens to text. More tokens lengthen the text, but for a character cut in two."""
+"""Function from tokens to text. A longer prefix of tokens gives a longer text, except that a
+character may be replaced if its bytes were cut."""
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str | None:
-    """Return the text before the stop string that is complete first; None where none is.
+    """Return the text before the stop string that is complete first; None without any.
 
-    Of several that are complete with one character, the longest counts.
+    Of several that end at the same character, the longest counts.
 
     >>> before_stop("a, b; c", ("; c", ";", "b;")), before_stop("a", (";",))
     ('a, ', None)
@@ -32,14 +33,17 @@ def before_stop(text: str, stop: Sequence[str]) -> str | None:
 
 
 def _first_stop(text: str, stop: Sequence[str]) -> tuple[int, int] | None:
-    """Return (start, end) of the stop string that is complete first."""
-    places = [(text.find(string), len(string)) for string in stop]
-    complete = [(at + length, at) for at, length in places if at >= 0]
+    """Return (start, end) in characters of the stop string that is complete first; None: none."""
+    matches = [(text.find(string), len(string)) for string in stop]
+    complete = [(at + length, at) for at, length in matches if at >= 0]
     return min(complete)[::-1] if complete else None
 
 
 def until_stop(response: ChatResponse, request: ChatRequest) -> ChatResponse:
-    """Return a response up to its request's stop strings; the `prefix` is not searched."""
+    """Return a response cut at its request's stop strings; the request's `prefix` is not searched.
+
+    `stopped` is then the stop string, and `cut` False.
+    """
     started = request.prefix if response.text.startswith(request.prefix) else ""
     output = response.text[len(started) :]
     span = _first_stop(output, request.stop)
@@ -52,10 +56,10 @@ def until_stop(response: ChatResponse, request: ChatRequest) -> ChatResponse:
 
 
 def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> int | None:
-    """Return the number of tokens up to the first complete stop string; None where none is."""
+    """Return the number of tokens up to the first complete stop string; None without any."""
 
-    def complete(count: int) -> bool:
-        return before_stop(decode(tokens[:count]), stop) is not None
+    def complete(n_tokens: int) -> bool:
+        return before_stop(decode(tokens[:n_tokens]), stop) is not None
 
     if not (stop and complete(len(tokens))):
         return None
@@ -63,10 +67,10 @@ def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -
 
 
 def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
-    """Return True if the last of these tokens completes a stop string, so that a network may end.
+    """Return True if the last of these tokens completes a stop string, so that a network may stop.
 
-    Only as many tokens are read as a stop string has bytes, so that a step costs little. Special
-    tokens within hide one, which is then found by `tokens_to_stop` when the response is over.
+    Only as many tokens are decoded first as the longest stop string has bytes, to be fast. Special
+    tokens inside a stop string hide it here; `tokens_to_stop` finds it when the response is over.
     """
     if not stop:
         return False
@@ -79,7 +83,7 @@ def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
 def criteria(
     requests: Sequence[ChatRequest], *, prompt_length: int, decode: Decode
 ) -> dict[str, object]:
-    """Return arguments of transformers' `generate` for stop strings; empty without any."""
+    """Return arguments for transformers' `generate` that stop rows at stop strings; {} without."""
     stops = [request.stop for request in requests]
     if not any(stops):
         return {}
@@ -91,7 +95,7 @@ def criteria(
 
 @dataclass(frozen=True, kw_only=True)
 class StopRows:
-    """A stopping criterion for `generate` of transformers: rows that have reached a stop string."""
+    """A stopping criterion for transformers' `generate`: a row ends at one of its stop strings."""
 
     stops: Sequence[Sequence[str]]
     """The stop strings of each row."""
@@ -100,8 +104,8 @@ class StopRows:
 
     def __call__(self, input_ids: "Tensor", scores: object, **_: object) -> "Tensor":
         """Return True for each row of prompts and responses (rows × length) that has ended."""
-        written = input_ids[:, self.prompt_length :].tolist()
+        responses = input_ids[:, self.prompt_length :].tolist()
         ended = [
-            at_stop(row, stop, self.decode) for row, stop in zip(written, self.stops, strict=True)
+            at_stop(row, stop, self.decode) for row, stop in zip(responses, self.stops, strict=True)
         ]
         return input_ids.new_tensor(ended).bool()

@@ -1,10 +1,10 @@
-"""Make `import torchvision` work beside a torch without CUDA, only where it does not.
+"""Make `import torchvision` work beside PyTorch's CPU build, if it fails there.
 
 PyPI's torchvision wheel is built for CUDA. Beside PyTorch's CPU build its compiled operators do
 not load, and importing it fails with "operator torchvision::nms does not exist", because it
 registers shape functions for operators that were never defined. Then transformers cannot import
-its processors. Declaring the two operators is enough: nothing here uses them, and torch says of a
-declared operator that is called that it is not implemented.
+its processors. `ensure_torchvision` declares the two operators, which is enough: nothing here uses
+them, and calling one raises torch's error "not implemented". All that loads a processor calls it.
 """
 
 import importlib
@@ -26,7 +26,7 @@ SCHEMAS = (
 
 @lru_cache
 def ensure_torchvision() -> bool:
-    """Import torchvision, mending it if its compiled part is missing; whether it was mended.
+    """Import torchvision; if its compiled part is missing, declare its operators and return True.
 
     Raises:
         MissingDependency: it is not installed, or fails for another reason.
@@ -41,7 +41,7 @@ def ensure_torchvision() -> bool:
     else:
         return False
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-        del sys.modules[name]  # half imported
+        del sys.modules[name]  # the failed import left it incomplete
     _declare()
     importlib.import_module("torchvision")
     return True

@@ -1,14 +1,13 @@
-"""Vision-language networks in process, through Hugging Face transformers.
+"""Backend `transformers`: vision-language networks in this process, by Hugging Face transformers.
 
-Images go through the checkpoint's own processor and chat template; batches are padded on the
-left, of requests of like length, and made while the batch before is answered. Of a checkpoint's
-generation settings only the end tokens and the repetition penalty are kept, and both are recorded;
-the choice of tokens is `sampling.TokenChoice`.
+Requests go through the checkpoint's own processor and chat template. Batches hold requests of
+similar length, are padded on the left, and are prepared while the batch before is answered. The
+checkpoint's end tokens and repetition penalty are used and recorded, no other generation settings.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +17,7 @@ from harness.backend import ConversingChat
 from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.coordinates import Coordinates
 from harness.errors import OutOfMemory
-from harness.models.backends import adapters, continuous_batching
+from harness.models.backends import adapters
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder
 from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
@@ -33,7 +32,9 @@ from harness.models.backends.loading import memory
 from harness.models.backends.networks import load_network
 from harness.models.backends.prefill_queue import first_of, prompts
 from harness.models.backends.prompt_check import check_padding, check_prompts
+from harness.models.backends.sampling import given_settings
 from harness.models.backends.stop_strings import criteria
+from harness.models.backends.token_positions import supports_continuous_batching
 from harness.models.canvas import declared_coordinates
 from harness.models.multi_turn import ConversationScheduler, question
 from harness.observation import Examination, Observation, Variation
@@ -44,11 +45,11 @@ if TYPE_CHECKING:
 
     from harness.models.backends.adaptation import NetworkAdaptation
 
-ROUNDS = 8
+BATCHES_PER_CALL = 8  # batches that `generate` likes to get at once
 
 T = TypeVar("T")
 
-installed = cache(version)  # a package's metadata take milliseconds, and are asked for every run
+installed = cache(version)  # reading a package's metadata takes milliseconds in every run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,18 +58,18 @@ class TransformersChat(CheckpointTokens, ConversingChat):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Device of the setting."""
+        """The device of the option `device`."""
         return (self.device,)
 
     @property
     def goes_on(self) -> bool:
-        """Return True: it continues from the `prefix` of a request."""
+        """Return True: the network continues from the `prefix` of a request."""
         return True
 
     @property
     def rounds(self) -> int:
-        """Number of batches to give `generate` at once, which sorts them and lets rows roll."""
-        return ROUNDS
+        """Number of batches to give `generate` at once, which sorts them and refills free rows."""
+        return BATCHES_PER_CALL
 
     def describe(self) -> Mapping[str, Any]:
         """Return plain data for the record: settings, and a hash of all weights (read once)."""
@@ -93,6 +94,8 @@ class TransformersChat(CheckpointTokens, ConversingChat):
             "min_pixels": self.min_pixels,
             "max_pixels": self.max_pixels,
             "repetition_penalty": self.penalty,
+            **given_settings(top_k=self.top_k, presence_penalty=self.presence_penalty),
+            **({"image_processor": str(self.image_processor)} if self.image_processor else {}),
             **self.template,
             "transformers": installed("transformers"),
         }
@@ -127,28 +130,27 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         """Load the processor and the network.
 
         Raises:
-            ModelError: one of them cannot be loaded as it is.
+            ModelError: one of them cannot be loaded, or its chat template does not fit.
         """
         check_padding(self.processor)
         check_prompts(self.processor, self.end_tokens)
-        assert self.network is not None, "it raises otherwise"
+        assert self.network is not None, "loading raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """One response a request, in order.
+        """Return one response a request, in order.
 
-        They are answered `batch_size` at a time, the longest first: what does not fit is known at
-        once, and little is padded. Of more than that, the next ones take the places of those
-        whose responses have ended, where the architecture allows it (`continuous_batching`). There,
-        a prompt of several requests is made and read once. Where memory runs out, half as many at a
-        time are tried, of those that are not answered yet, and no more than that in the next calls
-        either (`BatchSizeFinder`).
+        Requests are answered `batch_size` at a time, the longest first, so that too large ones are
+        known at once and little is padded. Further requests take the rows of ended responses, if
+        the architecture allows it (`continuous_batching`); then a prompt that several requests
+        share is prepared and read once. If memory runs out, the unanswered requests are tried half
+        as many at a time, which later calls begin with, too (`BatchSizeFinder`).
 
         Raises:
             OutOfMemory: a single request does not fit.
             ModelError: the largest logit of a row is NaN or infinite.
         """
-        ends = dict(self.converse_as_completed([question(request) for request in requests]))
-        return [ends[number] for number in range(len(requests))]
+        responses = dict(self.converse_as_completed([question(request) for request in requests]))
+        return [responses[number] for number in range(len(requests))]
 
     def observe(self, requests: Sequence[ChatRequest]) -> list[Observation]:
         """Return responses with the network's inputs, and the log-probabilities of their tokens."""
@@ -156,17 +158,17 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         return [observation(self, request, response) for request, response in pairs]
 
     def examine(self, variation: Variation, tokens: Sequence[int]) -> Examination:
-        """Return the inputs of a request, and the probabilities of a response's tokens after it."""
+        """Return the inputs of a request, and the log-probabilities of a response's tokens."""
         return examination(self, variation, tokens)
 
     def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
     ) -> Iterator[tuple[int, T]]:
-        """Yield the number of each conversation with its result, as soon as it ends.
+        """Yield (index of a conversation, its result), as soon as it ends.
 
-        Where rows roll, a conversation's next request takes the place of an answered one, and waits
-        for no other conversation; otherwise they go turn by turn. `go_on`: rows roll even for few
-        requests. Results yielded before an error stay valid.
+        With continuous batching, a conversation's next request takes the row of an answered one and
+        waits for no other conversation; otherwise conversations go turn by turn. `go_on`: batch
+        continuously even if there are few requests. Results yielded before an error stay valid.
 
         Raises:
             OutOfMemory: a single request does not fit.
@@ -174,43 +176,42 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         """
         scheduler = ConversationScheduler(conversations)
         yield from scheduler.take_finished()
-        size, ran_out, pending = self._room.rows, False, len(scheduler.pending_places())
-        while left := scheduler.pending_places():
+        size, ran_out, pending = self._room.rows, False, len(scheduler.pending_indices())
+        while unanswered := scheduler.pending_indices():
             try:
-                output = self._generate_batches(
-                    scheduler.requests, left, scheduler.resume, size=size, go_on=go_on
+                responses = self._generate_batches(
+                    scheduler.requests, unanswered, scheduler.resume, size=size, go_on=go_on
                 )
-                with closing(output):  # also where a conversation raises
-                    for place, response in output:
-                        scheduler.receive(place, response)
+                with closing(responses):  # also if a conversation raises
+                    for index, response in responses:
+                        scheduler.receive(index, response)
                         yield from scheduler.take_finished()
             except OutOfMemory:
-                at_once = min(size, len(scheduler.pending_places()))
+                at_once = min(size, len(scheduler.pending_indices()))
                 if at_once == 1:
                     raise
                 ran_out, size = True, at_once // 2
-                # Of fewer than fit otherwise, large ones as they were, nothing is kept.
-                if len(left) >= self._room.rows:
+                # A smaller batch that did not fit held large requests: it says nothing of others.
+                if len(unanswered) >= self._room.rows:
                     self._room.keep(size)
-        yield from scheduler.take_finished()  # of conversations that ended with their work
+        yield from scheduler.take_finished()  # conversations that ended by their own work
         if not ran_out and pending >= self._room.rows:
             self._room.grow()
 
     def prepare_next(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
-        """Begin to make the tensors that the call with these requests begins with.
+        """Begin to make the tensors that a coming call with these requests needs first.
 
-        `go_on`: that of `converse`, instead of `generate`, which may begin with others.
+        `go_on`: as that call will have it, on which the first requests depend.
         """
         if self.prefetch and requests:
             size = self._room.rows
-            first = self._first_requests(
-                requests, size, rolls=self._uses_continuous_batching(requests, size, go_on=go_on)
-            )
+            continuous = self._uses_continuous_batching(requests, size, go_on=go_on)
+            first = self._first_requests(requests, size, continuous=continuous)
             self._prepared_inputs.make(first, lambda: processor_inputs(self.processor, first))
 
     @property
     def wait_seconds(self) -> float:
-        """Seconds that the network has stood still so far, for images that were not ready."""
+        """Seconds that the network has waited so far for tensors that were not ready."""
         return self._wait_timer.seconds
 
     @cached_property
@@ -226,7 +227,7 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
     def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation[TransformersChat]":
-        """Return what lets the network learn from one request at a time.
+        """Return the adaptation by which the network learns from one request at a time.
 
         Raises:
             UsageError: the checkpoint is quantised, or has an adapter beside its weights.
@@ -234,44 +235,48 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         from harness.models.backends.adaptation import NetworkAdaptation, check_adaptable
 
         check_adaptable(self)
-        # Weights that learn are float32; those beside an adapter are not changed.
+        # Weights that learn have to be float32; beside a new adapter they keep their type.
         dtype: Dtype = "float32" if settings.finetune == "full" else self.dtype
-        own = replace(self, dtype=dtype, suppress_tokens=checkpoints.media_tokens(self.folder))
-        return NetworkAdaptation(own, settings)
+        media_tokens = checkpoints.media_tokens(self.folder)
+        chat = replace(self, dtype=dtype, suppress_tokens=media_tokens)
+        return NetworkAdaptation(chat, settings)
 
     def _generate_batches(
         self,
         requests: Sequence[ChatRequest],
-        left: Sequence[int],
+        unanswered: Sequence[int],
         resume: Callable[[], object],
         *,
         size: int,
         go_on: bool,
     ) -> Generator[tuple[int, ChatResponse], None, None]:
-        """Places and responses of what is left of the requests, `size` at a time.
+        """Yield (index, response) of the requests with the indices `unanswered`, `size` at a time.
 
-        Where rows roll, those of requests that are added meanwhile too, by the caller or by
-        `resume`.
+        With continuous batching also those of requests that are appended meanwhile, by the caller
+        or by `resume`.
         """
-        pending = [requests[place] for place in left]
-        rolls = self._uses_continuous_batching(pending, size, go_on=go_on)
-        first = self._first_requests(pending, size, rolls=rolls)
-        with self._wait_timer.measure():  # what was expected may not be made yet
+        pending = [requests[index] for index in unanswered]
+        continuous = self._uses_continuous_batching(pending, size, go_on=go_on)
+        first = self._first_requests(pending, size, continuous=continuous)
+        with self._wait_timer.measure():  # prepared tensors may not be ready yet
             started = self._prepared_inputs.take_if_same(first)
-        make_inputs = self._inputs(requests)
-        if rolls:
+
+        def make_inputs(indices: list[int]) -> "BatchFeature":
+            return processor_inputs(self.processor, [requests[index] for index in indices])
+
+        if continuous:
             return generate_continuously(
                 self,
                 self.network,
                 requests,
-                left,
+                unanswered,
                 make_inputs=make_inputs,
                 resume=resume,
                 size=size,
                 started=started,
                 timer=self._wait_timer,
             )
-        plan = [[left[at] for at in batch] for batch in batches(pending, size=size)]
+        plan = [[unanswered[index] for index in batch] for batch in batches(pending, size=size)]
         return self._batched(
             requests,
             with_inputs(
@@ -287,45 +292,42 @@ class TransformersChat(CheckpointTokens, ConversingChat):
     def _uses_continuous_batching(
         self, requests: Sequence[ChatRequest], size: int, *, go_on: bool
     ) -> bool:
-        """Return True if rows roll: the network allows it, and it saves something."""
-        gains = go_on or len(requests) > size or len(prompts(requests)) < len(requests)
-        return (
-            gains
-            and self.continuous_batching
-            and continuous_batching.supports_continuous_batching(self.network, self.model_type)
+        """Return True if continuous batching is possible and saves time for these requests."""
+        saves_time = go_on or len(requests) > size or len(prompts(requests)) < len(requests)
+        return saves_time and self._can_batch_continuously()
+
+    def _can_batch_continuously(self) -> bool:
+        return self.continuous_batching and supports_continuous_batching(
+            self.network, self.model_type
         )
 
     def _first_requests(
-        self, requests: Sequence[ChatRequest], size: int, *, rolls: bool
+        self, requests: Sequence[ChatRequest], size: int, *, continuous: bool
     ) -> list[ChatRequest]:
-        """Return the requests whose tensors are made first; of those with one prompt the first."""
-        if rolls:
+        """Return the requests whose tensors are made first, one for each different prompt."""
+        if continuous:
             return [requests[prompt[0]] for prompt in first_of(prompts(requests), size=size)]
-        return [requests[place] for place in batches(requests, size=size)[0]]
+        return [requests[index] for index in batches(requests, size=size)[0]]
 
     def _batched(
         self, requests: Sequence[ChatRequest], parts: "Iterator[tuple[list[int], BatchFeature]]"
     ) -> Generator[tuple[int, ChatResponse], None, None]:
-        """Yield places and responses, one batch of equal limits after another."""
-        for places, inputs in parts:
+        """Yield (index, response) of one batch (indices, its tensors) after another."""
+        for indices, inputs in parts:
             with memory():
-                output = self._batch([requests[place] for place in places], inputs)
-            yield from zip(places, output, strict=True)
-
-    def _inputs(self, requests: Sequence[ChatRequest]) -> "Callable[[list[int]], BatchFeature]":
-        return lambda chosen: processor_inputs(
-            self.processor, [requests[place] for place in chosen]
-        )
+                responses = self._batch([requests[index] for index in indices], inputs)
+            yield from zip(indices, responses, strict=True)
 
     def _batch(self, requests: Sequence[ChatRequest], inputs: "BatchFeature") -> list[ChatResponse]:
+        """Return the responses of one batch, whose requests have the same `max_new_tokens`."""
         import torch
         from transformers import LogitsProcessorList
 
         network = self.network  # loaded before inference mode, whose tensors cannot be trained
         width = int(inputs["input_ids"].shape[1])
-        prompts = self.prompt_tokens(requests, inputs)
+        prompt_facts = self.prompt_tokens(requests, inputs)  # (number of tokens, canvases) of each
         choice = self.token_choice(
-            requests, prompt_length=width, starts=[width - length for length, _ in prompts]
+            requests, prompt_length=width, starts=[width - length for length, _ in prompt_facts]
         )
         with torch.inference_mode():
             tokens = network.generate(
@@ -337,20 +339,17 @@ class TransformersChat(CheckpointTokens, ConversingChat):
                 **criteria(requests, prompt_length=width, decode=self.decode),
             )
         return [
-            self.to_response(request, row, *seen)
-            for request, row, seen in zip(
-                requests, tokens[:, width:].tolist(), prompts, strict=True
+            self.to_response(request, row, prompt_length, canvases)
+            for request, row, (prompt_length, canvases) in zip(
+                requests, tokens[:, width:].tolist(), prompt_facts, strict=True
             )
         ]
 
     def _growing_cache(self) -> "DynamicCache | None":
-        """An empty cache that copies nothing for a further token; None: as the network makes it."""
+        """Return an empty cache that grows without copies; None: the network makes its own."""
         from harness.models.backends.kv_cache import preallocated_cache
 
-        grows = self.continuous_batching and continuous_batching.supports_continuous_batching(
-            self.network, self.model_type
-        )
-        return preallocated_cache([]) if grows else None
+        return preallocated_cache([]) if self._can_batch_continuously() else None
 
 
 @with_options(TransformersOptions)
@@ -368,13 +367,10 @@ def transformers(
     Args:
         options: The options of the backend.
         checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.
-        coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
+        coordinates: Meaning of the numbers in responses; needed unless the VLM is one of Qwen's.
         adapter: Folder of a LoRA adapter of PEFT for this checkpoint. Safetensors only.
-        merged: Merge the adapter into the weights, which is faster and rounds otherwise.
+        merged: Merge the adapter into the weights, which is faster and changes the rounding.
         allow_any_base: Take an adapter that names another checkpoint as its base.
-        seed: Of sampling; see `sampling`.
-        enable_thinking: Whether the chat template asks for reasoning (Qwen3.5 and later); None: as
-            it does by itself.
 
     Raises:
         ModelError: the checkpoint or the adapter is not there, not whole, not safe to load, or
@@ -384,9 +380,10 @@ def transformers(
     folder = checkpoints.find(checkpoint, revision=options.revision)
     configuration = check_complete(folder, has_penalty=options.repetition_penalty is not None)
     model_type = str(configuration.get("model_type"))
+    names = [option.name for option in fields(options)]
     saved = {"dtype": checkpoints.saved_dtype(configuration)} if options.dtype == "auto" else {}
     return TransformersChat(
-        **(asdict(options) | saved),
+        **{name: getattr(options, name) for name in names} | saved,
         checkpoint=checkpoint,
         folder=folder,
         model_type=model_type,

@@ -1,12 +1,12 @@
-"""Networks through vLLM in this process. For a server of vLLM's, use the backend `openai`.
+"""Backend `vllm`: networks by vLLM in this process. For a server of vLLM use the backend `openai`.
 
 harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=32,
     backend=vllm(max_model_len=16384),
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
 vLLM gets all requests of a call at once and batches them by itself. Prompts and images are made
-as for the backend `transformers`, by the checkpoint's own processor and chat template, those of the
-next call while it answers.
+as for the backend `transformers`, by the checkpoint's own processor and chat template, and those of
+the next call while it answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,8 +46,8 @@ from harness.models.backends.transformers import TransformersChat
 from harness.options import with_options
 from harness.provenance import installed_version
 
-ROUNDS = 8
-MAX_MEDIA = 64  # images, or clips, of one request
+BATCHES_PER_CALL = 8  # batches that `generate` likes to get at once
+MAX_MEDIA = 64  # images, and clips, of one request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +69,13 @@ class VllmChat(VllmOptions, Chat):
     """A network inside vLLM, loaded when first used."""
 
     network: TransformersChat
-    """The same checkpoint for its processor and its rules; its weights are not loaded here."""
+    """The same checkpoint for its processor and canvas; its weights are not loaded here."""
     checkpoint: str
-    _heard: dict[ChatRequest, ChatResponse | ModelError] = field(
+    _results: dict[ChatRequest, ChatResponse | ModelError] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """Results of a call in which a response was broken: the others are not requested again."""
+    """Results of a call in which a response was broken, so that the others are not computed again
+    when the engine repeats its requests one by one."""
 
     coordinates = property(attrgetter("network.coordinates"))
 
@@ -116,7 +117,7 @@ class VllmChat(VllmOptions, Chat):
 
     @cached_property
     def engine(self) -> Any:
-        """VLLM with the network.
+        """VLLM's engine (`vllm.LLM`), which holds the network.
 
         Raises:
             MissingDependency: vLLM is not installed.
@@ -150,49 +151,49 @@ class VllmChat(VllmOptions, Chat):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The first GPUs, as many as the network is spread over."""
+        """The first GPUs, as many as `tensor_parallel_size`."""
         return tuple(f"cuda:{index}" for index in range(self.tensor_parallel_size))
 
     @property
     def goes_on(self) -> bool:
-        """Return True: it continues from the `prefix` of a request."""
+        """Return True: the network continues from the `prefix` of a request."""
         return True
 
     @property
     def rounds(self) -> int:
         """Number of batches to give `generate` at once: new requests replace answered ones."""
-        return ROUNDS
+        return BATCHES_PER_CALL
 
     def prepare(self) -> None:
-        """Load the processor and the network."""
+        """Load the processor and the network; raises as `check_prompts` and `engine` do."""
         check_prompts(self.network.processor, self.network.end_tokens)
-        assert self.engine is not None, "it raises otherwise"
+        assert self.engine is not None, "loading raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """Return one response a request, in order.
 
         Raises:
-            ModelError: vLLM gives another number of outputs, refuses a request, or responses from
-                logits that are NaN.
+            ModelError: vLLM refuses a request, returns another number of outputs, or a response is
+                broken by NaN logits.
         """
-        if any(request not in self._heard for request in requests):
+        if any(request not in self._results for request in requests):
             started = self._prepared_inputs.take_if_same(requests)
             prompts = self._prompts(requests) if started is None else started.result()
-            self._heard.clear()
-            self._heard.update(zip(requests, self._generate(requests, prompts), strict=True))
-        outcomes = [self._heard[request] for request in requests]
-        responses = [outcome for outcome in outcomes if isinstance(outcome, ChatResponse)]
-        for outcome in outcomes:
-            if isinstance(outcome, ModelError):
-                raise outcome  # the other responses are kept for a call without this request
-        if len(self._heard) == len({*requests}):
-            self._heard.clear()
+            self._results.clear()
+            self._results.update(zip(requests, self._generate(requests, prompts), strict=True))
+        results = [self._results[request] for request in requests]
+        responses = [result for result in results if isinstance(result, ChatResponse)]
+        for result in results:
+            if isinstance(result, ModelError):
+                raise result  # the other results stay for a call without this request
+        if len(self._results) == len({*requests}):
+            self._results.clear()
         return responses
 
     def _generate(
         self, requests: Sequence[ChatRequest], prompts: Sequence[Mapping[str, object]]
     ) -> list[ChatResponse | ModelError]:
-        """A response to each request, or why it is none."""
+        """Return the response of each request, or the ModelError of a broken one."""
         engine, package = self.engine, import_module("vllm")
         settings = [
             package.SamplingParams(
@@ -202,7 +203,7 @@ class VllmChat(VllmOptions, Chat):
                 max_tokens=request.max_new_tokens,
                 seed=seed_of(request.key, self.seed),
                 repetition_penalty=self.network.penalty,
-                # The stop string is left in the response, to be cut by our rule.
+                # The stop string is left in the text, to be cut by `stop_strings`.
                 **(
                     {"stop": [*request.stop], "include_stop_str_in_output": True}
                     if request.stop
@@ -218,8 +219,8 @@ class VllmChat(VllmOptions, Chat):
         return [self._response(*pair) for pair in zip(requests, outputs, strict=True)]
 
     def prepare_next(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
-        """Begin to make the prompts of these requests, which the next call is likely to have."""
-        del go_on  # conversations go turn by turn
+        """Begin to make the prompts of these requests, for the next call."""
+        del go_on  # conversations go turn by turn either way
         self._prepared_inputs.make(requests, lambda: self._prompts(requests))
 
     @cached_property
@@ -227,26 +228,33 @@ class VllmChat(VllmOptions, Chat):
         return PreparedInputs("cuda")
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """(width, height) of the first medium as the network sees it, by the processor's rule."""
+        """(width, height) in pixels of the first medium as the network sees it."""
         return self.network.canvas(request)
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text, without special ones added."""
+        """Number of tokens of a text, without special tokens added."""
         return self.network.count_tokens(text)
 
     def _prompts(self, requests: Sequence[ChatRequest]) -> list[dict[str, object]]:
         return [self._prompt(request) for request in requests]
 
     def _prompt(self, request: ChatRequest) -> dict[str, object]:
+        """Return a request as vLLM takes it: the prompt's text, and images or clips with times."""
         media: dict[str, list[object]] = {}
-        for place, medium in enumerate(request.media):
-            indices = frames_shown(request, place)
-            frames = [squashed(medium.frame(index), request.squash(place)) for index in indices]
+        for media_index, medium in enumerate(request.media):
+            indices = frames_shown(request, media_index)
+            frames = [
+                squashed(medium.frame(index), request.squash(media_index), request.resample)
+                for index in indices
+            ]
             if len(frames) == 1:
                 media.setdefault("image", []).append(Image.fromarray(frames[0]))
             else:
                 check_clip_limits(self.network.processor)
-                times = {**clip_times(medium, indices), "do_sample_frames": False}
+                times = {
+                    **clip_times(medium, indices, request.told(media_index)),
+                    "do_sample_frames": False,
+                }
                 media.setdefault("video", []).append((np.stack(frames), times))
         prompt: dict[str, object] = {"prompt": chat_text(self.network.processor, request)}
         if media:
@@ -256,16 +264,18 @@ class VllmChat(VllmOptions, Chat):
         return prompt
 
     def _response(self, request: ChatRequest, output: Any) -> ChatResponse | ModelError:
-        result = output.outputs[0]
+        """Return the response in vLLM's `RequestOutput`, or the ModelError if NaN broke it."""
+        completion = output.outputs[0]
+        is_cut = completion.finish_reason == "length"
         try:
-            refuse_broken(result.text, cut=result.finish_reason == "length", request=request)
+            refuse_broken(completion.text, cut=is_cut, request=request)
         except ModelError as error:
             return error
         response = ChatResponse(
-            text=f"{request.prefix}{result.text}",
+            text=f"{request.prefix}{completion.text}",
             prompt_tokens=len(output.prompt_token_ids or ()),
-            completion_tokens=len(result.token_ids),
-            cut=result.finish_reason == "length",
+            completion_tokens=len(completion.token_ids),
+            cut=is_cut,
             canvases=(self.canvas(request),) if request.media else (),
         )
         return until_stop(response, request)
@@ -280,8 +290,8 @@ def vllm(
     Args:
         options: The options of the backend.
         checkpoint: A folder, or a name that the Hugging Face cache holds. Safetensors only.
-        coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
-        seed: Each request gets one of its own, made of this and its key.
+        coordinates: Meaning of the numbers in responses; needed unless the VLM is one of Qwen's.
+        seed: Base of each request's own seed, which also depends on the request's key.
 
     Raises:
         ModelError: the checkpoint is not there, not whole, or not safe to load.

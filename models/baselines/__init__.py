@@ -1,1 +1,1 @@
-"""Baselines: models that look at nothing, below which a score means nothing."""
+"""Baselines that do not look at the media; a useful model scores above them."""

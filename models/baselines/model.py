@@ -1,4 +1,8 @@
-"""The models `random` and `whole_frame`: scores without a look at the pixels."""
+"""The plugins `random` and `whole_frame`: answers that do not depend on pixels or question.
+
+Their scores are the floor that a model must exceed. A `Guess` holds an answer of every form, in
+pixels of the image and seconds; `prediction` picks the forms that the query asks for.
+"""
 
 import hashlib
 import math
@@ -27,39 +31,41 @@ from harness.types import (
     failed_prediction,
 )
 
-COUNTS = (2, 10)  # both included
-NUMBERS = (0.1, 100.0)  # of metres, seconds or things: three orders of magnitude
+COUNTS = (2, 10)  # smallest and largest random count
+NUMBERS = (0.1, 100.0)  # bounds of a random number, of metres, seconds or things
 GUESSED = frozenset(AnswerForm) - {AnswerForm.TEXT, AnswerForm.BOX_3D}
-DRAWS = 11  # uniform numbers a query, each with one use for ever
+DRAWS = 11  # uniform numbers for each query; each has a fixed use, so that old scores stay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """All that a baseline answers to one query; None where the query leaves nothing to guess."""
+    """A baseline's answers to one query, one of every form."""
 
     box: Box | None
-    """Box in whole pixels, not empty; None without an image."""
+    """Box in whole pixels of the image, not empty; None without an image."""
     point: Point | None
+    """Point in pixels; None without an image."""
     interval: Interval | None
+    """Start and end in seconds; None without media."""
     choice: str | None
-    """The letter of an option; None without options."""
+    """Letter of an option; None without options."""
     count: int
     number: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guesser(Model):
-    """Answers each query with a guess, as if it were alone."""
+    """A model that answers each query by `guess`, independently of the other queries."""
 
     batch_size: int
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that there is a guess for."""
+        """Forms of answer that this model can give."""
         return GUESSED
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """One prediction a query."""
+        """Return one prediction for each query."""
         return [prediction(query, self.guess(query), self.name) for query in queries]
 
     @abstractmethod
@@ -69,13 +75,13 @@ class Guesser(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomBoxes(Guesser):
-    """Guesses at random, keyed by the seed and the query: neither batch nor order matters.
+    """Draws a random answer that depends on the seed and the query's id only.
 
-    Each is uniform: the box over all boxes with whole edges (a mask is its rectangle, in a video
-    the same in every frame), the point over the image, the interval over pairs of times, the
-    count from 2 to 10, the choice over the options; the number is uniform in its logarithm from
-    0.1 to 100. There is no random text and no random 3-D box. The bits are Philox's (Salmon,
-    Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
+    Each form is uniform: the box over all boxes with integer edges (a mask is its rectangle, in a
+    video the same in every frame), the point over the image, the interval over pairs of times, the
+    count from 2 to 10, the choice over the options, the logarithm of the number from 0.1 to 100.
+    There is no random text and no random 3-D box. The bits are Philox's (Salmon, Moraes, Dror,
+    Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
     """
 
     seed: int
@@ -83,7 +89,7 @@ class RandomBoxes(Guesser):
     name = "random"
 
     def describe(self) -> Mapping[str, object]:
-        """Resolved arguments; there are no weights."""
+        """Return the resolved arguments for the record; there are no weights."""
         return {"model": self.name, "seed": self.seed, "batch_size": self.batch_size}
 
     def guess(self, query: Query) -> Guess:
@@ -111,15 +117,16 @@ class RandomBoxes(Guesser):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeFrame(Guesser):
-    """Answers the whole image in every frame, its middle, the whole video, one, the first option.
+    """Gives every query the same answer, by its form.
 
-    It answers no text and no 3-D box.
+    These are: a box or mask of the whole image in every frame, the middle point, the interval of
+    the whole video, the number 1, the first option. There is no text and no 3-D box.
     """
 
     name = "whole_frame"
 
     def describe(self) -> Mapping[str, object]:
-        """Resolved arguments; there are no weights."""
+        """Return the resolved arguments for the record; there are no weights."""
         return {"model": self.name, "batch_size": self.batch_size}
 
     def guess(self, query: Query) -> Guess:
@@ -146,7 +153,7 @@ def whole_frame(*, batch_size: int = 64) -> WholeFrame:
 
 
 def prediction(query: Query, guess: Guess, name: str) -> Prediction:
-    """The guess in the forms that the query asks for; a failure if one of them has no guess."""
+    """Return the guess in the forms that the query asks for; a failure if a form has no guess."""
     parts: dict[str, Any] = {}
     for form in query.forms:
         output = fields(form, query, guess)
@@ -157,7 +164,7 @@ def prediction(query: Query, guess: Guess, name: str) -> Prediction:
 
 
 def fields(form: AnswerForm, query: Query, guess: Guess) -> dict[str, Any] | None:
-    """The fields of an Answer that one form asks for; None if there is no guess for it."""
+    """Return the fields of an `Answer` for one form; None if there is no guess for it."""
     simple = {
         AnswerForm.COUNT: ("count", guess.count),
         AnswerForm.NUMBER: ("number", guess.number),
@@ -183,32 +190,32 @@ def fields(form: AnswerForm, query: Query, guess: Guess) -> dict[str, Any] | Non
 
 
 def box_mask(box: Box, size: tuple[int, int]) -> Rle:
-    """The mask of a box with whole edges in an image of (width, height)."""
+    """Return the mask of a box with integer edges (pixels) in an image of (width, height)."""
     mask = np.zeros((size[1], size[0]), dtype=np.bool_)
     mask[int(box.top) : int(box.bottom), int(box.left) : int(box.right)] = True
     return Rle.from_array(mask)
 
 
-def uniform(key: str, count: int) -> NDArray[np.float64]:
-    """`count` numbers from 0 to 1 (excluded) that depend on the key alone.
+def uniform(key: str, n_numbers: int) -> NDArray[np.float64]:
+    """Return `n_numbers` numbers in [0, 1) that depend on the key only.
 
-    Philox's bits are taken as they are, because NumPy promises them across versions and promises
-    no such thing for what its Generator makes of them.
+    They are made of Philox's raw bits, because NumPy guarantees those across versions, but not the
+    numbers that its Generator makes of them.
     """
     digest = hashlib.blake2b(key.encode(), digest_size=16, person=b"harness-floors").digest()
-    bits = Philox(key=int.from_bytes(digest, "little")).random_raw(count)
+    bits = Philox(key=int.from_bytes(digest, "little")).random_raw(n_numbers)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _edges(draw: NDArray[np.float64], length: int) -> tuple[float, float]:
-    """Two different whole numbers from 0 to `length`, the lesser first, all pairs as likely."""
+    """Return two different integers from 0 to `length`, ascending; all pairs are equally likely."""
     first, second = int(draw[0] * (length + 1)), int(draw[1] * length)
-    if second >= first:
+    if second >= first:  # skip `first`, so that they differ
         second += 1
     return float(min(first, second)), float(max(first, second))
 
 
 def _letter(query: Query, draw: float) -> str | None:
-    """The letter of the option at a share from 0 to 1 (excluded) of all; None without options."""
+    """Return the letter of the option that `draw` in [0, 1) selects; None without options."""
     letters = ascii_uppercase[: len(query.options)]
     return letters[int(draw * len(letters))] if letters else None

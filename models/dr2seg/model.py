@@ -1,4 +1,4 @@
-"""DR2Seg: reasons, describes the target, and gives its place, which is then segmented."""
+"""The plugin `dr2seg`: a VLM that describes the target and gives its place, and a segmenter."""
 
 from harness.models.composition import Composition
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
@@ -20,15 +20,15 @@ def dr2seg(
     """DR2Seg's first pass, which is all that it needs after training: one request, one response.
 
     Args:
-        form: `sam2`: boxes and points go to the segmenter; `sam3`: boxes and the description.
+        form: `sam2`: the segmenter gets boxes and points; `sam3`: boxes and the description.
         canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
-        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
-            read the words around it, and learn the grammar in training; or a text of your own with
-            {question}, or file:PATH, whose response is read in the paper's format.
-        segmenter: None: the paper's, `sam2(checkpoint=facebook/sam2-hiera-large)`, or `sam3` in the
-            form of that name.
-        propagator: Carries masks from the key frame through a video. The paper knows no videos.
+        prompt: `paper`: the paper's prompt. `short`: little but the question, for networks such as
+            `pocket` that ignore other words and learn the grammar in training. Or a text of your
+            own with {question}, or file:PATH; its response is read in the paper's format.
+        segmenter: Makes masks of boxes and points; None: the paper's,
+            `sam2(checkpoint=facebook/sam2-hiera-large)`, or `sam3` if that is the form.
+        propagator: Carries masks from the key frame through a video; the paper has images only.
     """
     template = own_template("dr2seg", prompt, WORDINGS)
     model = PromptedModel(

@@ -1,4 +1,8 @@
-"""Answers in the form that a question is scored in, from resolved answers."""
+"""Convert between DT-R1's resolved answers and the forms of answer that queries ask for.
+
+`answer_for` turns a `ResolvedAnswer` (masks, boxes or text of a rollout) into an `Answer`;
+`write_answer` makes the code and the last turn of a rollout that would give an `Answer`.
+"""
 
 import json
 from collections.abc import Sequence
@@ -19,36 +23,39 @@ FORMS = WORDS.forms | {
     AnswerForm.BOX_TRACK,
     AnswerForm.COUNT,
 }
-"""Forms that an answer can be read as."""
+"""Forms of answer that a rollout can give."""
 
 
 def answer_for(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer:
-    """Return an answer in one form: masks, boxes in original pixels, or what a text says.
+    """Return an answer in one form: masks, boxes in pixels of the image, or the value of a text.
 
-    A segmentation also gives boxes, those around its masks; boxes give no masks.
+    A segmentation can answer with boxes too (those around its masks); boxes give no masks.
 
     Raises:
-        ParseError: the response's task is another one.
+        ParseError: the response chose a task that does not give this form.
     """
     if form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and answer.masks is not None:
         boxes = tuple(filter(None, (extent(track[0]) for track in answer.tracks)))
-        whole = len(query.media[0]) == 1 and len(boxes) == len(answer.tracks)
+        all_have_boxes = len(query.media[0]) == 1 and len(boxes) == len(answer.tracks)
         return Answer(
-            masks=answer.masks.rles, boxes=boxes if whole else None, no_target=answer.empty
+            masks=answer.masks.rles,
+            boxes=boxes if all_have_boxes else None,
+            no_target=answer.empty,
         )
     if form in (AnswerForm.BOXES, AnswerForm.BOX_TRACK):
         return _boxes(query, form, answer)
     if answer.text is not None and form is AnswerForm.COUNT:
-        count = stated_number(answer.text)
-        if not count.is_integer() or count < 0:
+        number = stated_number(answer.text)
+        if not number.is_integer() or number < 0:
             raise ParseError("count", expected="a whole number", found=answer.text[:60])
-        return Answer(count=int(count))
+        return Answer(count=int(number))
     if answer.text is not None and form in WORDS.forms:
         return WORDS.read(query, form, answer.text)
     raise ParseError("task", expected=f"one that is answered with {form}", found=str(answer.task))
 
 
 def _boxes(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer:
+    """Return boxes in an image, or one joint box for each frame; ParseError without instances."""
     length = len(query.media[0])
     tracks: Sequence[Sequence[Box | None]]
     if answer.masks is not None:
@@ -64,36 +71,37 @@ def _boxes(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer:
 
 
 def instance_tracks(instances: Sequence[Instance], length: int) -> list[tuple[Box, ...]]:
-    """Return a box a frame for each instance; entries of one name in several frames are one.
+    """Return the box of each instance in each of `length` frames.
 
-    Between two frames that are named, a box moves in a straight line; before the first and after
-    the last it stays. In an image each entry is an instance.
+    Entries of the same name in different frames are one instance; between these frames its box is
+    interpolated linearly, before the first and after the last it stays. In an image each entry is
+    an instance.
     """
     if length == 1:
         return [(instance.box,) for instance in instances if instance.box is not None]
-    places: dict[tuple[str, int], dict[int, Box]] = {}
+    boxes_by_frame: dict[tuple[str, int], dict[int, Box]] = {}
     for instance in instances:
         if instance.box is None:
             continue
         copy = 0  # a second box of the same name and frame is another instance
-        while instance.frame in places.get((instance.name, copy), {}):
+        while instance.frame in boxes_by_frame.get((instance.name, copy), {}):
             copy += 1
-        places.setdefault((instance.name, copy), {})[instance.frame] = instance.box
-    return [tuple(box_at(known, index) for index in range(length)) for known in places.values()]
+        boxes_by_frame.setdefault((instance.name, copy), {})[instance.frame] = instance.box
+    return [
+        tuple(box_at(boxes, frame) for frame in range(length)) for boxes in boxes_by_frame.values()
+    ]
 
 
 def joint_boxes(tracks: Sequence[Sequence[Box | None]], length: int) -> tuple[Box | None, ...]:
-    """Return the box around all instances in each frame; None where there is none."""
-    return tuple(
-        around([box for track in tracks if (box := track[index]) is not None])
-        for index in range(length)
-    )
+    """Return the box around all instances in each frame; None in a frame without instances."""
+    boxes_by_frame = ([track[frame] for track in tracks] for frame in range(length))
+    return tuple(around([box for box in boxes if box is not None]) for boxes in boxes_by_frame)
 
 
 def write_answer(query: Query, form: AnswerForm, answer: Answer) -> tuple[str, str]:
-    """Return code and last turn of a response that says `answer`; no code: an empty text.
+    """Return (code, last turn) of a rollout that gives `answer`; the code is "" if none is needed.
 
-    Masks are made by the code, so that no twin needs to have them.
+    Masks are made by the code, so that the twin does not need to contain them.
     """
     if form in (AnswerForm.MASK, AnswerForm.MASK_TRACK):
         if answer.no_target or answer.masks is None:
@@ -107,8 +115,8 @@ def write_answer(query: Query, form: AnswerForm, answer: Answer) -> tuple[str, s
             f"masks = [one.reshape(({width}, {height})).T for one in flat]\n"
             "print(save_mask(dict(enumerate(masks)), 'answer'))"
         )
-        named = {"instances": [{"name": "answer", "mask": "masks/code/answer"}]}
-        return code, _last_turn(Task.SEGMENTATION, json.dumps(named))
+        answer_instances = {"instances": [{"name": "answer", "mask": "masks/code/answer"}]}
+        return code, _last_turn(Task.SEGMENTATION, json.dumps(answer_instances))
     if form in (AnswerForm.BOXES, AnswerForm.BOX_TRACK):
         boxes = answer.boxes if form is AnswerForm.BOXES else answer.box_track
         entries = [
@@ -117,8 +125,8 @@ def write_answer(query: Query, form: AnswerForm, answer: Answer) -> tuple[str, s
             if box is not None
         ]
         return "", _last_turn(Task.GROUNDING, json.dumps({"instances": entries}))
-    count = form is AnswerForm.COUNT
-    return "", _last_turn(Task.VQA, str(answer.count) if count else WORDS.write(form, answer))
+    text = str(answer.count) if form is AnswerForm.COUNT else WORDS.write(form, answer)
+    return "", _last_turn(Task.VQA, text)
 
 
 def _last_turn(task: Task, text: str) -> str:

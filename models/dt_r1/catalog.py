@@ -1,9 +1,9 @@
-"""Names that a plan may use, and the node that stands behind each: an explicit assignment.
+"""The roles that a plan may name, and the assignment of a perception node to each role.
 
-A plan speaks of roles: the names of the paper with fixed signatures, so that a plan is valid or not
-whatever computes it. An assignment is a SPEC: `paper`, `local`, or one of them with changes, such
-as `local(SAM2=pocket_sam,OCR=ocr)`; `none` leaves a role out. OCR and Tracking are ours: the paper
-has neither.
+A plan names roles, such as `SAM2` or `DepthStats`: the paper's names with fixed inputs and outputs,
+so that a plan's validity does not depend on the nodes that compute it. The assignment is the SPEC
+`nodes=`: `paper`, `local`, or one of them with changes, such as `local(SAM2=pocket_sam,OCR=ocr)`;
+`none` removes a role. OCR and Tracking are additions of this project.
 """
 
 import json
@@ -50,7 +50,7 @@ ROLES: Mapping[str, NodeKind] = MappingProxyType(
         ),
     }
 )
-"""Signature of each name in a plan."""
+"""Inputs and output of each role."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -70,16 +70,16 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "opticalflow": "Tracking",
     }
 )
-"""Other names of the roles, in lower case, without anything but letters and digits."""
+"""Other names of the roles, reduced to lower-case letters and digits."""
 
 CHILD = "child"
-"""The node that runs another one in a process of its own."""
+"""Name of the node that runs another node in its own process."""
 
 PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        # The paper names networks and no sizes. Ours: SAM 2 large, as Seg-Zero, its baseline, has;
-        # the large ones of the others, which one GPU holds beside it (DINOv2 and Depth Anything V2
-        # share that encoder); Qwen2.5-VL-7B, as large as the language model.
+        # The paper names networks but no sizes. Chosen here: SAM 2 large, which its baseline
+        # Seg-Zero uses; the large versions of the others, which fit on one GPU beside it (DINOv2
+        # and Depth Anything V2 share that encoder); Qwen2.5-VL-7B, the size of the language model.
         "paper": {
             "SAM2": "sam2(checkpoint=facebook/sam2-hiera-large)",
             "OWLv2": "owlv2(checkpoint=google/owlv2-large-patch14-ensemble,by_question=true)",
@@ -103,7 +103,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-"""Node behind each role, a SPEC. `paper` is the paper's; `local` computes without a download."""
+"""SPEC of the node for each role. `paper`: the paper's networks; `local`: needs no download."""
 
 PAPERS_PLAN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -113,33 +113,33 @@ PAPERS_PLAN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "SemanticAnalysis": ("SAM2",),
     }
 )
-"""Example of the paper's text."""
+"""The example plan in the paper's text: the inputs of each role."""
 
 
 class Catalog(dict[str, NodeKind]):
-    """Signatures by name, with other names for them."""
+    """The roles that a plan may name, each with its signature; `canonical` accepts aliases."""
 
     def __init__(
         self, kinds: Mapping[str, NodeKind], aliases: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         super().__init__(kinds)
-        known = {_plain(alias): name for alias, name in aliases.items() if name in kinds}
-        self._known = {**known, **{_plain(name): name for name in kinds}}
+        by_alias = {_plain(alias): name for alias, name in aliases.items() if name in kinds}
+        self._names = {**by_alias, **{_plain(name): name for name in kinds}}
 
     def canonical(self, name: str) -> str | None:
-        """The name that a plan's word means, case and punctuation aside; None if it is unknown."""
+        """Return the role that a name in a plan means, ignoring case and punctuation; else None."""
         if name in self:
             return name
-        return self._known.get(_plain(name)) if len(name) <= 64 else None
+        return self._names.get(_plain(name)) if len(name) <= 64 else None  # a long text is no name
 
     def text(self) -> str:
-        """One line a node for a planner: its work, its inputs, its output."""
+        """Return one line for each role, for the planner's prompt: purpose, inputs, output."""
         return "\n".join(
-            f"{name}: {kind.summary}. "
-            + (f"Needs {_listed(kind.requires)}. " if kind.requires else "")
-            + (f"Can use {_listed(kind.accepts)}. " if kind.accepts else "")
-            + f"Gives {kind.produces}."
-            for name, kind in self.items()
+            f"{name}: {node_kind.summary}. "
+            + (f"Needs {_listed(node_kind.requires)}. " if node_kind.requires else "")
+            + (f"Can use {_listed(node_kind.accepts)}. " if node_kind.accepts else "")
+            + f"Gives {node_kind.produces}."
+            for name, node_kind in self.items()
         )
 
 
@@ -148,14 +148,15 @@ def _listed(kinds: frozenset[Kind]) -> str:
 
 
 def _plain(name: str) -> str:
+    """Return the lower-case letters and digits of a name: "OWL-v2" becomes "owlv2"."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def assignment(nodes: Spec) -> dict[str, Spec]:
-    """The node behind each role, from an assignment's SPEC.
+    """Return the node of each role, from a SPEC such as `local(SAM2=pocket_sam)`.
 
     Raises:
-        UsageError: no preset has this name, or a change names no role or gives it no node.
+        UsageError: the SPEC names no preset, or a change is not a role with a node.
     """
     if nodes.name not in PRESETS:
         raise UsageError(
@@ -181,25 +182,24 @@ def assignment(nodes: Spec) -> dict[str, Spec]:
 
 
 def catalog(nodes: Spec = Spec("local")) -> Catalog:  # noqa: B008 - a Spec does not change
-    """The names of an assignment's roles; a node's own name means its role, where that is clear.
+    """Return the roles of an assignment; the name of an assigned node is an alias of its role.
 
-    Loads no network.
+    No network is loaded.
 
     Raises:
-        UsageError: the assignment is none, or a node's signature is not that of its role.
+        UsageError: the SPEC is not an assignment, or a node's signature does not fit its role.
         UnknownPlugin: a node is not installed.
     """
-    given = assignment(nodes)
-    for role, spec in given.items():
+    assigned = assignment(nodes)
+    node_names: dict[str, str] = {}
+    for role, spec in assigned.items():
         check_role(role, spec)
-    own: dict[str, str] = {}
-    for role, spec in given.items():
-        own.setdefault(without_process(spec).name, role)
-    return Catalog({role: ROLES[role] for role in given}, {**own, **ALIASES})
+        node_names.setdefault(without_process(spec).name, role)  # of two roles, the first
+    return Catalog({role: ROLES[role] for role in assigned}, {**node_names, **ALIASES})
 
 
 def node_class(name: str) -> type[Node]:
-    """The class that a node's function returns, by its annotation.
+    """Return the class of node that a plugin function's return annotation names.
 
     Raises:
         UnknownPlugin: no node has this name.
@@ -217,7 +217,11 @@ def node_class(name: str) -> type[Node]:
 
 
 def without_process(spec: Spec) -> Spec:
-    """The node itself, where a SPEC puts it into a process of its own."""
+    """Return the SPEC of the node itself: `ocr` for `child(node=ocr)`, which runs it in a process.
+
+    Raises:
+        UsageError: `child` has no `node=`.
+    """
     if spec.name != CHILD:
         return spec
     inner = spec.arguments.get("node")
@@ -227,40 +231,41 @@ def without_process(spec: Spec) -> Spec:
 
 
 def check_role(role: str, spec: Spec) -> None:
-    """Hold a node to the signature of a role.
+    """Check that a node has the output of its role, and needs no input that the role does not.
 
     Raises:
-        UsageError: it gives something else, or needs what the role's plan need not name.
+        UsageError: it has another output, or needs more.
     """
-    wanted, kind = ROLES[role], node_class(without_process(spec).name).kind
-    if kind.produces != wanted.produces or not kind.requires <= wanted.requires:
-        needs = f", needing {_listed(kind.requires)}" if kind.requires else ""
+    role_kind, node_kind = ROLES[role], node_class(without_process(spec).name).kind
+    if node_kind.produces != role_kind.produces or not node_kind.requires <= role_kind.requires:
+        needs = f", needing {_listed(node_kind.requires)}" if node_kind.requires else ""
         raise UsageError(
             f"{role}={spec}",
-            expected=f"a node that gives {wanted.produces}",
-            found=f"one that gives {kind.produces}{needs}",
+            expected=f"a node that gives {role_kind.produces}",
+            found=f"one that gives {node_kind.produces}{needs}",
         )
 
 
-def default_plans(known: Catalog) -> list[str]:
-    """Plans with everything in a catalog: the paper's example, and one prompted by a detector.
+def default_plans(planned: Catalog) -> list[str]:
+    """Return plans (JSON) whose twins are worth building ahead, with all roles of a catalog.
 
-    Both with features, facts about frames and text, so that the outputs of most plans that are
-    like them are among theirs. Nodes that the catalog lacks are left out, and what needs them.
+    One is the paper's example, one prompts SAM 2 with a detector (first, if the catalog has one).
+    Both add features, facts about frames and text, so that their outputs include those of most
+    similar plans. Roles that the catalog lacks are left out, and roles that need their output.
     """
-    both: list[str] = []
-    for first in ({}, {"OWLv2": (), "SAM2": ("OWLv2",)}):
-        wanted = {**PAPERS_PLAN, **first, "DINOv2": ("SAM2",), "OpenCV": (), "OCR": ()}
+    plans: list[str] = []
+    for detector in ({}, {"OWLv2": (), "SAM2": ("OWLv2",)}):
+        roles = {**PAPERS_PLAN, **detector, "DINOv2": ("SAM2",), "OpenCV": (), "OCR": ()}
         plan = {
-            name: [before for before in needed if before in known]
-            for name, needed in wanted.items()
-            if name in known
+            role: [name for name in inputs if name in planned]
+            for role, inputs in roles.items()
+            if role in planned
         }
         plan = {
-            name: needed
-            for name, needed in plan.items()
-            if known[name].requires <= {known[before].produces for before in needed}
+            role: inputs
+            for role, inputs in plan.items()
+            if planned[role].requires <= {planned[name].produces for name in inputs}
         }
-        if not first or "OWLv2" in plan:
-            both.insert(0, json.dumps(plan))
-    return both
+        if not detector or "OWLv2" in plan:
+            plans.insert(0, json.dumps(plan))
+    return plans

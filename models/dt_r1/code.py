@@ -1,4 +1,8 @@
-"""One block of generated code over a twin: its input, what it printed, and the masks it made."""
+"""Run one block of code that the network wrote over a digital twin, in the sandbox.
+
+The code gets the twin's data and masks (`data_for`) and helper functions (`prelude`). `run_code`
+returns what it printed, shortened for injection into the rollout, and the masks that it saved.
+"""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -18,39 +22,39 @@ from harness.models.tracks import nearest_place
 from harness.run_lengths import encode_runs
 from harness.sandbox.pool import Sandbox
 
-NOTHING = "(no output)"
-SHOWN = 1_024
+NO_OUTPUT = "(no output)"
+MAX_OUTPUT = 1_024
 """Characters of output that are injected; longer output loses its middle."""
-NAME = 64
+MAX_NAME_LENGTH = 64
 """Longest name of a mask that code saves."""
-MADE = "masks/code/"
-"""Beginning of the paths of masks that code made."""
+SAVED_MASKS = "masks/code/"
+"""Prefix of the paths of masks that code saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeResult:
-    """Outcome of a block."""
+    """The outcome of one block of code."""
 
     text: str
     """Text for `<results>`: the output, or the last line of the error."""
     error: str | None = None
-    """The error's last line; None: it ran."""
+    """The last line of the error; None: the block ran to its end."""
     refused: str | None = None
-    """Name of the system call that it was refused."""
+    """Name of the system call that the sandbox refused, if any."""
     masks: Mapping[str, Track] = field(default_factory=dict)
-    """Masks that it saved, by path."""
+    """Masks that the block saved, by path."""
     infrastructure: str | None = None
-    """Reason why the sandbox could not run it, where the code is not at fault; None: it could."""
+    """Reason why the sandbox could not run the block; None: it ran, with or without an error."""
 
 
 @cache
 def prelude_text() -> str:
-    """Return the trusted code that runs before a block."""
+    """Return the source of this project's code that runs before a block: its helper functions."""
     return f"{inspect.getsource(prelude)}\n\nglobals().update(namespace(data, emit))\n"
 
 
 def data_for(twin: Twin, media: Media) -> dict[str, Any]:
-    """Return what code is given: the twin, and its masks in the frames that it describes."""
+    """Return the input of a block as plain data: the twin, and its masks in the twin's frames."""
     frames = [int(entry["frame"]) for entry in twin.data.get("frames", [])] or [0]
     width, height = media.size
     return {
@@ -72,31 +76,31 @@ def run_code(
     before: Sequence[str] = (),
     timeout: float = 10.0,
 ) -> CodeResult:
-    """Run a block; never raises on what a network wrote.
+    """Run a block; an error of the code is part of the result and is not raised.
 
     Args:
-        sandbox: Where it runs.
-        code: The block.
-        twin: What it computes with.
-        media: Medium of the twin.
-        before: Earlier blocks to run first, in the same namespace, with their output left out.
-        timeout: Seconds for all of it.
+        sandbox: Sandbox to run it in.
+        code: The block, as the network wrote it.
+        twin: Digital twin that the code computes with.
+        media: The image or video of the twin.
+        before: Earlier blocks to run first in the same namespace; their output is left out.
+        timeout: Seconds for all blocks together.
 
     Raises:
         SandboxFault: the sandbox could not run it.
     """
-    mark = "\x1e"
-    whole = "\n".join([*before, f"print({mark!r})", code]) if before else code
-    done = sandbox.run(whole, data=data_for(twin, media), prelude=prelude_text(), timeout=timeout)
-    masks, wrong = _masks(done.values, media)
-    error = _last_line(done.error) or wrong
-    if done.timed_out:
+    separator = "\x1e"  # printed between the earlier blocks and this one
+    script = "\n".join([*before, f"print({separator!r})", code]) if before else code
+    run = sandbox.run(script, data=data_for(twin, media), prelude=prelude_text(), timeout=timeout)
+    masks, mask_error = _masks(run.values, media)
+    error = _last_line(run.error) or mask_error
+    if run.timed_out:
         error = f"TimeoutError: more than {timeout:g} s"
     if error is not None:
         line = shortened(harmless(error))
-        return CodeResult(line, error=line, refused=done.refused)
-    output = done.output.rpartition(f"{mark}\n")[2] if before else done.output
-    text = shortened(harmless(output.strip()), SHOWN) or NOTHING
+        return CodeResult(line, error=line, refused=run.refused)
+    output = run.output.rpartition(f"{separator}\n")[2] if before else run.output
+    text = shortened(harmless(output.strip()), MAX_OUTPUT) or NO_OUTPUT
     return CodeResult(text, masks=masks)
 
 
@@ -106,9 +110,10 @@ def _last_line(error: str | None) -> str | None:
 
 
 def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str | None]:
-    """Return the masks among emitted values, and the fault of the first value that is not a mask.
+    """Return the saved masks by path, and an error line if one of them is malformed (else None).
 
-    In frames of a video that were not given, a mask is that of the nearest frame that was.
+    `values` are the values that code emitted; a mask is `{"mask": name, "frames": {frame: runs}}`.
+    A frame of the video that is not given gets the mask of the nearest given frame.
     """
     tracks: dict[str, Track] = {}
     width, height = media.size
@@ -116,33 +121,34 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
     if len(saved) > MAX_INSTANCES:  # more than an answer may name
         return {}, f"ValueError: more than {MAX_INSTANCES} masks are saved"
     for value in saved:
-        name, given = value["mask"], value.get("frames")
-        if not (isinstance(name, str) and 0 < len(name) <= NAME and isinstance(given, dict)):
-            return {}, f"ValueError: a mask's name has 1 to {NAME} characters"
+        name, raw_frames = value["mask"], value.get("frames")
+        is_named = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
+        if not (is_named and isinstance(raw_frames, dict)):
+            return {}, f"ValueError: a mask's name has 1 to {MAX_NAME_LENGTH} characters"
         try:
             given_frames = {
                 int(frame): Rle.from_json({"size": [height, width], "counts": runs})
-                for frame, runs in given.items()
+                for frame, runs in raw_frames.items()
             }
         except (MaskError, ValueError, TypeError) as error:
             return {}, f"ValueError: mask {name!r}: {shortened(str(error))}"
-        known = sorted(given_frames)
-        if not known or known[0] < 0 or known[-1] >= len(media):
+        numbers = sorted(given_frames)
+        if not numbers or numbers[0] < 0 or numbers[-1] >= len(media):
             return {}, f"ValueError: mask {name!r} is of frames 0 to {len(media) - 1}"
         frames = {frame: _canonical(rle) for frame, rle in given_frames.items()}
-        nearest = (known[nearest_place(known, index)] for index in range(len(media)))
-        tracks[f"{MADE}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
+        nearest = (numbers[nearest_place(numbers, frame)] for frame in range(len(media)))
+        tracks[f"{SAVED_MASKS}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
     return tracks, None
 
 
 def _canonical(rle: Rle) -> Rle:
-    """Return the same mask in the runs of `Rle.from_array`, of which only the first may be empty.
+    """Return the same mask with the runs of `Rle.from_array`, where only the first may be empty.
 
-    Pixels are not decoded: code may save a mask of every frame of a long video, and no limit of
-    time ends what is done here.
+    Pixels are not decoded, because code may save a mask of every frame of a long video, and the
+    time limit of the sandbox does not cover this step.
     """
     ends = np.cumsum(rle.runs)
-    places, counts = np.unique(ends[:-1], return_counts=True)
-    changes = places[(counts % 2 == 1) & (places < ends[-1])]
+    positions, n_ends = np.unique(ends[:-1], return_counts=True)
+    changes = positions[(n_ends % 2 == 1) & (positions < ends[-1])]
     runs = np.diff([0, *changes.tolist(), int(ends[-1])])
     return Rle(rle.height, rle.width, encode_runs(runs.tolist()))

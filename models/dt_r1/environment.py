@@ -4,9 +4,9 @@
     … </execute> ─▶ sandbox ────────▶ <results>…</results>
     … </answer>  ─▶ masks looked up in the twin, boxes, or text
 
-It sees the query's text and media, and nothing else: not the form of answer that is scored. What a
-network writes never raises here. Perception and code run in threads, while other rollouts are
-written.
+It sees the query's text and media only, not the form of answer that is scored. Nothing that the
+network writes raises an exception. Perception and code run in threads, so that other rollouts
+proceed. `models.rollout.write_rollout` calls a `TwinEpisode` after each turn of the network.
 """
 
 import json
@@ -50,9 +50,10 @@ from harness.responses import MAX_TEXT
 from harness.sandbox.pool import Sandbox, open_sandbox
 from harness.types import Query
 
-CYCLES = 5
-"""m: blocks of code of one rollout; the paper's curve saturates there."""
-TWIN_TOKENS = 2048
+MAX_CYCLES = 5
+"""Most blocks of code in one rollout (the paper's m); the paper's curve saturates there."""
+MAX_TWIN_TOKENS = 2048
+"""Longest twin in a rollout, in tokens."""
 NO_TWIN = "error: there is no digital twin, for there is no plan yet"
 REFUSED = "error: there is no digital twin, for the plan was refused"
 UNSEEN = "error: there is no digital twin, for perception failed"
@@ -61,37 +62,38 @@ USED_UP = "error: all {cycles} executions are used; write <task> and <answer>"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of one rollout beside its tokens."""
+    """Limits of one rollout, in addition to its limit of tokens."""
 
-    cycles: int = CYCLES
-    """Blocks of code that are run."""
-    twin_tokens: int = TWIN_TOKENS
+    cycles: int = MAX_CYCLES
+    """Most blocks of code that are run."""
+    twin_tokens: int = MAX_TWIN_TOKENS
     """Longest twin, in tokens."""
     code_seconds: float = 10.0
     """Seconds that a block may take."""
     persist: bool = False
-    """Run earlier blocks again before each one, so that their names are there."""
+    """Run the earlier blocks again before each block, so that their variables exist."""
 
 
 @dataclass(frozen=True)
 class ResolvedAnswer:
-    """An answer whose masks were looked up; one of the three, by its task."""
+    """The answer of a rollout; its task decides which of masks, instances and text is set."""
 
     task: Task
     masks: Track | None = None
-    """Union of the instances named, in every frame."""
+    """Segmentation: the union of the named instances, in every frame."""
     tracks: tuple[Track, ...] = ()
-    """Masks of each of them."""
+    """Segmentation: the masks of each instance, in every frame."""
     instances: tuple[Instance, ...] | None = None
-    """Instances with boxes."""
+    """Grounding: instances with boxes in pixels."""
     text: str | None = None
+    """Other tasks: the text of the answer."""
     empty: bool = False
     """True if no instance is named: there is no target."""
 
 
 @dataclass(eq=False)
 class Perception:
-    """The parts that all rollouts share: perception nodes, the sandbox and threads for both."""
+    """The parts that all rollouts share: perception nodes, the sandbox, and threads for both."""
 
     builder: TwinBuilder
     tier: str = "auto"
@@ -103,10 +105,7 @@ class Perception:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox, opened when code is to run for the first time, or by `prepare`.
-
-        One for all threads: a second one would never be closed.
-        """
+        """The sandbox; opened at the first use, and only once for all threads."""
         with self._lock:
             if self._sandbox is None:
                 self._sandbox = open_sandbox(tier=self.tier, workers=self.workers)
@@ -118,12 +117,16 @@ class Perception:
         return ThreadPoolExecutor(self.workers, thread_name_prefix="twin")
 
     def prepare(self, **before: Callable[[], object]) -> None:
-        """Open the sandbox and load the nodes, after other parts, so that a machine that lacks one
-        is refused before any request. With twins that were built ahead, a node is loaded when they
-        lack something.
+        """Open the sandbox and load the nodes, so that a missing part stops a run at its start.
+
+        If twins were built ahead (a cache folder), a node is loaded only when the cache lacks its
+        output.
+
+        Args:
+            before: Loaders of other parts, by name, to call first.
 
         Raises:
-            HarnessError: what cannot be opened or loaded, all of it.
+            HarnessError: it lists every part that cannot be opened or loaded.
         """
         faults: dict[str, HarnessError] = {}
         loads: dict[str, Callable[[], object]] = {**before, "sandbox": lambda: self.sandbox}
@@ -155,6 +158,7 @@ class TwinEnvironment:
     perception: Perception
     limits: Limits = field(default_factory=Limits)
     count_tokens: Callable[[str], int]
+    """Number of tokens of a text, by the network's tokenizer."""
 
     def __call__(self, query: Query) -> "TwinEpisode":
         """Return the environment's side of one rollout."""
@@ -162,30 +166,32 @@ class TwinEnvironment:
 
 
 class TwinEpisode:
-    """The environment's side of one rollout: the twin and the masks that it has by now."""
+    """The environment's side of one rollout; holds the plan, twin, results and answer so far."""
 
     def __init__(
         self, environment: TwinEnvironment, media: Media, phrases: tuple[str, ...]
     ) -> None:
         self._environment, self.media, self._phrases = environment, media, phrases
         self.spans: list[Span] = []
+        """Texts of the rollout in order: written by the network, or injected."""
         self.plan: Plan | None = None
         self.plan_error: str | None = None
-        """Reason why the plan was refused; None: it was not, or there is no plan yet."""
+        """Reason why the plan was refused; None: it is valid, or there is no plan yet."""
         self.twin: Twin | None = None
         self.results: list[CodeResult] = []
         self.made: dict[str, Track] = {}
         """Masks that code saved, by path."""
         self.infrastructure: list[str] = []
-        """Faults that are not the network's."""
+        """Failures of perception or sandbox that are not the network's fault."""
         self.answer: ResolvedAnswer | None = None
         self.answer_error: str = ""
         self._ran: list[str] = []
+        """Blocks of code that ran without an error."""
 
-    def __call__(self, written: str) -> Turn | Future[Turn]:
-        """Go on from what the network wrote: inject, or end with the facts."""
-        self.spans.append(Span(written))
-        block = self._last_block(written)
+    def __call__(self, text_of_turn: str) -> Turn | Future[Turn]:
+        """Return the environment's turn after `text_of_turn`: a text to inject, or the end."""
+        self.spans.append(Span(text_of_turn))
+        block = self._last_block(text_of_turn)
         if block is None:
             return self._end()
         tag, text = block
@@ -193,30 +199,32 @@ class TwinEpisode:
             return self._environment.perception.threads.submit(self._perceive, text)
         if tag == EXECUTE:
             return self._environment.perception.threads.submit(self._execute, text)
-        return self._injected("", "")  # a second plan, or a tag that closes nothing: it goes on
+        return self._injected("", "")  # a second plan, or a stray closing tag: inject nothing
 
     @property
     def layout(self) -> Layout:
-        """Blocks so far."""
+        """The tagged blocks of the rollout so far."""
         return read_layout(self.spans)
 
-    def _last_block(self, written: str) -> tuple[str, str] | None:
-        """Return (tag, text) of the block that a stop string ended; None: none did.
+    def _last_block(self, text_of_turn: str) -> tuple[str, str] | None:
+        """Return (tag, text) of the block whose closing tag ended the turn; None if none did.
 
-        The tag is empty where the stop string closes no block of its own.
+        Both are empty if the closing tag has no opening tag.
         """
-        ends = {stop: written.rfind(stop) for stop in STOPS}
-        stop = max(ends, key=ends.__getitem__)
-        # What stands behind it in the same token, such as the "<" of "><", ends nothing.
-        if ends[stop] < 0 or TAG.search(written, ends[stop] + len(stop)) is not None:
+        positions = {stop: text_of_turn.rfind(stop) for stop in STOPS}
+        stop, position = max(positions.items(), key=lambda item: item[1])
+        # The last token may hold characters after the tag, such as the "<" of "><"; another whole
+        # tag after it means that the network did not stop there.
+        if position < 0 or TAG.search(text_of_turn, position + len(stop)) is not None:
             return None
-        tag = stop[2:-1]
-        started = written[: ends[stop]].rpartition(f"<{tag}>")
-        if not started[1]:
+        tag = stop[2:-1]  # "</execute>" without "</" and ">"
+        _, opening, text = text_of_turn[:position].rpartition(f"<{tag}>")
+        if not opening:
             return "", ""
-        return tag.replace(".", "_"), started[2][:MAX_TEXT]
+        return tag.replace(".", "_"), text[:MAX_TEXT]
 
     def _perceive(self, text: str) -> Turn:
+        """Parse a plan, build its twin, and inject the twin or the error."""
         perception, limits = self._environment.perception, self._environment.limits
         try:
             self.plan = parse_plan(text, perception.builder.catalog)
@@ -233,10 +241,11 @@ class TwinEpisode:
             for name, fault in self.twin.faults.items()
             if fault.infrastructure
         ]
-        whole = self.twin.text(self._environment.count_tokens, limits.twin_tokens)
-        return self._injected(TWIN, harmless(whole))
+        twin_text = self.twin.text(self._environment.count_tokens, limits.twin_tokens)
+        return self._injected(TWIN, harmless(twin_text))
 
     def _execute(self, code: str) -> Turn:
+        """Run a block of code, keep its masks, and inject its output or error."""
         result = self._run(code)
         self.results.append(result)
         self.made |= result.masks
@@ -249,7 +258,7 @@ class TwinEpisode:
     def _run(self, code: str) -> CodeResult:
         perception, limits = self._environment.perception, self._environment.limits
         if self.twin is None:
-            if self.plan is not None:  # a medium's or a node's fault
+            if self.plan is not None:  # the plan was valid: perception failed
                 return CodeResult(UNSEEN, infrastructure=UNSEEN)
             line = NO_TWIN if self.plan_error is None else REFUSED
             return CodeResult(line, error=line)
@@ -265,17 +274,22 @@ class TwinEpisode:
                 before=self._ran if limits.persist else (),
                 timeout=limits.code_seconds,
             )
-        except HarnessError as error:  # a sandbox is lost, or there is none any more
+        except HarnessError as error:  # the sandbox was lost or is closed
             return CodeResult("error: the code could not be run", infrastructure=str(error)[:500])
 
     def _injected(self, tag: str, text: str) -> Turn:
+        """Return the turn that injects `<tag>text</tag>`; without a tag, it injects nothing.
+
+        After more blocks than the limit allows, the network is no longer stopped at tags.
+        """
         block = f"<{tag}>{text}</{tag}>" if tag else ""
         if block:
             self.spans.append(Span(block, injected=True))
-        over = len(self.results) > self._environment.limits.cycles
-        return Turn(inject=block, stop=() if over else STOPS, facts=self.facts())
+        over_limit = len(self.results) > self._environment.limits.cycles
+        return Turn(inject=block, stop=() if over_limit else STOPS, facts=self.facts())
 
     def _end(self) -> Turn:
+        """Resolve the answer and return the turn that ends the rollout."""
         layout = self.layout
         try:
             self.answer = resolve_answer(layout, self.twin, self.made, self.media)
@@ -284,13 +298,15 @@ class TwinEpisode:
         return Turn(inject=None, facts=self.facts())
 
     def facts(self) -> dict[str, Any]:
-        """Return plain data about the rollout so far, for rewards and pages."""
+        """Return plain data about the rollout so far, for rewards and for the record."""
         layout = self.layout
         task = read_task(layout.last(TASK))
         return {
             "spans": [[len(span.text), span.injected] for span in self.spans],
             "fault": layout.fault,
-            "plan": None if self.plan is None else {k: list(v) for k, v in self.plan.nodes.items()},
+            "plan": None
+            if self.plan is None
+            else {node: list(inputs) for node, inputs in self.plan.nodes.items()},
             "plan_error": self.plan_error,
             "blocks": [
                 {
@@ -310,21 +326,27 @@ class TwinEpisode:
 def resolve_answer(
     layout: Layout, twin: Twin | None, saved: Mapping[str, Track], media: Media
 ) -> ResolvedAnswer:
-    """Return what the last task and answer of a response say.
+    """Return the answer that the last `<task>` and `<answer>` of a rollout give.
 
-    A mask is looked up by the path that the twin printed, or that code saved it under. Any other
-    text is not a mask, and is never opened as a path.
+    A mask is named by the path under which the twin lists it or code saved it. The path is looked
+    up among these and never opened as a file.
+
+    Args:
+        layout: The tagged blocks of the rollout.
+        twin: The digital twin with its masks; None: it was not built.
+        saved: Masks that code saved, by path.
+        media: The image or video; masks have its size, frames its numbers.
 
     Raises:
-        ParseError: there is no task or answer, or the answer is not one of the task's kind.
+        ParseError: there is no task or answer, or the answer does not have the task's form.
     """
     task, text = read_task(layout.last(TASK)), layout.last(ANSWER)
     if task is None:
-        written = layout.last(TASK)
+        task_text = layout.last(TASK)
         raise ParseError(
             "task",
             expected=", ".join(Task),
-            found="none" if written is None else repr(written[:60]),
+            found="none" if task_text is None else repr(task_text[:60]),
         )
     if not text:
         raise ParseError("response", expected="<answer>…</answer>", found="none")
@@ -338,13 +360,13 @@ def resolve_answer(
             raise ParseError("answer", expected=expected, found=str(late[0]))
         return ResolvedAnswer(task, instances=instances, empty=not instances)
     width, height = media.size
-    known = {**({} if twin is None else twin.masks), **saved}
+    masks_by_path = {**({} if twin is None else twin.masks), **saved}
     tracks = []
     for instance in instances:
-        if instance.mask not in known:
+        if instance.mask not in masks_by_path:
             path = repr(str(instance.mask)[:60])
             raise ParseError("mask", expected="a path that the twin has", found=path)
-        tracks.append(known[instance.mask])
+        tracks.append(masks_by_path[instance.mask])
     union = tracks[0].union(*tracks[1:]) if tracks else Track(len(media), height, width)
     return ResolvedAnswer(task, masks=union, tracks=tuple(tracks), empty=not instances)
 

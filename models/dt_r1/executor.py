@@ -1,4 +1,9 @@
-"""Execution of plans: nodes that do not wait for each other run side by side."""
+"""Run the perception nodes of a plan over an image or video, and build the digital twin.
+
+An episode calls `TwinBuilder.build` for each plan. Nodes that do not need each other's output run
+in parallel; outputs are shared through an `OutputCache`. A node that fails or takes too long is an
+error in the twin (`NodeFault`), never an exception.
+"""
 
 import hashlib
 import inspect
@@ -35,26 +40,25 @@ from harness.spec import Spec
 from harness.version import __version__
 
 LOCAL = Spec("local")
-HANGS = 2
-"""Times that a node may take too long before it is not run any more: in all, or, where it has a
-process that is killed, one after another."""
-LOADING = 1800.0
-"""Seconds that a node may take to load what it needs, beside those for its first medium."""
+MAX_TIMEOUTS = 2
+"""Number of timeouts after which a node is not run again. They are counted in all, or consecutively
+for a node whose process can be killed."""
+LOADING_SECONDS = 1800.0
+"""Seconds that a node may take to load its weights, before its first medium."""
 
 
 class TwinBuilder:
     """Builds the twin that a plan describes. `build` may be called from several threads.
 
-    Each node has a thread of its own, which runs it on one medium at a time; its network is loaded
-    when it first runs. Outputs are shared through `cache`.
+    Each node runs on one medium at a time, in a thread; its network is loaded at the first run.
 
     Args:
-        nodes: The node behind each name of a plan (catalog.py); it is in `describe`.
+        nodes: The assignment of nodes to the roles of a plan (catalog.py).
         frames: Rule for the frames of a video that the twin describes.
-        timeout: Seconds that a node may take for one medium, what it loads first aside. A node that
-            takes longer is an error of the twin. In process its thread cannot be ended; a node in a
-            process of its own is.
-        cache: Outputs that are kept; None: 512 MiB in memory, and no folder.
+        timeout: Seconds that a node may take for one medium, without loading. A node that takes
+            longer is an error in the twin. Its thread cannot be ended; its process, if it has one,
+            is killed.
+        cache: Cache of outputs; None: 512 MiB in memory, and no folder.
     """
 
     def __init__(
@@ -77,16 +81,17 @@ class TwinBuilder:
         self._lock = threading.Lock()
 
     def prepare(self, plan: Plan | None = None) -> None:
-        """Build the nodes (of a plan) and load what they load.
+        """Build the nodes (of a plan, or all) and load their weights.
 
         Raises:
-            HarnessError: what cannot be built or loaded, all of it.
+            HarnessError: it lists every node that cannot be built or loaded.
         """
         raise_all("perception", self.faults(plan))
 
     def faults(self, plan: Plan | None = None, *, load: bool = True) -> dict[str, HarnessError]:
-        """Return the error of each node (of a plan) that cannot be built or, with `load`, loaded;
-        by role and SPEC.
+        """Return the error of each node (of a plan, or all) that cannot be built, by `role=SPEC`.
+
+        With `load`, nodes are loaded too, and errors of loading included.
         """
         faults: dict[str, HarnessError] = {}
         for role in self.nodes if plan is None else plan.nodes:
@@ -99,11 +104,11 @@ class TwinBuilder:
         return faults
 
     def by_question(self, plan: Plan) -> bool:
-        """Return True if the twin of a plan depends on what the question names."""
+        """Return True if a node of the plan looks for the objects that the question names."""
         return any(self._worker(role).node.by_question for role in plan.nodes)
 
     def describe(self) -> dict[str, Any]:
-        """Return plain data for a record: the node behind each role with its settings."""
+        """Return plain data for a record: the node of each role with its settings."""
         return {
             "nodes": {role: str(spec) for role, spec in self.nodes.items()},
             "frames": str(self.frames.spec),
@@ -111,21 +116,25 @@ class TwinBuilder:
         }
 
     def build(self, media: Media, plan: Plan, phrases: Sequence[str] = ()) -> Twin:
-        """Run a plan over a medium, for a question that names `phrases`.
+        """Return the twin that a plan's nodes give for a medium.
 
-        What a node raises, a node that takes too long, and one that runs out of memory are errors
-        of the twin; what depends on it is left out.
+        A node that raises, takes too long or runs out of memory is an error in the twin, and so are
+        the nodes that need its output.
+
+        Args:
+            media: The image or video.
+            plan: A valid plan.
+            phrases: Names of objects in the question, for nodes with `by_question`.
 
         Raises:
-            MediaError: a frame cannot be decoded, which is not a node's fault.
+            MediaError: a frame cannot be decoded.
         """
         indices = tuple(dict.fromkeys(self.frames.choose(media.times())))
         for index in indices:
             media.frame(index)
-        run = _Run(self, media, indices, plan, tuple(phrases))
-        return assemble(
-            media, indices, plan, run.outputs(), {r: str(s) for r, s in self.nodes.items()}
-        )
+        run = _PlanRun(self, media, indices, plan, tuple(phrases))
+        specs = {role: str(spec) for role, spec in self.nodes.items()}
+        return assemble(media, indices, plan, run.outputs(), specs)
 
     def close(self) -> None:
         """End the processes of nodes."""
@@ -142,20 +151,22 @@ class TwinBuilder:
 
 
 @dataclass
-class _Run:
-    """One plan over one medium."""
+class _PlanRun:
+    """The run of one plan over one medium."""
 
     builder: TwinBuilder
     media: Media
     indices: tuple[int, ...]
+    """Numbers of the frames that the twin describes."""
     plan: Plan
     phrases: tuple[str, ...]
     _done: "queue.SimpleQueue[tuple[str, str, Output | NodeFault | BaseException]]" = field(
         default_factory=queue.SimpleQueue
     )
+    """(node, key of its output, output or error) of each node that has ended."""
 
     def outputs(self) -> dict[str, Output | NodeFault]:
-        """The output of each node of the plan, in the plan's order, or its fault."""
+        """Return the output or fault of each node of the plan, in the plan's order."""
         sorter = TopologicalSorter(self.plan.nodes)
         sorter.prepare()
         outputs: dict[str, Output | NodeFault] = {}
@@ -173,29 +184,31 @@ class _Run:
     def _start(
         self, name: str, outputs: Mapping[str, Output | NodeFault], keys: Mapping[str, str]
     ) -> None:
+        """Start a node whose inputs are complete; it fails at once if an input failed."""
         needed = self.plan.nodes[name]
         inputs: list[Output] = []
         for before in needed:
-            given = outputs[before]
-            if isinstance(given, NodeFault):
-                fault = NodeFault(f"it needs {before}, which failed", given.infrastructure)
+            output = outputs[before]
+            if isinstance(output, NodeFault):
+                fault = NodeFault(f"it needs {before}, which failed", output.infrastructure)
                 self._done.put((name, "", fault))
                 return
-            inputs.append(given)
+            inputs.append(output)
         threading.Thread(
             target=self._run, args=(name, inputs, [keys[before] for before in needed]), daemon=True
         ).start()
 
     def _run(self, name: str, inputs: Sequence[Output], keys: Sequence[str]) -> None:
+        """Take a node's output from the cache, or compute it, and put it into `_done`."""
         key = ""
         try:
             try:
                 worker = self.builder._worker(name)
                 phrases = self.phrases if worker.node.by_question else ()
-                asked = [json.dumps(phrases)] if phrases else []
-                key = output_key(self.media.id, self.indices, worker.identity, [*keys, *asked])
-            except Exception as error:  # noqa: BLE001 - of a plugin that is built, of whatever kind
-                self._done.put((name, key, replace(_fault(error), infrastructure=True)))
+                question = [json.dumps(phrases)] if phrases else []
+                key = output_key(self.media.id, self.indices, worker.identity, [*keys, *question])
+            except Exception as error:  # noqa: BLE001 - a plugin's constructor may raise anything
+                self._done.put((name, key, replace(_as_fault(error), infrastructure=True)))
                 return
             job = _Job(key, self.media, self.indices, inputs, phrases)
             self._done.put((name, key, self.builder.cache.get(key, lambda: worker.run(job))))
@@ -205,6 +218,8 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Job:
+    """One medium for a node, and the queue for its answers."""
+
     key: str
     media: Media
     indices: tuple[int, ...]
@@ -213,7 +228,7 @@ class _Job:
     answer: "queue.SimpleQueue[Output | NodeFault | None]" = field(
         default_factory=queue.SimpleQueue
     )
-    """None once the node is loaded; then its output or fault."""
+    """Gets None when the node has been loaded (first run only), then its output or fault."""
 
 
 class _Worker:
@@ -223,14 +238,19 @@ class _Worker:
         check_role(role, spec)
         self.role, self.spec, self.timeout = role, spec, timeout
         self.hangs = 0
+        """Number of timeouts so far."""
         self._turn = threading.Lock()
         self._built: dict[str, Node] = {}
+        """The current node under "node", so that `setdefault` is atomic."""
         self._loaded: Node | None = None
+        """The node whose weights have been loaded."""
 
     @property
     def node(self) -> Node:
-        """The node. Of two that two threads build at once the first is kept, without a lock: one
-        that hangs while it is built must not hold the next medium up.
+        """The node, built at the first use.
+
+        There is no lock, because a node that hangs while it is built must not block the next
+        medium; if two threads build it, the first result counts.
         """
         if "node" not in self._built:
             return self._built.setdefault("node", plugins.build("nodes", self.spec))
@@ -242,28 +262,29 @@ class _Worker:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """Plain data that decides an output: the node's settings, and its code."""
+        """Plain data that determines an output: the node's settings, and a hash of its code."""
         node_type = node_class(without_process(self.spec).name)
         code = code_hash(Path(inspect.getfile(node_type)))
         return {"version": __version__, "code": code, **self.node.describe()}
 
     def run(self, job: _Job) -> Output | NodeFault:
-        """Run the node on one medium, after the media that came before."""
+        """Run the node on one medium, when those before it are done; return its output or fault."""
         with self._turn:
-            if self.hangs >= HANGS:
+            if self.hangs >= MAX_TIMEOUTS:
                 return NodeFault(
-                    f"it took longer than {self.timeout:g} s {HANGS} times, and is not run again"
+                    f"it took longer than {self.timeout:g} s {MAX_TIMEOUTS} times, "
+                    "and is not run again"
                 )
             thread = threading.Thread(target=self._work, args=(job,), daemon=True)
             thread.start()
-            limit = self.timeout if self._is_loaded else max(self.timeout, LOADING)
+            limit = self.timeout if self._is_loaded else max(self.timeout, LOADING_SECONDS)
             try:
                 answer = job.answer.get(timeout=limit)
                 if answer is None:
                     limit = self.timeout
                     answer = job.answer.get(timeout=limit)
                     assert answer is not None, "a node is loaded once"
-                if hasattr(self._built.get("node"), "close"):  # what hung before has been killed
+                if hasattr(self._built.get("node"), "close"):  # earlier processes were killed
                     self.hangs = 0
                 return answer
             except queue.Empty:
@@ -274,61 +295,64 @@ class _Worker:
                 return NodeFault(f"it took longer than {limit:g} s")
 
     def _work(self, job: _Job) -> None:
-        who, loaded = f"node {self.role}", self._is_loaded
+        """Load the node if needed and run it, in a thread that may outlive a timeout."""
+        what, loaded = f"node {self.role}", self._is_loaded
         try:
-            node = self.node  # kept: a thread that was left behind must not use the next one
+            node = self.node  # a local: after a timeout, `self.node` is another node
             if not loaded:
                 node.prepare()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
-            # Such as weights that are not here: no plan is to blame for it.
-            job.answer.put(replace(_fault(error), infrastructure=True))
+            # For example missing weights, which is not a fault of the plan.
+            job.answer.put(replace(_as_fault(error), infrastructure=True))
             return
         if not loaded:
             self._loaded = node
             job.answer.put(None)
         try:
             output = node.run_for(job.media, job.indices, job.inputs, job.phrases)
-            check_output(who, output, ROLES[self.role].produces, job.media)
-            job.answer.put(_named(output, job.key))
+            check_output(what, output, ROLES[self.role].produces, job.media)
+            job.answer.put(_with_keys(output, job.key))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
-            job.answer.put(_fault(error))
+            job.answer.put(_as_fault(error))
 
     def close(self) -> None:
+        """End the node's process, if it has one."""
         node = self._built.get("node")
-        end: Callable[[], None] | None = getattr(node, "close", None)
-        if end is not None:
-            end()
+        close_node: Callable[[], None] | None = getattr(node, "close", None)
+        if close_node is not None:
+            close_node()
 
 
 @cache
 def code_hash(module: Path) -> str:
-    """A hash of a node's module and, in a package, of the modules and texts beside it.
+    """Return a hash of the code that a node's outputs depend on.
 
-    Nodes share helpers, and have their prompts, there; what is written about masks and boxes in
-    `harness.models.tracks` decides outputs, too.
+    These are its module and, in a package, the modules and texts beside it (helpers and prompts),
+    and `harness.models.tracks`, which computes masks and boxes.
     """
     files = [module]
     if (module.parent / "__init__.py").exists():
         files = sorted(path for path in module.parent.iterdir() if path.suffix in (".py", ".txt"))
     files.append(Path(tracks.__file__))
-    whole = hashlib.blake2b(digest_size=8)
+    digest = hashlib.blake2b(digest_size=8)
     for file in files:
-        whole.update(file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest())
-    return whole.hexdigest()
+        digest.update(file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
-def _named(output: Output, key: str) -> Output:
-    """Give new instances their keys."""
+def _with_keys(output: Output, key: str) -> Output:
+    """Return the output; instances without a key get one from the output's key and their place."""
     if not isinstance(output, Instances):
         return output
-    named = (
-        instance if instance.key else replace(instance, key=f"{key[:12]}/{place}")
-        for place, instance in enumerate(output.found)
+    keyed = (
+        instance if instance.key else replace(instance, key=f"{key[:12]}/{number}")
+        for number, instance in enumerate(output.found)
     )
-    return Instances(tuple(named))
+    return Instances(tuple(keyed))
 
 
-def _fault(error: BaseException) -> NodeFault:
+def _as_fault(error: BaseException) -> NodeFault:
+    """Return the fault for an exception of a node; an unavailable server is infrastructure."""
     if isinstance(error, (MemoryError, OutOfMemory)) or "OutOfMemory" in type(error).__name__:
         return NodeFault("it ran out of memory")
     if isinstance(error, Unavailable):

@@ -1,17 +1,17 @@
-"""DT-R1's tags and their legal order, and the reading of its task and answer.
+"""Parse DT-R1's rollouts: the tags and their legal order, the task, and the answer.
 
     response := think dt_plan [dt_rep] (think [execute [results]])* task answer
 
-and the environment injects dt_rep and results. Words outside of tags, and tags within a block, are
+The environment injects dt_rep and results. Words outside of tags, and tags within a block, are
 text: §3 of the paper asks for "presence and sequential ordering of all required pairs", and the
-published check of the planner whose graphs it takes over (R-Search, Shi and Shen 2025, `check_r1`)
-lets anything stand between the pairs, too.
-Shen and Unberath, "Constructing and Interpreting Digital Twin Representations for Visual Reasoning
-via Reinforcement Learning" (2025), writes both `<dt_plan>` and `<dt.plan>`; so may a response.
+published check of the planner whose graphs it uses (R-Search, Shi and Shen 2025, `check_r1`) also
+allows anything between the pairs. The paper (Shen and Unberath, "Constructing and Interpreting
+Digital Twin Representations for Visual Reasoning via Reinforcement Learning", 2025) writes both
+`<dt_plan>` and `<dt.plan>`; both are read.
 
-A response is read as spans: the text that the network wrote, and the blocks that were injected. A
-`<dt_rep>` or `<results>` of the network's own is forged: it breaks the order and is never taken for
-the environment's.
+A response is given as spans: texts that the network wrote, and blocks that were injected. A
+`<dt_rep>` or `<results>` that the network itself wrote is forged: it breaks the order and is never
+read as the environment's.
 """
 
 import re
@@ -36,17 +36,19 @@ THINK, PLAN, TWIN, EXECUTE, RESULTS, TASK, ANSWER = (
     "answer",
 )
 STOPS = ("</dt_plan>", "</dt.plan>", "</execute>")
-"""Texts at which the environment takes over."""
+"""Texts at which the network's turn ends and the environment acts."""
 INJECTED = frozenset({TWIN, RESULTS})
+"""Tags that only the environment may write."""
 TAG = re.compile(r"<(/?)(think|dt[._]plan|dt[._]rep|execute|results|task|answer)>")
 LETTERS = {THINK: "T", PLAN: "P", TWIN: "D", EXECUTE: "X", RESULTS: "R", TASK: "K", ANSWER: "A"}
 ORDER = re.compile(r"TPD(T(XR)?)*KA")
-"""The legal order of blocks, a letter each."""
+"""The legal order of blocks, one of `LETTERS` for each."""
 MAX_INSTANCES = 256
+"""Most instances of an answer."""
 
 
 class Task(StrEnum):
-    """Kind of task that a response takes its question for."""
+    """The kind of task that a response declares in `<task>`."""
 
     SEGMENTATION = "segmentation"
     GROUNDING = "grounding"
@@ -64,12 +66,12 @@ NAMES = {
     "question answering": Task.VQA,
     "vqa": Task.VQA,
 }
-"""Names of tasks, which `reasoning` may stand before; case, blanks, - and _ do not count."""
+"""Tasks by name. `reasoning` may precede a name; case, white space, - and _ are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a response: written by the network, or one injected block."""
+    """A part of a response: a text that the network wrote, or one injected block."""
 
     text: str
     injected: bool = False
@@ -77,7 +79,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One tag's text."""
+    """The text between an opening and a closing tag."""
 
     tag: str
     """Canonical name, such as `dt_plan`."""
@@ -87,32 +89,31 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The blocks of a response, and why their order is illegal."""
+    """The blocks of a response, and the first violation of the grammar."""
 
     blocks: tuple[Block, ...]
-    """Closed blocks, in order; one within another is not a block of its own."""
+    """Closed blocks, in order; tags within a block are its text."""
     fault: str = ""
-    """The first thing that is not in the grammar; empty: nothing."""
-    said: tuple[Block, ...] = ()
-    """The network's own closed blocks after the last thought of each turn."""
+    """The first violation of the grammar; empty: there is none."""
+    response_blocks: tuple[Block, ...] = ()
+    """The network's closed blocks after the last thought of each turn."""
 
     def last(self, tag: str) -> str | None:
-        """Return the text of the last block of a tag after a thought, stripped; None: none."""
-        texts = [block.text for block in self.said if block.tag == tag]
-        return texts[-1].strip() if texts else None
+        """Return the stripped text of the last response block of a tag; None if there is none."""
+        block_texts = [block.text for block in self.response_blocks if block.tag == tag]
+        return block_texts[-1].strip() if block_texts else None
 
 
 def read_layout(spans: Sequence[Span]) -> Layout:
-    """Find the blocks of a response; never raises, and takes time linear in its length.
+    """Return the blocks of a response; nothing is raised, and the time is linear in its length.
 
-    A block that the network opens is closed by the same tag in the same span. Other tags within it
-    are its text.
+    A block that the network opens is closed by the same tag in the same span.
 
     >>> read_layout([Span("<think>a</think><task>vqa</task>")]).fault
     'the order think, task'
     """
     blocks: list[Block] = []
-    said: list[Block] = []
+    response_blocks: list[Block] = []
     faults: list[str] = []
     for span in spans:
         if span.injected:
@@ -120,16 +121,18 @@ def read_layout(spans: Sequence[Span]) -> Layout:
             blocks.append(Block(_name(tag[2]) if tag else "", span.text, injected=True))
         else:
             blocks += _blocks(span.text[:MAX_TEXT], faults)
-            said += _blocks(after_thought(span.text), [])
+            response_blocks += _blocks(after_thought(span.text), [])
+    # "!" stands for a forged block, or for an injected one with a tag of the network.
     letters = "".join(
         LETTERS[block.tag] if block.injected == (block.tag in INJECTED) else "!" for block in blocks
     )
     if not faults and ORDER.fullmatch(letters) is None:
         faults.append(f"the order {', '.join(block.tag for block in blocks[:12]) or 'of no tags'}")
-    return Layout(tuple(blocks), faults[0] if faults else "", tuple(said))
+    return Layout(tuple(blocks), faults[0] if faults else "", tuple(response_blocks))
 
 
 def _blocks(text: str, faults: list[str]) -> list[Block]:
+    """Return the closed blocks of a text, and add its violations of the grammar to `faults`."""
     blocks: list[Block] = []
     opened: re.Match[str] | None = None
     for tag in TAG.finditer(text):
@@ -152,34 +155,35 @@ def _name(tag: str) -> str:
 
 
 def read_task(text: str | None) -> Task | None:
-    """Return the task that a `<task>` names; None: none of the four.
+    """Return the task that the text of `<task>` names; None if it is not one of the four.
 
     >>> read_task("Reasoning Segmentation"), read_task("cooking")
     (<Task.SEGMENTATION: 'segmentation'>, None)
     """
-    words = re.sub(r"[\s_-]+", " ", (text or "")[:200].strip(" \t\r\n.\"'`*").casefold())
-    return NAMES.get(words.removeprefix("reasoning "))
+    task_name = re.sub(r"[\s_-]+", " ", (text or "")[:200].strip(" \t\r\n.\"'`*").casefold())
+    return NAMES.get(task_name.removeprefix("reasoning "))
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance that an answer names."""
+    """One instance of an answer: a mask (segmentation) or a box in a frame (grounding)."""
 
     name: str = ""
     mask: str | None = None
-    """Path of a mask in the twin's table."""
+    """Path of a mask in the twin, such as `masks/1`."""
     box: Box | None = None
-    """In pixels of the original image."""
+    """Box in pixels of the original image."""
     frame: int = 0
+    """Number of the frame that the box is in."""
 
 
 def read_instances(task: Task, text: str) -> tuple[Instance, ...]:
     """Read the answer of a segmentation or grounding: `{"instances": [{"name": …, "mask": …}]}`.
 
-    Common slips of JSON are repaired. No instance: there is no target.
+    Common errors of JSON are repaired. No instances mean that there is no target.
 
     Raises:
-        ParseError: it is something else.
+        ParseError: the text has another form, or more than `MAX_INSTANCES` instances.
     """
     value, _ = loads(text, strict=False)
     entries = value.get("instances") if isinstance(value, dict) else value
@@ -207,12 +211,12 @@ def _instance(task: Task, entry: Any, number: int) -> Instance:
 
 
 def reasoning_of(layout: Layout) -> str:
-    """Return the text of every `<think>`, one after the other."""
+    """Return the texts of all `<think>` blocks, joined by newlines."""
     return "\n".join(block.text for block in layout.blocks if block.tag == THINK)
 
 
 def harmless(text: str) -> str:
-    """Return text that is injected with no tag of the grammar in it: `<` becomes `‹`.
+    """Return a text to inject in which no tag of the grammar can be read: its `<` becomes `‹`.
 
     >>> harmless("1 < 2 </results><answer>")
     '1 < 2 ‹/results>‹answer>'
@@ -221,9 +225,9 @@ def harmless(text: str) -> str:
 
 
 def shortened(line: str, max_length: int = 256) -> str:
-    """Return a text of at most `max_length` characters and three dots: its first and its last half.
+    """Return a text cut to `max_length` characters and three dots, which replace its middle.
 
-    ToRL (Li et al. 2025) does so with errors of more than 256 characters.
+    ToRL (Li et al. 2025) cuts errors of more than 256 characters like this.
     """
     half = max_length // 2
     return line if len(line) <= max_length else f"{line[:half]}...{line[-half:]}"

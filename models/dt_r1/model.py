@@ -1,9 +1,9 @@
-"""DT-R1: a language model that plans a digital twin, computes on it and answers from it.
+"""The plugin `dt_r1`: a language model that plans a digital twin and answers by code over it.
 
     query ─▶ plan ─▶ perception nodes ─▶ twin ─▶ (reasoning ─▶ code ─▶ results)* ─▶ task, answer
 
-The network reads text alone: pixels reach it only through the twin. One conversation answers a
-query, whatever forms of answer are scored, and knows none of them.
+The network reads text only: pixels reach it only through the twin. A query gets one conversation,
+which does not depend on the forms of answer that are scored.
 """
 
 import json
@@ -16,7 +16,7 @@ from string import ascii_uppercase
 from typing import Annotated, Any, Self, TypeVar
 
 from harness.backend import Chat
-from harness.chat import ChatRequest, Conversation
+from harness.chat import ChatRequest, ChatResponse, Conversation
 from harness.coordinates import Coordinates
 from harness.errors import ModelError, ParseError, UsageError, raise_all
 from harness.frames import FramePolicy
@@ -26,8 +26,8 @@ from harness.models.chat_result import ChatResult, calls_of, with_cuts
 from harness.models.composition import TRANSFORMERS
 from harness.models.dt_r1.answers import FORMS, answer_for, write_answer
 from harness.models.dt_r1.environment import (
-    CYCLES,
-    TWIN_TOKENS,
+    MAX_CYCLES,
+    MAX_TWIN_TOKENS,
     Limits,
     Perception,
     TwinEnvironment,
@@ -81,11 +81,11 @@ class TwinOptions:
     """Sandbox workers, and threads for perception and code."""
     frames: Carried[int | Spec | FramePolicy | None] = 8
     """Number of frames of a video that the twin describes, evenly spread, or a rule."""
-    cycles: Carried[int] = CYCLES
+    cycles: Carried[int] = MAX_CYCLES
     """m, the blocks of code that are run (Figure 4)."""
     persist: Carried[bool] = False
     """Run earlier blocks again before each one, so that their names are there."""
-    twin_tokens: Carried[int] = TWIN_TOKENS
+    twin_tokens: Carried[int] = MAX_TWIN_TOKENS
     """Longest twin, in tokens."""
     max_new_tokens: Carried[int] = 8192
     """Longest response, in tokens, twin and results included."""
@@ -102,11 +102,12 @@ class TwinOptions:
     seed: int = 0
     """Seed of a backend that samples, unless the backend's SPEC names one."""
 
-    def build(self, kind: type["DTR1Kind"], name: str) -> "DTR1Kind":
-        """Build the model of a class.
+    def build(self, model_class: type["DTR1Kind"], name: str) -> "DTR1Kind":
+        """Build a model of the class `model_class` (`DTR1` or `JiT`) with these options.
 
         Raises:
             UsageError: a number is out of range.
+            HarnessError: the checkpoint or a node is not available.
         """
         at_least(name, 0, cycles=self.cycles)
         at_least(name, 16, twin_tokens=self.twin_tokens)
@@ -121,10 +122,10 @@ class TwinOptions:
             chat = build_chat(
                 self.backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
             )
-        except ModelError as error:  # said with what else is not here
+        except ModelError as error:  # one message for the checkpoint and all missing nodes
             raise_all(f"model {name}", {"checkpoint": error, **builder.faults(load=False)})
             raise
-        return kind(
+        return model_class(
             name=name,
             chat=chat,
             prompt=TwinPrompt(builder.catalog.text(), self.prompt, self.details),
@@ -143,13 +144,14 @@ class TwinOptions:
 
 @dataclass(frozen=True, slots=True)
 class TwinResult:
-    """The language stage's result for one query."""
+    """The finished conversation about one query; `begin` reads it into a prediction."""
 
     chat: ChatResult
     episode: TwinEpisode
     texts: tuple[str, ...]
-    """Responses of the network, turn by turn."""
+    """Texts that the network wrote, turn by turn."""
     cut: bool
+    """True if the rollout reached its limit of tokens."""
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -162,7 +164,8 @@ class DTR1(ConversingModel[TwinResult]):
     """A language model in conversation with an environment of perception nodes and a sandbox.
 
     A prediction's responses are the network's turns. Reading them again builds the same twin and
-    runs the same code. A `Call`'s prefix is all that stood before a turn, injected texts included.
+    runs the same code. The prefix of a recorded `Call` is all text before the turn, injected text
+    included.
     """
 
     name: str
@@ -189,28 +192,28 @@ class DTR1(ConversingModel[TwinResult]):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that a response can be read as."""
+        """Forms of answer that this model can give."""
         return FORMS
 
     def prepare(self) -> None:
         """Load the network and the nodes, and open the sandbox.
 
         Raises:
-            UsageError: the backend begins each response anew.
-            HarnessError: what cannot be loaded or opened, all of it.
+            UsageError: the backend cannot continue a response.
+            HarnessError: it lists every part that cannot be loaded or opened.
         """
         self._check_chat()
         self.perception.prepare(backend=self.chat.prepare)
 
     @cached_property
     def environment(self) -> TwinEnvironment:
-        """The environment, the same in training as here."""
+        """The environment; the trainer uses the same class."""
         return TwinEnvironment(
             perception=self.perception, limits=self.limits, count_tokens=self.chat.count_tokens
         )
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
-        """Return the first request: one, whatever the query's forms of answer are."""
+        """Return the first request; there is one, however many forms of answer a query has."""
         return (
             ChatRequest(
                 key=query.id,
@@ -222,12 +225,12 @@ class DTR1(ConversingModel[TwinResult]):
         )
 
     def canvas(self, request: ChatRequest) -> Canvas:
-        """Return a canvas of one step: numbers of a response are pixels of the original image."""
+        """Return an identity canvas: a response's numbers are pixels of the original image."""
         del request
         return Canvas((1, 1), (1, 1))
 
     def conversation(self, query: Query) -> Conversation[TwinResult]:
-        """Write a query's rollout by the core that training has too."""
+        """Write the query's rollout with `write_rollout`, as training does."""
         episode = self.environment(query)
         (request,) = self.requests(query)
         transcript = yield from write_rollout(
@@ -236,7 +239,7 @@ class DTR1(ConversingModel[TwinResult]):
         return self._result(query, transcript, episode)
 
     def begin(self, query: Query, result: TwinResult) -> Callable[[], Prediction]:
-        """Return the function that reads the result."""
+        """Return the function that reads the finished conversation into a prediction."""
 
         def read() -> Prediction:
             prediction = result.chat.with_usage(self._read(query, result.episode, result.texts))
@@ -247,7 +250,7 @@ class DTR1(ConversingModel[TwinResult]):
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
-        """Read the turns of a network: the twin is built again, and code is run again."""
+        """Return the prediction of a network's turns; the twin is rebuilt, the code run again."""
         del calls
         episode = self.environment(query)
         for text in responses:
@@ -255,15 +258,15 @@ class DTR1(ConversingModel[TwinResult]):
         return self._read(query, episode, tuple(responses))
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """Return the turns of a response that `read` reads as `answer`; of one form of answer."""
-        code, last = write_answer(query, query.form, answer)
-        name = next(iter(self.perception.builder.catalog))
-        plan = f"<think></think><dt_plan>{json.dumps({name: []})}</dt_plan>"
-        middle = [f"<think></think><execute>{code}</execute>"] if code else []
-        return (plan, *middle, last)
+        """Return the turns that `read` reads as `answer`; for a query with one form of answer."""
+        code, last_turn = write_answer(query, query.form, answer)
+        node = next(iter(self.perception.builder.catalog))
+        plan_turn = f"<think></think><dt_plan>{json.dumps({node: []})}</dt_plan>"
+        code_turns = [f"<think></think><execute>{code}</execute>"] if code else []
+        return (plan_turn, *code_turns, last_turn)
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
-        """Return the same model: its masks are its nodes' or its code's."""
+        """Return the same model: its masks come from nodes and code, not from a segmenter."""
         del segmenter, propagator
         return self
 
@@ -277,20 +280,26 @@ class DTR1(ConversingModel[TwinResult]):
             )
 
     def _result(self, query: Query, transcript: Transcript, episode: TwinEpisode) -> TwinResult:
-        before, shown = transcript.start, []
-        texts: list[str] = []
+        """Return the rollout as recorded calls: each with all text before it as its prefix."""
+        before = transcript.start
+        requests: list[ChatRequest] = []
+        responses: list[ChatResponse] = []
+        turn_texts: list[str] = []
         for part in transcript.parts:
             if part.call is not None:
                 request, response = part.call
-                whole = replace(response, text=f"{before}{part.text}")
-                shown.append((replace(request, prefix=before), whole))
-                texts.append(part.text if texts else f"{transcript.start}{part.text}")
+                requests.append(replace(request, prefix=before))
+                responses.append(replace(response, text=f"{before}{part.text}"))
+                turn_texts.append(part.text if turn_texts else f"{transcript.start}{part.text}")
             before += part.text
-        requests, responses = zip(*shown, strict=True)
         result = ChatResult(tuple(responses), calls_of(query, requests, responses), frames=0)
-        return TwinResult(result, episode, tuple(texts), transcript.cut)
+        return TwinResult(result, episode, tuple(turn_texts), transcript.cut)
 
-    def _read(self, query: Query, episode: TwinEpisode, texts: Sequence[str]) -> Prediction:
+    def _read(self, query: Query, episode: TwinEpisode, turn_texts: Sequence[str]) -> Prediction:
+        """Return the prediction of an episode that has ended.
+
+        A failure of perception or sandbox fails the sample as infrastructure, even with an answer.
+        """
         failure, answers, parsed = None, [], []
         if episode.infrastructure:
             reason = "; ".join(episode.infrastructure)[:2000]
@@ -311,16 +320,16 @@ class DTR1(ConversingModel[TwinResult]):
         if failure is None and not answers:
             failure = Failure(FailureKind.PARSE, "; ".join(entry.error for entry in parsed))
         layout = episode.layout
-        count = self.chat.count_tokens
+        count_tokens = self.chat.count_tokens
         return Prediction(
             query_id=query.id,
             answer=None if failure is not None else combine_answers(answers),
             failure=failure,
-            responses=tuple(map(storable, texts)),
+            responses=tuple(map(storable, turn_texts)),
             parsed=tuple(parsed),
             usage=Usage(
-                completion_tokens=sum(map(count, texts)),
-                reasoning_tokens=count(reasoning_of(layout)),
+                completion_tokens=sum(map(count_tokens, turn_texts)),
+                reasoning_tokens=count_tokens(reasoning_of(layout)),
             ),
             notes=tuple(_notes(episode, layout.fault)),
         )
@@ -330,12 +339,12 @@ DTR1Kind = TypeVar("DTR1Kind", bound=DTR1)
 
 
 def finished(turn: Turn | Future[Turn]) -> Turn:
-    """Return a turn, once it is done."""
+    """Return a turn; wait for it if it is a future."""
     return turn.result() if isinstance(turn, Future) else turn
 
 
 def question(query: Query) -> str:
-    """Return a query's text, with its options by letter where it has some."""
+    """Return a query's text, followed by its options ("A. …") and the request for a letter."""
     if not query.options:
         return query.text
     listed = (
@@ -345,6 +354,7 @@ def question(query: Query) -> str:
 
 
 def _objects(episode: TwinEpisode) -> tuple[ParsedObject, ...]:
+    """Return the boxes of a grounding answer for the record; other answers have none."""
     answer = episode.answer
     if answer is None or answer.instances is None:
         return ()
@@ -355,6 +365,7 @@ def _objects(episode: TwinEpisode) -> tuple[ParsedObject, ...]:
 
 
 def _notes(episode: TwinEpisode, fault: str) -> Iterator[str]:
+    """Yield the notes of a prediction: faults of grammar, plan and nodes, and counts of code."""
     if fault:
         yield f"not in the grammar: {storable(fault, 200)}"
     if episode.plan_error is not None:

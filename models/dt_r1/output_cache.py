@@ -1,8 +1,8 @@
-"""Outputs of nodes, shared by every plan that needs them: in memory up to a bound, and in a folder.
+"""Cache of the outputs of perception nodes: in memory up to a limit, and optionally in a folder.
 
-An output is named by its medium, the frames that are described, the node with its settings and its
-code, and the names of its inputs. The rollouts of a group, whose plans differ, so share what is
-alike in them; two that want the same output at once wait for one computation.
+The key of an output is a hash of the medium, the frames described, the node with its settings and
+code, and the keys of its inputs. So rollouts with different plans share the outputs that their
+plans have in common; threads that need the same output at once wait for one computation.
 """
 
 import hashlib
@@ -24,42 +24,41 @@ from harness.node import Output
 
 MEBIBYTE = 2**20
 OUTPUTS = "outputs"
-"""Folder of the outputs, in one that `harness twin build` fills."""
+"""Name of the folder of outputs within the folder that `harness twin build` fills."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFault:
-    """Reason why a node gave no output."""
+    """The reason why a node gave no output."""
 
     reason: str
-    """In one line, without paths."""
+    """The reason in one line, without paths."""
     infrastructure: bool = False
-    """True where a server or a machine failed, and the same again may succeed."""
+    """True if a server or machine failed, so that a second attempt may succeed."""
 
 
 class OutputCache:
-    """Outputs and faults by key; safe to use from several threads, its folder from several
-    processes.
+    """Outputs and faults by key.
+
+    It may be used from several threads, and its folder from several processes. The outputs used
+    least recently leave the memory first.
     """
 
     def __init__(self, max_bytes: int = 512 * MEBIBYTE, folder: Path | None = None) -> None:
         self.max_bytes, self.folder = max_bytes, folder
         self._held: OrderedDict[str, tuple[Output | NodeFault, int]] = OrderedDict()
+        """(output, its bytes) by key, the least recently used first."""
         self._bytes = 0
-        self._under_way: dict[str, Future[Output | NodeFault | None]] = {}
-        """Outputs that are computed now; None of one whose computation raises."""
+        self._computing: dict[str, Future[Output | NodeFault | None]] = {}
+        """Outputs that a thread is computing; the result is None if the computation raises."""
         self._lock = threading.Lock()
         self.counts = {"memory": 0, "folder": 0, "computed": 0, "failed": 0}
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of outputs that are held in memory."""
-        return self._bytes
+        """Number of outputs by where they came from."""
 
     def get(self, key: str, compute: Callable[[], Output | NodeFault]) -> Output | NodeFault:
-        """Return an output, computing it if it is neither held nor stored.
+        """Return an output from memory or the folder, or else compute and store it.
 
-        A fault is kept in memory unless it is of the infrastructure, and is never stored.
+        A fault stays in memory, unless it is of the infrastructure, and never goes to the folder.
         """
         while True:
             with self._lock:
@@ -67,15 +66,15 @@ class OutputCache:
                     self._held.move_to_end(key)
                     self.counts["memory"] += 1
                     return self._held[key][0]
-                pending = self._under_way.get(key)
+                pending = self._computing.get(key)
                 if pending is None:
-                    mine = self._under_way[key] = Future()
+                    future = self._computing[key] = Future()
                     break
-            given = pending.result()
-            if given is not None:  # given to all that wait, also if it is too large to hold
+            computed = pending.result()
+            if computed is not None:  # else the other thread's computation raised: try again
                 with self._lock:
                     self.counts["memory"] += 1
-                return given
+                return computed
         output: Output | NodeFault | None = None
         try:
             output = self._stored(key)
@@ -89,13 +88,14 @@ class OutputCache:
             return output
         finally:
             with self._lock:
-                del self._under_way[key]
-            mine.set_result(output)
+                del self._computing[key]
+            future.set_result(output)
 
     def _hold(self, key: str, output: Output | NodeFault) -> None:
+        """Keep an output in memory, and drop those used least recently beyond the limit."""
         if isinstance(output, NodeFault) and output.infrastructure:
             return
-        size = 200 if isinstance(output, NodeFault) else held_bytes(output)
+        size = 200 if isinstance(output, NodeFault) else held_bytes(output)  # bytes, about
         if size > self.max_bytes:
             return
         with self._lock:
@@ -105,39 +105,41 @@ class OutputCache:
                 _, (_, dropped) = self._held.popitem(last=False)
                 self._bytes -= dropped
 
-    def _place(self, key: str) -> Path | None:
+    def _path(self, key: str) -> Path | None:
         return None if self.folder is None else self.folder / key[:2] / f"{key}.npz"
 
     def _stored(self, key: str) -> Output | None:
-        place = self._place(key)
-        if place is None:
+        """Return an output from the folder; None if it is absent or its file is damaged."""
+        path = self._path(key)
+        if path is None:
             return None
         try:
-            output = read_output(read_bytes(place))
+            output = read_output(read_bytes(path))
         except FileNotFoundError:
             return None
-        except (OSError, DataError):  # cut off when a disk was full: computed again
+        except (OSError, DataError):  # such as a file cut off by a full disk: compute again
             return None
         with self._lock:
             self.counts["folder"] += 1
         return output
 
     def _store(self, key: str, output: Output) -> None:
-        place = self._place(key)
-        if place is None:
+        """Write an output into the folder, complete or not at all."""
+        path = self._path(key)
+        if path is None:
             return
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             temporary.write_bytes(write_output(output))
-            temporary.replace(place)
+            temporary.replace(path)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
 
 def built_ahead(twins: Path) -> OutputCache:
-    """Return the outputs of a folder that `harness twin build` filled; what it lacks is added.
+    """Return the cache over a folder that `harness twin build` filled; new outputs are added.
 
     Raises:
         UsageError: `twin build` did not make this folder.
@@ -154,6 +156,13 @@ def built_ahead(twins: Path) -> OutputCache:
 def output_key(
     media: str, indices: Sequence[int], node: Mapping[str, Any], inputs: Sequence[str]
 ) -> str:
-    """The name of an output: a hash of all that decides it."""
+    """Return the key of an output: a hash of everything that determines it.
+
+    Args:
+        media: Content id of the image or video.
+        indices: Numbers of the frames described.
+        node: The node's settings and code hash.
+        inputs: Keys of the inputs.
+    """
     plain = json.dumps([media, list(indices), node, list(inputs)], sort_keys=True, default=str)
     return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()

@@ -1,7 +1,8 @@
-"""Namespace of generated code; sent to the sandbox as text, before the code.
+"""The variables and functions that code of the network can use: `dt`, `load_mask`, `save_mask`.
 
-Frames are named by their numbers in the medium, as the twin prints them. Masks are height × width
-of the original image, true on the instance.
+The source of this module is sent to the sandbox before the code, so it imports numpy only. Frames
+are numbers in the medium, as the twin prints them. Masks are booleans (height × width of the
+original image), True on the instance.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,29 +15,30 @@ Mask = NDArray[np.bool_]
 
 
 def namespace(data: Mapping[str, Any], emit: Callable[[Any], object]) -> dict[str, Any]:
-    """Return `dt`, `load_mask` and `save_mask` for the JSON that the sandbox was given."""
+    """Return the namespace for the input of a block (`code.data_for`); `emit` returns a value."""
     dt, tables = data["dt"], data["masks"]
     height, width = data["size"]
-    shown = [int(entry["frame"]) for entry in dt.get("frames", [])] or [0]
+    frame_numbers = [int(entry["frame"]) for entry in dt.get("frames", [])] or [0]
 
     def load_mask(path: str, frame: int | None = None) -> Mask:
-        """Mask of an instance in a frame of the twin; the first one that shows it by default."""
+        """Return an instance's mask in a frame; by default, in the first frame that shows it."""
         if path not in tables:
             raise KeyError(f"no mask {path!r} in the digital twin")
-        known = tables[path]
-        if frame is None:
-            frame = next((index for index in shown if len(known[str(index)]) > 1), shown[0])
-        if str(frame) not in known:
-            raise KeyError(f"frame {frame} is not in the digital twin, which has {shown}")
-        runs = known[str(frame)]
+        runs_by_frame = tables[path]
+        if frame is None:  # a mask of more than one run is not empty
+            visible = (index for index in frame_numbers if len(runs_by_frame[str(index)]) > 1)
+            frame = next(visible, frame_numbers[0])
+        if str(frame) not in runs_by_frame:
+            raise KeyError(f"frame {frame} is not in the digital twin, which has {frame_numbers}")
+        runs = runs_by_frame[str(frame)]
         flat = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
         return flat.reshape((width, height)).T.copy()
 
     def save_mask(mask: Any, name: str) -> str:
-        """Keep a mask, or a mask by frame, under a path that an answer may name."""
-        several = mask if isinstance(mask, Mapping) else {shown[0]: mask}
+        """Save a mask, or a mapping from frame to mask; return the path for the answer."""
+        by_frame = mask if isinstance(mask, Mapping) else {frame_numbers[0]: mask}
         frames = {}
-        for frame, frame_mask in several.items():
+        for frame, frame_mask in by_frame.items():
             array = np.asarray(frame_mask)
             if array.shape != (height, width):
                 raise ValueError(f"a mask is {height} × {width}, not {array.shape}")
@@ -48,7 +50,7 @@ def namespace(data: Mapping[str, Any], emit: Callable[[Any], object]) -> dict[st
 
 
 def _runs(mask: Mask) -> list[int]:
-    """Lengths of the alternating runs of false and true, column by column."""
+    """Return the lengths of the alternating runs of False and True, column by column."""
     flat = mask.T.ravel()
     edges = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     runs = np.diff([0, *edges.tolist(), flat.size]).tolist()

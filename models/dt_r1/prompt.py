@@ -1,4 +1,4 @@
-"""DT-R1's prompt: the paper's words, and ours on what the paper does not print."""
+"""DT-R1's prompt: the paper's words, and this project's words where the paper prints none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from harness.models.prompts import Wording, asked_briefly, fill, text_of
 
 @dataclass(frozen=True, slots=True)
 class TwinPrompt:
-    """The prompt: the paper's words, and ours on what the paper does not print."""
+    """Makes the prompt for a question; the responses are read by `dt_r1.grammar`."""
 
     nodes: str
-    """One line a node that a plan may name."""
+    """One line for each node that a plan may name (`Catalog.text`)."""
     wording: Wording = "paper"
     details: bool = True
-    """Say how plans and answers are written, which the paper's words do not."""
+    """Add how plans and answers are written, which the paper's words do not say."""
 
     name = "dt_r1"
     resize = None
@@ -27,11 +27,11 @@ class TwinPrompt:
             return asked_briefly(text)
         parts = [text_of("harness.models.dt_r1", "prompt.txt")]
         if self.details:
-            plain = text_of("harness.models.dt_r1", "details.txt")
-            parts.append(fill(plain, Nodes=self.nodes))
+            details = text_of("harness.models.dt_r1", "details.txt")
+            parts.append(fill(details, Nodes=self.nodes))
         return "\n\n".join([*parts, f"Query: {text}"])
 
     def parse(self, response: str) -> ParseResult:
-        """Return nothing: places stand in the twin, and are in a rollout's facts."""
+        """Return an empty result: a response names masks of the twin, which an episode resolves."""
         del response
         return ParseResult()

@@ -1,12 +1,13 @@
-"""A twin as text within a budget of tokens, by a rule that the text states.
+"""Shorten a digital twin's JSON to a limit of tokens, for injection into a rollout.
 
-The steps, each taken only while the text is too long: (1) leave out frames in which an instance is
-not seen, its references to features and its scores; (2) keep every second frame of the instances
-and of the frame level, again and again, the first one always, until one is left; (3) leave out the
-attributes of instances but for id, name, mask and frames, and descriptions and text of frames; (4)
-keep as many instances as fit, the largest first by the area that they have in all frames; (5) where
-none fits, leave out the frame level. What was left out is in `shortened`: counts of `[kept, of]`.
-If even that is too long, the video level remains, then its numbers, then `{}`.
+These steps are taken in order while the text is too long:
+(1) leave out the frames in which an instance is not visible, feature references and scores;
+(2) keep every second frame (always the first), repeatedly, until one is left;
+(3) keep only id, name, mask and frames of instances, and only number and time of frames;
+(4) keep as many instances as fit, those with the largest area in all frames;
+(5) if none fits, leave out the frame level.
+The key `shortened` states `[kept, all]` for instances and frames. If the text is still too long,
+the video level remains, then only its numbers, then `{}`.
 """
 
 import json
@@ -14,8 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Json = dict[str, Any]
-KEPT = ("id", "name", "mask", "frames")
-FRAME_KEPT = ("frame", "time")
+INSTANCE_KEYS = ("id", "name", "mask", "frames")
+"""Keys of an instance that step 3 keeps."""
+FRAME_KEYS = ("frame", "time")
+"""Keys of a frame that step 3 keeps."""
 
 
 def shortened(data: Mapping[str, Any], count_tokens: Callable[[str], int], limit: int) -> str:
@@ -27,37 +30,43 @@ def shortened(data: Mapping[str, Any], count_tokens: Callable[[str], int], limit
     for instance in short["instances"]:
         instance.pop("feature", None)
         instance.pop("score", None)
-        seen = [frame for frame in instance["frames"] if frame["box"] is not None]
-        instance["frames"] = seen or instance["frames"][:1]
-    of = (len(data["instances"]), len(data["frames"]))
-    while count_tokens(_noted(short, of)) > limit and len(short["frames"]) > 1:
+        visible = [frame for frame in instance["frames"] if frame["box"] is not None]
+        instance["frames"] = visible or instance["frames"][:1]
+    totals = (len(data["instances"]), len(data["frames"]))
+    while count_tokens(_noted(short, totals)) > limit and len(short["frames"]) > 1:
         short["frames"] = short["frames"][::2]
-        kept = {frame["frame"] for frame in short["frames"]}
+        numbers = {frame["frame"] for frame in short["frames"]}
         for instance in short["instances"]:
-            seen = [frame for frame in instance["frames"] if frame["frame"] in kept]
-            instance["frames"] = seen or instance["frames"][:1]
-    if count_tokens(_noted(short, of)) > limit:
-        short["instances"] = [_only(instance, KEPT) for instance in short["instances"]]
-        short["frames"] = [_only(frame, FRAME_KEPT) for frame in short["frames"]]
-    if count_tokens(_noted(short, of)) > limit:
-        fewer = _fewer_instances(short, of, count_tokens, limit)
+            remaining = [frame for frame in instance["frames"] if frame["frame"] in numbers]
+            instance["frames"] = remaining or instance["frames"][:1]
+    if count_tokens(_noted(short, totals)) > limit:
+        short["instances"] = [_only(instance, INSTANCE_KEYS) for instance in short["instances"]]
+        short["frames"] = [_only(frame, FRAME_KEYS) for frame in short["frames"]]
+    if count_tokens(_noted(short, totals)) > limit:
+        fewer = _fewer_instances(short, totals, count_tokens, limit)
         if not fewer["instances"]:
-            fewer = _fewer_instances({**short, "frames": []}, of, count_tokens, limit)
+            fewer = _fewer_instances({**short, "frames": []}, totals, count_tokens, limit)
         short = fewer
-    plain = {name: value for name, value in data["video"].items() if not isinstance(value, str)}
-    texts = (_noted(short, of), _dump({"video": data["video"]}), _dump({"video": plain}))
-    return next((text for text in texts if count_tokens(text) <= limit), "{}")
+    numbers_only = {
+        name: value for name, value in data["video"].items() if not isinstance(value, str)
+    }
+    candidates = (
+        _noted(short, totals),
+        _dump({"video": data["video"]}),
+        _dump({"video": numbers_only}),
+    )
+    return next((text for text in candidates if count_tokens(text) <= limit), "{}")
 
 
 def _fewer_instances(
-    short: Json, of: tuple[int, int], count_tokens: Callable[[str], int], limit: int
+    short: Json, totals: tuple[int, int], count_tokens: Callable[[str], int], limit: int
 ) -> Json:
-    """Keep the largest instances, as many as fit, in the order in which they were."""
+    """Keep the largest instances, as many as fit (by bisection), in their original order."""
     by_size = sorted(short["instances"], key=lambda instance: -_size(instance["frames"]))
     low, high = 0, len(by_size)
     while low < high:
         middle = (low + high + 1) // 2
-        if count_tokens(_noted(_with(short, by_size[:middle]), of)) <= limit:
+        if count_tokens(_noted(_with(short, by_size[:middle]), totals)) <= limit:
             low = middle
         else:
             high = middle - 1
@@ -68,16 +77,17 @@ def _with(short: Json, instances: Sequence[Json]) -> Json:
     return {**short, "instances": sorted(instances, key=lambda instance: int(instance["id"]))}
 
 
-def _noted(short: Json, of: tuple[int, int]) -> str:
-    """The text, saying how many instances and frames of all it has."""
+def _noted(short: Json, totals: tuple[int, int]) -> str:
+    """Return the text with the note `shortened`; `totals` counts all instances and frames."""
     note = {
-        "instances": [len(short["instances"]), of[0]],
-        "frames": [len(short["frames"]), of[1]],
+        "instances": [len(short["instances"]), totals[0]],
+        "frames": [len(short["frames"]), totals[1]],
     }
     return _dump({**short, "shortened": note})
 
 
 def _size(frames: Sequence[Json]) -> float:
+    """Return the area (pixels) of an instance summed over frames; of its boxes without masks."""
     total = 0.0
     for frame in frames:
         left, top, right, bottom = frame["box"] or (0, 0, 0, 0)
@@ -90,6 +100,6 @@ def _only(entry: Json, names: Sequence[str]) -> Json:
 
 
 def _dump(value: Any) -> str:
-    """JSON without spaces; `<` is escaped, so that text in an image is never a tag."""
+    """Return JSON without spaces; `<` is escaped, so that text in an image cannot form a tag."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

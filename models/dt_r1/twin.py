@@ -1,4 +1,8 @@
-"""The digital twin: what a plan's nodes saw, at the levels of video, frame and instance."""
+"""Assemble the digital twin: JSON about video, frames and instances, from the outputs of nodes.
+
+The executor calls `assemble` with each node's output. The language model reads the JSON
+(`Twin.text`), its code gets the JSON and the masks. Coordinates are pixels of the original image.
+"""
 
 import hashlib
 import json
@@ -32,47 +36,47 @@ from harness.node import (
 )
 from harness.types import Box
 
-LINKED = 0.3
-"""Least IoU of boxes of one label in successive frames that are one object."""
+MIN_LINK_IOU = 0.3
+"""Lowest IoU at which boxes of the same label in successive frames are one object."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Twin:
-    """A twin: JSON for the language model and its code, and the pixels behind it.
+    """A digital twin: JSON for the language model and its code, and the arrays that it refers to.
 
     Equal pixels, plans and nodes give equal twins.
     """
 
     data: Mapping[str, Any]
-    """`video`, `frames` and `instances`, and `errors` where nodes failed: plain JSON."""
+    """Plain JSON: `video`, `frames` and `instances`, and `errors` if nodes failed."""
     masks: Mapping[str, Track]
-    """Masks in every frame of the medium, by the path in `data`, which is not a file's."""
+    """Masks in every frame of the medium, by the name in `data`, such as `masks/1`."""
     plan: Plan
     nodes: Mapping[str, str]
-    """SPEC of the node behind each name of the plan."""
+    """SPEC of the node of each role in the plan."""
     features: Mapping[str, Floats] = field(default_factory=dict)
-    """Vectors by the reference in `data`."""
+    """Feature vectors by the name in `data`, such as `features/1`."""
     depth: DepthMaps | None = None
     """Depth of the frames in `data`."""
     faults: Mapping[str, NodeFault] = field(default_factory=dict)
-    """Nodes without an output."""
+    """Fault of each node that gave no output."""
 
     def text(self, count_tokens: Callable[[str], int], max_tokens: int = 2048) -> str:
-        """Return the twin as JSON of at most `max_tokens`, shortened as shortening.py says."""
+        """Return the twin as JSON of at most `max_tokens`, shortened by `shortening`."""
         return shortened(self.data, count_tokens, max_tokens)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the JSON, the masks and the features."""
-        whole = hashlib.blake2b(digest_size=16)
-        whole.update(json.dumps(self.data, sort_keys=True).encode())
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(json.dumps(self.data, sort_keys=True).encode())
         for path, track in self.masks.items():
-            whole.update(path.encode() + b"".join(rle.counts.encode() for rle in track.rles))
+            digest.update(path.encode() + b"".join(rle.counts.encode() for rle in track.rles))
         for path, vector in self.features.items():
-            whole.update(path.encode() + vector.tobytes())
-        return whole.hexdigest()
+            digest.update(path.encode() + vector.tobytes())
+        return digest.hexdigest()
 
 
 def assemble(
@@ -82,22 +86,23 @@ def assemble(
     outputs: Mapping[str, Output | NodeFault],
     nodes: Mapping[str, str],
 ) -> Twin:
-    """Put the outputs of a plan's nodes together.
+    """Return the twin that the outputs of a plan's nodes make.
 
-    An instance of several nodes is one: the last node's masks count. Boxes that no node made masks
-    of are instances without a mask.
+    An instance in the output of several nodes (the same key) appears once, with the last node's
+    masks. Boxes that no node made masks of become instances without a mask.
 
     Args:
-        media: The image or the video.
-        indices: Frames that are described.
+        media: The image or video.
+        indices: Numbers of the frames that are described.
         plan: The plan.
-        outputs: Output or fault of each of its nodes, in its order.
-        nodes: SPEC behind each name.
+        outputs: Output or fault of each node of the plan, in its order.
+        nodes: SPEC of the node of each role.
     """
-    given = [output for output in outputs.values() if not isinstance(output, NodeFault)]
+    succeeded = [output for output in outputs.values() if not isinstance(output, NodeFault)]
     faults = {name: output for name, output in outputs.items() if isinstance(output, NodeFault)}
-    depth = next((output for output in reversed(given) if isinstance(output, DepthMaps)), None)
-    parts = _Parts(media, tuple(indices), given)
+    depths = [output for output in succeeded if isinstance(output, DepthMaps)]
+    depth = depths[-1] if depths else None
+    parts = _Parts(media, tuple(indices), succeeded)
     masks: dict[str, Track] = {}
     features: dict[str, Floats] = {}
     instances: list[Json] = []
@@ -121,14 +126,14 @@ def assemble(
 
 @dataclass(frozen=True)
 class _Parts:
-    """Outputs by type, looked up for one object after another."""
+    """Makes the JSON of each level from the outputs of all nodes."""
 
     media: Media
     indices: tuple[int, ...]
-    given: Sequence[Output]
+    outputs: Sequence[Output]
 
     def video(self, depth: DepthMaps | None) -> Json:
-        """The first level: size and length, facts, and a description."""
+        """Return the video level: size, length (seconds), facts, and a description."""
         width, height = self.media.size
         video: Json = {"type": "video" if self.media.is_video else "image"}
         video |= {"width": width, "height": height}
@@ -137,15 +142,15 @@ class _Parts:
             video |= {"frames": len(self.media), "seconds": _short(times[-1], 6)}
         for facts in self._all(FrameFacts):
             video |= facts.video
-        words = [semantics.video for semantics in self._all(Semantics) if semantics.video]
-        if words:
-            video["description"] = " ".join(words)
+        descriptions = [semantics.video for semantics in self._all(Semantics) if semantics.video]
+        if descriptions:
+            video["description"] = " ".join(descriptions)
         if depth is not None:
             video["depth"] = depth.meaning
         return video
 
     def frames(self) -> tuple[list[Json], dict[str, Floats]]:
-        """The second level, an entry a frame; and the vectors that it refers to."""
+        """Return the frame level, one entry for each frame, and the vectors that it refers to."""
         frames: list[Json] = []
         vectors: dict[str, Floats] = {}
         times = self.media.times()
@@ -153,21 +158,21 @@ class _Parts:
             entry: Json = {"frame": index, "time": _short(times[index], 6)}
             for facts in self._all(FrameFacts):
                 entry |= facts.frames.get(index, {})
-            words = [
+            descriptions = [
                 semantics.frames[index]
                 for semantics in self._all(Semantics)
                 if semantics.frames.get(index)
             ]
-            if words:
-                entry["description"] = " ".join(words)
-            read = [
-                {"text": word.text, "box": _whole(word.box)}
-                for words_ in self._all(Words)
-                for word in words_.found
+            if descriptions:
+                entry["description"] = " ".join(descriptions)
+            text_entries = [
+                {"text": word.text, "box": _whole_pixels(word.box)}
+                for ocr in self._all(Words)
+                for word in ocr.found
                 if word.frame == index
             ]
-            if read:
-                entry["text"] = read
+            if text_entries:
+                entry["text"] = text_entries
             for features in self._all(Features):
                 if index in features.frames:
                     entry["feature"] = f"features/frame_{index}"
@@ -176,14 +181,14 @@ class _Parts:
         return frames, vectors
 
     def of_instance(self, number: int, instance: Instance) -> Json:
-        """The third level: one object, with an entry a frame."""
-        entry = self._named(number, instance.label, instance.key)
+        """Return the entry of an instance with a mask, which holds an entry for each frame."""
+        entry = self._entry_start(number, instance.label, instance.key)
         entry["mask"] = f"masks/{number}"
         if instance.score is not None:
             entry["score"] = _short(instance.score, 3)
         if self.media.is_video:
-            seen = [index for index, rle in enumerate(instance.track.rles) if rle.area]
-            entry["track"] = {"first": seen[0], "last": seen[-1]} if seen else None
+            visible = [index for index, rle in enumerate(instance.track.rles) if rle.area]
+            entry["track"] = {"first": visible[0], "last": visible[-1]} if visible else None
         statistics = [
             output.of[instance.key]
             for output in self._all(DepthStatistics)
@@ -202,37 +207,38 @@ class _Parts:
         return entry
 
     def of_boxes(self, number: int, boxes: Sequence[Detection]) -> Json:
-        """An object of which only boxes are known."""
+        """Return the entry of an object with boxes (one for each frame), but no mask."""
         best = max(boxes, key=lambda detection: detection.score)
-        entry = self._named(number, best.label, "")
+        entry = self._entry_start(number, best.label, "")
         entry |= {"mask": None, "score": _short(best.score, 3)}
         if self.media.is_video:
             entry["track"] = {"first": boxes[0].frame, "last": boxes[-1].frame}
         entry["frames"] = [
-            {"frame": detection.frame, "box": _whole(detection.box)} for detection in boxes
+            {"frame": detection.frame, "box": _whole_pixels(detection.box)} for detection in boxes
         ]
         return entry
 
     def vector(self, key: str) -> Floats | None:
-        """The feature of an instance."""
+        """Return the feature vector of an instance; None if no node gave one."""
         vectors = [
             features.instances[key] for features in self._all(Features) if key in features.instances
         ]
         return vectors[-1] if vectors else None
 
-    def _named(self, number: int, label: str, key: str) -> Json:
+    def _entry_start(self, number: int, label: str, key: str) -> Json:
+        """Return id, name and semantic attributes of an object, in that order."""
         attributes: Json = {"name": label} if label else {}
-        for words in self._all(Semantics):
-            attributes |= words.instances.get(key, {})
-        named = {"id": number, "name": attributes.pop("name", "object"), **attributes}
-        return {**named, "id": number}
+        for semantics in self._all(Semantics):
+            attributes |= semantics.instances.get(key, {})
+        entry = {"id": number, "name": attributes.pop("name", "object"), **attributes}
+        return {**entry, "id": number}  # an attribute `id` does not replace the number
 
-    def _all(self, kind: type[Any]) -> list[Any]:
-        return [output for output in self.given if isinstance(output, kind)]
+    def _all(self, output_class: type[Any]) -> list[Any]:
+        return [output for output in self.outputs if isinstance(output, output_class)]
 
 
 def _instances(plan: Plan, outputs: Mapping[str, Output | NodeFault]) -> list[Instance]:
-    """Instances in the order in which nodes made them, with the masks of the last node."""
+    """Return the instances in the order in which nodes made them, with the last node's masks."""
     instances: dict[str, Instance] = {}
     for name in plan.nodes:
         output = outputs[name]
@@ -242,7 +248,7 @@ def _instances(plan: Plan, outputs: Mapping[str, Output | NodeFault]) -> list[In
 
 
 def _unused_boxes(plan: Plan, outputs: Mapping[str, Output | NodeFault]) -> list[Detection]:
-    """Boxes that no node with masks had among its inputs."""
+    """Return the boxes that were not an input of a node that makes masks."""
     used = {
         before
         for name, needed in plan.nodes.items()
@@ -258,38 +264,45 @@ def _unused_boxes(plan: Plan, outputs: Mapping[str, Output | NodeFault]) -> list
 
 
 def _linked(detections: Sequence[Detection]) -> list[list[Detection]]:
-    """Boxes of one label, frame after frame, each the one that overlaps the last most."""
-    rows: list[list[Detection]] = []
+    """Group boxes into objects: a box joins the object of its label whose last box overlaps most.
+
+    Frames are taken in order, and in a frame the boxes by descending score. A box whose IoU with
+    every object's last box is below `MIN_LINK_IOU` begins an object.
+    """
+    chains: list[list[Detection]] = []
     for detection in sorted(detections, key=lambda detection: (detection.frame, -detection.score)):
-        open_rows = [
-            row
-            for row in rows
-            if row[-1].frame < detection.frame and row[-1].label == detection.label
+        candidates = [
+            chain
+            for chain in chains
+            if chain[-1].frame < detection.frame and chain[-1].label == detection.label
         ]
-        best = max(open_rows, key=lambda row: box_overlap(row[-1].box, detection.box), default=None)
-        if best is not None and box_overlap(best[-1].box, detection.box) >= LINKED:
-            best.append(detection)
+        overlaps = [box_overlap(chain[-1].box, detection.box) for chain in candidates]
+        if overlaps and max(overlaps) >= MIN_LINK_IOU:
+            candidates[overlaps.index(max(overlaps))].append(detection)
         else:
-            rows.append([detection])
-    return rows
+            chains.append([detection])
+    return chains
 
 
 def _geometry(mask: BoolArray) -> Json:
-    """Box (right and bottom exclusive), centroid and area in pixels; null where it is empty."""
+    """Return box (right and bottom exclusive), centroid and area of a mask in pixels.
+
+    Box and centroid of an empty mask are None.
+    """
     box = extent(mask)
     if box is None:
         return {"box": None, "centroid": None, "area": 0}
     rows, columns = np.nonzero(mask)
     centre = [_short(float(columns.mean()) + 0.5, 4), _short(float(rows.mean()) + 0.5, 4)]
-    return {"box": _whole(box), "centroid": centre, "area": int(rows.size)}
+    return {"box": _whole_pixels(box), "centroid": centre, "area": int(rows.size)}
 
 
-def _whole(box: Box) -> list[int]:
+def _whole_pixels(box: Box) -> list[int]:
     return [round(edge) for edge in box]
 
 
 def _short(value: float, digits: int) -> float | None:
-    """A number with so many significant digits, a whole one without a point; None of NaN."""
+    """Return a number with `digits` significant digits; None if it is NaN or infinite."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.{digits}g}")

@@ -1,7 +1,8 @@
-"""LISA, VISA, GSVA and other models that answer with masks: an external program, run over files.
+"""The plugin `external`: a program in its own environment answers, over files.
 
-The program runs in its own environment. It gets questions and copies of their images, and returns
-masks (`exchange`); a question without an answer is a failure, with the program's last output.
+It is for LISA, VISA, GSVA and other models whose code cannot be installed here. The program gets
+questions and copies of their images, and returns masks or texts (`exchange`). A question without an
+answer is a failure, which quotes the program's last output.
 """
 
 import tempfile
@@ -23,6 +24,7 @@ from harness.models.factory import at_least
 from harness.models.questions import Questions
 from harness.models.tracks import extent
 from harness.responses import storable
+from harness.spec import Spec
 from harness.types import (
     Answer,
     AnswerForm,
@@ -33,23 +35,29 @@ from harness.types import (
     Usage,
     failed_prediction,
 )
+from harness.uv_environment import uv_environment
 
 IN_WORDS = frozenset({AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.INTERVAL, AnswerForm.TEXT})
-SHOWN = 5  # faults of an output in one message
-GIVE_UP = 3  # runs of the program in a row that answer nothing
+MAX_FAULTS_LISTED = 5  # most faults of an output that one message lists
+MAX_SILENT_RUNS = 3
+"""Successive runs of the program without an answer after which the evaluation ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class External(Model):
-    """Answers through a program."""
+    """A model that runs an external program on each batch of queries."""
 
     name: str
     program: Program
     images: Images
+    """Format of the images that the program gets."""
     revision: str
+    """The user's name for the program's code and weights, for the record."""
     batch_size: int
     row_store: RowStore | None = None
-    _counts: Counter[str] = field(default_factory=Counter, repr=False)
+    """Cache of the program's rows; None: there is none."""
+    _row_counts: Counter[str] = field(default_factory=Counter, repr=False)
+    """`answered`: rows so far; `silent`: successive runs without a row."""
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
@@ -57,18 +65,20 @@ class External(Model):
         return MASKED | IN_WORDS
 
     def describe(self) -> Mapping[str, object]:
-        """Plain data for the record. The weights of an external program are not known here."""
+        """Return plain data for the record, which cannot tell the program's weights."""
+        environment = self.program.environment
         return {
             "name": self.name,
             "command": self.program.command,
             "program": self.program.fingerprint(),
             "revision": self.revision,
+            **({} if environment is None else {"environment": environment.describe()}),
             "images": self.images,
             "batch_size": self.batch_size,
         }
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """Run the program over the queries that are not kept already.
+        """Return the predictions; the program is run on the queries that the cache lacks.
 
         Raises:
             UsageError: a question is not for masks or words, or the program answers nothing.
@@ -76,50 +86,57 @@ class External(Model):
         """
         for query in queries:
             self._check(query)
-        rows = {query.id: self.row_store.get(query) for query in queries} if self.row_store else {}
-        missing = [query for query in queries if rows.get(query.id) is None]
-        output = {
-            query.id: self._read_row(query, row)
-            for query in queries
-            if (row := rows.get(query.id)) is not None
-        }
-        output |= self._run(missing) if missing else {}
-        return [output[query.id] for query in queries]
+        predictions: dict[str, Prediction] = {}
+        missing: list[Query] = []
+        for query in queries:
+            row = None if self.row_store is None else self.row_store.get(query)
+            if row is None:
+                missing.append(query)
+            else:
+                predictions[query.id] = self._read_row(query, row)
+        if missing:
+            predictions |= self._run(missing)
+        return [predictions[query.id] for query in queries]
 
     def _run(self, queries: Sequence[Query]) -> dict[str, Prediction]:
+        """Run the program on queries; return a prediction or a failure for each, by its id."""
         with tempfile.TemporaryDirectory(prefix=temporary_prefix("external")) as folder:
-            given = lay_out(queries, Path(folder), images=self.images)
-            wanted = frozenset(query.id for query in queries) - set(given.media_errors)
-            ended, handed = ProgramExit(0, ""), ProgramOutput({}, ())
-            if wanted:
-                ended = self.program.run(input=given.input, output=given.output)
-                handed = read_back(given.output, wanted)
-                self._watch(ended, answered=len(handed.rows), faults=handed.faults)
-        output: dict[str, Prediction] = {}
+            files = lay_out(queries, Path(folder), images=self.images)
+            expected_ids = frozenset(query.id for query in queries) - set(files.media_errors)
+            exit_, output = ProgramExit(0, ""), ProgramOutput({}, ())
+            if expected_ids:
+                exit_ = self.program.run(input=files.input, output=files.output)
+                output = read_back(files.output, expected_ids)
+                self._watch(exit_, answered=len(output.rows), faults=output.faults)
+        predictions: dict[str, Prediction] = {}
         for query in queries:
-            if query.id in given.media_errors:
-                lost = str(given.media_errors[query.id])
-                output[query.id] = failed_prediction(query, FailureKind.INFRASTRUCTURE, lost)
-            elif query.id in handed.rows:
-                output[query.id] = self._read_row(query, handed.rows[query.id])
-                if self.row_store is not None and output[query.id].failure is None:
-                    self.row_store.store(query, handed.rows[query.id])
+            if query.id in files.media_errors:
+                reason = str(files.media_errors[query.id])
+                prediction = failed_prediction(query, FailureKind.INFRASTRUCTURE, reason)
+            elif query.id in output.rows:
+                prediction = self._read_row(query, output.rows[query.id])
+                if self.row_store is not None and prediction.failure is None:
+                    self.row_store.store(query, output.rows[query.id])
             else:
-                output[query.id] = _unanswered_failure(query, ended, handed.faults)
-        return output
+                prediction = _unanswered_failure(query, exit_, output.faults)
+            predictions[query.id] = prediction
+        return predictions
 
     def _watch(self, ended: ProgramExit, *, answered: int, faults: Sequence[str]) -> None:
-        """End the run if the program does not work at all: each of its starts may take minutes."""
+        """Raise UsageError if the program does not work at all, since each start may take minutes.
+
+        That is, if its first run gives no row, or `MAX_SILENT_RUNS` successive runs do.
+        """
         if answered:
-            self._counts.update(answered=answered)
-            self._counts["silent"] = 0
+            self._row_counts.update(answered=answered)
+            self._row_counts["silent"] = 0
             return
-        self._counts.update(silent=1)
-        if not self._counts["answered"] or self._counts["silent"] >= GIVE_UP:
+        self._row_counts.update(silent=1)
+        if not self._row_counts["answered"] or self._row_counts["silent"] >= MAX_SILENT_RUNS:
             raise UsageError(
                 f"external(command={self.program.command[:120]!r})",
                 expected="a program that answers",
-                found=ended.fault or "; ".join(faults[:SHOWN]) or "an empty output",
+                found=ended.fault or "; ".join(faults[:MAX_FAULTS_LISTED]) or "an empty output",
                 fix="Run it by hand over a file in this form; see models/external/README.md.",
             )
 
@@ -132,7 +149,7 @@ class External(Model):
             )
 
     def _read_row(self, query: Query, row: Mapping[str, object]) -> Prediction:
-        """Return the prediction in a row; a fault in the row is the program's failure."""
+        """Return the prediction that a row gives; a faulty row is a failure."""
         text = row.get("text")
         responses = (storable(text),) if isinstance(text, str) else ()
         usage = Usage(frames=len(query.media[0]))
@@ -148,27 +165,34 @@ class External(Model):
     def _answer(
         self, query: Query, row: Mapping[str, object], responses: tuple[str, ...]
     ) -> Answer:
+        """Return the answer in a row: read from its text, or its masks.
+
+        Raises:
+            DataError, ParseError: the row has no answer of the query's form.
+        """
         if query.form in IN_WORDS:
             if not responses:
                 raise ParseError('"text"', expected="an answer in words", found="none")
             return Questions().read(query, query.form, responses[0])
         if row.get("no_target") is True:
             return row_to_answer(Row(query.id, "no_target", True, None, "its row"), query)
-        masked = query
-        if query.form is AnswerForm.BOX_TRACK:
-            masked = Query(
+        mask_query = query
+        if query.form is AnswerForm.BOX_TRACK:  # the boxes are those around the masks
+            mask_query = Query(
                 id=query.id, text=query.text, media=query.media, forms=(AnswerForm.MASK_TRACK,)
             )
-        answer = row_to_answer(Row(query.id, "masks", row.get("masks"), None, "its row"), masked)
+        masks = Row(query.id, "masks", row.get("masks"), None, "its row")
+        answer = row_to_answer(masks, mask_query)
         if query.form is not AnswerForm.BOX_TRACK or answer.masks is None:
             return answer
         return Answer(box_track=tuple(extent(mask.to_array()) for mask in answer.masks))
 
 
 def _unanswered_failure(query: Query, ended: ProgramExit, faults: Sequence[str]) -> Prediction:
+    """Return the failure of a query without a row; a timeout is the infrastructure's."""
     kind = FailureKind.INFRASTRUCTURE if ended.code is None else FailureKind.MODEL
-    words = [ended.fault, *faults[:SHOWN]]
-    reason = "; ".join(word for word in words if word) or "it ended well"
+    reasons = [ended.fault, *faults[:MAX_FAULTS_LISTED]]
+    reason = "; ".join(filter(None, reasons)) or "it ended well"
     return Prediction(
         query_id=query.id, failure=Failure(kind, f"the program gave no row for this: {reason}")
     )
@@ -184,26 +208,35 @@ def external(
     timeout: float = 3600.0,
     batch_size: int = 32,
     cache: Path | None = None,
+    environment: Spec | None = None,
 ) -> External:
     """An external program that reads questions from a file and writes masks to another.
 
     Args:
-        command: Its command line, with `{input}` and `{output}` where it takes the two files. No
-            shell reads it.
-        directory: Where it runs, such as its checkout; None: in a temporary folder.
-        name: What boards call it.
-        revision: Whatever tells its weights and its code from others, for the record.
-        images: `png`, which loses nothing, or `jpg` for programs that read nothing else.
-        timeout: Seconds for one batch, its start included.
-        batch_size: Questions that it is started for.
-        cache: A folder that stores its answers by the content of the questions.
+        command: The program's command line; `{input}` and `{output}` are replaced by the paths of
+            the two files. It is not run in a shell.
+        directory: Working directory of the program, such as its checkout; None: a temporary folder.
+        name: Name of the model on boards.
+        revision: Any text that identifies the program's weights and code, for the record.
+        images: Format of the images: `png`, without loss, or `jpg` for programs that need it.
+        timeout: Longest time in seconds for one batch, including the program's start.
+        batch_size: Number of questions for each start of the program.
+        cache: Folder that stores the program's answers by the content of the questions.
+        environment: Python environment of the program, such as
+            `uv(requirements=FILE,python="3.10")`; `python` in the command is then that of the
+            environment. `harness env prepare` makes it.
 
     Raises:
         UsageError: the command has no place for its files, or a setting is not right.
+        MissingDependency: its environment is not prepared.
     """
     at_least("external", 1, batch_size=batch_size)
+    uv = None if environment is None else uv_environment(environment, holds_harness=False)
     program = Program(
-        command=command, directory=directory and directory.expanduser(), timeout=timeout
+        command=command,
+        directory=directory and directory.expanduser(),
+        timeout=timeout,
+        environment=uv,
     )
     made_by = f"{program.fingerprint()} {revision} {images}"
     return External(

@@ -1,6 +1,11 @@
-"""An external program: its command line, its time limit, and its last output when it fails."""
+"""Run an external program: its command line, its time limit, and its last output if it fails.
+
+`External` runs it on each batch. The program gets its own environment variables, without those that
+would reveal where the benchmark's answers are.
+"""
 
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -13,28 +18,30 @@ from pathlib import Path
 
 from harness.errors import MissingDependency, UsageError
 from harness.responses import storable
+from harness.uv_environment import REVEALING, UvEnvironment
 
-PLACES = ("input", "output", "folder")
-PLACE = re.compile(r"\{(\w*)\}")
-TAIL = 1_500  # bytes of what a program said last that are shown
+PLACEHOLDERS = ("input", "output", "folder")
+"""Placeholders that a command line may have."""
+PLACEHOLDER = re.compile(r"\{(\w*)\}")  # such as "{input}"
+QUOTED_BYTES = 1_500  # bytes at the end of a program's output that a failure quotes
 HIDDEN = re.compile(r"HARNESS_|PWD\Z|OLDPWD\Z|PYTEST_")
-"""Variables that would reveal the folders of harness to a program."""
+"""Matches environment variables that would reveal the folders of harness to a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramExit:
-    """End of a program's run: its exit code and last output."""
+    """The end of a program's run."""
 
     code: int | None
-    """None: it took more than `timeout`, and was killed."""
+    """Exit code; None: the program took longer than `timeout` and was killed."""
     last_output: str
-    """Last part of its standard output and error."""
+    """The end of its standard output and error."""
     timeout: float = 0.0
-    """Seconds that it had."""
+    """Time limit in seconds."""
 
     @property
     def fault(self) -> str | None:
-        """Fault of the run, if there was one."""
+        """Description of what went wrong; None: the exit code is 0."""
         if self.code == 0:
             return None
         how = f"it ended with exit code {self.code}"
@@ -52,12 +59,14 @@ class Program:
     """Working directory; None: the folder of its input."""
     timeout: float
     """Seconds for one batch."""
+    environment: UvEnvironment | None = None
+    """Environment whose programs, such as `python`, the command means; None: this one's."""
 
     def __post_init__(self) -> None:
-        words = self._command()
-        places = [name for word in words for name in PLACE.findall(word)]
-        missing = {"input", "output"} - set(places)
-        if not words or missing or set(places) - set(PLACES):
+        arguments = self._command()
+        placeholders = [name for word in arguments for name in PLACEHOLDER.findall(word)]
+        missing = {"input", "output"} - set(placeholders)
+        if not arguments or missing or set(placeholders) - set(PLACEHOLDERS):
             raise UsageError(
                 "external(command=…)",
                 expected="a command line with {input} and {output} (and {folder}, if it needs one)",
@@ -74,23 +83,24 @@ class Program:
             )
 
     def run(self, *, input: Path, output: Path) -> ProgramExit:
-        """Run it over one batch; it and all that it started are killed if it takes too long.
+        """Run the program on one batch; at the end, kill every process that it started.
 
         Raises:
             MissingDependency: there is no such program.
         """
         folder = input.parent
-        given = {"input": input, "output": output, "folder": folder}
-        line = [PLACE.sub(lambda match: str(given[match[1]]), word) for word in self._command()]
+        paths = {"input": input, "output": output, "folder": folder}
+        command = self._command()
+        line = [PLACEHOLDER.sub(lambda match: str(paths[match[1]]), word) for word in command]
         log = folder / "log.txt"
-        with log.open("wb") as result:
+        with log.open("wb") as log_file:
             try:
                 process = subprocess.Popen(
                     line,
                     cwd=self.directory or folder,
-                    env=environment(os.environ),
+                    env=environment(os.environ, self.environment),
                     stdin=subprocess.DEVNULL,
-                    stdout=result,
+                    stdout=log_file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
@@ -105,23 +115,26 @@ class Program:
                 code: int | None = process.wait(self.timeout)
             except subprocess.TimeoutExpired:
                 code = None
-            finally:  # Ctrl-C as well; and what it left running holds memory of the device
+            finally:  # also after Ctrl-C; processes left running would hold GPU memory
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         return ProgramExit(code, _tail(log), self.timeout)
 
     def fingerprint(self) -> str:
-        """Hash of the command and of the files that it names, such as a script."""
-        whole = hashlib.blake2b(self.command.encode(), digest_size=16)
+        """Return a hash of the command, its environment, and the files that it names."""
+        digest = hashlib.blake2b(self.command.encode(), digest_size=16)
+        if self.environment is not None:
+            digest.update(json.dumps(self.environment.describe()).encode())
         for word in self._command()[1:]:
             path = (self.directory or Path()) / word
             if "{" not in word and path.is_file():
                 with path.open("rb") as file:
-                    whole.update(hashlib.file_digest(file, hashlib.blake2b).digest())
-        return whole.hexdigest()
+                    digest.update(hashlib.file_digest(file, hashlib.blake2b).digest())
+        return digest.hexdigest()
 
     def _command(self) -> list[str]:
+        """Return the words of the command line; UsageError if its quotes are not closed."""
         try:
             return shlex.split(self.command)
         except ValueError as error:
@@ -132,12 +145,23 @@ class Program:
             ) from error
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for a program: all but those that reveal the folders of harness."""
-    return {name: value for name, value in given.items() if not HIDDEN.match(name)}
+def environment(ours: Mapping[str, str], uv: UvEnvironment | None = None) -> dict[str, str]:
+    """Return the environment variables for a program.
+
+    Args:
+        ours: The variables of this process; those that reveal the folders of harness are removed.
+        uv: The program's own environment, whose programs come first in `PATH`, if it has one.
+    """
+    variables = {name: value for name, value in ours.items() if not HIDDEN.match(name)}
+    if uv is None:
+        return variables
+    for name in REVEALING:
+        variables.pop(name, None)
+    path = os.pathsep.join((str(uv.programs), variables.get("PATH", os.defpath)))
+    return {**variables, "PATH": path, "VIRTUAL_ENV": str(uv.folder)}
 
 
 def _tail(log: Path) -> str:
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - TAIL))
+        file.seek(max(0, log.stat().st_size - QUOTED_BYTES))
         return storable(" ".join(file.read().decode("utf-8", "replace").split()))

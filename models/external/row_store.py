@@ -1,7 +1,7 @@
 """Cache of an external program's rows, by the content of its input.
 
-One file a row, named by a hash of the program, the images and the question with its form of
-answer and its options. A file that is damaged counts as none.
+Each row is one file, named by a hash of the program, the images, and the question with its form of
+answer and options. A damaged file is ignored.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from harness.types import Query
 
 @dataclass(frozen=True, slots=True)
 class RowStore:
-    """A folder of rows; several processes may use one."""
+    """A folder of rows, which several processes may use."""
 
     folder: Path
     made_by: str
@@ -35,7 +35,7 @@ class RowStore:
             ) from error
 
     def get(self, query: Query) -> dict[str, object] | None:
-        """The row for a query, with the query's own id; None if there is none."""
+        """Return the row for a query, with the query's id; None if there is none."""
         with suppress(OSError, ValueError, RecursionError):
             row = json.loads(self._path(query).read_text("utf-8"))
             if isinstance(row, dict):
@@ -43,7 +43,7 @@ class RowStore:
         return None
 
     def store(self, query: Query, row: Mapping[str, object]) -> None:
-        """Keep a row. It appears whole or not at all."""
+        """Write a row for a query; the file appears complete or not at all."""
         path = self._path(query)
         path.parent.mkdir(exist_ok=True)
         temporary = temporary_beside(path)
@@ -52,7 +52,7 @@ class RowStore:
 
     def _path(self, query: Query) -> Path:
         media = query.media[0]
-        shown = [media.id, len(media), media.size, list(media.times())]
-        identity = [self.made_by, query.text, query.form, query.options, *shown]
+        media_facts = [media.id, len(media), media.size, list(media.times())]
+        identity = [self.made_by, query.text, query.form, query.options, *media_facts]
         name = hashlib.blake2b(json.dumps(identity).encode(), digest_size=20).hexdigest()
         return self.folder / name[:2] / f"{name[2:]}.json"

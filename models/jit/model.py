@@ -1,8 +1,9 @@
-"""JiT: a chat model plans a digital twin and answers from it, without training.
+"""The plugin `jit`: an untrained chat model plans a digital twin, and answers by code over it.
 
-Two requests: one for the plan, and one more if that is none; then one for the answer, which is made
-again with the results after each block of code. So any chat model will do: none continues a
-response. Executor, sandbox, grammar and limits are DT-R1's.
+Each step is a request of its own, so that any chat model can be used: none has to continue a
+response. The first request asks for a plan of perception nodes (once more if the plan is refused).
+The next asks for the answer; after each block of code it is sent again with the results appended.
+Executor, sandbox, grammar and limits are those of `dt_r1`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,31 +29,31 @@ from harness.types import Answer, Call, Prediction, Query
 
 CLOSED = "</dt_plan>"
 PLANS = 2
-"""Requests for a plan: one more where the first is refused."""
+"""Most requests for a plan: a second one follows if the first plan is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JiT(DTR1):
-    """Plans and answers in requests of their own."""
+    """DT-R1 with one request for the plan and one for each turn of the answer."""
 
     alpha: float | None = None
-    """Weight of the current frame in smoothed masks; None: they are not smoothed."""
+    """Weight of the current frame in smoothed masks; None: masks are not smoothed."""
     window: int = 0
-    """Frames that smoothing looks back over; 0: all."""
+    """Number of frames that are smoothed over, the current one included; 0: all before it."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return plain data for the record."""
-        own = {"alpha": self.alpha, "window": self.window}
-        texts = {"prompt": "jit", "prompt_text": self.plan_prompt("QUESTION")}
-        return {**super().describe(), **texts, **own}
+        smoothing = {"alpha": self.alpha, "window": self.window}
+        prompts = {"prompt": "jit", "prompt_text": self.plan_prompt("QUESTION")}
+        return {**super().describe(), **prompts, **smoothing}
 
     def plan_prompt(self, text: str) -> str:
-        """Return the request for a plan."""
-        plain = text_of("harness.models.jit", "plan.txt")
-        return fill(plain, Nodes=self.prompt.nodes, Question=text)
+        """Return the request for a plan; `text` is the question."""
+        template = text_of("harness.models.jit", "plan.txt")
+        return fill(template, Nodes=self.prompt.nodes, Question=text)
 
     def answer_prompt(self, text: str, twin: str) -> str:
-        """Return the request for an answer; `twin` is the block as it was injected."""
+        """Return the request for an answer; `twin` is the `<dt_rep>` block of the environment."""
         return fill(text_of("harness.models.jit", "reason.txt"), Question=text, Twin=twin)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
@@ -61,22 +62,22 @@ class JiT(DTR1):
         return (replace(first, text=self.plan_prompt(question(query)), stop=(CLOSED,)),)
 
     def conversation(self, query: Query) -> Conversation[TwinResult]:
-        """Plan, look, and answer."""
+        """Yield the requests for plan and answer; run perception and code between them."""
         (request,) = self.requests(query)
         requests: list[ChatRequest] = []
         responses: list[ChatResponse] = []
-        texts: list[str] = []
+        turn_texts: list[str] = []
 
-        def written(response: ChatResponse) -> str:
+        def record(response: ChatResponse) -> str:
             requests.append(request)
             responses.append(response)
-            texts.append(f"{response.text}{response.stopped}")
-            return texts[-1]
+            turn_texts.append(f"{response.text}{response.stopped}")
+            return turn_texts[-1]
 
         for attempt in range(PLANS):
             episode = self.environment(query)
             (response,) = yield (request,)
-            turn = yield from _waited(episode, as_plan(written(response)))
+            turn = yield from _next_turn(episode, as_plan(record(response)))
             if episode.plan is not None or attempt + 1 == PLANS:
                 break
             request = replace(
@@ -90,26 +91,26 @@ class JiT(DTR1):
                 request, key=f"{query.id}/turn{number}", text=text, stop=turn.stop or STOPS
             )
             (response,) = yield (request,)
-            output = as_turn(written(response))
-            turn = yield from _waited(episode, output)
+            output = as_turn(record(response))
+            turn = yield from _next_turn(episode, output)
             if turn.inject is None:
                 break
             text = f"{text}\n\n{output}\n{turn.inject}\n\nGo on."
         chat = ChatResult.from_calls(query, requests, responses)
-        return TwinResult(replace(chat, frames=0), episode, tuple(texts), responses[-1].cut)
+        return TwinResult(replace(chat, frames=0), episode, tuple(turn_texts), responses[-1].cut)
 
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
-        """Read responses: a plan, or two if the first is refused, then turns of the answer."""
+        """Return the prediction of responses: a plan (two if one is refused), then answer turns."""
         del calls
-        left, episode = list(responses), self.environment(query)
-        for _ in range(min(PLANS, len(left))):
+        remaining, episode = list(responses), self.environment(query)
+        for _ in range(min(PLANS, len(remaining))):
             episode = self.environment(query)
-            finished(episode(as_plan(left.pop(0))))
+            finished(episode(as_plan(remaining.pop(0))))
             if episode.plan is not None:
                 break
-        for text in left:
+        for text in remaining:
             finished(episode(as_turn(text)))
         return self._read(query, episode, tuple(responses))
 
@@ -118,48 +119,49 @@ class JiT(DTR1):
         plan, *turns = super().write(query, answer)
         return (plan.removeprefix("<think></think>"), *turns)
 
-    def _read(self, query: Query, episode: TwinEpisode, texts: Sequence[str]) -> Prediction:
+    def _read(self, query: Query, episode: TwinEpisode, turn_texts: Sequence[str]) -> Prediction:
+        """Return the prediction of an episode that has ended, with smoothed masks if asked for."""
         answer = episode.answer
         if self.alpha is not None and answer is not None and answer.masks is not None:
             masks, *tracks = (
                 smoothed(track, alpha=self.alpha, window=self.window)
                 for track in (answer.masks, *answer.tracks)
             )
-            episode = copy(episode)  # a result may be read twice
+            episode = copy(episode)  # the episode may be read again and must stay unsmoothed
             episode.answer = replace(answer, masks=masks, tracks=tuple(tracks))
-        return super()._read(query, episode, texts)
+        return super()._read(query, episode, turn_texts)
 
     def _check_chat(self) -> None:
-        """Any chat will do."""
+        """Accept any chat: none has to continue a response or stop at a tag."""
 
 
 def as_plan(response: str) -> str:
-    """Return the turn with a plan that a chat's response stands for."""
+    """Return a chat's response to the plan request as the first turn of DT-R1's grammar."""
     return f"<think></think><dt_plan>{plan_of(response)}{CLOSED}"
 
 
 def as_turn(response: str) -> str:
-    """Return a chat's response as a turn, its reasoning opened where a template did that."""
-    opened = "</think>" in response.partition("<think>")[0]
-    return f"<think>{response}" if opened else response
+    """Return a chat's response as a turn; `<think>` is added if the chat template opened it."""
+    opened_by_template = "</think>" in response.partition("<think>")[0]
+    return f"<think>{response}" if opened_by_template else response
 
 
 def plan_of(response: str) -> str:
-    """Return the text of a chat's response that holds the plan: in its tags, or all of it.
+    """Return the plan in a chat's response: the content of `<dt_plan>`, or all after the thought.
 
     >>> plan_of('Sure. <dt_plan>{"SAM2": []}')
     '{"SAM2": []}'
     """
-    said = after_thought(response)
-    inside = tag_text(said, "dt_plan")
-    if inside is None:
-        _, opened, rest = said.rpartition("<dt_plan>")
-        inside = rest if opened else said
-    return inside.strip()
+    text = after_thought(response)
+    plan = tag_text(text, "dt_plan")
+    if plan is None:  # the tag is not closed, or there is none
+        plan = text.rpartition("<dt_plan>")[2]
+    return plan.strip()
 
 
-def _waited(episode: TwinEpisode, written: str) -> Conversation[Turn]:
-    turn = episode(written)
+def _next_turn(episode: TwinEpisode, text: str) -> Conversation[Turn]:
+    """Give the episode what was written; yield its future, if it returns one, and its turn."""
+    turn = episode(text)
     if isinstance(turn, Future):
         yield turn
     return finished(turn)

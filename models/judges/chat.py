@@ -1,4 +1,7 @@
-"""A chat backend as a judge: the rubric's prompt in, a grade out."""
+"""The plugin `chat` for judges: a language model that grades free-text answers by a rubric.
+
+A scorer gives question, answer and ground truth; the rubric makes the prompt and reads the grade.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +11,11 @@ from harness.backend import Chat
 from harness.chat import ChatRequest
 from harness.judge import Verdict
 from harness.judging import Case
-from harness.judging import rubric as find
+from harness.judging import rubric as rubric_of
 from harness.spec import Spec
 
 SHOWN = ("backend", "checkpoint", "model", "weights", "revision", "temperature", "seed")
+"""Settings of the backend that the judge's name shows, because grades depend on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,29 +27,34 @@ class ChatJudge:
 
     @property
     def name(self) -> str:
-        """The backend's model, weights and temperature; the prompt is the rubric's."""
+        """`chat(…)` with the backend's model, weights and sampling settings."""
         description = self.chat.describe()
-        shown = {key: description[key] for key in SHOWN if description.get(key) is not None}
-        settings = {**shown, "max_new_tokens": self.max_new_tokens}
+        chat_settings = {key: description[key] for key in SHOWN if description.get(key) is not None}
+        settings = {**chat_settings, "max_new_tokens": self.max_new_tokens}
         return "chat(" + ",".join(f"{key}={value}" for key, value in settings.items()) + ")"
 
+    @property
+    def cost(self) -> float:
+        """Cost of its requests so far, in the unit of the backend's prices; 0 without prices."""
+        return self.chat.cost
+
     def describe(self) -> Mapping[str, object]:
-        """Plain data for the record."""
+        """Return plain data for the record."""
         return {"judge": "chat", "max_new_tokens": self.max_new_tokens, **self.chat.describe()}
 
     def prepare(self) -> None:
-        """Load the language model, or see that its server is there."""
+        """Load the language model, or check that its server answers."""
         self.chat.prepare()
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
-        """Send one request; the rubric reads the response."""
-        by, case = find(rubric), Case(question, answer, ground_truth)
+        """Return the verdict that the language model gives by the rubric of this name."""
+        grading, case = rubric_of(rubric), Case(question, answer, ground_truth)
         request = ChatRequest(
-            key=by.key(case, ""),
-            text=by.prompt_for(case),
-            max_new_tokens=max(self.max_new_tokens, by.max_new_tokens or 0),
+            key=grading.key(case, ""),
+            text=grading.prompt_for(case),
+            max_new_tokens=max(self.max_new_tokens, grading.max_new_tokens or 0),
         )
-        return by.verdict(self.chat.generate([request])[0].text)
+        return grading.verdict(self.chat.generate([request])[0].text)
 
 
 def chat(*, backend: Spec, max_new_tokens: int = 16) -> ChatJudge:
@@ -53,7 +62,7 @@ def chat(*, backend: Spec, max_new_tokens: int = 16) -> ChatJudge:
 
     Args:
         backend: The language model; it samples as its own arguments say.
-        max_new_tokens: Where a response is cut off, unless the rubric says that it needs more room.
-            A grade is short.
+        max_new_tokens: Largest number of tokens of a response, unless the rubric needs more; a
+            grade is short.
     """
     return ChatJudge(chat=plugins.build("backends", backend), max_new_tokens=max_new_tokens)

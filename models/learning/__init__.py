@@ -1,1 +1,1 @@
-"""Pieces of learning that trainers and test-time methods share: losses, and what is trained."""
+"""Pieces that trainers and test-time methods share: the loss of GRPO, and which weights train."""

@@ -17,11 +17,17 @@ STD_EPSILON = 1e-4
 
 
 def advantages(rewards: Tensor, num_generations: int, *, scale_rewards: Scale = "group") -> Tensor:
-    """Return how much better each rollout is than its group, whose rewards stand side by side.
+    """Return the advantage of each rollout over its group: reward minus the group's mean, scaled.
 
-    Exactly 0 where all earn the same: a mean of equal numbers may be off by rounding, and AdamW
-    would make a whole step of that. Standard deviations are the unbiased ones. A reward of NaN has
-    no advantage (0), and its group is compared without it; so has the only reward of a group.
+    If all rewards of a group are equal, advantages are exactly 0: a mean of equal numbers may be
+    off by rounding, which AdamW would turn into a whole step. Standard deviations are unbiased. A
+    rollout with a reward of NaN has advantage 0 and does not count in its group; the only rollout
+    of a group with a reward has advantage 0 too.
+
+    Args:
+        rewards: One for each rollout, B; the rollouts of a group are adjacent.
+        num_generations: Rollouts of a group; divides B.
+        scale_rewards: Divisor: the standard deviation of the group or of the batch, or None.
     """
     grouped = rewards.view(-1, num_generations)
     scored = ~grouped.isnan()
@@ -36,22 +42,29 @@ def advantages(rewards: Tensor, num_generations: int, *, scale_rewards: Scale = 
 
 
 def _advantages_of_scored(grouped: Tensor, scored: Tensor, scale_rewards: Scale) -> Tensor:
-    """Return `advantages` of groups side by side, of which some rewards are NaN."""
-    result, every = torch.zeros_like(grouped), grouped[scored]
+    """Return `advantages` if some rewards are NaN.
+
+    Args:
+        grouped: Rewards, groups × rollouts of a group.
+        scored: False where a reward is NaN, of the same shape.
+        scale_rewards: As in `advantages`.
+    """
+    result, all_scored = torch.zeros_like(grouped), grouped[scored]
+    group_scale = None if scale_rewards == "batch" else scale_rewards
     for index in range(len(grouped)):
-        own = grouped[index][scored[index]]
-        if len(own) > 1:
-            given = None if scale_rewards == "batch" else scale_rewards
-            result[index][scored[index]] = advantages(own, len(own), scale_rewards=given)
-    if scale_rewards == "batch" and len(every) > 1:  # of one number there is no deviation
-        result /= every.std() + STD_EPSILON
+        group = grouped[index][scored[index]]
+        if len(group) > 1:
+            group_advantages = advantages(group, len(group), scale_rewards=group_scale)
+            result[index][scored[index]] = group_advantages
+    if scale_rewards == "batch" and len(all_scored) > 1:  # one number has no deviation
+        result /= all_scored.std() + STD_EPSILON
     return result.view(-1)
 
 
 def divergence(logp: Tensor, reference: Tensor) -> Tensor:
-    """Return the estimate k3 of the divergence from the reference (Schulman 2020), a token.
+    """Return the estimate k3 of the divergence from the reference (Schulman 2020), per token.
 
-    r - log r - 1 with r the reference's probability over the policy's; never below 0.
+    It is r - log r - 1 ≥ 0, with r the reference's probability divided by the policy's.
     """
     log_ratio = reference - logp
     return torch.exp(log_ratio) - log_ratio - 1
@@ -60,7 +73,7 @@ def divergence(logp: Tensor, reference: Tensor) -> Tensor:
 def importance_ratio(
     logp: Tensor, old_logp: Tensor | None, mask: Tensor, level: Level = "token"
 ) -> Tensor:
-    """Return the ratio of new to old probability: B × T of tokens, B × 1 of whole rollouts."""
+    """Return the ratio of new to old probability: B × T for tokens, B × 1 for whole rollouts."""
     difference = logp - (logp.detach() if old_logp is None else old_logp)
     if level == "sequence":
         counted = (difference * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)
@@ -84,23 +97,27 @@ def grpo_loss(
     sampler_ratio: Tensor | None = None,
     importance_sampling_level: Level = "token",
 ) -> Tensor:
-    """Return the loss of a batch, a scalar; its gradient is what a step goes along.
+    """Return the loss of a batch, a scalar to minimise.
 
     Args:
         logp: Log-probabilities of the tokens under the policy, B × T, at the rollouts' temperature.
-        old_logp: The same under the policy that wrote them; None: it is the policy itself.
-        ref_logp: The same under the reference; needed if `beta` is not 0.
+        old_logp: The same under the policy that wrote the rollouts; None: the present policy.
+        ref_logp: The same under the reference; required if `beta` is not 0.
         advantage: Advantage of each rollout, B.
-        mask: Tokens that count, B × T.
-        loss_type: Averaging of tokens.
-        epsilon: Range below 1 in which the ratio of new to old probability counts.
-        epsilon_high: Range above 1; None: `epsilon`. For `cispo`, the largest ratio itself.
+        mask: 1 for tokens that count, B × T.
+        loss_type: Averaging of the tokens' losses.
+        epsilon: The ratio of new to old probability is clipped below 1 - `epsilon`.
+        epsilon_high: It is clipped above 1 + this; None: `epsilon`. For `cispo`: the largest ratio.
         beta: Weight of the divergence from the reference.
-        max_completion_length: Longest length allowed, for `dr_grpo`; None: T.
-        tokens: Tokens that count in the whole step, for `dapo`; None: those of this batch.
-        sampler_ratio: Probabilities of `old_logp` over those that another engine has drawn the
-            tokens with, B × 1, limited; None: they are the same.
-        importance_sampling_level: What the ratio is of.
+        max_completion_length: Length limit of rollouts in tokens, for `dr_grpo`; None: T.
+        tokens: Number of tokens that count in the whole step, for `dapo` and `cispo`; None: those
+            of this batch.
+        sampler_ratio: Probability by `old_logp` divided by that of the engine which drew the
+            tokens, B × 1, limited; None: 1.
+        importance_sampling_level: Ratio of each token, or of each rollout.
+
+    Raises:
+        ValueError: `beta` is not 0 and `ref_logp` is None.
     """
     ratio = importance_ratio(logp, old_logp, mask, importance_sampling_level)
     gain, high = advantage.unsqueeze(1), epsilon if epsilon_high is None else epsilon_high
@@ -121,8 +138,8 @@ def grpo_loss(
         case "bnpo":
             return per_rollout.sum() / mask.sum().clamp(min=1.0)
         case "dapo" | "cispo":
-            whole = torch.as_tensor(mask.sum() if tokens is None else tokens)
-            return per_rollout.sum() / whole.clamp(min=1.0)
+            n_tokens = torch.as_tensor(mask.sum() if tokens is None else tokens)
+            return per_rollout.sum() / n_tokens.clamp(min=1.0)
         case "dr_grpo":
             return per_rollout.sum() / (len(mask) * (max_completion_length or mask.shape[1]))
         case _:

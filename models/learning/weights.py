@@ -1,4 +1,8 @@
-"""Weights of a network that are trained (its language side, or an adapter), and their decay."""
+"""Choose which weights of a VLM are trained: without its vision tower, or a LoRA adapter; decay.
+
+Trainers and test-time adaptation call these; networks are recognised by transformers' names of
+their layers.
+"""
 
 import re
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,20 +15,22 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LINEAR = r"((q|k|v|o|qkv|gate|up|gate_up|down)_proj|linear_attn\.(in_proj_\w+|out_proj))"
-"""Linear layers of a language model; the second half are Qwen3.5's layers with a state."""
+"""Matches linear layers of a language model ("q_proj"); the second half are Qwen3.5's linear
+attention layers ("linear_attn.in_proj_qkvz")."""
 MERGER = "merger"
+"""Part of the names of the layers that map a tower's features to the language model."""
 TOWER = r"(visual|vision_tower|vision_model|vision_encoder|audio_tower|audio_encoder)\."
-"""Towers that read images and sounds, by the names that transformers gives them."""
+"""Matches the networks that encode images and sounds ("visual.blocks.0…")."""
 LAYERS = {
     "language": rf"(?!.*({TOWER}|projector\.)).*\.{LINEAR}",
     "all": rf".*(language_model.*\.{LINEAR}"
     rf"|{TOWER}(?!.*{MERGER}).*\.(qkv|proj|out_proj|fc1|fc2|linear_fc1|linear_fc2|{LINEAR}))",
 }
-"""Linear layers that an adapter is put on, as a pattern of their names."""
+"""Patterns of the names of the linear layers that an adapter is put on, by the option `layers`."""
 
 
 def is_of_tower(name: str) -> bool:
-    """Return True for a weight of a tower, whose features the language model is given.
+    """Return True for the name of a weight of a vision or audio tower.
 
     >>> is_of_tower("model.vision_tower.encoder.layers.0.self_attn.q_proj.weight")
     True
@@ -33,7 +39,7 @@ def is_of_tower(name: str) -> bool:
 
 
 def is_language(name: str) -> bool:
-    """Return True for a weight of a language model's linear layers, or of an adapter on one.
+    """Return True for the name of a weight of a language model's linear layer, or its adapter.
 
     >>> is_language("model.language_model.layers.0.mlp.up_proj.weight")
     True
@@ -44,10 +50,13 @@ def is_language(name: str) -> bool:
 
 
 def freeze_vision(network: "PreTrainedModel") -> None:
-    """Leave the vision tower as it is.
+    """Exclude the vision tower from training.
 
-    The layers that merge its patches into the language model's space are of the language side, and
-    are trained (Qwen2.5-VL's `visual.merger`, Qwen3-VL's deep ones too).
+    The merger layers, which map its features to the language model, are trained (Qwen2.5-VL's
+    `visual.merger`, Qwen3-VL's deep ones too).
+
+    Raises:
+        UsageError: the network has no vision tower.
     """
     frozen = [
         parameter
@@ -72,31 +81,31 @@ def with_adapter(
     layers: Literal["language", "all"],
     lora_dropout: float = 0.0,
 ) -> "PeftModel":
-    """Return the network with a new LoRA adapter, which alone is trained."""
+    """Return the network with a new LoRA adapter; only the adapter's weights are trained."""
     from peft import LoraConfig, get_peft_model
 
-    chosen = LoraConfig(
+    config = LoraConfig(
         r=r,
         lora_alpha=lora_alpha,
         lora_dropout=lora_dropout,
         target_modules=LAYERS[layers],
         task_type="CAUSAL_LM",
     )
-    adapted = get_peft_model(network, chosen)
+    adapted = get_peft_model(network, config)
     if network.is_gradient_checkpointing:
         adapted.enable_input_require_grads()
     return adapted
 
 
 def decayed(network: "nn.Module", weight_decay: float) -> list[dict[str, Any]]:
-    """Return the trained weights in two groups: matrices decay, biases and norms do not."""
+    """Return the trained weights in two groups for an optimizer: biases and norms do not decay."""
     groups: list[dict[str, Any]] = [
         {"params": [], "weight_decay": 0.0},
         {"params": [], "weight_decay": weight_decay},
     ]
     for parameter in network.parameters():
-        if parameter.requires_grad:  # of what ZeRO-3 has spread, the shape says nothing
-            groups[len(getattr(parameter, "ds_shape", parameter.shape)) >= 2]["params"].append(
-                parameter
-            )
+        if parameter.requires_grad:
+            # ZeRO-3 partitions a weight and keeps its shape in `ds_shape`.
+            dimensions = len(getattr(parameter, "ds_shape", parameter.shape))
+            groups[dimensions >= 2]["params"].append(parameter)
     return groups

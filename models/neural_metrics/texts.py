@@ -1,4 +1,4 @@
-"""Values that metrics of free text share: the metric itself, the true texts, the answer's text."""
+"""Shared by metrics of free text: the type that their plugins return, and the texts to compare."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,18 @@ from harness.types import Prediction, Sample
 
 @dataclass(frozen=True, slots=True)
 class TextMetric:
-    """Value for `--metrics`: the fields of `harness.task.ExtraMetric`.
+    """Result of a metric plugin for `--metrics`; it has the fields of `harness.task.ExtraMetric`.
 
-    That class belongs to tasks, which nothing in this room may know.
+    That class itself belongs to tasks, which models must not import.
     """
 
     metric: Metric
     score: Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
+    """Returns statistics of samples and the predictions for them."""
 
 
 def true_texts(sample: Sample) -> tuple[str, ...]:
-    """The texts that would be right: the references, or else the text of the true answer."""
+    """Return the correct texts of a sample: its references, or else the text of its true answer."""
     if sample.target is None:
         return ()
     text = sample.target.answer.text
@@ -27,5 +28,5 @@ def true_texts(sample: Sample) -> tuple[str, ...]:
 
 
 def candidate_text(prediction: Prediction) -> str:
-    """Return the text of an answer, "" where there is none."""
+    """Return the text of the predicted answer; "" if there is none."""
     return (prediction.answer.text if prediction.answer else None) or ""

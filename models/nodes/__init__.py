@@ -1,1 +1,1 @@
-"""Perception nodes: real networks with local or hub weights, and real ones without a download."""
+"""Perception nodes of digital twins: networks with weights, and methods that need no download."""

@@ -27,7 +27,9 @@ class Child(Node):
 
     node: Spec
     gpu: int | None
+    """Index of the only GPU that the process sees; None: all."""
     memory: float | None
+    """Limit of the process's address space in GiB; None: no limit."""
     _process: ChildProcess | None = None
     _described: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -46,7 +48,7 @@ class Child(Node):
         """Return the node's own description, so that a record does not depend on the process."""
         with self._lock:
             if not self._described:
-                self._started()
+                self._running_process()
         return self._described
 
     @property
@@ -55,9 +57,9 @@ class Child(Node):
         return bool(self.describe().get("by_question"))
 
     def prepare(self) -> None:
-        """Start the process and load what the node loads."""
+        """Start the process and load the node's weights."""
         with self._lock:
-            self._started().ask({"do": "prepare"})
+            self._running_process().ask({"do": "prepare"})
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Output:
         """Run the node without phrases."""
@@ -70,7 +72,7 @@ class Child(Node):
         inputs: Sequence[Output],
         phrases: Sequence[str],
     ) -> Output:
-        """Run the node; send the process the frames that it requests."""
+        """Run the node for a question with `phrases`; send the process the frames it requests."""
         encoded_inputs = [write_output(output) for output in inputs]
         head = {
             "do": "run",
@@ -83,7 +85,7 @@ class Child(Node):
             "phrases": list(phrases),
         }
         with self._lock:
-            process = self._started()
+            process = self._running_process()
             answer, data = process.ask(head, b"".join(encoded_inputs))
             while "frame" in answer:
                 try:
@@ -100,7 +102,7 @@ class Child(Node):
         if process is not None:
             process.process.kill()
 
-    def _started(self) -> ChildProcess:
+    def _running_process(self) -> ChildProcess:
         """Return the running process; start one and build the node if there is none."""
         running = self._process
         if running is not None and running.process.poll() is None:

@@ -1,4 +1,8 @@
-"""Process that runs one node for its parent (child.py)."""
+"""The process that runs one perception node for its parent (`child.py`).
+
+Messages are `{"do": "build" | "prepare" | "run", …}`. While it runs, the node requests frames of
+the medium from the parent.
+"""
 
 import json
 import threading
@@ -18,7 +22,7 @@ GIBIBYTE = 2**30
 
 
 class _ParentFrame:
-    """Loads a frame by a request to the parent."""
+    """A frame of `Media` that is loaded by a request to the parent."""
 
     def __init__(self, request: Callable[[int], Frame], id: str, index: int) -> None:
         self._request, self._id, self._index = request, id, index
@@ -32,7 +36,7 @@ class _ParentFrame:
 
 
 class _MediaId:
-    """Returns the medium's id that the parent sent."""
+    """The digest of `Media`: the content id that the parent sent."""
 
     def __init__(self, id: str) -> None:
         self._id = id
@@ -71,6 +75,7 @@ class Server:
                 self._channel.send({}, answer)
 
     def _answer(self, head: dict[str, Any], data: bytes) -> bytes:
+        """Carry out a message; return the node's description, nothing, or the encoded output."""
         if head["do"] == "build":
             _limit(head["memory"])
             self._node = plugins.build("nodes", head["node"])
@@ -94,6 +99,7 @@ class Server:
         return write_output(self._node.run_for(media, head["indices"], inputs, head["phrases"]))
 
     def _frame(self, index: int) -> Frame:
+        """Request a frame from the parent; return it as height × width × 3, uint8, RGB."""
         with self._lock:
             self._channel.send({"frame": index})
             head, data = self._channel.receive()

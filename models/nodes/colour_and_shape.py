@@ -1,4 +1,4 @@
-"""Names of instances from their pixels: colour, shape, size and place, by OpenCV alone.
+"""The node `colour_and_shape`: names instances by colour, shape and place, with OpenCV only.
 
 The colour is the nearest of a short list in CIELAB. The shape is the upright outline with the
 highest overlap. An instance of several colours, or without a fitting outline, as in most
@@ -47,13 +47,13 @@ COLOURS: Mapping[str, tuple[int, int, int]] = {
     "dark grey": (70, 70, 72),
     "black": (24, 24, 28),
 }
-"""Red, green and blue of each colour's name."""
+"""Red, green and blue (0 to 255) of each colour."""
 
-PURE = 12.0
-"""CIELAB distance: an instance gets a shape only if its colour spreads less around the median."""
-FIT = 0.78
+MAX_SPREAD = 12.0
+"""Largest spread (CIELAB distance) of an instance's colour at which it gets a shape."""
+MIN_OUTLINE_IOU = 0.78
 """Smallest IoU with an outline at which a mask, stretched to a square, has its shape."""
-SIDE = 64
+OUTLINE_SIDE = 64
 """Side of that square in pixels."""
 MIN_PIXELS = 12
 """Smallest area of a piece that has a shape."""
@@ -67,8 +67,8 @@ def _round(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Cor
         turn: Rotation as a share of the angle between two corners.
         inside: Radius of every second corner, relative to the others.
     """
-    angles = [2 * math.pi * (place + turn) / corners for place in range(corners)]
-    radii = [inside if place % 2 else 1.0 for place in range(corners)]
+    angles = [2 * math.pi * (number + turn) / corners for number in range(corners)]
+    radii = [inside if number % 2 else 1.0 for number in range(corners)]
     points = [
         (radius * math.sin(angle), -radius * math.cos(angle))
         for radius, angle in zip(radii, angles, strict=True)
@@ -99,7 +99,7 @@ OUTLINES: Mapping[str, tuple[tuple[Corner, ...], ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColourAndShape(Node):
-    """Colour, shape, size and place of each instance; how many there are of each."""
+    """Names the colour, shape and place of each instance, and counts instances by name."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.SEMANTICS,
@@ -110,15 +110,15 @@ class ColourAndShape(Node):
     name = "colour_and_shape"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Semantics:
-        """Name every instance in the frame in which most of it is seen."""
+        """Name every instance by its pixels in the frame that shows most of it."""
         attributes: dict[str, dict[str, Plain]] = {}
         instances = instances_of(inputs)
         for instance in instances:
             index = _clearest(instance, indices)
             if index is not None:
-                attributes[instance.key] = look(media.frame(index), instance.track[index])
-        counts = Counter(str(entry["name"]) for entry in attributes.values())
-        summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+                attributes[instance.key] = attributes_of(media.frame(index), instance.track[index])
+        number_by_name = Counter(str(entry["name"]) for entry in attributes.values())
+        summary = ", ".join(f"{number} {name}" for name, number in number_by_name.items())
         frames = {
             index: _frame(instances, attributes, index) if attributes else "" for index in indices
         }
@@ -130,11 +130,11 @@ def colour_and_shape() -> ColourAndShape:
     return ColourAndShape()
 
 
-def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
+def attributes_of(image: Frame, mask: BoolArray) -> dict[str, Plain]:
     """Return the attributes of one object; its mask (height × width) has at least one pixel."""
-    middle, spread = colour_of(image, mask)
-    colour = colour_name(middle)
-    shape = shape_name(mask) if spread < PURE else None
+    median, spread = colour_of(image, mask)
+    colour = colour_name(median)
+    shape = shape_name(mask) if spread < MAX_SPREAD else None
     attributes: dict[str, Plain] = {"name": f"{colour} {shape or 'object'}", "colour": colour}
     if shape:
         attributes["shape"] = shape
@@ -155,19 +155,19 @@ def shape_name(mask: BoolArray) -> str | None:
     >>> shape_name(np.ones((10, 20), dtype=np.bool_))
     'rectangle'
     """
-    count, pieces, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
-    largest = 1 + int(boxes[1:, cv2.CC_STAT_AREA].argmax()) if count > 1 else 0
+    n_pieces, pieces, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    largest = 1 + int(boxes[1:, cv2.CC_STAT_AREA].argmax()) if n_pieces > 1 else 0
     left, top, width, height, area = (int(number) for number in boxes[largest])
     if largest == 0 or area < MIN_PIXELS:
         return None
     piece = (pieces[top : top + height, left : left + width] == largest).astype(np.float32)
-    square = cv2.resize(piece, (SIDE, SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
+    square = cv2.resize(piece, (OUTLINE_SIDE, OUTLINE_SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
     fits = {
         name: max(mask_overlap(square, outline) for outline in outlines)
         for name, outlines in _outline_masks().items()
     }
     best = max(fits, key=lambda name: fits[name])
-    if fits[best] < FIT:
+    if fits[best] < MIN_OUTLINE_IOU:
         return None
     elongated = max(width, height) > 1.2 * min(width, height)
     return "rectangle" if best == "square" and elongated else best
@@ -175,13 +175,13 @@ def shape_name(mask: BoolArray) -> str | None:
 
 @cache
 def _outline_masks() -> Mapping[str, tuple[BoolArray, ...]]:
-    """Return the outlines as masks of SIDE × SIDE, by shape."""
+    """Return the outlines as masks of OUTLINE_SIDE × OUTLINE_SIDE, by shape."""
     masks_by_name = {}
     for name, polygons in OUTLINES.items():
         masks = []
         for polygon in polygons:
-            mask = np.zeros((SIDE, SIDE), np.uint8)
-            corners = np.rint(np.array(polygon) * (SIDE - 1)).astype(np.int32)
+            mask = np.zeros((OUTLINE_SIDE, OUTLINE_SIDE), np.uint8)
+            corners = np.rint(np.array(polygon) * (OUTLINE_SIDE - 1)).astype(np.int32)
             masks.append(cv2.fillPoly(mask, [corners], 1) != 0)
         masks_by_name[name] = tuple(masks)
     return masks_by_name
@@ -216,6 +216,7 @@ def _clearest(instance: Instance, indices: Sequence[int]) -> int | None:
 def _frame(
     instances: Sequence[Instance], attributes: Mapping[str, Mapping[str, Plain]], index: int
 ) -> str:
+    """Return the names and places of the instances that are visible in a frame."""
     descriptions = [
         f"{attributes[instance.key]['name']} {place_name(instance.track[index])}"
         for instance in instances

@@ -1,4 +1,4 @@
-"""Features without a network: histograms of colour, and moments of an outline."""
+"""The node `colour_features`: feature vectors from colour histograms and moments, no network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LEVELS = (4, 4, 4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColourFeatures(Node):
-    """A vector of 71 numbers of length 1: 64 of colour, 7 of form (Hu's moments)."""
+    """Gives unit vectors of 71 numbers: 64 of colour (histogram), 7 of form (Hu's moments)."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.FEATURES,
@@ -29,7 +29,7 @@ class ColourFeatures(Node):
     name = "colour_features"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
-        """Describe each instance where it is largest, and each frame."""
+        """Return the vectors of instances, each in the frame where it is largest, and of frames."""
         return features_of(
             media, indices, inputs, lambda index, mask: vector(media.frame(index), mask)
         )

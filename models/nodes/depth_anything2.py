@@ -19,7 +19,7 @@ METRIC = "metres, larger is farther"
 
 @dataclass(frozen=True, kw_only=True)
 class DepthAnything2(CheckpointPart, Node):
-    """Depth of every pixel of each described frame."""
+    """Estimates the depth of every pixel: relative inverse depth, or metres."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DEPTH, summary="depth estimation")
 
@@ -54,7 +54,7 @@ def depth_anything2(computing: Computing, *, checkpoint: str | None = None) -> D
     checkpoint_files = find_weights(
         "depth_anything2",
         checkpoint,
-        kind="depth_anything",
+        model_type="depth_anything",
         example="depth-anything/Depth-Anything-V2-Large-hf",
         instead="occlusion_depth",
     )

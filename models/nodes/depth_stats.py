@@ -1,4 +1,4 @@
-"""Depth of instances: mean and population standard deviation over the pixels of each mask."""
+"""The node `depth_stats`: mean and standard deviation of depth over the pixels of each mask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from harness.node import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthStats(Node):
-    """Depth of each instance in each described frame."""
+    """Averages depth maps over the mask of each instance in each described frame."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.STATISTICS,
@@ -37,7 +37,11 @@ class DepthStats(Node):
     def run(
         self, media: Media, indices: Sequence[int], inputs: Sequence[Output]
     ) -> DepthStatistics:
-        """Average the last depth maps of the inputs over the masks."""
+        """Average the last depth maps among the inputs over the masks.
+
+        Raises:
+            ModelError: there are no depth maps.
+        """
         depths = [output for output in inputs if isinstance(output, DepthMaps)]
         if not depths:
             raise ModelError("depth_stats", expected="depth maps among its inputs", found="none")

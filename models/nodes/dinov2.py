@@ -19,7 +19,7 @@ from harness.options import with_options
 
 @dataclass(frozen=True, kw_only=True)
 class DINOv2(CheckpointPart, Node):
-    """Unit vectors of each described frame, and of each instance where it is largest."""
+    """Gives a unit vector of each described frame, and of each instance where it is largest."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.FEATURES,
@@ -64,20 +64,20 @@ def dinov2(computing: Computing, *, checkpoint: str | None = None) -> DINOv2:
     checkpoint_files = find_weights(
         "dinov2",
         checkpoint,
-        kind="dinov2",
+        model_type="dinov2",
         example="facebook/dinov2-base",
         instead="colour_features",
     )
     return DINOv2(**checkpoint_files, dtype=computing.dtype, device=computing.device)
 
 
-LONGEST = 518
+MAX_SIDE = 518
 """Longest side of the network's input in pixels: the last stage of DINOv2's training used it."""
 
 
 def _size(image: Frame) -> tuple[float, float]:
-    """Return the image's (height, width), shrunk to a longest side of at most LONGEST."""
-    scale = min(1.0, LONGEST / max(image.shape[:2]))
+    """Return the image's (height, width), shrunk to a longest side of at most MAX_SIDE."""
+    scale = min(1.0, MAX_SIDE / max(image.shape[:2]))
     return image.shape[0] * scale, image.shape[1] * scale
 
 
@@ -88,7 +88,7 @@ def _mean(field: Floats, mask: BoolArray) -> Floats:
     """
     rows, columns = field.shape[:2]
     share = cv2.resize(mask.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
-    if not share.any():  # a speck between the samples of a grown mask
+    if not share.any():  # the mask is too small for the resampling
         share = np.ones_like(share)
     total = np.tensordot(share, field, axes=2)
     return np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), dtype=np.float32)

@@ -1,4 +1,8 @@
-"""Turn masks of single frames into instances with a mask in every frame."""
+"""Turn masks of single frames into instances with a mask in every frame of a video.
+
+Nodes that segment call `carried` (each object is segmented once), `renewed` (objects are segmented
+in each described frame and matched), or `prompted` (objects in a detector's boxes).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,35 +24,39 @@ from harness.node import (
 )
 from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 
-AGAIN = 0.3
-"""Smallest IoU of a new mask with a known object's propagated mask, to be the same object."""
-SAME = 0.5
-"""If a known object covers a larger share of a mask's pixels, the mask is not a new object."""
+MIN_MATCH_IOU = 0.3
+"""Smallest IoU of a mask with an earlier object's propagated mask at which they are one object."""
+MAX_COVERED_SHARE = 0.5
+"""If an earlier object covers a larger share of a mask's pixels, the mask is not a new object."""
 
 
 class Seen(NamedTuple):
     """The observation of an object in one frame."""
 
     mask: BoolArray
+    """height × width of the medium."""
     label: str = ""
     score: float | None = None
 
 
-Look: TypeAlias = Callable[[int], Sequence[Seen]]
-"""Function that returns the objects of the frame with an index."""
+Observe: TypeAlias = Callable[[int], Sequence[Seen]]
+"""Function that segments the frame with a number and returns its objects."""
 
 
-def carried(look: Look, propagator: Propagator, media: Media, indices: Sequence[int]) -> Instances:
+def carried(
+    observe: Observe, propagator: Propagator, media: Media, indices: Sequence[int]
+) -> Instances:
     """Return the objects of the described frames, each propagated to all frames.
 
-    A mask is a new object unless a known object covers more than half of it. A new object has
+    A mask is a new object unless an earlier object covers more than half of it. A new object has
     empty masks up to the previous described frame, because it was not observed there.
     """
     instances: list[Instance] = []
     before = -1
     for index in indices:
-        known = [instance.track[index] for instance in instances]
-        new = [seen for seen in look(index) if seen.mask.any() and not _covered(seen.mask, known)]
+        earlier = [instance.track[index] for instance in instances]
+        observed = [seen for seen in observe(index) if seen.mask.any()]
+        new = [seen for seen in observed if not _covered(seen.mask, earlier)]
         if new:
             tracks = propagated(propagator, media, index, [seen.mask for seen in new])
             for seen, track in zip(new, tracks, strict=True):
@@ -57,63 +65,63 @@ def carried(look: Look, propagator: Propagator, media: Media, indices: Sequence[
     return Instances(tuple(instances))
 
 
-def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[int]) -> Instances:
+def renewed(
+    observe: Observe, propagator: Propagator, media: Media, indices: Sequence[int]
+) -> Instances:
     """Return the objects of the described frames, detected in each one and propagated in between.
 
-    This suits propagators that drift. Known objects are propagated to the next described frame and
-    matched with the masks found there; an unmatched mask is a new object. An unmatched known
-    object has empty masks until it is matched again.
+    This suits propagators that drift. Earlier objects are propagated to the next described frame
+    and matched with the masks observed there; an unmatched mask is a new object. An unmatched
+    earlier object has empty masks until it is matched again.
     """
-    from scipy.optimize import linear_sum_assignment  # half of the start of a node's process
+    from scipy.optimize import linear_sum_assignment  # its import is half of a process's start
 
-    rows: list[_Row] = []
+    objects: list[_CollectedObject] = []
     before = -1
     for index, end in zip(indices, (*indices[1:], len(media)), strict=True):
-        known = list(rows)
-        seen = [candidate for candidate in look(index) if candidate.mask.any()]
-        overlaps = np.zeros((len(known), len(seen)))
-        for old, place in np.ndindex(overlaps.shape):
-            overlaps[old, place] = mask_overlap(known[old].mask, seen[place].mask)
+        earlier = list(objects)
+        observed = [seen for seen in observe(index) if seen.mask.any()]
+        overlaps = np.zeros((len(earlier), len(observed)))
+        for old, now in np.ndindex(overlaps.shape):
+            overlaps[old, now] = mask_overlap(earlier[old].mask, observed[now].mask)
         pairs = zip(*linear_sum_assignment(-overlaps), strict=True)
-        matched = {place: known[old] for old, place in pairs if overlaps[old, place] >= AGAIN}
-        visible = [matched.get(place) or _Row(candidate) for place, candidate in enumerate(seen)]
-        new = [row for row in visible if row not in known]
-        hidden = [row for row in known if row not in visible]
-        masks = [*(candidate.mask for candidate in seen), *(row.mask for row in hidden)]
+        matched = {now: earlier[old] for old, now in pairs if overlaps[old, now] >= MIN_MATCH_IOU}
+        visible = [matched.get(now) or _CollectedObject(seen) for now, seen in enumerate(observed)]
+        new = [object_ for object_ in visible if object_ not in earlier]
+        hidden = [object_ for object_ in earlier if object_ not in visible]
+        masks = [*(seen.mask for seen in observed), *(object_.mask for object_ in hidden)]
         last = min(end, len(media) - 1)
         forward_tracks = propagated(propagator, media.part(index, last + 1), 0, masks)
-        for row, track in zip([*visible, *hidden], forward_tracks, strict=True):
-            row.mask = track[last - index]
-            if row in visible:
-                row.rles |= dict(enumerate(track.rles[: end - index], start=index))
+        for object_, track in zip([*visible, *hidden], forward_tracks, strict=True):
+            object_.mask = track[last - index]
+            if object_ in visible:
+                object_.rles |= dict(enumerate(track.rles[: end - index], start=index))
         part = media.part(before + 1, index + 1)
         backward_tracks = propagated(
-            propagator, part, index - before - 1, [row.seen.mask for row in new]
+            propagator, part, index - before - 1, [object_.seen.mask for object_ in new]
         )
-        for row, track in zip(new, backward_tracks, strict=True):
-            row.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
-        rows += new
+        for object_, track in zip(new, backward_tracks, strict=True):
+            object_.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
+        objects += new
         before = index
-    nothing = Rle.empty(media.size[1], media.size[0])
-    tracks = [[row.rles.get(index, nothing) for index in range(len(media))] for row in rows]
-    return Instances(
-        tuple(
-            Instance(Track.from_rles(rles), row.seen.label, row.seen.score)
-            for row, rles in zip(rows, tracks, strict=True)
-        )
-    )
+    empty = Rle.empty(media.size[1], media.size[0])
+    instances = []
+    for object_ in objects:
+        rles = [object_.rles.get(index, empty) for index in range(len(media))]
+        instances.append(Instance(Track.from_rles(rles), object_.seen.label, object_.seen.score))
+    return Instances(tuple(instances))
 
 
 @dataclass(eq=False, slots=True)
-class _Row:
-    """One object with the masks that are known so far."""
+class _CollectedObject:
+    """One object while its masks are collected."""
 
     seen: Seen
-    """Its first observation."""
+    """The first observation."""
     rles: dict[int, Rle] = field(default_factory=dict)
-    """Masks by frame."""
+    """Masks by frame number."""
     mask: BoolArray = field(init=False)
-    """Its propagated mask in the next described frame."""
+    """The propagated mask in the next described frame."""
 
 
 def prompted(
@@ -126,7 +134,7 @@ def prompted(
     """Return the objects in a detector's boxes, each propagated to all frames."""
     boxes = detections_of(inputs)
 
-    def look(index: int) -> list[Seen]:
+    def observe(index: int) -> list[Seen]:
         frame_boxes = [detection for detection in boxes if detection.frame == index]
         if not frame_boxes:
             return []
@@ -137,7 +145,7 @@ def prompted(
             for mask, detection in zip(masks, frame_boxes, strict=True)
         ]
 
-    return carried(look, propagator, media, indices)
+    return carried(observe, propagator, media, indices)
 
 
 def clearest_frame(instance: Instance, indices: Sequence[int]) -> int:
@@ -156,14 +164,14 @@ def features_of(
     `vector` returns the features of a frame's pixels in a mask (height × width, not empty).
     """
     clearest = [(instance, clearest_frame(instance, indices)) for instance in instances_of(inputs)]
-    whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
+    full_frame = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
     return Features(
         {
             instance.key: vector(index, instance.track[index])
             for instance, index in clearest
             if instance.track.rle(index).area
         },
-        {index: vector(index, whole) for index in indices},
+        {index: vector(index, full_frame) for index in indices},
     )
 
 
@@ -173,10 +181,13 @@ def mask_overlap(first: BoolArray, second: BoolArray) -> float:
     return int((first & second).sum()) / union if union else 0.0
 
 
-def _covered(mask: BoolArray, known: Sequence[BoolArray]) -> bool:
+def _covered(mask: BoolArray, earlier: Sequence[BoolArray]) -> bool:
+    """Return True if one of the earlier masks covers more than `MAX_COVERED_SHARE` of a mask."""
     size = int(mask.sum())
     return any(
-        int((mask & old).sum()) > SAME * size or mask_overlap(mask, old) > SAME for old in known
+        int((mask & old).sum()) > MAX_COVERED_SHARE * size
+        or mask_overlap(mask, old) > MAX_COVERED_SHARE
+        for old in earlier
     )
 
 
@@ -200,5 +211,5 @@ def _from(track: Track, first: int) -> Track:
     """Return the track with empty masks before frame `first`."""
     if first == 0 or len(track) == 1:
         return track
-    nothing = Rle.empty(track.height, track.width)
-    return Track.from_rles([nothing] * first + list(track.rles[first:]))
+    empty = Rle.empty(track.height, track.width)
+    return Track.from_rles([empty] * first + list(track.rles[first:]))

@@ -1,18 +1,18 @@
-"""Checkpoints of transformers that a node's SPEC names."""
+"""Find the checkpoint that a node's SPEC names; for nodes that run networks by transformers."""
 
 from harness.errors import UsageError
 from harness.models.backends.checkpoint_part import CheckpointFiles, find_checkpoint
 
 
 def find_weights(
-    node: str, checkpoint: str | None, *, kind: str, example: str, instead: str
+    node: str, checkpoint: str | None, *, model_type: str, example: str, instead: str
 ) -> CheckpointFiles:
     """Return the checkpoint that a node's SPEC names.
 
     Args:
         node: The node's name.
         checkpoint: A folder, or a name that the Hugging Face cache holds.
-        kind: The `model_type` in its configuration that the node can run.
+        model_type: The `model_type` in its configuration that the node can run.
         example: A name on the hub.
         instead: A similar node that needs no weights.
 
@@ -28,4 +28,4 @@ def find_weights(
             fix=f"For example {node}(checkpoint={example}) or a folder. Without a download, "
             f"there is the node {instead}.",
         )
-    return find_checkpoint(checkpoint, (kind,), fix=f"Give a checkpoint such as {example}.")
+    return find_checkpoint(checkpoint, (model_type,), fix=f"Give a checkpoint such as {example}.")

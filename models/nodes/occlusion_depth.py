@@ -1,4 +1,4 @@
-"""Order the regions of an image in depth by occlusion, size and height.
+"""The node `occlusion_depth`: orders the regions of an image in depth, without a network.
 
 A drawing of flat shapes has an order in depth, but no distances. Its regions are those of
 `flat_regions`. Region A covers region B if A takes more of B's convex hull than B of A's. Regions
@@ -20,14 +20,14 @@ from harness.models.nodes.flat_regions import flat_regions, is_drawing
 from harness.node import DepthMaps, Floats, Kind, Node, NodeKind, Output
 
 MEANING = "relative order from occlusion, size and height, 0 to 1, larger is nearer"
-BITE = 0.06
+MIN_BITE_SHARE = 0.06
 """Region A covers B only if A takes more pixels of B's hull than this share of A's area and of the
 hull's area, whichever is smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OcclusionDepth(Node):
-    """Relative depth of regions, from 0 (background) to 1 (nearest)."""
+    """Gives the relative depth of each pixel's region, from 0 (background) to 1 (nearest)."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.DEPTH, summary="order in depth by occlusion, size and height"
@@ -54,28 +54,28 @@ def order_map(image: Frame) -> Floats:
         return np.repeat(rows[:, None], width, axis=1)
     depth = np.zeros((height, width), dtype=np.float32)
     order = from_far(regions)
-    for place, part in enumerate(order, start=1):
-        depth[regions[part]] = place / len(order)
+    for rank, region in enumerate(order, start=1):
+        depth[regions[region]] = rank / len(order)
     return depth
 
 
-def from_far(parts: Sequence[BoolArray]) -> list[int]:
+def from_far(regions: Sequence[BoolArray]) -> list[int]:
     """Return the indices of masks (height × width) from the farthest to the nearest."""
-    if not parts:
+    if not regions:
         return []
-    height = parts[0].shape[0]
-    hulls = [_hull(part) for part in parts]
-    sizes = [int(part.sum()) for part in parts]
-    lows = [float(np.flatnonzero(part.any(axis=1))[-1]) / height for part in parts]
-    nearness = [size / max(sizes) + low for size, low in zip(sizes, lows, strict=True)]
-    behind: dict[int, set[int]] = {index: set() for index in range(len(parts))}
-    for front, part in enumerate(parts):
-        for back in range(len(parts)):
+    height = regions[0].shape[0]
+    hulls = [_hull(region) for region in regions]
+    sizes = [int(region.sum()) for region in regions]
+    lowest_rows = [float(np.flatnonzero(region.any(axis=1))[-1]) / height for region in regions]
+    nearness = [size / max(sizes) + row for size, row in zip(sizes, lowest_rows, strict=True)]
+    behind: dict[int, set[int]] = {index: set() for index in range(len(regions))}
+    for front, region in enumerate(regions):
+        for back in range(len(regions)):
             if front == back:
                 continue
-            bite = int((part & hulls[back]).sum())
-            bitten = int((parts[back] & hulls[front]).sum())
-            if bite > bitten and bite > BITE * min(sizes[front], int(hulls[back].sum())):
+            bite = int((region & hulls[back]).sum())
+            bitten = int((regions[back] & hulls[front]).sum())
+            if bite > bitten and bite > MIN_BITE_SHARE * min(sizes[front], int(hulls[back].sum())):
                 behind[front].add(back)
     remaining, ordered = set(behind), []
     while remaining:
@@ -87,8 +87,8 @@ def from_far(parts: Sequence[BoolArray]) -> list[int]:
     return ordered
 
 
-def _hull(part: BoolArray) -> BoolArray:
-    points = cv2.findNonZero(part.astype(np.uint8))
-    hull = np.zeros(part.shape, np.uint8)
+def _hull(region: BoolArray) -> BoolArray:
+    points = cv2.findNonZero(region.astype(np.uint8))
+    hull = np.zeros(region.shape, np.uint8)
     cv2.fillConvexPoly(hull, cv2.convexHull(points), 1)
     return np.asarray(hull != 0, dtype=np.bool_)

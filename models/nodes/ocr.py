@@ -16,40 +16,37 @@ from harness.types import Box
 
 @dataclass(frozen=True, kw_only=True)
 class OCR(Node):
-    """Text of each described frame, line by line."""
+    """Reads the text of each described frame, line by line, with boxes in pixels."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.WORDS, summary="text in the image")
     threshold: float
+    """Smallest score of a line."""
     package: str
-    """Version of rapidocr, which decides the weights."""
+    """Version of rapidocr, which determines the weights."""
 
     name = "ocr"
 
     def prepare(self) -> None:
         """Load the networks."""
-        assert self.engine is not None, "it raises otherwise"
+        assert self.engine is not None, "loading raises otherwise"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Words:
         """Read the described frames."""
-        words: list[Word] = []
+        lines: list[Word] = []
         for index in indices:
             result = self.engine(np.ascontiguousarray(media.frame(index)[..., ::-1]))
-            for corners, text, score in zip(
-                *(
-                    [] if part is None else part
-                    for part in (result.boxes, result.txts, result.scores)
-                ),
-                strict=True,
-            ):
+            if result.boxes is None:  # there is no text
+                continue
+            for corners, text, score in zip(result.boxes, result.txts, result.scores, strict=True):
                 if score >= self.threshold:
                     (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
                     box = Box(float(left), float(top), float(right), float(bottom))
-                    words.append(Word(index, box, str(text), float(score)))
-        return Words(tuple(words))
+                    lines.append(Word(index, box, str(text), float(score)))
+        return Words(tuple(lines))
 
     @loaded_once
     def engine(self) -> Any:
-        """The networks."""
+        """The networks; called with a BGR image, it returns boxes, texts and scores."""
         from rapidocr import RapidOCR
 
         return RapidOCR(params={"Global.log_level": "error"})

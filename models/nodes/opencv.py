@@ -1,4 +1,4 @@
-"""Frame-level processing by OpenCV: light, sharpness, colours, change and camera motion."""
+"""The node `opencv`: brightness, sharpness and colour of frames, cuts and camera motion."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,16 @@ from harness.models.propagators.flow import dense_flow
 from harness.models.saliency.salience import camera_motion, shrink_frame
 from harness.node import FrameFacts, Kind, Node, NodeKind, Output, Plain
 
-CUT = 0.5
+MIN_CUT_DISTANCE = 0.5
 """Bhattacharyya distance (0 to 1) of two frames' colours above which there is a cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCV(Node):
-    """Brightness, sharpness and main colour of frames; cuts and camera motion of videos."""
+    """Measures brightness, sharpness and main colour of frames, cuts and camera motion of videos.
+
+    Between two described frames there is either a cut or a camera motion.
+    """
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.FRAMES, summary="frame-level processing: light, sharpness, cuts, camera"
@@ -36,7 +39,7 @@ class OpenCV(Node):
             frame = shrink_frame(media.frame(index))
             frames[index] = _facts(frame)
             if before is not None:
-                if _distance(before, frame) > CUT:
+                if _distance(before, frame) > MIN_CUT_DISTANCE:
                     cuts.append(index)
                     frames[index]["cut"] = True
                 else:
@@ -53,6 +56,7 @@ def opencv() -> OpenCV:
 
 
 def _facts(frame: Frame) -> dict[str, Plain]:
+    """Return brightness (0 to 1), sharpness (of the Laplacian) and the name of the main colour."""
     grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
     lab = cv2.cvtColor(frame.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     return {

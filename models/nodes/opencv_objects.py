@@ -1,4 +1,4 @@
-"""Objects without weights: flat regions of drawings, salient objects of photographs."""
+"""The node `opencv_objects`: flat regions of drawings, salient objects of photographs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ ImageKind: TypeAlias = Literal["auto", "drawing", "photograph"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCVObjects(Node):
-    """Instances of the objects in a detector's boxes, or else of objects that stand out.
+    """Finds instances: the objects in a detector's boxes, or else the objects that stand out.
 
     Objects in boxes are segmented and propagated through the whole video. Without boxes, the flat
     regions of a drawing are segmented in every frame and linked; the salient objects of a

@@ -1,7 +1,7 @@
 """Write and read the outputs of nodes as bytes: arrays and JSON, never code.
 
-A file is a NumPy archive. Its member `json` holds everything except the arrays. It is read with
-`allow_pickle=False`.
+`OutputCache` stores them in its folder, `child` sends them between processes. A file is a NumPy
+archive; its member `json` holds everything except the arrays. It is read with `allow_pickle=False`.
 """
 
 import collections.abc
@@ -23,6 +23,7 @@ from harness.node import OUTPUTS, DepthMaps, Features, Instances, Output
 Array: TypeAlias = NDArray[np.generic]
 
 KINDS = {kind.__name__: kind for kind in OUTPUTS.values()}
+"""Classes of outputs, by the `type` in a file."""
 
 
 def write_output(output: Output) -> bytes:
@@ -51,7 +52,7 @@ def read_output(data: bytes) -> Output:
             output: Output = _value(KINDS[head["type"]], head["value"], archive)
     except MemoryError:
         raise
-    except Exception as error:  # a damaged archive has NumPy and zipfile raise many kinds
+    except Exception as error:  # for a damaged archive, NumPy and zipfile raise many types
         raise DataError("output of a node", expected="a whole file", found=str(error)) from error
     return output
 
@@ -64,21 +65,22 @@ def held_bytes(output: Output) -> int:
         vectors = (*output.instances.values(), *output.frames.values())
         return 200 + sum(vector.nbytes + 100 for vector in vectors)
     if isinstance(output, Instances):
-        texts = (rle.counts for instance in output.found for rle in instance.track.rles)
-        return 200 + sum(len(text) + 60 for text in texts)
+        run_lengths = (rle.counts for instance in output.found for rle in instance.track.rles)
+        return 200 + sum(len(text) + 60 for text in run_lengths)
     return len(repr(output))
 
 
 def _plain(value: Any, arrays: dict[str, Array]) -> object:
-    """Return a value as JSON data; put its arrays into `arrays` and their keys into the data."""
+    """Return a value as JSON data, in which each array is replaced by its key in `arrays`."""
     if isinstance(value, np.ndarray):
         name = str(len(arrays))
         arrays[name] = value
         return name
     if isinstance(value, Track):
+        # Equal masks in successive frames are stored once, with their number.
         runs = groupby(rle.counts for rle in value.rles)
-        counts = [[text, len(list(run))] for text, run in runs]
-        return {"size": [value.height, value.width], "runs": counts}
+        run_list = [[text, len(list(run))] for text, run in runs]
+        return {"size": [value.height, value.width], "runs": run_list}
     if is_dataclass(value):
         return [_plain(getattr(value, field.name), arrays) for field in fields(value)]
     if isinstance(value, Mapping):
@@ -86,23 +88,23 @@ def _plain(value: Any, arrays: dict[str, Array]) -> object:
     return [_plain(item, arrays) for item in value] if isinstance(value, tuple) else value
 
 
-def _value(kind: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
-    """Return the value of type `kind` from the JSON data of `_plain`."""
-    origin, inner = get_origin(kind), get_args(kind)
+def _value(type_: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
+    """Return the value of type `type_` from the JSON data of `_plain`."""
+    origin, inner = get_origin(type_), get_args(type_)
     if origin is np.ndarray:
         return arrays[plain]
-    if kind is Track:
+    if type_ is Track:
         (height, width), runs = plain["size"], plain["runs"]
-        rles = ([Rle(height, width, text)] * int(count) for text, count in runs)
+        rles = ([Rle(height, width, text)] * int(n_frames) for text, n_frames in runs)
         return Track.from_rles(list(chain.from_iterable(rles)))
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = get_type_hints(kind)
-        pairs = zip(fields(kind), plain, strict=True)
-        return kind(*(_value(hints[field.name], part, arrays) for field, part in pairs))
+    if isinstance(type_, type) and is_dataclass(type_):
+        hints = get_type_hints(type_)
+        pairs = zip(fields(type_), plain, strict=True)
+        return type_(*(_value(hints[field.name], part, arrays) for field, part in pairs))
     if origin is collections.abc.Mapping:
         return {key: _value(inner[1], item, arrays) for key, item in plain}
     if origin is tuple:
         return tuple(_value(inner[0], item, arrays) for item in plain)
     if type(None) in inner:
         return None if plain is None else _value(inner[0], plain, arrays)
-    return kind(*plain) if isinstance(plain, list) else plain
+    return type_(*plain) if isinstance(plain, list) else plain

@@ -21,19 +21,22 @@ from harness.node import Detection, Detections, Kind, Node, NodeKind, Output
 from harness.options import with_options
 from harness.types import Box
 
-DOUBLE = 0.5
+MAX_IOU = 0.5
 """IoU of two boxes in a frame above which the box with the lower score is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OWLv2(CheckpointPart, Node):
-    """Boxes of the named objects in each described frame."""
+    """Detects the named objects in each described frame; boxes are in pixels of the image."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DETECTIONS, summary="object detection")
     words: str
+    """Names of the objects, separated by |."""
     by_question: bool
     threshold: float
+    """Smallest score of a box."""
     max_boxes: int
+    """Largest number of boxes per frame."""
 
     name = "owlv2"
     classes = ("Owlv2ForObjectDetection", "Owlv2Processor")
@@ -50,21 +53,19 @@ class OWLv2(CheckpointPart, Node):
         phrases: Sequence[str],
     ) -> Detections:
         """Detect the phrases, and the settings' words, in each described frame."""
-        words = list(dict.fromkeys([*phrases, *self.words.split("|")]))
-        return Detections(
-            tuple(
-                detection
-                for index in indices
-                for detection in self._boxes(media.frame(index), index, words)
-            )
-        )
+        object_names = list(dict.fromkeys([*phrases, *self.words.split("|")]))
+        detections: list[Detection] = []
+        for index in indices:
+            detections += self._boxes(media.frame(index), index, object_names)
+        return Detections(tuple(detections))
 
-    def _boxes(self, image: Frame, index: int, words: Sequence[str]) -> list[Detection]:
+    def _boxes(self, image: Frame, index: int, names: Sequence[str]) -> list[Detection]:
+        """Return the detections in one frame by descending score, without overlapping doubles."""
         import torch
 
         network, processor = self.network, self.processor
         inputs = processor(
-            text=[[f"a photo of a {word}" for word in words]],
+            text=[[f"a photo of a {word}" for word in names]],
             images=np.array(image),
             return_tensors="pt",
             # Long names, such as those in other scripts, exceed the network's text length.
@@ -83,13 +84,13 @@ class OWLv2(CheckpointPart, Node):
         )
         detections: list[Detection] = []
         order = result["scores"].argsort(descending=True).tolist()
-        for place in order:
-            left, top, right, bottom = result["boxes"][place].float().tolist()
+        for rank in order:
+            left, top, right, bottom = result["boxes"][rank].float().tolist()
             box = Box(max(left, 0.0), max(top, 0.0), min(right, width), min(bottom, height))
-            doubles = any(box_overlap(box, detection.box) > DOUBLE for detection in detections)
-            if box.left < box.right and box.top < box.bottom and not doubles:
-                score = float(result["scores"][place])
-                detections.append(Detection(index, box, words[int(result["labels"][place])], score))
+            is_double = any(box_overlap(box, detection.box) > MAX_IOU for detection in detections)
+            if box.left < box.right and box.top < box.bottom and not is_double:
+                score = float(result["scores"][rank])
+                detections.append(Detection(index, box, names[int(result["labels"][rank])], score))
         return detections[: self.max_boxes]
 
 
@@ -126,7 +127,7 @@ def owlv2(
     checkpoint_files = find_weights(
         "owlv2",
         checkpoint,
-        kind="owlv2",
+        model_type="owlv2",
         example="google/owlv2-base-patch16-ensemble",
         instead="salient_boxes",
     )

@@ -1,4 +1,4 @@
-"""The node `pocket_sam`: the small SAM 2 of this project, for the generated world."""
+"""The node `pocket_sam`: this project's small SAM 2, prompted with a grid of points or boxes."""
 
 from harness.models.factory import build_propagator, build_segmenter
 from harness.models.nodes.point_grid import PointGrid
@@ -15,8 +15,8 @@ def pocket_sam(
     """Masks of drawn shapes by a SAM 2 of 2.1 million parameters that ships: no photographs.
 
     Args:
-        checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        checkpoint: Folder of a `harness train --method pocket_sam`; None: the weights that ship.
+        device: `cuda:1`, `cpu`, …; `auto`: CUDA if there is a GPU, else the CPU.
         grid: Points per side of the grid of prompts, used without a detector's boxes.
         max_masks: Largest number of masks per frame.
     """

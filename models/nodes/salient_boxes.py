@@ -1,4 +1,4 @@
-"""Detection without classes: boxes around salient objects (models/saliency)."""
+"""The node `salient_boxes`: boxes around salient objects (models/saliency), without classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from harness.node import Detection, Detections, Kind, Node, NodeKind, Output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SalientBoxes(Node):
-    """Boxes of salient objects, which all have the label `object`."""
+    """Detects salient objects, which all have the label `object`."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.DETECTIONS, summary="boxes around what stands out"

@@ -1,7 +1,7 @@
-"""The node `sam2`: SAM 2 by the weights that its authors published, or a folder's."""
+"""The node `sam2`: SAM 2, prompted with a grid of points or a detector's boxes."""
 
 from harness.errors import UsageError
-from harness.models.backends.sam2 import PAPERS
+from harness.models.backends.sam2 import PAPER_CHECKPOINT
 from harness.models.factory import build_propagator, build_segmenter
 from harness.models.nodes.point_grid import PointGrid
 from harness.spec import Spec
@@ -21,8 +21,8 @@ def sam2(
     Args:
         checkpoint: A folder, or a name such as facebook/sam2-hiera-large, of an architecture with
             memory. It must be given.
-        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        dtype: Type of weights and activations; `auto`: the type of the saved checkpoint.
+        device: `cuda:1`, `cpu`, …; `auto`: CUDA if there is a GPU, else the CPU.
         grid: Points per side of the grid of prompts, used without a detector's boxes.
         min_votes: Smallest number of points whose masks must agree.
         max_masks: Largest number of masks per frame.
@@ -36,8 +36,8 @@ def sam2(
             "node sam2",
             expected="checkpoint=, the weights of SAM 2",
             found="none",
-            fix=f"For example SAM2=sam2(checkpoint={PAPERS}), or a node that needs no weights: "
-            "SAM2=opencv_objects, or SAM2=pocket_sam for drawn shapes.",
+            fix=f"For example SAM2=sam2(checkpoint={PAPER_CHECKPOINT}), or a node that needs no "
+            "weights: SAM2=opencv_objects, or SAM2=pocket_sam for drawn shapes.",
         )
     arguments = {"checkpoint": checkpoint, "dtype": dtype, "device": device}
     return PointGrid(

@@ -39,7 +39,7 @@ MIN_SIDE = 56
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticAnalysis(Node):
-    """A name and a description per instance, a sentence per frame, and one for a video."""
+    """Asks a VLM for a name and description of each instance, a sentence on frames and video."""
 
     kind: ClassVar[NodeKind] = NodeKind(
         produces=Kind.SEMANTICS,
@@ -48,8 +48,11 @@ class SemanticAnalysis(Node):
     )
     chat: Chat
     by_question: bool
+    """True if the engine gives the phrases of the question to `run_for`."""
     max_instances: int
+    """Largest number of instances that are described."""
     max_new_tokens: int
+    """Longest description, in tokens."""
 
     name = "semantic_analysis"
 
@@ -59,7 +62,7 @@ class SemanticAnalysis(Node):
         return self.chat.devices
 
     def prepare(self) -> None:
-        """Load what the backend loads."""
+        """Load the backend."""
         self.chat.prepare()
 
     def describe(self) -> dict[str, Any]:
@@ -83,33 +86,38 @@ class SemanticAnalysis(Node):
         inputs: Sequence[Output],
         phrases: Sequence[str],
     ) -> Semantics:
-        """Describe as `run` does; the prompts also ask for the objects of the phrases."""
-        requests = [
+        """Describe as `run` does; the prompts also ask for the objects that `phrases` name."""
+        frame_requests = [
             self._request("frame", pixels_of(media.frame(index), f"{media.id}/{index}"), phrases)
             for index in indices
         ]
-        shown_keys: list[str] = []
-        for instance in instances_of(inputs)[: self.max_instances]:
-            crop = crop_of(media, indices, instance)
-            if crop is not None:
-                image = pixels_of(crop, f"{media.id}/{instance.key}")
-                requests.append(self._request("instance", image, phrases))
-                shown_keys.append(instance.key)
-        if media.is_video:
-            request = ChatRequest(
-                key=f"{media.id}/video",
-                text=_prompt("video", phrases),
-                media=(media,),
-                frames=(tuple(indices),),
-                max_new_tokens=self.max_new_tokens,
+        instance_requests = {
+            instance.key: self._request(
+                "instance", pixels_of(crop, f"{media.id}/{instance.key}"), phrases
             )
-            requests.append(request)
-        lines = [_line(after_thought(response.text)) for response in self.chat.generate(requests)]
-        frames = dict(zip(indices, lines, strict=False))
-        attributes = dict(zip(shown_keys, map(_named, lines[len(indices) :]), strict=False))
+            for instance in instances_of(inputs)[: self.max_instances]
+            if (crop := crop_of(media, indices, instance)) is not None
+        }
+        video_request = ChatRequest(
+            key=f"{media.id}/video",
+            text=_prompt("video", phrases),
+            media=(media,),
+            frames=(tuple(indices),),
+            max_new_tokens=self.max_new_tokens,
+        )
+        responses = self.chat.generate(
+            [
+                *frame_requests,
+                *instance_requests.values(),
+                *([video_request] if media.is_video else []),
+            ]
+        )
+        lines = (_line(after_thought(response.text)) for response in responses)
+        frames = {index: next(lines) for index in indices}
+        attributes = {key: _parse_name(next(lines)) for key in instance_requests}
         if media.is_video:
-            return Semantics(lines[-1], frames, attributes)
-        return Semantics(lines[0], {}, attributes)
+            return Semantics(next(lines), frames, attributes)
+        return Semantics(frames[indices[0]], {}, attributes)
 
     def _request(self, what: str, image: Media, phrases: Sequence[str]) -> ChatRequest:
         return ChatRequest(
@@ -134,7 +142,7 @@ def semantic_analysis(
             openai(…). It must be given.
         by_question: Ask for the objects that the question names, too (docs/twins.md).
         max_instances: Largest number of instances that are described.
-        max_new_tokens: Where a description is cut off.
+        max_new_tokens: Largest number of tokens of a description.
 
     Raises:
         UsageError: no backend is named.
@@ -176,8 +184,8 @@ def pixels_of(image: Frame, id: str) -> Media:
 
 def _widened(low: float, high: float, limit: int) -> tuple[int, int]:
     """Return the interval with its margin on both sides, clipped to 0 … `limit`."""
-    grown = max((high - low) * MARGIN, (MIN_SIDE - (high - low)) / 2)
-    return max(0, int(low - grown)), min(limit, int(np.ceil(high + grown)))
+    margin = max((high - low) * MARGIN, (MIN_SIDE - (high - low)) / 2)
+    return max(0, int(low - margin)), min(limit, int(np.ceil(high + margin)))
 
 
 def _prompt(what: str, phrases: Sequence[str]) -> str:
@@ -185,8 +193,8 @@ def _prompt(what: str, phrases: Sequence[str]) -> str:
     text = text_of("harness.models.nodes", f"semantic_{what}.txt").strip()
     if not phrases:
         return text
-    kind = "name" if what == "instance" else "scene"
-    request = text_of("harness.models.nodes", f"semantic_asked_{kind}.txt").strip()
+    subject = "name" if what == "instance" else "scene"
+    request = text_of("harness.models.nodes", f"semantic_asked_{subject}.txt").strip()
     return f"{text} {request.replace('{Phrases}', '; '.join(phrases))}"
 
 
@@ -194,7 +202,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _named(text: str) -> dict[str, Plain]:
+def _parse_name(text: str) -> dict[str, Plain]:
     """Return the parts of `name: description`; a text without a colon is the name alone."""
     name, colon, description = text.partition(":")
     entry: dict[str, Plain] = {"name": name.strip()[:60] or "object"}

@@ -26,15 +26,15 @@ class Tracking(Node):
     name = "tracking"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
-        """Return the same instances with new masks."""
+        """Return the same instances with propagated masks; unchanged in an image."""
         instances = instances_of(inputs)
         if len(media) == 1:
             return Instances(instances)
         tracked: dict[str, Instance] = {}
-        starts: dict[int, list[Instance]] = {}
+        by_start: dict[int, list[Instance]] = {}
         for instance in instances:
-            starts.setdefault(clearest_frame(instance, indices), []).append(instance)
-        for start, group in starts.items():
+            by_start.setdefault(clearest_frame(instance, indices), []).append(instance)
+        for start, group in by_start.items():
             tracks = propagated(
                 self.propagator, media, start, [instance.track[start] for instance in group]
             )

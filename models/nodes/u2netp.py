@@ -26,11 +26,13 @@ from harness.node import Instances, Kind, Node, NodeKind, Output
 from harness.segmentation import Propagator
 from harness.spec import Spec
 
-SIDE = 320
+INPUT_SIDE = 320
 """Side of the network's square input in pixels; images are stretched, as in the authors' code."""
 MEAN = (0.485, 0.456, 0.406)
+"""Mean of ImageNet's red, green and blue (0 to 1), by which the input is normalised."""
 STD = (0.229, 0.224, 0.225)
-SALIENT = 0.5
+"""Standard deviation of the same."""
+MIN_SALIENCE = 0.5
 """Salience above which a pixel belongs to an object."""
 MIN_SHARE = 0.002
 """Smallest area of an object, as a share of the image."""
@@ -38,7 +40,7 @@ MIN_SHARE = 0.002
 
 @dataclass(frozen=True, kw_only=True)
 class U2NetP(Node):
-    """Salient objects of each described frame, propagated in between."""
+    """Finds the salient objects of each described frame, and propagates them in between."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.INSTANCES, summary="salient objects")
     file: str
@@ -51,9 +53,9 @@ class U2NetP(Node):
     name = "u2netp"
 
     def prepare(self) -> None:
-        """Load the network, and what the propagator loads."""
+        """Load the network and the propagator."""
         super().prepare()
-        assert self.network, "it raises otherwise"
+        assert self.network, "loading raises otherwise"
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
         """Find the salient objects of the described frames, and propagate them in between."""
@@ -65,14 +67,14 @@ class U2NetP(Node):
         salience = self._salience(image)
         size = (image.shape[1], image.shape[0])
         field_ = cv2.resize(salience, size, interpolation=cv2.INTER_LINEAR)
-        pieces = _pieces(field_ > SALIENT)
+        pieces = _pieces(field_ > MIN_SALIENCE)
         return [
             Seen(piece, score=float(field_[piece].mean())) for piece in pieces[: self.max_objects]
         ]
 
     def _salience(self, image: Frame) -> NDArray[np.float32]:
-        """Return the network's salience map (SIDE × SIDE, 0 to 1)."""
-        squashed = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+        """Return the network's salience map (INPUT_SIDE × INPUT_SIDE, 0 to 1)."""
+        squashed = cv2.resize(image, (INPUT_SIDE, INPUT_SIDE), interpolation=cv2.INTER_AREA)
         small = np.asarray(squashed, np.float32) / max(float(squashed.max()), 1e-6)
         small = np.asarray((small - np.array(MEAN)) / np.array(STD), np.float32)
         network, output = self.network
@@ -130,8 +132,8 @@ def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, max_objects:
 
 def _pieces(mask: BoolArray) -> list[BoolArray]:
     """Return the connected pieces of a mask without very small ones, the largest first."""
-    count, labels, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    n_pieces, labels, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
     areas = boxes[:, cv2.CC_STAT_AREA]
-    kept = [label for label in range(1, count) if areas[label] >= MIN_SHARE * mask.size]
-    kept.sort(key=lambda label: -int(areas[label]))
-    return [labels == label for label in kept]
+    large = [label for label in range(1, n_pieces) if areas[label] >= MIN_SHARE * mask.size]
+    large.sort(key=lambda label: -int(areas[label]))
+    return [labels == label for label in large]

@@ -1,8 +1,8 @@
-"""OneThinker's answers: JSON within `<answer>`, with the keys that its official code reads.
+"""Read and write OneThinker's answers: JSON within `<answer>`, with the keys of its official code.
 
 Feng et al., "OneThinker" (arXiv:2512.03043); tulerfeng/OneThinker at 768b20f, `eval_bench.py` and
-`seg_post_sam2.py`. Coordinates are shares of 1000, times are seconds. An answer names one object.
-The official code turns the corners of a box around and passes over what is none; here both are
+`seg_post_sam2.py`. Coordinates are shares of 1000, times are seconds; an answer names one object.
+The official code swaps the corners of an inverted box and skips an invalid one; here both are
 failures, as in every grammar.
 """
 
@@ -37,22 +37,22 @@ PROBLEMS = {
     "mask": "segmentation_image",
     "mask_track": "segmentation_video",
 }
-"""The official type of problem of each wording."""
+"""The official name of the problem type, by the form of answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompted(ParsedObject):
-    """Prompt of the segmenter that an answer gives, in the answer's own numbers."""
+    """A prompt for the segmenter that an answer gives, in the answer's own numbers (of 1000)."""
 
     time: float = 0.0
-    """Seconds of the frame that it is in; 0 of an image, or where none is given."""
+    """Time in seconds of the frame that it is in; 0 for an image, or if the answer states none."""
 
 
 def fields_of(response: str) -> Mapping[str, object]:
     """Return the JSON object of a response's answer.
 
     Raises:
-        ParseError: there is none.
+        ParseError: the response has no answer, or it is not a JSON object.
     """
     value, _ = loads(answer_part(response), strict=False)
     if not isinstance(value, Mapping):
@@ -61,61 +61,69 @@ def fields_of(response: str) -> Mapping[str, object]:
 
 
 def read_prompt(response: str) -> Prompted:
-    """Read an answer about a mask: a box, points, or both.
+    """Read an answer about a mask: `boxes` (one box), `positive_points`, or both.
 
     Raises:
-        ParseError: there is neither, or one of them is not in its form.
+        ParseError: both are absent, or one of them is malformed.
     """
-    value = fields_of(response)
-    box = None if value.get("boxes") is None else read_box(value["boxes"], "boxes")
-    positive, negative = (_points(value, key) for key in ("positive_points", "negative_points"))
+    fields = fields_of(response)
+    box = None if fields.get("boxes") is None else read_box(fields["boxes"], "boxes")
+    positive, negative = _points(fields, "positive_points"), _points(fields, "negative_points")
     if box is None and not positive:
-        raise ParseError("answer", expected="boxes or positive_points", found=", ".join(value)[:60])
-    (time,) = finite_numbers([value.get("time") or 0.0], 1, "time")
+        keys = ", ".join(fields)[:60]
+        raise ParseError("answer", expected="boxes or positive_points", found=keys)
+    (time,) = finite_numbers([fields.get("time") or 0.0], 1, "time")
     return Prompted(box=box, positive=positive, negative=negative, time=time)
 
 
-def _points(value: Mapping[str, object], key: str) -> tuple[Point, ...]:
-    several = value.get(key) or []
-    if not isinstance(several, list):
-        raise ParseError(key, expected="a list of points", found=type(several).__name__)
-    return tuple(Point(*finite_numbers(entry, 2, key)) for entry in several)
+def _points(fields: Mapping[str, object], key: str) -> tuple[Point, ...]:
+    points = fields.get(key) or []
+    if not isinstance(points, list):
+        raise ParseError(key, expected="a list of points", found=type(points).__name__)
+    return tuple(Point(*finite_numbers(point, 2, key)) for point in points)
 
 
 def read_track(response: str) -> tuple[dict[float, Box], Interval | None]:
-    """Read boxes by their seconds, and the span that they are in, where one is given.
+    """Read an answer about boxes in a video, `{"boxes": {"0.5": […], …}, "time": [0.5, 2]}`.
+
+    Returns:
+        Boxes by time in seconds, and the interval `time`, or None if the answer states none.
 
     Raises:
         ParseError: there is no box, or a key is not a number.
     """
-    value = fields_of(response)
-    boxes = value.get("boxes")
+    fields = fields_of(response)
+    boxes = fields.get("boxes")
     if not isinstance(boxes, Mapping) or not boxes:
         raise ParseError("boxes", expected="a box for each second", found=repr(boxes)[:60])
     try:
-        known = {float(second): read_box(box, "boxes") for second, box in boxes.items()}
+        by_second = {float(second): read_box(box, "boxes") for second, box in boxes.items()}
     except ValueError as error:
         raise ParseError("boxes", expected="seconds as keys", found=str(error)) from error
-    given = value.get("time")
-    span = None if given is None else Interval(*finite_numbers(given, 2, "time"))
-    return known, span
+    time = fields.get("time")
+    span = None if time is None else Interval(*finite_numbers(time, 2, "time"))
+    return by_second, span
 
 
 @dataclass(frozen=True)
 class Wording(AnswerPrompts):
-    """Requests for every form of answer, and answers in words."""
+    """Makes the request for every form of answer, and reads answers in words."""
 
     package: str = "harness.models.one_thinker"
     official: Templates | None = None
-    """The official words, where a checkout has them; None: ours."""
+    """The official words, read from a checkout; None: this project's own words."""
 
     @property
     def templates(self) -> Templates:
-        """The wording."""
+        """The words of the requests."""
         return self.official or AnswerPrompts(self.package).templates
 
     def read(self, query: Query, form: AnswerForm, response: str) -> Answer:
-        """The answer that a response gives; a stretch of time under the key `time`."""
+        """Return the answer that a response gives; an interval is under the key `time`.
+
+        Raises:
+            ParseError: the response has no answer of this form.
+        """
         if form is not AnswerForm.INTERVAL:
             return super().read(query, form, response)
         start, end = finite_numbers(fields_of(response).get("time"), 2, "time")
@@ -125,10 +133,10 @@ class Wording(AnswerPrompts):
 
 
 def official_templates(file: Path) -> Templates:
-    """Read the words of the official `eval_bench.py`; it is parsed and not run.
+    """Return the words of the official `eval_bench.py`, which is parsed but never run.
 
     Raises:
-        UsageError: it is not there, or does not hold them.
+        UsageError: the file cannot be read, or lacks the templates.
     """
     try:
         constants = {
@@ -152,22 +160,22 @@ def official_templates(file: Path) -> Templates:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The wording and the grammar of masks, as a model composition takes them."""
+    """The prompt and the parser for questions about masks, for a `PromptedModel`."""
 
     words: Wording
     name: str = "one_thinker"
     resize: tuple[int, int] | None = None
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the request for a mask in an image, or in a video where frames are `numbered`."""
+        """Return the request for a mask: in a video if frames are `numbered`, else in an image."""
         form = AnswerForm.MASK_TRACK if numbered else AnswerForm.MASK
         return self.words.templates.render(text, form=form)
 
     def parse(self, response: str) -> ParseResult:
-        """Read the box, and the first point of each kind."""
+        """Read the box, the first two positive points and the first negative one."""
 
-        def read(rest: str) -> Read:
-            prompt = read_prompt(rest)
+        def read(text: str) -> Read:
+            prompt = read_prompt(text)
             first, second, *_ = (*prompt.positive, None, None)
             negative = prompt.negative[0] if prompt.negative else None
             return (Item(prompt.box, first, negative, second),), ()
@@ -180,17 +188,17 @@ class Places:
 
 
 def write_prompt(items: Sequence[Item], *, time: float | None = None) -> str:
-    """Return the response for `items` as one object, in the frame at `time` of a video.
+    """Return the response for `items` as one object, in a video at `time` (seconds).
 
     Raises:
-        ParseError: there is nothing to say, which this grammar has no words for.
+        ParseError: `items` is empty; the grammar cannot express that there is no object.
     """
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
-    plain: dict[str, object] = {} if time is None else {"time": float(digits(round(time, 6)))}
-    plain |= {
+    fields: dict[str, object] = {} if time is None else {"time": float(digits(round(time, 6)))}
+    fields |= {
         "boxes": numerals(around([item.bounds for item in items]) or ()),
         "positive_points": [numerals(item.place) for item in items[:3]],
         "negative_points": [],
     }
-    return answer_response(json.dumps(plain))
+    return answer_response(json.dumps(fields))

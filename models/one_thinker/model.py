@@ -1,4 +1,8 @@
-"""OneThinker: one VLM for questions, grounding in time and space, and segmentation by SAM 2."""
+"""The plugin `one_thinker`: one VLM for questions, grounding in time and space, and masks by SAM 2.
+
+It replaces the parts of `PromptedModel` that place-answers need: JSON with OneThinker's keys, times
+in seconds instead of frame numbers, and box tracks that the response states itself.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,37 +39,39 @@ from harness.types import Answer, AnswerForm, Call, Parsed, ParsedObject, Point,
 
 FORM = AnswerForm
 FRAMES = parse("fps(rate=2,max_frames=128,max_pixels=262144,factor=32,image_max_pixels=1048576)")
-"""The official rule: two frames a second, at most 128 of 256 · 32² pixels; images of 1024 · 32²."""
+"""The official rule: two frames a second, at most 128, of at most 256 · 32² pixels; images of at
+most 1024 · 32² pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneThinker(PromptedModel):
     """A `PromptedModel` whose answers are JSON with OneThinker's keys.
 
-    Every question about a video shows frames of all of it. A mask is of one object: its box and its
-    points, all together, prompt the segmenter in the frame at the time that the answer names.
+    Every question about a video shows frames of the whole video. A mask is of one object: its box
+    and points together prompt the segmenter, in the frame nearest to the time that the answer
+    states.
     """
 
     words: Wording
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that it has a wording for."""
+        """Forms of answer that the wording can ask for."""
         return self.words.forms
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """Forms with masks: boxes of a video are the response's own."""
+        """Forms that lack a segmenter or propagator; box tracks need neither."""
         missing = super().missing_parts
-        return {form: why for form, why in missing.items() if form is not FORM.BOX_TRACK}
+        return {form: reason for form, reason in missing.items() if form is not FORM.BOX_TRACK}
 
     def describe(self) -> Mapping[str, object]:
-        """Return plain data for the record, with whose words it asks in."""
-        whose = "ours" if self.words.official is None else "official"
-        return {**super().describe(), "prompts": whose, "words": dict(self.words.templates.form)}
+        """Return plain data for the record, which says whether the words are the official ones."""
+        source = "ours" if self.words.official is None else "official"
+        return {**super().describe(), "prompts": source, "words": dict(self.words.templates.form)}
 
     def must_name(self, query: Query, form: AnswerForm) -> bool:
-        """Return False: a time takes the place of a frame's number."""
+        """Return False: answers state a time instead of a frame number."""
         del query, form
         return False
 
@@ -84,13 +90,14 @@ class OneThinker(PromptedModel):
     def _part(
         self, query: Query, form: AnswerForm, response: str, calls: Sequence[Call]
     ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
+        """Return one form's answer, what was parsed, and no notes; ParseError as in the base."""
         if form not in (FORM.MASK, FORM.MASK_TRACK, FORM.BOXES, FORM.BOX_TRACK):
             return super()._part(query, form, response, calls)
         canvas, media = self._canvas(query, form, calls), query.media[0]
         times, span = media.times(), None
         if form is FORM.BOX_TRACK:
-            known, span = read_track(response)
-            prompts = [Prompted(box=box, time=second) for second, box in sorted(known.items())]
+            by_second, span = read_track(response)
+            prompts = [Prompted(box=box, time=second) for second, box in sorted(by_second.items())]
         elif form is FORM.BOXES:
             prompts = [Prompted(box=read_box(fields_of(response).get("boxes"), "boxes"))]
         else:
@@ -98,52 +105,55 @@ class OneThinker(PromptedModel):
         items = [item for prompt in prompts for item in _items(prompt)]
         refuse_other_scale(items, canvas)
         refuse_other_meaning(after_thought(response), canvas)
-        first, *more = (_in_image(prompt, canvas) for prompt in prompts)
+        objects = [_in_image(prompt, canvas) for prompt in prompts]
+        target = objects[0]
         outside = sum(map(canvas.count_outside, items))
-        parsed = Parsed(form=form, objects=(first,), outside=outside)
-        boxes = [target.box for target in (first, *more) if target.box is not None]
+        parsed = Parsed(form=form, objects=(target,), outside=outside)
+        boxes = [parsed_object.box for parsed_object in objects if parsed_object.box is not None]
         if form is FORM.BOXES:
             return lambda: Answer(boxes=tuple(boxes)), parsed, ()
         if form is FORM.BOX_TRACK:
-            placed = {prompt.time: box for prompt, box in zip(prompts, boxes, strict=True)}
+            box_times = {prompt.time: box for prompt, box in zip(prompts, boxes, strict=True)}
             track = tuple(
-                box_at(placed, second) if span is None or span.start <= second <= span.end else None
-                for second in times
+                box_at(box_times, time) if span is None or span.start <= time <= span.end else None
+                for time in times
             )
             return lambda: Answer(box_track=track), parsed, ()
         start = min(range(len(media)), key=lambda index: abs(times[index] - prompts[0].time))
-        given = ObjectPrompt(box=first.box, positive=first.positive, negative=first.negative)
-        masks = self.segmenter.segment(media.frame(start), [given])
+        prompt = ObjectPrompt(box=target.box, positive=target.positive, negative=target.negative)
+        masks = self.segmenter.segment(media.frame(start), [prompt])
         tracks = [cache(partial(carried_masks, self.propagator, media, start, masks))]
-        answer = objects_answer(query, form, [Item(first.box)], tracks, nothing=False)
+        answer = objects_answer(query, form, [Item(target.box)], tracks, nothing=False)
         return answer, replace(parsed, frame=start if media.is_video else None), ()
 
     def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
         canvas, times = self._canvas(query, form), query.media[0].times()
         if form is FORM.BOX_TRACK and answer.box_track is not None:
-            seen = [place for place, box in enumerate(answer.box_track) if box is not None]
             boxes = {
-                str(times[place]): numerals(canvas.to_canvas(Item(answer.box_track[place])).bounds)
-                for place in seen
+                str(time): numerals(canvas.to_canvas(Item(box)).bounds)
+                for time, box in zip(times, answer.box_track, strict=False)
+                if box is not None
             }
-            span = [times[seen[0]], times[seen[-1]]] if seen else [0.0, 0.0]
+            moments = [time for time, box in zip(times, answer.box_track, strict=False) if box]
+            span = [moments[0], moments[-1]] if moments else [0.0, 0.0]
             return answer_response(json.dumps({"time": span, "boxes": boxes}))
         if form is FORM.BOXES:
-            boxes_of = [numerals(canvas.to_canvas(Item(box)).bounds) for box in answer.boxes or ()]
-            return answer_response(json.dumps({"boxes": boxes_of[0] if boxes_of else []}))
+            first = [numerals(canvas.to_canvas(Item(box)).bounds) for box in answer.boxes or ()][:1]
+            return answer_response(json.dumps({"boxes": first[0] if first else []}))
         start = key_frame_of(answer, self._key_frame(query.media[0]))
         items = [canvas.to_canvas(item) for item in objects_in(answer, start)]
         return write_prompt(items, time=times[start] if form is FORM.MASK_TRACK else None)
 
 
 def _items(prompt: Prompted) -> list[Item]:
+    """Return the box and every point of a prompt, each as an item of its own."""
     points = [Item(point=point) for point in (*prompt.positive, *prompt.negative)]
     return points if prompt.box is None else [Item(prompt.box), *points]
 
 
 def _in_image(prompt: Prompted, canvas: Canvas) -> ParsedObject:
-    def points(several: Sequence[Point]) -> tuple[Point, ...]:
-        return tuple(canvas.to_image(Item(point=point)).place for point in several)
+    def points(on_canvas: Sequence[Point]) -> tuple[Point, ...]:
+        return tuple(canvas.to_image(Item(point=point)).place for point in on_canvas)
 
     return ParsedObject(
         box=None if prompt.box is None else canvas.to_image(Item(prompt.box)).bounds,
@@ -157,16 +167,16 @@ def one_thinker(parts: Composition, *, prompts: Path | None = None) -> OneThinke
     """OneThinker (arXiv 2512.03043): questions, grounding, segmentation, in `<think>`, `<answer>`.
 
     Args:
-        frames: How many frames of a video are shown, or a rule; by default the official one.
-        prompts: The file Evaluation/Eval/eval_bench.py of a checkout of tulerfeng/OneThinker, whose
-            words are asked in; None: in ours.
-        max_new_tokens: Longest response; 8192 as in the official evaluation.
+        frames: Number of frames of a video to show, or a rule; the default is the official rule.
+        prompts: The file Evaluation/Eval/eval_bench.py of a checkout of tulerfeng/OneThinker, which
+            supplies the prompts' wording; None: this project's wording.
+        max_new_tokens: Largest number of tokens of a response; 8192 as in the official evaluation.
     """
-    words = Wording(official=None if prompts is None else official_templates(prompts))
+    wording = Wording(official=None if prompts is None else official_templates(prompts))
     return OneThinker(
         name="one_thinker",
-        prompt=Places(words),
-        words=words,
+        prompt=Places(wording),
+        words=wording,
         coordinates="normalized_1000",
         **parts.build("normalized_1000", method="one_thinker"),
     )

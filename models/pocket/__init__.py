@@ -3,6 +3,6 @@
 from harness.models.backends.checkpoint import SHIPPED
 
 FOLDER = SHIPPED["pocket"]
-"""The weights, for `from_pretrained`."""
+"""Folder of the weights, for `from_pretrained`."""
 BASE = SHIPPED["pocket-base"]
 """An earlier checkpoint of the same training, which has room to learn."""

@@ -1,7 +1,7 @@
 """pocket: a Qwen2.5-VL of 2.6 million parameters, trained by this project on `shapes`.
 
-It answers in VisionReasoner's grammar, in pixels of its canvas of 168 × 168, and carries out every
-step that a large model does. It knows coloured shapes only.
+It answers in VisionReasoner's grammar, in pixels of its 168 × 168 canvas. It runs the same code as
+a large model, on a laptop, for tests and tutorials; it knows coloured shapes only.
 """
 
 from harness.models.composition import Composition
@@ -16,7 +16,7 @@ CANVAS = (168, 168)
 """(width, height) that every image is squashed to: 6 × 6 image tokens of 28 pixels."""
 
 MAX_FRAMES = 8
-"""Frames of a clip that it was trained on."""
+"""Number of frames of the video clips that it was trained on."""
 
 
 @with_options(

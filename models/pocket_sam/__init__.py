@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 
 
 def find_checkpoint(checkpoint: str | None, *, memory: bool) -> CheckpointFiles:
-    """The checkpoint in a folder, or the one that ships; raises like `sam2.find_checkpoint`."""
+    """Return the checkpoint in a folder, or the shipped one; raises as `sam2.find_checkpoint`."""
     if checkpoint is None:
         return sam2.find_checkpoint(str(FOLDER), memory=memory, name=NAME)
     return sam2.find_checkpoint(checkpoint, memory=memory)

@@ -1,4 +1,4 @@
-"""Propagators that run official code from a local checkout.
+"""Propagators that run official code from a local checkout: the class behind `xmem` and `cutie`.
 
 The code runs in a separate process (`checkout_child`), because its modules have general names such
 as `model` and `util`.
@@ -28,12 +28,13 @@ SOURCES: Mapping[Kind, str] = {
     "xmem": "https://github.com/hkchengrex/XMem",
     "cutie": "https://github.com/hkchengrex/Cutie",
 }
+"""Repositories, for errors."""
 NEEDED: Mapping[Kind, tuple[str, ...]] = {
     "xmem": ("model/network.py", "inference/inference_core.py"),
     "cutie": ("cutie/model/cutie.py", "cutie/inference/inference_core.py"),
 }
 """Files that identify a checkout."""
-MIN_SIZE = 96  # pixels; the networks read the 30 most similar places of 16 × 16 pixels
+MIN_SIZE = 96  # pixels; the networks need at least 30 cells of 16 × 16 pixels, the number they read
 MAX_OBJECTS = 255  # labels are bytes
 
 
@@ -91,7 +92,7 @@ class Checkout(Walker):
         Raises:
             ModelError: the code or the weights cannot be loaded.
         """
-        assert self.child is not None, "it raises otherwise"
+        assert self.child is not None, "starting it raises otherwise"
 
     def _groups(self, masks: Sequence[BoolArray]) -> list[list[int]]:
         return layers(masks)
@@ -109,6 +110,11 @@ class Checkout(Walker):
     def _labels(
         self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, Labels]]:
+        """Send masks and frames to the process; yield the labels of each frame after the first.
+
+        Raises:
+            ModelError: the process fails, or its labels do not have the video's size.
+        """
         child, shape = self.child, (video.size[1], video.size[0])
         with child.lock:
             head = {"what": "masks", "shape": (len(masks), *shape), "frames": len(order)}
@@ -170,7 +176,7 @@ def find_checkout(
             found="no such file",
             fix=f"The releases of {SOURCES[kind]} hold them.",
         )
-    git = (repo / ".git").exists()  # else git would look at what lies around the folder
+    git = (repo / ".git").exists()  # without it, git would describe a repository around the folder
     revision, changed = code_revision(repo) if git else (None, None)
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
@@ -188,6 +194,7 @@ def find_checkout(
 
 
 def _check_known(kind: Kind, repo: Path) -> None:
+    """Raise UsageError if the folder lacks the files that identify a checkout of `kind`."""
     missing = [path for path in NEEDED[kind] if not (repo / path).is_file()]
     if not missing:
         return

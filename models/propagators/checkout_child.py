@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 MEMORY = ("out of memory", "allocate memory", "not enough memory")
+"""Texts in the errors of PyTorch that mean full memory."""
 
 
 class AttributeDict(dict[str, object]):
@@ -92,42 +93,42 @@ def cutie_settings(repo: Path, variant: str, *, size: int) -> AttributeDict:
     """
     yaml = import_module("yaml")
     folder = repo / "cutie" / "config"
-    plain = yaml.safe_load((folder / "eval_config.yaml").read_text("utf-8"))
+    evaluation = yaml.safe_load((folder / "eval_config.yaml").read_text("utf-8"))
     sizes = yaml.safe_load((folder / "model" / "base.yaml").read_text("utf-8"))
     if variant != "base":
         variant_sizes = yaml.safe_load((folder / "model" / f"{variant}.yaml").read_text("utf-8"))
         sizes = merge_settings(
             sizes, {key: value for key, value in variant_sizes.items() if key != "defaults"}
         )
-    settings = {**plain, "model": sizes}
+    settings = {**evaluation, "model": sizes}
     resolved = {key: references(value, settings) for key, value in settings.items()}
     overrides = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
     return AttributeDict({**resolved, **overrides})
 
 
-def merge_settings(plain: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
-    """Return nested settings, updated recursively by `changes`."""
-    merged = dict(plain)
+def merge_settings(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    """Return nested settings `base`, updated recursively by `changes`."""
+    merged = dict(base)
     for key, value in changes.items():
-        old = plain.get(key)
+        old = base.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
             value = merge_settings(old, value)
         merged[key] = value
     return merged
 
 
-def references(value: object, whole: Mapping[str, object]) -> object:
+def references(value: object, all_settings: Mapping[str, object]) -> object:
     """Resolve `${a.b}` in nested settings; references to unknown settings stay unchanged."""
     if isinstance(value, dict):
-        return {key: references(item, whole) for key, item in value.items()}
+        return {key: references(item, all_settings) for key, item in value.items()}
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
         return value
-    setting: object = whole
+    setting: object = all_settings
     for key in value[2:-1].split("."):
         if not isinstance(setting, dict) or key not in setting:
             return value
         setting = setting[key]
-    return references(setting, whole)
+    return references(setting, all_settings)
 
 
 def without_downloads(name: str) -> None:
@@ -136,16 +137,16 @@ def without_downloads(name: str) -> None:
     The weights of the user's file replace all of them anyway.
     """
     module = import_module(name)
-    for kind in ("resnet18", "resnet50"):
-        constructor = getattr(module, kind)
+    for resnet in ("resnet18", "resnet50"):
+        constructor = getattr(module, resnet)
 
-        def plain(
-            pretrained: bool = False, constructor: Any = constructor, **given: object
+        def without_weights(
+            pretrained: bool = False, constructor: Any = constructor, **options: object
         ) -> "nn.Module":
-            network: nn.Module = constructor(pretrained=False, **given)
+            network: nn.Module = constructor(pretrained=False, **options)
             return network
 
-        setattr(module, kind, plain)
+        setattr(module, resnet, without_weights)
 
 
 def load(head: Mapping[str, Any]) -> Core:
@@ -165,11 +166,11 @@ def load(head: Mapping[str, Any]) -> Core:
 
 def answer(core: Core, head: Mapping[str, Any], data: bytes) -> bytes:
     """Answer one message: masks start a propagation (no data), a frame returns its labels."""
-    given = np.frombuffer(data, np.uint8).reshape(head["shape"])
+    array = np.frombuffer(data, np.uint8).reshape(head["shape"])
     if head["what"] == "masks":
-        core.begin(given.astype(np.bool_), head["frames"])
+        core.begin(array.astype(np.bool_), head["frames"])
         return b""
-    return np.ascontiguousarray(core.step(given, last=head["last"])).tobytes()
+    return np.ascontiguousarray(core.step(array, last=head["last"])).tobytes()
 
 
 def main() -> None:
@@ -184,7 +185,7 @@ def main() -> None:
         return
     except Exception as error:  # noqa: BLE001 - the boundary of the process: all is reported
         text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
-        full = isinstance(error, MemoryError) or any(words in text for words in MEMORY)
+        full = isinstance(error, MemoryError) or any(phrase in text for phrase in MEMORY)
         channel.send({"error": text, **({"kind": "memory"} if full else {})})
 
 

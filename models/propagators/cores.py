@@ -58,7 +58,7 @@ class XMemCore:
         sizes: Mapping[str, int],
     ) -> None:
         self.network, self.core, self.size, self.device = network, core, size, device
-        self.sizes = sizes  # of the network; the core's memory reads them from its settings
+        self.sizes = sizes  # channels of the network, which the core reads from its settings
 
     def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
         """Start a propagation."""

@@ -1,4 +1,4 @@
-"""Cutie from a local checkout of its official code."""
+"""The propagator `cutie`: Cutie from a local checkout of its official code."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def cutie(
         weights: A weights file such as cutie-base-mega.pth of its releases; it is read without
             unpickling.
         size: Frames with a longer shorter side are shrunk to this many pixels.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        device: `cuda:1`, `cpu`, …; `auto`: CUDA if there is a GPU, else the CPU.
         timeout: Longest time in seconds for one frame, or to load.
 
     Raises:

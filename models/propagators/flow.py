@@ -44,6 +44,7 @@ class Flow(Walker):
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, Iterable[BoolArray]]]:
+        """Warp the masks by `origin`: the position of each pixel in the first frame of `order`."""
         grid = pixel_grid(video.size)
         origin, before = grid, video.frame(order[0])
         for index in order[1:]:
@@ -91,9 +92,9 @@ def pixel_grid(size: tuple[int, int]) -> Field:
     return np.stack([x, y], axis=2).astype(np.float32)
 
 
-def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
-    """Sample an array at `places` by bilinear interpolation; OUTSIDE beyond the image."""
-    x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
+def _sample(values: NDArray[np.float32], points: Field) -> NDArray[np.float32]:
+    """Sample an array at `points` by bilinear interpolation; OUTSIDE beyond the image."""
+    x, y = np.ascontiguousarray(points[..., 0]), np.ascontiguousarray(points[..., 1])
     beyond = (OUTSIDE, OUTSIDE)
     sampled = cv2.remap(
         values, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=beyond

@@ -1,4 +1,7 @@
-"""SAM 2's video model through its authors' package instead of transformers."""
+"""SAM 2's video model, run by its authors' package `sam2` instead of transformers.
+
+The propagator `sam2_video(config=…)` uses it for checkpoints in the authors' format.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -49,7 +52,7 @@ class Sam2VideoPackage(Sam2Video):
         network = package.build_network(
             package.VIDEOS, self.folder, config=self.config, device=self.device
         )
-        # The package's progress bar would break ours.
+        # The package's progress bar would be mixed with the one of this program.
         vars(import_module("sam2.sam2_video_predictor"))["tqdm"] = lambda steps, **_: steps
         return network
 
@@ -57,13 +60,14 @@ class Sam2VideoPackage(Sam2Video):
         """Load the network.
 
         Raises:
-            ModelError: it cannot be loaded as it is.
+            ModelError: the checkpoint cannot be loaded.
         """
-        assert self.network is not None, "it raises otherwise"
+        assert self.network is not None, "building it raises otherwise"
 
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, list[BoolArray]]]:
+        """Propagate all masks in one pass of the predictor over the frames of `order`."""
         import torch
 
         start, reverse = order[0], order.step < 0
@@ -99,9 +103,9 @@ class Sam2VideoPackage(Sam2Video):
         """Remove the state that no later frame of this propagation can use."""
         reach = max(self.network.num_maskmem, self.network.max_obj_ptrs_in_encoder)
         for outputs in state["output_dict_per_obj"].values():
-            others = outputs["non_cond_frame_outputs"]
-            for old in [index for index in others if abs(frame - index) >= reach]:
-                del others[old]
+            tracked = outputs["non_cond_frame_outputs"]
+            for old in [index for index in tracked if abs(frame - index) >= reach]:
+                del tracked[old]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""SAM 2's video model through transformers: it propagates masks by its memory.
+"""SAM 2's video model through transformers: the class behind `sam2_video` and `pocket_sam_video`.
 
-The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024).
+It propagates masks by its memory of earlier frames. The method is SAM 2 (Ravi et al.: "SAM 2:
+Segment Anything in Images and Videos", 2024).
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ class Sam2Video(CheckpointPart, Walker):
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, list[BoolArray]]]:
+        """Propagate all masks in one session over the frames of `order`."""
         start, reverse = order[0], order.step < 0
         session = self._session(video)
         self.processor.add_inputs_to_inference_session(
@@ -67,9 +69,8 @@ class Sam2Video(CheckpointPart, Walker):
         import transformers
 
         network = self.network
-        session: Sam2VideoInferenceSession = getattr(
-            transformers, f"{self.family}InferenceSession"
-        )(
+        session_class = getattr(transformers, f"{self.family}InferenceSession")
+        session: Sam2VideoInferenceSession = session_class(
             video_height=video.size[1],
             video_width=video.size[0],
             inference_device=network.device,
@@ -84,10 +85,10 @@ class Sam2Video(CheckpointPart, Walker):
         config = self.network.config
         reach = max(config.num_maskmem, config.max_object_pointers_in_encoder)
         for outputs in session.output_dict_per_obj.values():
-            others = outputs["non_cond_frame_outputs"]
-            for old in [index for index in others if abs(frame - index) >= reach]:
-                del others[old]
-            for output in (*others.values(), *outputs["cond_frame_outputs"].values()):
+            tracked = outputs["non_cond_frame_outputs"]
+            for old in [index for index in tracked if abs(frame - index) >= reach]:
+                del tracked[old]
+            for output in (*tracked.values(), *outputs["cond_frame_outputs"].values()):
                 output.pop("high_res_masks", None)
 
 

@@ -1,4 +1,4 @@
-"""The same mask in every frame: the baseline of propagators."""
+"""The propagator `still`: the same mask in every frame; a baseline for propagators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Base class of propagators that go from frame to frame, forward and backward from a start."""
+"""`Walker`, the base class of propagators that go through a video forward and backward.
+
+`propagate` checks the masks and collects the tracks; a subclass yields the masks of each frame in
+one direction (`_walk`).
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,12 +36,12 @@ class Walker(Propagator):
         for track, mask in zip(tracks, start_masks, strict=True):
             track[start] = mask
         for group in self._groups(start_masks):
-            group_masks = [start_masks[place] for place in group]
+            group_masks = [start_masks[index] for index in group]
             for order in (range(start, len(video)), range(start, -1, -1)):
                 if len(order) > 1:
                     for frame, frame_masks in self._walk(video, order, group_masks):
-                        for place, mask in zip(group, frame_masks, strict=True):
-                            tracks[place][frame] = mask
+                        for index, mask in zip(group, frame_masks, strict=True):
+                            tracks[index][frame] = mask
         return tracks
 
     def _groups(self, masks: Sequence[BoolArray]) -> list[list[int]]:
@@ -45,8 +49,8 @@ class Walker(Propagator):
 
         Masks in no group are empty and stay empty.
         """
-        places = [place for place, mask in enumerate(masks) if mask.any()]
-        return [places] if places else []
+        indices = [index for index, mask in enumerate(masks) if mask.any()]
+        return [indices] if indices else []
 
     @abstractmethod
     def _walk(

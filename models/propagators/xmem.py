@@ -1,4 +1,4 @@
-"""XMem from a local checkout of its official code."""
+"""The propagator `xmem`: XMem from a local checkout of its official code."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def xmem(
             process.
         weights: A weights file such as XMem.pth of its releases; it is read without unpickling.
         size: Shorter side in pixels that all frames are resized to.
-        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        device: `cuda:1`, `cpu`, …; `auto`: CUDA if there is a GPU, else the CPU.
         timeout: Longest time in seconds for one frame, or to load.
 
     Raises:

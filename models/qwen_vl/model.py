@@ -1,4 +1,4 @@
-"""Zero-shot Qwen2.5-VL (or Qwen3-VL): prompted for boxes, or boxes and points, then segmented."""
+"""The plugin `qwen_vl`: zero-shot Qwen2.5-VL or Qwen3-VL, asked for boxes, and a segmenter."""
 
 from typing import Literal
 
@@ -11,10 +11,11 @@ from harness.models.vendors.settings import vendor_settings, with_vendor_setting
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.options import Carried, with_options
 
-PROMPTS: dict[str, type[Locate] | type[VisionReasoner]] = {
+GRAMMARS: dict[str, type[Locate] | type[VisionReasoner]] = {
     "visionreasoner": VisionReasoner,
     "locate": Locate,
 }
+"""Request and grammar, by the value of `prompt=` or `grammar=`."""
 
 
 @with_vendor_settings
@@ -31,18 +32,20 @@ def qwen_vl(
     Args:
         prompt: `visionreasoner`: its prompt and 840 × 840 canvas; `locate`: Qwen's own grounding
             request at native resolution; or a text of your own with {question}, or file:PATH.
-        grammar: Of a text of your own: the format that places are read in, and the canvas.
-        vendor: A vendor's own evaluation, such as qwen3_vl_report, whose values count where the
-            others are not given; see models/vendors.
+        grammar: Used only if `prompt` is a text of your own: the format in which boxes are parsed
+            from the response, and the canvas.
+        vendor: Name of a vendor's evaluation, such as qwen3_vl_report. It supplies the default of
+            every argument that is not given; see models/vendors.
     """
-    template = own_template("qwen_vl", prompt, PROMPTS)
+    template = own_template("qwen_vl", prompt, GRAMMARS)
+    settings = None if vendor is None else vendor_settings(vendor)
     model = PromptedModel(
         name=f"qwen_vl/{prompt}",
-        prompt=PROMPTS[grammar if template is not None else prompt](),
-        words=Questions(),
-        # VisionReasoner's evaluation, whose prompt this is, counts boxes alone.
+        prompt=GRAMMARS[grammar if template is not None else prompt](),
+        words=Questions(words={} if settings is None else settings.words),
+        # VisionReasoner's own evaluation, which this prompt comes from, counts boxes only.
         counts_in_words=template is not None or prompt != "visionreasoner",
-        vendor=None if vendor is None else vendor_settings(vendor),
+        vendor=settings,
         **parts.build(method="qwen_vl"),
     )
     return asked_with(model, template)

@@ -1,6 +1,7 @@
-"""A model whose answers are already in a file: other programs' predictions, scored by harness.
+"""The plugin `replay`: a model that gives the predictions of a file, made by other programs.
 
-The file is the one of `harness.interchange.rows`. Responses need a model that reads them:
+The file has the layout of `harness.interchange.rows`. Rows with predictions are scored as they are;
+rows with responses need a model that parses them, as in
 `replay(file=said.jsonl,model=qwen_vl(backend=stored))`.
 """
 
@@ -33,44 +34,46 @@ from harness.types import (
 
 @dataclass(frozen=True, kw_only=True)
 class Replay(Model):
-    """Gives each query the prediction that a file has for it."""
+    """A model that looks up each query's row in a file."""
 
     file: Path
     rows: Mapping[str, Row] = field(repr=False)
-    """Rows by the id under which a model sees a sample."""
+    """Rows by `Query.id`."""
     reader: RecordedReader | None
-    """Reads the rows that are responses; a `ResponseReader`."""
+    """Parses the rows that are responses (a `ResponseReader`); None: there are none."""
     fingerprint: str
+    """blake2b digest of the file's content."""
     batch_size: int
     written: Written | None = None
-    """Meaning of the file's numbers, where it is given; None: as documented, and checked."""
+    """Coordinates and mask order of the file as the user states them; None: those of the
+    documentation, and the first batch is checked against its images."""
     checked: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
-    """The file, once its numbers were held against the first batch's images."""
+    """Empty until the first batch was checked; a list, because the dataclass is frozen."""
 
     @property
     def name(self) -> str:
-        """The file's name without its ending."""
+        """`replay/`, and the file's name without its ending."""
         return f"replay/{self.file.stem}"
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """Missing parts of the model that reads responses; predictions need none."""
+        """Missing parts of the model that parses responses; predictions need none."""
         missing: Mapping[AnswerForm, str] = getattr(self.reader, "missing_parts", {})
-        read = missing and any(row.kind == "response" for row in self.rows.values())
-        return missing if read else {}
+        has_responses = any(row.responses is not None for row in self.rows.values())
+        return missing if has_responses else {}
 
     def reads_pixels(self, query: Query) -> bool:
-        """Return True if a part of the model that reads responses does."""
-        read: Callable[[Query], bool] | None = getattr(self.reader, "reads_pixels", None)
-        return read is not None and read(query)
+        """Return True if the model that parses responses reads pixels for this query."""
+        reads: Callable[[Query], bool] | None = getattr(self.reader, "reads_pixels", None)
+        return reads is not None and reads(query)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Devices of the model that reads responses."""
+        """Devices of the model that parses responses."""
         return () if self.reader is None else self.reader.devices
 
     def describe(self) -> Mapping[str, object]:
-        """Plain data for the record."""
+        """Return plain data for the record."""
         return {
             "name": self.name,
             "file": self.file.name,
@@ -81,11 +84,11 @@ class Replay(Model):
         }
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """The file's predictions; a query that it lacks is an infrastructure failure.
+        """Return the file's predictions; a query without a row is an infrastructure failure.
 
         Raises:
-            DataError: a row does not fit its query, such as masks of another size; or those of the
-                first batch show another unit or order.
+            DataError: a row does not fit its query, such as masks of another size; or rows of the
+                first batch show that boxes are in another unit, or run-lengths in another order.
         """
         if not self.checked and self.written is None:
             samples = [Sample(id=query.id, query=query, target=None) for query in queries]
@@ -115,19 +118,22 @@ def replay(
     Args:
         file: JSON lines, as `harness.interchange.rows` describes them.
         model: Reads the rows that are responses, with its grammar, coordinates and segmenter.
-        coordinates: Meaning of the numbers of boxes and points; pixels, and checked, without.
-        mask_order: What run-lengths go along; columns, and checked, without.
-        batch_size: Queries at once.
+        coordinates: Meaning of the numbers of boxes and points; None: pixels, which the first
+            batch is checked for.
+        mask_order: Direction in which run-lengths run through a mask; None: along columns, which
+            the first batch is checked for.
+        batch_size: Number of queries in a batch.
 
     Raises:
         DataError: a line is not in the form.
         UsageError: `model` cannot read responses, or is missing where there are some.
     """
-    written = None
+    coordinate_form = None
     if coordinates is not None or mask_order is not None:
-        written = Written(coordinates or "pixels", by_rows=mask_order == "rows")
+        coordinate_form = Written(coordinates or "pixels", by_rows=mask_order == "rows")
     rows = {
-        query_id(row.id): replace(row, written=written or AS_DOCUMENTED) for row in read_rows(file)
+        query_id(row.id): replace(row, written=coordinate_form or AS_DOCUMENTED)
+        for row in read_rows(file)
     }
     reader: Model | None = None if model is None else plugins.build("models", model)
     if reader is not None and not isinstance(reader, ResponseReader):
@@ -136,10 +142,10 @@ def replay(
             expected="a model that reads responses, such as qwen_vl(backend=stored)",
             found=str(reader.name),
         )
-    spoken = next((row for row in rows.values() if row.kind == "response"), None)
-    if spoken is not None and reader is None:
+    response_row = next((row for row in rows.values() if row.responses is not None), None)
+    if response_row is not None and reader is None:
         raise UsageError(
-            f'{spoken.where}: a "response"',
+            f'{response_row.where}: a "response"',
             expected="a model that parses it",
             found="no model",
             fix="Give one, such as replay(file=…,model=qwen_vl(backend=stored)).",
@@ -152,5 +158,5 @@ def replay(
         reader=reader,
         fingerprint=fingerprint.hexdigest(),
         batch_size=batch_size,
-        written=written,
+        written=coordinate_form,
     )

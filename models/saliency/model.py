@@ -1,4 +1,8 @@
-"""The model `saliency`: answers with the most salient object, and never reads the question."""
+"""The plugin `saliency`: answers with the most salient objects, and never reads the question.
+
+It is a baseline: `salience.py` finds objects by colour and motion, a segmenter makes their masks, a
+propagator carries them through the video.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,43 +33,44 @@ from harness.types import (
 MASKS = MASKED - {AnswerForm.BOX_TRACK}
 SEGMENTED = MASKED | {AnswerForm.BOXES}
 ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
+"""All forms of answer; `SEGMENTED` need the segmenter, `MASKS` are answered with masks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saliency(Model):
-    """Salient objects as masks, tracks, boxes, points or their number.
+    """Answers with salient objects as masks, tracks, boxes, points or their number.
 
-    Masks are the union of all objects, one a frame, and `box_track` is its tight box. Boxes are the
-    tight boxes of the single masks and points lie deepest inside objects, both in the key frame,
-    the heaviest object first. Where nothing is salient the answer is an empty mask, no box, no
-    point, the count 0; it is never NO_TARGET. Of several media only the first is looked at, to
-    which coordinates refer.
+    Masks are the union of all objects, one for each frame, and `box_track` is its tight box. Boxes
+    (tight, of the single masks) and points (deepest inside the objects) are in the key frame, in
+    pixels, the most salient object first. If nothing is salient, the answer is an empty mask, no
+    box, no point, the count 0; it is never NO_TARGET. Of several media only the first is used.
     """
 
     segmenter: Segmenter
     propagator: Propagator
     candidates: int
+    """Number of frames of a video in which objects are searched."""
     batch_size: int
 
     name = "saliency"
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that it knows."""
+        """Forms of answer that this model can give."""
         return ANSWERED
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Devices of its segmenter and its propagator."""
+        """Devices of the segmenter and the propagator."""
         return (*self.segmenter.devices, *self.propagator.devices)
 
     def prepare(self) -> None:
-        """Load what its parts load."""
+        """Load the segmenter and the propagator."""
         self.segmenter.prepare()
         self.propagator.prepare()
 
     def describe(self) -> Mapping[str, object]:
-        """Resolved arguments; there are no weights."""
+        """Return the resolved arguments for the record; there are no weights."""
         return {
             "model": self.name,
             "segmenter": settings(self.segmenter),
@@ -75,18 +80,18 @@ class Saliency(Model):
         }
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """One prediction a query, each as if it were alone.
+        """Return one prediction for each query; queries about the same medium share the work.
 
-        Queries that share a medium share the work, since the question makes no difference. A
-        form that it does not know is a failure of the model, a medium that cannot be decoded one
-        of the infrastructure.
+        A form that it cannot answer is a failure of the model; a medium that cannot be decoded is
+        a failure of the infrastructure.
         """
-        known: dict[tuple[Media, frozenset[AnswerForm]], Answer] = {}
-        return [self._prediction(query, known) for query in queries]
+        answers: dict[tuple[Media, frozenset[AnswerForm]], Answer] = {}
+        return [self._prediction(query, answers) for query in queries]
 
     def _prediction(
-        self, query: Query, known: dict[tuple[Media, frozenset[AnswerForm]], Answer]
+        self, query: Query, answers: dict[tuple[Media, frozenset[AnswerForm]], Answer]
     ) -> Prediction:
+        """Return the prediction for a query; `answers` holds those of the batch so far."""
         for form in query.forms:
             if form not in ANSWERED:
                 return failed_prediction(query, FailureKind.MODEL, f"saliency cannot answer {form}")
@@ -94,12 +99,12 @@ class Saliency(Model):
             return failed_prediction(query, FailureKind.MODEL, "saliency needs an image or a video")
         pair = query.media[0], frozenset(query.forms)
         try:
-            if pair not in known:
-                known[pair] = self._answer(*pair)
+            if pair not in answers:
+                answers[pair] = self._answer(*pair)
         except MediaError as error:
             return failed_prediction(query, FailureKind.INFRASTRUCTURE, str(error))
         usage = Usage(frames=frames_seen(len(query.media[0]), self.candidates))
-        return Prediction(query_id=query.id, answer=known[pair], usage=usage)
+        return Prediction(query_id=query.id, answer=answers[pair], usage=usage)
 
     def _answer(self, media: Media, forms: frozenset[AnswerForm]) -> Answer:
         key = clearest(media, self.candidates)
@@ -127,6 +132,7 @@ class Saliency(Model):
         return Answer(**parts)
 
     def _track(self, media: Media, index: int, masks: Sequence[BoolArray]) -> Sequence[BoolArray]:
+        """Return the union of the masks of frame `index`, propagated to every frame."""
         union = np.zeros((media.size[1], media.size[0]), dtype=np.bool_)
         for mask in masks:
             union |= mask

@@ -1,9 +1,9 @@
-"""Superpixels: small regions of one colour, the unit in which saliency is computed.
+"""Partition an image into superpixels, small regions of one colour; salience is computed on them.
 
 The method is SLIC (Achanta, Shaji, Smith, Lucchi, Fua, Süsstrunk: "SLIC Superpixels Compared to
-State-of-the-art Superpixel Methods", TPAMI 2012): k-means in Lab colour and place, where a pixel
-looks only at the nine centres around it. Islands are left as they are: saliency averages over
-regions and does not need connected ones.
+State-of-the-art Superpixel Methods", TPAMI 2012): k-means in CIELAB colour and position, where a
+pixel is compared with the nine centres around it only. Regions are not made connected, because
+salience averages over regions and does not need that.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from harness.media import Frame
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
-COMPACTNESS = 20.0  # Lab distance that weighs as much as one cell of the grid; SLIC's m
+COMPACTNESS = 20.0  # CIELAB distance that weighs as much as one cell of the grid; SLIC's m
 ITERATIONS = 5
 NEIGHBOURS = tuple((row, column) for row in (-1, 0, 1) for column in (-1, 0, 1))
+"""Offsets (down, right) of the nine cells around a pixel's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,40 +40,40 @@ class Superpixels:
         return len(self.colours)
 
     def mean(self, field: NDArray[np.floating]) -> Floats:
-        """The mean over each region of a height × width field; count values."""
+        """Return the mean of a height × width field over each region; `count` values."""
         flat = self.labels.ravel()
         total = np.bincount(flat, field.ravel().astype(np.float64), self.count)
         return total / np.bincount(flat, minlength=self.count)
 
     def paint(self, values: Floats) -> NDArray[np.float32]:
-        """The height × width field that has each region's value."""
+        """Return the height × width field of the regions' values."""
         return values.astype(np.float32)[self.labels]
 
     def border(self) -> NDArray[np.bool_]:
-        """Mask of the regions that touch the image's border; `count` values."""
+        """Return True for each region that touches the image's border; `count` values."""
         edge = (self.labels[0], self.labels[-1], self.labels[:, 0], self.labels[:, -1])
         touching = np.zeros(self.count, dtype=np.bool_)
         touching[np.concatenate(edge)] = True
         return touching
 
     def adjacent(self) -> NDArray[np.bool_]:
-        """Adjacency: True where two different regions share an edge; count × count, symmetric."""
-        near = np.zeros((self.count, self.count), dtype=np.bool_)
-        near[self.labels[:, :-1], self.labels[:, 1:]] = True
-        near[self.labels[:-1], self.labels[1:]] = True
-        near |= near.T
-        np.fill_diagonal(near, val=False)
-        return near
+        """Return True where two different regions share an edge; count × count, symmetric."""
+        adjacency = np.zeros((self.count, self.count), dtype=np.bool_)
+        adjacency[self.labels[:, :-1], self.labels[:, 1:]] = True
+        adjacency[self.labels[:-1], self.labels[1:]] = True
+        adjacency |= adjacency.T
+        np.fill_diagonal(adjacency, val=False)
+        return adjacency
 
 
-def superpixels(image: Frame, count: int) -> Superpixels:
-    """Partition an RGB image into about `count` regions, at least one."""
+def superpixels(image: Frame, n_regions: int) -> Superpixels:
+    """Partition an RGB image into about `n_regions` regions, at least one."""
     lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     height, width = lab.shape[:2]
-    cell = max(1.0, (height * width / count) ** 0.5)
+    cell = max(1.0, (height * width / n_regions) ** 0.5)
     rows, columns = max(1, round(height / cell)), max(1, round(width / cell))
     y, x = np.mgrid[:height, :width].astype(np.float32)
-    # Feature by feature: to go through the five of a pixel takes numpy several times as long.
+    # Features come first: with them last, numpy takes several times as long.
     planes = np.stack([*cv2.split(lab), x * (COMPACTNESS / cell), y * (COMPACTNESS / cell)])
     values = planes.reshape(len(planes), -1).astype(np.float64)
     down, right = np.array(NEIGHBOURS).T[:, :, None]
@@ -87,18 +88,19 @@ def superpixels(image: Frame, count: int) -> Superpixels:
     used = np.bincount(labels.ravel()) > 0
     labels = (np.cumsum(used) - 1)[labels]
     means = _centres(values, labels, int(labels.max()) + 1).T
-    place = means[:, 3:] * (cell / COMPACTNESS / max(height, width))
-    return Superpixels(labels, means[:, :3], place)
+    centres_in_image = means[:, 3:] * (cell / COMPACTNESS / max(height, width))
+    return Superpixels(labels, means[:, :3], centres_in_image)
 
 
-def _centres(values: Floats, labels: Labels, count: int) -> Floats:
-    """Mean of each feature (features × pixels) over each label: features × `count`.
+def _centres(values: Floats, labels: Labels, n_labels: int) -> Floats:
+    """Return the mean of each feature (features × pixels) over each label: features × `n_labels`.
 
-    A label without pixels gets a centre that none is near to.
+    A label without pixels gets a centre that is far from every pixel.
     """
     flat = labels.ravel()
-    sizes = np.bincount(flat, minlength=count)
-    means = np.stack([np.bincount(flat, plane, count) for plane in values]) / np.maximum(sizes, 1)
+    sizes = np.bincount(flat, minlength=n_labels)
+    sums = np.stack([np.bincount(flat, plane, n_labels) for plane in values])
+    means = sums / np.maximum(sizes, 1)
     means[:, sizes == 0] = 1e6
     return means
 
@@ -121,14 +123,14 @@ def _assign_pixels(
     best = np.full((height, width), np.inf, dtype=np.float32)
     nearest = np.zeros((height, width), dtype=np.uint8)
     for number, (rows, columns) in enumerate(zip(near_rows, near_columns, strict=True)):
-        # Whole rows are copied: to look each pixel's centre up takes several times as long.
+        # Copying whole rows of centres is several times faster than indexing by pixel.
         difference = centres[:, :, columns].take(rows, axis=1)
         difference -= planes
         difference *= difference
         distance = difference[0]
         for plane in difference[1:]:
             distance += plane
-        # Numbers rise, so that the later of two that were nearer is the larger one.
+        # `number` ascends, so the maximum is the last that was nearer than all before it.
         np.maximum(nearest, (distance < best).view(np.uint8) * np.uint8(number), out=nearest)
         np.minimum(best, distance, out=best)
     row = near_rows[nearest, np.arange(height)[:, None]]

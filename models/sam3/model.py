@@ -1,4 +1,8 @@
-"""SAM 3 asked with the query's own text: every instance of a concept, each with its score."""
+"""The plugin `sam3`: SAM 3 prompted with the query's text, without a VLM.
+
+It finds every instance of a concept in an image, each with a score; in a video, in the middle
+frame, and a propagator carries the masks from there.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,19 +16,16 @@ from harness.spec import Spec
 
 @dataclass(frozen=True)
 class ByPhrase:
-    """A network that emits the instances of a phrase.
-
-    Those of a video are found in its middle frame and carried from there.
-    """
+    """A `MaskNetwork` for `MaskModel`: a segmenter that finds a phrase, and a propagator."""
 
     segmenter: Segmenter
     propagator: Propagator
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[MaskResponse]:
-        """Return the instances of each request's text, by falling score; empty masks are none.
+        """Return the instances of each request's text, by descending score, without empty masks.
 
         Raises:
-            UsageError: the segmenter does not find the objects of a phrase.
+            UsageError: the segmenter cannot be prompted with a phrase.
         """
         return [self._find(request) for request in requests]
 

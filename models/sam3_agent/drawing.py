@@ -1,4 +1,4 @@
-"""Images that the agent is shown: masks with numbers, and one mask from near."""
+"""Draw the images that the SAM 3 agent is shown: numbered masks, and a close-up of one mask."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,29 +16,30 @@ COLOURS: tuple[Colour, ...] = (
     *((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)),
     *((0, 114, 178), (213, 94, 0), (204, 121, 167)),
 )
-"""Okabe and Ito's."""
-ALPHA = 0.3
+"""Okabe and Ito's colours, which colour-blind people can distinguish."""
+MASK_OPACITY = 0.3  # opacity of a mask
 MARGIN, LEAST_MARGIN = 0.2, 16
-"""Surroundings of a mask from near: a share of its sides, and at least so many pixels in all."""
-NEAR = 448
-"""Longest side of each half of the image from near, in pixels."""
+"""Margin around the mask in a close-up, both sides together: a share of the box's side, and at
+least this many pixels."""
+CLOSE_UP_SIDE = 448
+"""Longest side of each half of a close-up, in pixels."""
 
 
 def numbered(image: Frame, masks: Sequence[BoolArray]) -> Frame:
-    """Draw masks on an image, each with its number, from 1, where it is widest."""
-    for place, mask in enumerate(masks):
-        image = _marked(image, mask, COLOURS[place % len(COLOURS)])
+    """Return the image with masks (not empty) drawn on it, each with its number, from 1."""
+    for number, mask in enumerate(masks):
+        image = _with_mask(image, mask, COLOURS[number % len(COLOURS)])
     drawn = Image.fromarray(image)
     pen, font = ImageDraw.Draw(drawn), ImageFont.load_default(max(10, min(drawn.size) // 25))
-    for place, mask in enumerate(masks):
+    for number, mask in enumerate(masks, start=1):
         (part,) = parts(Rle.from_array(mask), limit=1)
-        at = (part.place.x + 0.5, part.place.y + 0.5)
-        pen.text(at, str(place + 1), "white", font, "mm", stroke_width=2, stroke_fill="black")
+        centre = (part.place.x + 0.5, part.place.y + 0.5)  # of the largest inscribed circle
+        pen.text(centre, str(number), "white", font, "mm", stroke_width=2, stroke_fill="black")
     return np.asarray(drawn)
 
 
 def from_near(image: Frame, mask: BoolArray, colour: Colour) -> Frame:
-    """Draw a mask's surroundings with its box, beside the same with the mask."""
+    """Return a close-up of a mask: the surroundings with its box, beside the same with the mask."""
     box = extent(mask)
     assert box is not None, "masks that are shown are not empty"
     height, width = mask.shape
@@ -48,22 +49,24 @@ def from_near(image: Frame, mask: BoolArray, colour: Colour) -> Frame:
     )
     rows = slice(max(0, int(box.top - down)), min(height, int(box.bottom + down) + 1))
     columns = slice(max(0, int(box.left - across)), min(width, int(box.right + across) + 1))
-    halves = [rectangle(image, box, colour=colour), _marked(image, mask, colour)]
+    halves = [rectangle(image, box, colour=colour), _with_mask(image, mask, colour)]
     return side_by_side([_enlarged(half[rows, columns]) for half in halves])
 
 
 def as_image(frame: Frame) -> Media:
-    """Return pixels as an image to show, whose id is a hash of them."""
+    """Return a decoded image as a medium; its id is a hash of the pixels."""
     digest = hashlib.blake2b(frame.tobytes(), digest_size=16).hexdigest()
     return pixels([frame], times=(0.0,), is_video=False, id=digest)
 
 
-def _marked(image: Frame, mask: BoolArray, colour: Colour) -> Frame:
-    return outline(tint(image, mask, colour=colour, alpha=ALPHA), mask, colour=colour)
+def _with_mask(image: Frame, mask: BoolArray, colour: Colour) -> Frame:
+    """Return the image with a tinted and outlined mask."""
+    return outline(tint(image, mask, colour=colour, alpha=MASK_OPACITY), mask, colour=colour)
 
 
 def _enlarged(part: Frame) -> Frame:
-    factor = NEAR / max(part.shape[:2])
+    """Return an image, enlarged to a longest side of `CLOSE_UP_SIDE` pixels if it is smaller."""
+    factor = CLOSE_UP_SIDE / max(part.shape[:2])
     if factor <= 1:
         return part
     size = (round(part.shape[1] * factor), round(part.shape[0] * factor))

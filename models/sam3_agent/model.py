@@ -1,4 +1,8 @@
-"""The SAM 3 agent: a VLM that was not trained for it segments by calling SAM 3 with phrases."""
+"""The plugin `sam3_agent`: an untrained VLM that segments by calling SAM 3 with phrases.
+
+`agent.py` has the conversation; this module connects it to the backend, reads recorded responses,
+and makes predictions of the chosen masks.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +24,7 @@ from harness.models.default_parts import missing_parts
 from harness.models.grammar import Item, frame_tag
 from harness.models.multi_turn import ConversationScheduler, ConversingModel
 from harness.models.response_writer import key_frame_of
-from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
+from harness.models.sam3_agent.agent import MAX_ROUNDS, Agent, AgentRun, message_templates, say
 from harness.models.tracks import carried_masks, extent
 from harness.options import with_options
 from harness.responses import storable
@@ -40,33 +44,35 @@ from harness.types import (
     Usage,
 )
 
-MOST = 100
-"""Masks that a written response selects; the official prompt allows no higher number."""
+MAX_SELECTED = 100
+"""Number of masks that a written response selects, the largest in the official prompt."""
 
 OFFICIAL = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
+"""Files of the official system messages: of the rounds, and about a single mask."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sam3Agent(Agent, ConversingModel[AgentRun]):
-    """A VLM that calls SAM 3, turn by turn, and picks among the masks that it finds.
+    """A VLM that calls SAM 3, turn by turn, and selects among the masks that it finds.
 
-    Of a video one frame is shown and segmented, from which its masks are carried to the others; the
-    official agent knows images alone. A conversation that it would end with an error is a failure.
+    The official agent is for images only. In a video, one frame is shown and segmented, and the
+    propagator carries the masks to the others. A conversation that the official code would end with
+    an error is a failure.
     """
 
     segmenter: Segmenter
     propagator: Propagator
     prompts: Literal["ours", "official"] = "ours"
-    """Author of `system` and `judge`."""
+    """Origin of `system` and `judge`: this project's texts, or those of a checkout."""
     name = "sam3_agent"
 
     def describe(self) -> Mapping[str, object]:
-        """Return plain data for the record: every setting, and what is said."""
+        """Return plain data for the record: every setting, and the texts of all messages."""
         return {
             "name": self.name,
             "chat": dict(self.chat.describe()),
             "prompts": self.prompts,
-            "texts": {**texts(), "system": self.system, "judge": self.judge},
+            "texts": {**message_templates(), "system": self.system, "judge": self.judge},
             "segmenter": settings(self.segmenter),
             "propagator": settings(self.propagator),
             "max_rounds": self.max_rounds,
@@ -76,24 +82,24 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that it can give."""
+        """Forms of answer that this model can give."""
         return MASKED
 
     @property
     def missing_parts(self) -> Mapping[AnswerForm, str]:
-        """Forms of videos, without a propagator."""
+        """Forms of answer that need a segmenter or propagator that is missing, with the reason."""
         return missing_parts(self.segmenter, self.propagator)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Devices of its parts."""
+        """Devices of the VLM, the segmenter and the propagator."""
         return self.chat.devices + self.segmenter.devices + self.propagator.devices
 
     def prepare(self) -> None:
         """Load all parts, so that a failure to load fails no sample.
 
         Raises:
-            UsageError: the segmenter does not find the objects of a phrase.
+            UsageError: the segmenter cannot be prompted with a phrase.
         """
         self.segmenter.find_instances(np.zeros((1, 1, 3), dtype=np.uint8), "")
         for part in (self.chat, self.segmenter, self.propagator):
@@ -104,7 +110,7 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
         return replace(self, segmenter=segmenter, propagator=propagator)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
-        """Return the first request: one, whatever the query's forms of answer are.
+        """Return the first request; there is one, however many forms of answer a query has.
 
         Raises:
             UsageError: this model cannot be asked for such an answer.
@@ -121,44 +127,50 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
             )
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
-        """Return the frame that is shown, of the first medium."""
+        """Return the frames that are shown: the middle one of the first medium."""
         return ((len(query.media[0]) // 2,), *(() for _ in query.media[1:]))
 
     def conversation(self, query: Query) -> Conversation[AgentRun]:
-        """Converse about one query to the end."""
+        """Return the conversation about one query."""
         self._check(query)
         return self.converse(AgentRun(query))
 
     def begin(self, query: Query, result: AgentRun) -> Callable[[], Prediction]:
-        """Return the function that carries the masks through a video."""
+        """Return the function that propagates the chosen masks and gives the prediction."""
         return lambda: result.result.with_usage(self._prediction(result))
 
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
-        """Read a conversation's responses, verdicts included: phrases are segmented again."""
+        """Return the prediction of a conversation's responses; its phrases are segmented again.
+
+        `responses` includes the verdicts on single masks, in the order of the requests.
+        """
         del calls
-        run, left = AgentRun(query), list(responses)
+        run, remaining = AgentRun(query), list(responses)
         conversation = ConversationScheduler([self.converse(run)])
-        while places := conversation.pending_places():
-            if len(left) < len(places):
+        while pending := conversation.pending_indices():
+            if len(remaining) < len(pending):
                 run.error = "the conversation has no end"
                 break
-            for place in places:
-                conversation.receive(place, ChatResponse(text=left.pop(0)))
+            for index in pending:
+                conversation.receive(index, ChatResponse(text=remaining.pop(0)))
         return self._prediction(run)
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """Return a conversation that `read` reads as `answer`: the query is the phrase."""
+        """Return the responses that would give `answer` with a perfect segmenter.
+
+        The query's text is the phrase, and all masks are selected.
+        """
         self._check(query)
         if answer.no_target:
             return (_call("report_no_mask", {}),)
-        rule = len(query.media[0]) // 2
-        start = key_frame_of(answer, rule)
-        named = frame_tag(None if start == rule else start)
+        middle = len(query.media[0]) // 2
+        start = key_frame_of(answer, middle)
+        tag = frame_tag(None if start == middle else start)
         return (
-            named + _call("segment_phrase", {"text_prompt": query.text}),
-            _call("select_masks_and_return", {"final_answer_masks": list(range(1, MOST + 1))}),
+            tag + _call("segment_phrase", {"text_prompt": query.text}),
+            _call("select_masks_and_return", {"final_answer_masks": [*range(1, MAX_SELECTED + 1)]}),
         )
 
     @cached_property
@@ -166,12 +178,13 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
         return ThreadPoolExecutor(1, thread_name_prefix="sam3-agent")
 
     def segment(self, media: Media, frame: int, phrase: str) -> Future[list[Instance]]:
-        """Find instances in another thread, those of all conversations one by one."""
+        """Find instances in a thread, which segments for one conversation at a time."""
         return self._thread.submit(
             lambda: list(self.segmenter.find_instances(media.frame(frame), phrase))
         )
 
     def _prediction(self, run: AgentRun) -> Prediction:
+        """Return the prediction of a finished conversation; without an answer it is a failure."""
         query, media, chosen = run.query, run.query.media[0], run.chosen
         items = [Item(box=extent(instance.mask), phrase=run.phrase) for instance in chosen or ()]
         parsed = Parsed(
@@ -182,13 +195,16 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
             frame=run.frame if media.is_video else None,
             error=storable(run.error, 2000),
         )
-        texts = tuple(storable(response.text + response.stopped) for _, response in run.said)
+        responses = tuple(
+            storable(response.text + response.stopped) for _, response in run.exchanges
+        )
         answer = None
         if chosen is not None:
             masks = [instance.mask for instance in chosen]
+            groups = [[mask] for mask in masks] if query.instances and masks else [masks]
             tracks = [
                 cache(partial(carried_masks, self.propagator, media, run.frame, group))
-                for group in ([[mask] for mask in masks] if query.instances and masks else [masks])
+                for group in groups
             ]
             answer = combine_answers(
                 [
@@ -198,16 +214,16 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
             )
             if answer.boxes or answer.instances:
                 answer = replace(answer, box_scores=tuple(instance.score for instance in chosen))
-        count = self.chat.count_tokens
+        count_tokens = self.chat.count_tokens
         return Prediction(
             query_id=query.id,
             answer=answer,
             failure=None if chosen is not None else Failure(FailureKind.PARSE, run.error),
-            responses=texts,
+            responses=responses,
             parsed=tuple(replace(parsed, form=form) for form in query.forms),
             usage=Usage(
-                completion_tokens=sum(map(count, texts)),
-                reasoning_tokens=sum(count(reasoning(text)) for text in texts),
+                completion_tokens=sum(map(count_tokens, responses)),
+                reasoning_tokens=sum(count_tokens(reasoning(text)) for text in responses),
                 frames=1,
             ),
             notes=(f"phrases: {', '.join(map(repr, run.used))}",) if run.used else (),
@@ -220,10 +236,10 @@ def _call(name: str, parameters: Mapping[str, object]) -> str:
 
 
 def official_prompts(folder: Path) -> tuple[str, str]:
-    """Read the official system messages: of the rounds, and about one mask.
+    """Return the official system messages: of the rounds, and about a single mask.
 
     Raises:
-        UsageError: they are not there.
+        UsageError: the files cannot be read.
     """
     try:
         system, judge = (read_text(folder / name).strip() for name in OFFICIAL)
@@ -241,7 +257,7 @@ def official_prompts(folder: Path) -> tuple[str, str]:
     max_new_tokens=4096,
 )
 def sam3_agent(
-    parts: Composition, *, max_rounds: int = ROUNDS, prompts: Path | None = None
+    parts: Composition, *, max_rounds: int = MAX_ROUNDS, prompts: Path | None = None
 ) -> Sam3Agent:
     """The agent of the SAM 3 repository: any VLM, without training, calls SAM 3 with phrases.
 

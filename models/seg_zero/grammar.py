@@ -3,7 +3,8 @@
 Liu et al., "Seg-Zero" (2025). The prompts and the parser are those of the official code
 (`dvlab-research/Seg-Zero`): a response names one object, and the first `{…}` is its answer. Here
 the search starts after the thought; the official inference and reward search the thought too.
-`Semantics` decides which keys and values are accepted, as the two official rewards do.
+`Semantics` decides which keys and values are accepted, as the two official rewards do. Coordinates
+are pixels of the 840 × 840 canvas.
 """
 
 import json
@@ -92,14 +93,15 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
     `answer_format` credit. Both require a box with an area.
     """
 
-    def read_json(rest: str) -> Read:
-        json_text = first_braces(rest)
+    def read_json(text: str) -> Read:
+        json_text = first_braces(text)
         if json_text is None:
             raise ParseError(
-                "response", expected="{…}", found=repr(rest[:60]) if rest else "nothing"
+                "response", expected="{…}", found=repr(text[:60]) if text else "nothing"
             )
         value, repairs = loads(json_text, strict=semantics == "strict")
-        has_second = first_braces(rest[rest.find(json_text) + len(json_text) :]) is not None
+        after = text[text.find(json_text) + len(json_text) :]
+        has_second = first_braces(after) is not None
         return (_item(value, semantics),), (*repairs, *several_answers(1 + has_second, "first"))
 
     return read_response(response, read_json)
@@ -114,15 +116,15 @@ def _item(value: object, semantics: Semantics) -> Item:
         expected_keys = "a box and two points" if semantics == "soft" else ", ".join(KEYS)
         raise ParseError("answer", expected=expected_keys, found=given_keys or "nothing")
     box = read_box(value[key], key)
-    first, second = (Point(*finite_numbers(value[place], 2, place)) for place in point_keys)
+    first, second = (Point(*finite_numbers(value[name], 2, name)) for name in point_keys)
     return Item(box, first, second=second)
 
 
 def _keys(value: Mapping[str, object], semantics: Semantics) -> tuple[str | None, list[str]]:
     """Return the box's key (None if missing) and the keys of at most two points."""
     if semantics == "strict":
-        box, *places = (key if key in value else None for key in KEYS)
-        return box, [key for key in places if key is not None]
+        box, *point_keys = (key if key in value else None for key in KEYS)
+        return box, [key for key in point_keys if key is not None]
     box = next((key for key in value if "bbox" in key.lower()), None)
     return box, [key for key in value if "points" in key.lower()][:2]
 
@@ -137,13 +139,11 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
     boxes = [item.bounds for item in items]
-    top_left, bottom_right = (
-        [min(box[side] for box in boxes) for side in (0, 1)],
-        [max(box[side] for box in boxes) for side in (2, 3)],
-    )
+    left, top = (min(box[side] for box in boxes) for side in (0, 1))
+    right, bottom = (max(box[side] for box in boxes) for side in (2, 3))
     first = items[0].place
     second = items[1].place if len(items) > 1 else items[0].second or first
-    values = ([*top_left, *bottom_right], first, second)
+    values = ([left, top, right, bottom], first, second)
     answer = {key: numerals(value) for key, value in zip(KEYS, values, strict=True)}
     return f"{beginning}<answer>{json.dumps(answer)}</answer>"
 
@@ -153,6 +153,7 @@ class SegZero:
     """The prompt and the parser of Seg-Zero, for a `PromptedModel`."""
 
     resize: tuple[int, int] | None = CANVAS
+    """(width, height) in pixels that images are squashed to."""
     semantics: Semantics = "soft"
     wording: Wording = "paper"
 
@@ -166,9 +167,9 @@ class SegZero:
         return ask_for_frame(numbered) + build_prompt(text, wording=self.wording)
 
     def parse(self, response: str) -> ParseResult:
-        """Parse a response."""
+        """Parse a response with the semantics of this prompt."""
         return parse(response, semantics=self.semantics)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """Return the response for `items` as one object."""
+        """Return the response for `items` as one object, without reasoning."""
         return write(items, frame=frame)

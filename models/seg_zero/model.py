@@ -1,4 +1,4 @@
-"""Seg-Zero: prompted for one object's box and two points on it, then segmented."""
+"""The plugin `seg_zero`: a VLM that is asked for one box and two points, and a segmenter."""
 
 from typing import Annotated
 
@@ -25,18 +25,19 @@ def seg_zero(
     """A checkpoint of Seg-Zero, or one to train into it: one box and two points, then a mask.
 
     Args:
-        sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with:
-            short for `segmenter=sam2(checkpoint=…)`.
-        semantics: How responses are read: `soft`, keys that contain `bbox` and `points`, with
-            repairs of the JSON; `strict`, as the strict reward: `bbox`, `points_1`, `points_2`, no
-            repairs.
+        sam2: Weights of the paper's segmenter, SAM 2, such as facebook/sam2-hiera-large; short for
+            `segmenter=sam2(checkpoint=…)`.
+        semantics: Rule for reading responses. `soft`: keys that contain `bbox` and `points`; the
+            JSON is repaired. `strict`: the keys `bbox`, `points_1` and `points_2` as in the strict
+            reward, without repairs.
         canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
-        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
-            read the words around it, and learn the grammar in training; or a text of your own with
-            {question}, or file:PATH, whose response is read in the paper's format.
-        segmenter: None: the paper's, `sam2(checkpoint=facebook/sam2-hiera-large)`.
-        propagator: Carries masks from the key frame through a video. The paper knows no videos.
+        prompt: `paper`: the paper's prompt. `short`: little but the question, for networks such as
+            `pocket` that ignore other words and learn the grammar in training. Or a text of your
+            own with {question}, or file:PATH; its response is read in the paper's format.
+        segmenter: Makes masks of boxes and points; None: the paper's,
+            `sam2(checkpoint=facebook/sam2-hiera-large)`.
+        propagator: Carries masks from the key frame through a video; the paper has images only.
         max_new_tokens: Longest response; 1024 as in the official code.
     """
     template = own_template("seg_zero", prompt, WORDINGS)

@@ -1,4 +1,4 @@
-"""The prompt's rectangle as the mask: the baseline of segmenters."""
+"""The segmenter `box`: the prompt's rectangle is the mask; a baseline for segmenters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

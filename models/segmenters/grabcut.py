@@ -1,4 +1,4 @@
-"""GrabCut on the prompt's box and points: a segmenter without weights.
+"""The segmenter `grabcut`: GrabCut on the prompt's box and points, without weights.
 
 The method is GrabCut (Rother, Kolmogorov, Blake: "GrabCut: Interactive Foreground Extraction using
 Iterated Graph Cuts", SIGGRAPH 2004) as OpenCV implements it.
@@ -30,13 +30,13 @@ MIN_MARGIN = 8
 """Smallest margin in pixels."""
 POINT_RADIUS = 0.02
 """Radius of the disc around a point that is fixed, as a share of the view's diagonal."""
-REACH = 0.06
+INITIAL_RADIUS = 0.06
 """Radius of the initial foreground around a point without a box, in the same unit."""
 MIN_SIDE = 32
 """Smallest `max_side` in pixels."""
 MIN_PIXELS = 16
 """Smallest number of pixels of foreground, and of background, that colours are modelled with."""
-COLLAPSED = 0.01
+MIN_KEPT_SHARE = 0.01
 """GrabCut has failed if it keeps a smaller share of the initial foreground."""
 
 
@@ -64,20 +64,21 @@ class GrabCut(Segmenter):
         return [self._cut(image, prompt) for prompt in prompts]
 
     def _cut(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
+        """Return the mask of one prompt, cut out in a shrunken view and enlarged again."""
         size = (image.shape[1], image.shape[0])
         mask = np.zeros((size[1], size[0]), dtype=np.bool_)
-        whole = Rectangle(0, 0, *size)
-        region = whole if prompt.box is None else rectangle(prompt.box, size)
+        full_image = Rectangle(0, 0, *size)
+        region = full_image if prompt.box is None else rectangle(prompt.box, size)
         positive = points_inside(prompt.positive, size)
         if region is None or (prompt.box is None and not positive):
             return mask
         view = View.of_region(region, size, max_side=self.max_side)
         trimap = view.trimap(
             region if prompt.box is not None else None,
-            view.places(positive),
-            view.places(points_inside(prompt.negative, size)),
+            view.to_pixels(positive),
+            view.to_pixels(points_inside(prompt.negative, size)),
         )
-        cut = self._foreground(view.shrink(image), trimap)
+        cut = self._run_grabcut(view.shrink(image), trimap)
         if cut is None and prompt.box is not None:
             mask[region.slices] = True
         else:
@@ -85,7 +86,7 @@ class GrabCut(Segmenter):
             mask[region.slices] = grown[view.region_slices(region)]
         return mask
 
-    def _foreground(self, image: Frame, trimap: Trimap) -> BoolArray | None:
+    def _run_grabcut(self, image: Frame, trimap: Trimap) -> BoolArray | None:
         """Return GrabCut's mask for a trimap; None if it fails."""
         start = foreground(trimap)
         if min(np.count_nonzero(start), np.count_nonzero(~start)) < MIN_PIXELS:
@@ -96,7 +97,7 @@ class GrabCut(Segmenter):
         bgr = np.ascontiguousarray(image[..., ::-1])
         cv2.grabCut(bgr, cut, None, *models, self.iterations, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
         result = foreground(cut)
-        collapsed = np.count_nonzero(result) < COLLAPSED * np.count_nonzero(start)
+        collapsed = np.count_nonzero(result) < MIN_KEPT_SHARE * np.count_nonzero(start)
         return None if collapsed else result
 
 
@@ -153,7 +154,7 @@ class View:
             region.bottom - self.crop.top,
         ).slices
 
-    def places(self, points: Sequence[Point]) -> list[tuple[int, int]]:
+    def to_pixels(self, points: Sequence[Point]) -> list[tuple[int, int]]:
         """Return the pixels (x, y) of the view at points of the image; some may lie outside."""
         across, down = self.size[0] / self.crop.width, self.size[1] / self.crop.height
         return [
@@ -180,7 +181,7 @@ class View:
         near, far = self._distance(positive), self._distance(negative)
         radius = max(1.0, POINT_RADIUS * self.diagonal)
         if region is None:
-            start = (near <= max(1.0, REACH * self.diagonal)) & (near < far)
+            start = (near <= max(1.0, INITIAL_RADIUS * self.diagonal)) & (near < far)
             trimap = np.where(start, cv2.GC_PR_FGD, cv2.GC_PR_BGD).astype(np.uint8)
         else:
             inside = np.zeros((self.crop.height, self.crop.width), dtype=np.uint8)
@@ -191,12 +192,12 @@ class View:
         trimap[(far <= radius) & (far <= near)] = cv2.GC_BGD
         return trimap
 
-    def _distance(self, places: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
-        """Return each pixel's distance to the nearest of `places`; infinite if there are none."""
+    def _distance(self, pixels: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
+        """Return each pixel's distance to the nearest of `pixels`; infinite if there are none."""
         x, y = np.meshgrid(np.arange(self.size[0]), np.arange(self.size[1]))
         nearest = np.full(x.shape, np.inf, dtype=np.float32)
-        for place in places:
-            nearest = np.minimum(nearest, np.hypot(x - place[0], y - place[1]))
+        for pixel in pixels:
+            nearest = np.minimum(nearest, np.hypot(x - pixel[0], y - pixel[1]))
         return nearest.astype(np.float32)
 
 

@@ -1,4 +1,7 @@
-"""Cache of the last image's embedding: it costs more than the masks decoded from it."""
+"""Cache of the last image's embedding, so that several prompts on one image encode it once.
+
+Segmenters of the SAM family use it: encoding an image costs more than decoding its masks.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -14,17 +17,18 @@ View = TypeVar("View")
 
 @dataclass(slots=True)
 class LastView(Generic[View]):
-    """Cache of a network's view of the last image, such as its embeddings."""
+    """The embedding of the last image (`View`), with a hash of that image."""
 
     key: bytes = b""
-    """A hash of the image's shape and pixels."""
+    """Hash of the image's shape and pixels."""
     view: View | None = None
+    """Embedding of the image with that hash."""
 
-    def get(self, image: Frame, look: Callable[[Frame], View]) -> View:
-        """Return the view of an image; `look` computes it if the last image was another."""
+    def get(self, image: Frame, encode: Callable[[Frame], View]) -> View:
+        """Return the embedding of an image; `encode` computes it if the image has changed."""
         key = hashlib.blake2b(repr(image.shape).encode())
         key.update(np.ascontiguousarray(image).data)
         if self.view is None or self.key != key.digest():
-            self.view = look(image)
+            self.view = encode(image)
             self.key = key.digest()
         return self.view

@@ -1,4 +1,7 @@
-"""Clip the boxes and points of prompts to the image."""
+"""Clip the boxes and points of prompts to the image; for `box`, `grabcut` and SAM segmenters.
+
+Coordinates are in pixels; boxes exclude right and bottom.
+"""
 
 import math
 from collections.abc import Sequence

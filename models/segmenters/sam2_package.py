@@ -1,4 +1,7 @@
-"""SAM 2 on boxes and points, through its authors' package instead of transformers."""
+"""SAM 2 on boxes and points, run by its authors' package `sam2` instead of transformers.
+
+The segmenter `sam2(config=…)` uses it for checkpoints in the authors' format.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,11 +40,11 @@ class Sam2Package(Sam2):
         """Load the network.
 
         Raises:
-            ModelError: it cannot be loaded as it is.
+            ModelError: the checkpoint cannot be loaded.
         """
-        assert self.network is not None, "it raises otherwise"
+        assert self.network is not None, "building it raises otherwise"
 
-    def _looked_at(self, image: Frame) -> Any:
+    def _encode(self, image: Frame) -> Any:
         """Compute the image's embeddings; return the predictor, which holds them."""
         with package.precision(self.network, self.dtype):
             self.network.set_image(np.array(image, order="C"))

@@ -1,4 +1,4 @@
-"""SAM 2 on boxes and points, through transformers.
+"""SAM 2 on boxes and points, through transformers: the class behind `sam2` and `pocket_sam`.
 
 The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024). It is
 called as VisionReasoner's evaluation calls SAM2ImagePredictor: box and points form one prompt, and
@@ -26,7 +26,7 @@ from harness.types import Box, Point
 if TYPE_CHECKING:
     from torch import Tensor
 
-INSIDE, BESIDE = 1, 0  # the labels of points
+INSIDE, BESIDE = 1, 0  # SAM 2's labels of positive and negative points
 
 
 class LocatedPrompt(NamedTuple):
@@ -73,30 +73,26 @@ class Sam2(CheckpointPart, Segmenter):
         """
         height, width = image.shape[:2]
         masks = [np.zeros((height, width), dtype=np.bool_) for _ in prompts]
-        located_prompts = [
-            located
-            for row, prompt in enumerate(prompts)
-            if (located := placed_in((width, height), row, prompt)) is not None
-        ]
+        clipped = [placed_in((width, height), row, prompt) for row, prompt in enumerate(prompts)]
+        located_prompts = [prompt for prompt in clipped if prompt is not None]
         if located_prompts:
             with memory():
                 view = self._view(image)
-                for _, alike in groupby(
-                    sorted(located_prompts, key=lambda prompt: prompt.parts), _parts
-                ):
-                    self._decode(view, list(alike), masks)
+                located_prompts.sort(key=_parts)
+                for _, batch in groupby(located_prompts, _parts):
+                    self._decode(view, list(batch), masks)
         return masks
 
     def _view(self, image: Frame) -> "list[Tensor]":
         """Return the embeddings of an image, from the cache if it is the last image."""
-        return self._last_view.get(image, self._looked_at)
+        return self._last_view.get(image, self._encode)
 
-    def _looked_at(self, image: Frame) -> "list[Tensor]":
+    def _encode(self, image: Frame) -> "list[Tensor]":
         """Compute the embeddings of an image, resized as in the checkpoint's training."""
         import torch
 
-        here = checkpoints.trained_here(self.folder)
-        preprocess = checkpoints.pixels if here else checkpoints.float_pixels
+        is_ours = checkpoints.trained_here(self.folder)
+        preprocess = checkpoints.pixels if is_ours else checkpoints.float_pixels
         pixels = preprocess(self.processor.image_processor, image)
         with torch.inference_mode():
             maps: list[Tensor] = self.network.get_image_embeddings(pixels.to(self.network.device))
@@ -119,8 +115,8 @@ class Sam2(CheckpointPart, Segmenter):
         with torch.inference_mode():
             output = network(image_embeddings=view, multimask_output=self.multimask, **tensors)
             best = output.iou_scores[0].float().argmax(dim=-1)
-            for place, prompt in enumerate(prompts):
-                logits = output.pred_masks[:, place, best[place]][:, None].float()
+            for index, prompt in enumerate(prompts):
+                logits = output.pred_masks[:, index, best[index]][:, None].float()
                 (mask,) = self.processor.post_process_masks([logits], [list(shape)])
                 masks[prompt.row][:] = mask[0, 0].cpu().numpy()
 
@@ -138,15 +134,16 @@ def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> LocatedP
 def inputs(prompts: Sequence[LocatedPrompt]) -> dict[str, object]:
     """Return Sam2Processor's inputs for prompts with equal parts, in pixels of the image."""
     prompt_inputs: dict[str, object] = {}
-    boxed, inside, beside = prompts[0].parts
-    if inside + beside:
+    has_box, positive, negative = prompts[0].parts
+    if positive + negative:
         points = [
             [[float(x), float(y)] for x, y in prompt.positive + prompt.negative]
             for prompt in prompts
         ]
         prompt_inputs["input_points"] = [points]
-        prompt_inputs["input_labels"] = [[[INSIDE] * inside + [BESIDE] * beside] * len(prompts)]
-    if boxed:
+        labels = [INSIDE] * positive + [BESIDE] * negative
+        prompt_inputs["input_labels"] = [[labels] * len(prompts)]
+    if has_box:
         prompt_inputs["input_boxes"] = [
             [list(prompt.box) for prompt in prompts if prompt.box is not None]
         ]

@@ -1,4 +1,4 @@
-"""SAM 3 on a box and a phrase, or on a phrase alone, through transformers.
+"""The segmenter `sam3`: SAM 3 on a box and a phrase, or on a phrase alone, through transformers.
 
 The method is SAM 3 (Carion et al.: "SAM 3: Segment Anything with Concepts", 2025). It is prompted
 as in DR2Seg's appendix C.3: each box separately, together with the phrase; without a box, the
@@ -85,11 +85,12 @@ class Sam3(CheckpointPart, Segmenter):
         with memory():
             output = self._run_network(image, phrase.strip(), None)
         masks = output["masks"].cpu().numpy().astype(np.bool_)
-        both = zip(masks, output["scores"].float().cpu().tolist(), strict=True)
-        instances = [Instance(mask, score) for mask, score in both]
+        scores = output["scores"].float().cpu().tolist()
+        instances = [Instance(mask, score) for mask, score in zip(masks, scores, strict=True)]
         return sorted(instances, key=lambda instance: -instance.score)
 
     def _mask(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
+        """Return the mask of one prompt: the union of the instances that it selects."""
         height, width = image.shape[:2]
         box = None if prompt.box is None else clip_box(prompt.box, (width, height))
         if box is None and (prompt.box is not None or not prompt.phrase.strip()):
@@ -97,7 +98,7 @@ class Sam3(CheckpointPart, Segmenter):
         with memory():
             output = self._run_network(image, prompt.phrase.strip() or UNNAMED, box)
         masks, boxes = output["masks"].cpu().numpy(), output["boxes"].float().cpu().tolist()
-        if not boxes:  # the processor resizes no mask then
+        if not boxes:  # without instances, the processor's masks do not have the image's size
             return np.zeros((height, width), dtype=np.bool_)
         if box is not None and self.instances == "one":
             masks = masks[overlapping(box, boxes)][None]
@@ -135,9 +136,9 @@ class Sam3(CheckpointPart, Segmenter):
 
     def _view(self, image: Frame) -> "ModelOutput":
         """Return the features of an image, from the cache if it is the last image."""
-        return self._last_view.get(image, self._looked_at)
+        return self._last_view.get(image, self._encode)
 
-    def _looked_at(self, image: Frame) -> "ModelOutput":
+    def _encode(self, image: Frame) -> "ModelOutput":
         """Compute the features of an image."""
         import torch
 
@@ -198,7 +199,8 @@ def _uncompiled() -> AbstractContextManager[object]:
 
 def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
     """Return the index of the box (left, top, right, bottom) with the highest IoU."""
-    return max(range(len(boxes)), key=lambda place: box_overlap(box, Box(*boxes[place])))
+    overlaps = [box_overlap(box, Box(*candidate)) for candidate in boxes]
+    return overlaps.index(max(overlaps))
 
 
 def network_box(box: Box, size: tuple[int, int]) -> dict[str, "Tensor"]:

@@ -1,12 +1,13 @@
-"""SpaceR's `<map>{"table": [[0, 3], [5, 7]], …}</map>`: places on a 10 × 10 grid by category.
+"""Read SpaceR's `<map>{"table": [[0, 3], [5, 7]], …}</map>`: cells of a 10 × 10 grid by category.
 
-What is read, and what is not, follows `extract_map.py` (OuyangKun10/SpaceR, commit b623af5): a
-dictionary in Python's notation, or else the numbers that follow each name in the text.
+As in `extract_map.py` (OuyangKun10/SpaceR, commit b623af5), the map is a dictionary in Python's
+notation, or else the numbers that follow each name in the text. SpaceR's reward compares it with
+the true map.
 """
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from harness.errors import ParseError
@@ -18,21 +19,25 @@ GRID = 10
 
 Cell: TypeAlias = tuple[int, int]
 GridMap: TypeAlias = Mapping[str, Sequence[Cell]]
-"""Cells by category, in lower case."""
+"""Cells by category; categories are in lower case."""
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 WRAPPED = re.compile(r"[<\[(]*(-?\d+(?:\.\d+)?)[>\])]*")
+"""Matches a number in brackets, such as "<3>" or "[(7.5)]"."""
 NAME = re.compile(r"[^\w\s]*([\w\s]+)[^\w\s]*")
-FARTHEST = 1e150  # beyond it distances are not finite
+"""Matches a name between marks, such as "*dining table*"."""
+MAX_COORDINATE = 1e150  # the square of a larger coordinate, and so a distance, may not be finite
 
 
 def has_map(response: str) -> bool:
-    """Return True if a response has the tags of a map, whatever is in them."""
+    """Return True if a response has both tags of a map, whatever is between them."""
     return "<map>" in response and "</map>" in response
 
 
 def grid_map(response: str, names: Collection[str]) -> GridMap:
-    """Return the map of a response, of the requested categories; empty where nothing can be read.
+    """Return the cells of the categories in `names` that a response's map gives.
+
+    The result is empty if the response has no map or none of it can be read.
 
     Raises:
         ParseError: a coordinate is not finite.
@@ -43,16 +48,17 @@ def grid_map(response: str, names: Collection[str]) -> GridMap:
     {'table': [(0, 3)]}
     """
     text = tag_text(response, "map") or ""
-    wanted = {name.lower() for name in names if name}
-    if not text or not wanted:
+    lower_names = {name.lower() for name in names if name}
+    if not text or not lower_names:
         return {}
     value = _dictionary(text)
     if value is not None:
-        return _from_dictionary(value, wanted)
+        return _from_dictionary(value, lower_names)
     return _from_text(text, [name for name in names if name])
 
 
 def _dictionary(text: str) -> dict[object, object] | None:
+    """Return the dictionary of a text such as "{'table': [0, 3]}" or "str{{…}}"; None if none."""
     if text.startswith("str{") and text.endswith("}"):
         inner = text[4:-1].strip()
         if inner.startswith("{") and inner.endswith("}"):
@@ -66,23 +72,27 @@ def _dictionary(text: str) -> dict[object, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def _from_dictionary(value: Mapping[object, object], wanted: Collection[str]) -> GridMap:
+def _from_dictionary(value: Mapping[object, object], lower_names: Collection[str]) -> GridMap:
+    """Return the cells of the keys that are in `lower_names`, which are in lower case."""
     grid: dict[str, list[Cell]] = {}
-    for key, places in value.items():
+    for key, cell_values in value.items():
         name = str(key).lower().strip()
         match = NAME.fullmatch(name)
         name = match[1].strip() if match else name
-        if name not in wanted:
+        if name not in lower_names:
             continue
-        listed = places if isinstance(places, list) else [places]
-        cells = [cell for place in listed if (cell := _cell(place)) is not None]
+        listed = cell_values if isinstance(cell_values, list) else [cell_values]
+        cells = [cell for cell in map(_cell, listed) if cell is not None]
         if cells:
             grid.setdefault(name, []).extend(cells)
     return grid
 
 
 def _cell(value: object) -> Cell | None:
-    """Parse two numbers, in a list, a tuple, a text, or a list of one such pair; truncate them."""
+    """Return the cell of two numbers, truncated: "3, 5", [3, 5], (3, 5.9) or [[3, 5]].
+
+    None if the value has another form.
+    """
     if isinstance(value, str):
         numbers: Sequence[object] = NUMBER.findall(value)[:2]
     elif isinstance(value, (list, tuple)):
@@ -97,6 +107,11 @@ def _cell(value: object) -> Cell | None:
 
 
 def _number(value: object) -> int | None:
+    """Return a number or its text, truncated; None if it is neither, or NaN.
+
+    Raises:
+        ParseError: its magnitude is above `MAX_COORDINATE`.
+    """
     if isinstance(value, str):
         match = WRAPPED.fullmatch(value.strip())
         try:
@@ -105,39 +120,44 @@ def _number(value: object) -> int | None:
             return None
     if not isinstance(value, (int, float)):
         return None
-    if abs(value) > FARTHEST:  # first: an integer beyond all floats cannot be asked if it is NaN
+    # Before `isnan`, which raises for an integer too large for a float.
+    if abs(value) > MAX_COORDINATE:
         raise ParseError("map", expected="finite coordinates", found="others")
     return None if math.isnan(value) else int(value)
 
 
 def _from_text(text: str, names: Sequence[str]) -> GridMap:
-    """The numbers between each name and the next, two a cell."""
+    """Return the cells that the numbers between each name and the next give, two for a cell."""
     grid: dict[str, list[Cell]] = {}
-    places = list(_occurrences(text, names))
-    for place, (name, _, end) in enumerate(places):
-        stop = places[place + 1][1] if place + 1 < len(places) else len(text)
-        numbers: Sequence[object] = NUMBER.findall(text[end:stop])
+    occurrences = _occurrences(text, names)
+    next_starts = [start for start, _, _ in occurrences[1:]] + [len(text)]
+    for (_, end, name), next_start in zip(occurrences, next_starts, strict=False):
+        numbers: Sequence[object] = NUMBER.findall(text[end:next_start])
         pairs = zip(numbers[0::2], numbers[1::2], strict=False)
-        cells = [cell for pair in pairs if (cell := _cell(pair)) is not None]
+        cells = [cell for cell in map(_cell, pairs) if cell is not None]
         if cells:
             grid.setdefault(name, []).extend(cells)
     return grid
 
 
-def _occurrences(text: str, names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Whole words that are names, with their places; of those that overlap, the longer."""
-    every = [
-        (match.start(), -match.end(), name.lower())
+def _occurrences(text: str, names: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Return (start, end, lower-case name) of each name that is a whole word of a text, in order.
+
+    Of two that overlap, the one that ends later stays: "coffee table" rather than "coffee".
+    """
+    matches = [
+        (match.start(), match.end(), name.lower())
         for name in names
         for match in re.finditer(
             rf"(?<![a-zA-Z]){re.escape(name)}(?![a-zA-Z])", text, re.IGNORECASE
         )
     ]
-    kept: list[tuple[int, int, str]] = []
-    for start, end, name in sorted(every, key=lambda occurrence: occurrence[:2]):
-        if kept and start < -kept[-1][1]:
-            if -end <= -kept[-1][1]:
-                continue
-            kept.pop()
-        kept.append((start, end, name))
-    return ((name, start, -end) for start, end, name in kept)
+    occurrences: list[tuple[int, int, str]] = []
+    for start, end, name in sorted(matches, key=lambda match: (match[0], -match[1])):
+        overlaps = bool(occurrences) and start < occurrences[-1][1]
+        if overlaps and end <= occurrences[-1][1]:
+            continue
+        if overlaps:
+            occurrences.pop()
+        occurrences.append((start, end, name))
+    return occurrences

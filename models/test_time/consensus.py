@@ -31,7 +31,7 @@ Label: TypeAlias = Literal["consensus", "anti_consensus", "random", "none"]
 """Choice of the pseudo-label: the rollout that the others agree with most (`consensus`) or least
 (`anti_consensus`), a random rollout, or no label."""
 
-DIGITS = 9
+SUM_DECIMALS = 9
 """Decimals of the sums of agreement: rounding keeps ties, whatever the order of addition."""
 
 
@@ -63,7 +63,7 @@ class Group:
     texts: tuple[str, ...]
     canvas: tuple[int, int]
     """(width, height) of the frame that the responses' coordinates are in."""
-    named: bool = False
+    must_name_frame: bool = False
     """True if a response has to name a frame."""
     thresholds: Thresholds = BASE
     semantics: Semantics = "official"
@@ -74,12 +74,12 @@ class Group:
     @cached_property
     def candidates(self) -> list[Candidate | None]:
         """The objects of each response; None for a response that cannot be a label."""
-        return [self._candidate(text) for text in self.texts]
+        return [self._parse(text) for text in self.texts]
 
     @property
     def parsed(self) -> list[int]:
         """Indices of the responses that can be a label."""
-        return [place for place, candidate in enumerate(self.candidates) if candidate is not None]
+        return [index for index, candidate in enumerate(self.candidates) if candidate is not None]
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
@@ -90,20 +90,20 @@ class Group:
         scores = np.zeros((len(self.texts), len(self.texts)))
         for row in self.parsed:
             for column in self.parsed:
-                scores[row, column] = self._score(row, column)
+                scores[row, column] = self._score_pair(row, column)
         return scores
 
     @cached_property
     def consensus(self) -> NDArray[np.float64]:
-        """Sum of the others' accuracies against each response."""
+        """Sum of the other responses' accuracies against each response as the label."""
         others: NDArray[np.float64] = self.scores.sum(axis=0) - np.diagonal(self.scores)
-        return others.round(DIGITS)
+        return others.round(SUM_DECIMALS)
 
     def label(self, choice: Label, *, number: float = 0.0) -> int | None:
         """Return the index of the pseudo-label, the lowest index at ties; None without a label.
 
         Args:
-            choice: How the label is chosen.
+            choice: Rule that chooses the label.
             number: Random number from 0 to 1 that chooses the label if `choice` is `random`.
         """
         parsed = self.parsed
@@ -124,8 +124,8 @@ class Group:
         A reward is from 0 to 7: format (3), accuracy (3; 0 without a label), no repetition (1).
         """
         return [
-            form + (0.0 if label is None else float(self.scores[place, label]))
-            for place, form in enumerate(self.forms())
+            form + (0.0 if label is None else float(self.scores[index, label]))
+            for index, form in enumerate(self.forms())
         ]
 
     def forms(self) -> list[float]:
@@ -145,22 +145,23 @@ class Group:
         contents = [
             None if candidate is None else candidate.content for candidate in self.candidates
         ]
-        counts, size = Counter(contents), len(contents)
-        shares = [count / size for count in counts.values()]
+        content_counts, size = Counter(contents), len(contents)
+        shares = [number / size for number in content_counts.values()]
         entropy = -sum(share * math.log(share) for share in shares) / math.log(max(2, size))
         return [
-            (0.0 if content is None else counts[content] / size) - alpha * entropy
+            (0.0 if content is None else content_counts[content] / size) - alpha * entropy
             for content in contents
         ]
 
-    def _candidate(self, text: str) -> Candidate | None:
+    def _parse(self, text: str) -> Candidate | None:
+        """Return the objects of a response; None if it cannot be read or lacks a required frame."""
         frame, response = split_frame(text)
-        if self.named and frame is None:
+        if self.must_name_frame and frame is None:
             return None
         objects = scaled_objects(response, self.canvas)
         return None if objects is None else Candidate(objects, frame)
 
-    def _score(self, row: int, column: int) -> float:
+    def _score_pair(self, row: int, column: int) -> float:
         candidate, label = self.candidates[row], self.candidates[column]
         assert candidate is not None and label is not None, "they are parsed"
         return candidate.score(label, self.thresholds, self.semantics)

@@ -80,15 +80,13 @@ class Memo(Method):
         for step in range(self.steps):
             (response,) = trial.draw(1, temperature=0.0, name=f"step{step}")
             step_views = self.step_views(trial, response, step)
-            requests, responses = (
-                [view.request for view in step_views],
-                [view.response for view in step_views],
-            )
+            requests = [view.request for view in step_views]
+            responses = [view.response for view in step_views]
             with torch.no_grad():
-                scored = trial.context.scored(responses, requests=requests)
-                mean = mean_of(
-                    [likelihood for rows in scored for likelihood in likelihoods(rows, step_views)]
-                )
+                per_view: list[Likelihood] = []
+                for scored in trial.context.scored(responses, requests=requests):
+                    per_view += likelihoods(scored, step_views)
+                mean = mean_of(per_view)
 
             def loss(
                 rows: "ScoredRows", mean: Likelihood = mean, step_views: Sequence[View] = step_views
@@ -116,13 +114,13 @@ class Memo(Method):
 
     def _parts(self, trial: Trial, response: ChatResponse, step: int) -> list[Part]:
         """Return random crops that contain all objects of a response; none if it is unreadable."""
-        (candidate,) = Group((response.text,), trial.canvas, trial.named).candidates
+        (candidate,) = Group((response.text,), trial.canvas, trial.must_name_frame).candidates
         if candidate is None:
             return []
         boxes, points = (numbers.reshape(-1, 2) / np.array(CANVAS) for numbers in candidate.objects)
-        places = np.concatenate([boxes, points])
-        (left, top), (right, bottom) = places.min(axis=0), places.max(axis=0)
-        if not np.isfinite(places).all():
+        corners = np.concatenate([boxes, points])  # (x, y) in shares of the image
+        (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
+        if not np.isfinite(corners).all():
             return []
         names_sides = SIDES.search(trial.request.text) or SIDES.search(response.text)
         rng = generator(f"parts{step}", seed=self.seed, key=trial.request.key)
@@ -148,26 +146,28 @@ def view_of_part(
         part: The part of the image.
         canvas: (width, height) of the frame that coordinates are in.
     """
-    texts = pieces(response.text, part, canvas)
-    tokens = [context.encode(text) for text in texts]
+    part_texts = pieces(response.text, part, canvas)
+    tokens = [context.encode(text) for text in part_texts]
     ends = np.cumsum([0, *map(len, tokens)]).tolist()
-    response_in_view = ChatResponse(text="".join(texts), tokens=tuple(chain.from_iterable(tokens)))
+    response_in_view = ChatResponse(
+        text="".join(part_texts), tokens=tuple(chain.from_iterable(tokens))
+    )
     return View(request, response_in_view, tuple(pairwise(ends))[1::2])
 
 
 def likelihoods(rows: "ScoredRows", step_views: Sequence[View]) -> list[Likelihood]:
     """Return the answer's log-probabilities in the view of each row of `rows`.
 
-    `step_views` are all views of the step; `rows.places` are indices into them.
+    `step_views` are all views of the step; `rows.indices` are indices into them.
     """
     import torch
 
-    counts = [int(count) for count in rows.answer.sum(dim=1).tolist()]
+    token_counts = [int(n_tokens) for n_tokens in rows.answer.sum(dim=1).tolist()]
     per_view = []
-    for row, log_probs in enumerate(torch.split(rows.log_probs(), counts)):
+    for row, log_probs in enumerate(torch.split(rows.log_probs(), token_counts)):
         is_answer = rows.answer[row].bool()
         is_shared, numbers = is_answer.clone(), [log_probs.new_zeros(0)]
-        for first, end in step_views[rows.places[row]].numbers:
+        for first, end in step_views[rows.indices[row]].numbers:
             if bool(is_answer[first:end].all()):
                 is_shared[first:end] = False
                 numbers.append(rows.logp[row, first:end].sum(dim=0, keepdim=True))

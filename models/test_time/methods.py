@@ -35,7 +35,7 @@ class Trial:
     context: AdaptationContext
     canvas: tuple[int, int]
     """(width, height) of the frame that the responses' coordinates are in."""
-    named: bool
+    must_name_frame: bool
     """True if a response must name a frame."""
     uniform: Callable[[str], float]
     """Returns a random number from 0 to 1 that depends only on seed, sample and name."""
@@ -52,7 +52,7 @@ class Trial:
         """Sample `number` rollouts from the current weights, record and return them."""
         rollouts = self.context.rollouts(number, temperature=temperature, name=name)
         self.responses += [
-            (f"@{name}#{place}", response) for place, response in enumerate(rollouts)
+            (f"@{name}#{index}", response) for index, response in enumerate(rollouts)
         ]
         return rollouts
 
@@ -60,8 +60,8 @@ class Trial:
         self, responses: Sequence[ChatResponse], thresholds: Thresholds, semantics: Semantics
     ) -> Group:
         """Return the responses as a group, which compares them with each other."""
-        texts = tuple(response.text for response in responses)
-        return Group(texts, self.canvas, self.named, thresholds, semantics)
+        response_texts = tuple(response.text for response in responses)
+        return Group(response_texts, self.canvas, self.must_name_frame, thresholds, semantics)
 
     def note(
         self,
@@ -135,7 +135,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing(Method):
-    """A method that draws several rollouts and compares them."""
+    """Base of the methods that draw several rollouts and compare them."""
 
     grammar: ClassVar[bool] = True
 
@@ -183,12 +183,12 @@ class GroupLoss:
         """Return these rows' part of the loss; the parts of all rows add up to the loss."""
         from harness.models.learning.loss import grpo_loss
 
-        places, log_probs = list(rows.places), rows.logp.detach()
+        indices, log_probs = list(rows.indices), rows.logp.detach()
         return grpo_loss(
             rows.logp,
-            None if self.old is None else self.old[places],
-            log_probs if self.reference is None else self.reference[places],
-            self.advantage.to(log_probs)[places],
+            None if self.old is None else self.old[indices],
+            log_probs if self.reference is None else self.reference[indices],
+            self.advantage.to(log_probs)[indices],
             rows.mask,
             loss_type="dapo",
             epsilon=self.epsilon,
@@ -251,6 +251,7 @@ class GroupRelative(Drawing):
         return group.label(self.label, number=number)
 
     def _rewards(self, group: Group, label: int | None) -> list[float]:
+        """Return the rewards of a group: TTRV's frequencies, or VisionReasoner's by the label."""
         if self.frequency is not None:
             return group.frequency_rewards(self.frequency)
         return group.rewards(label)
@@ -332,4 +333,5 @@ class PseudoLabel(Drawing):
 
 
 def _finite(number: float) -> float | None:
+    """Return the number; None if it is NaN or infinite, which a record cannot hold."""
     return number if math.isfinite(number) else None

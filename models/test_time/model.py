@@ -132,6 +132,11 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         return [self._adapt_and_answer(query) for query in queries]
 
     def _adapt_and_answer(self, query: Query) -> AdaptedResult:
+        """Adapt the network to one query, answer it, and restore the weights.
+
+        Raises:
+            ModelError: the query has several forms of answer.
+        """
         requests = self.base.requests(query)
         if len(requests) != 1:
             raise ModelError(
@@ -166,7 +171,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
             request=request,
             context=context,
             canvas=self.base.canvas(request).extent,
-            named=self.base.must_name(query, query.form),
+            must_name_frame=self.base.must_name(query, query.form),
             uniform=lambda name: _uniform(f"{self.seed}\0{query.id}\0{name}"),
             trace=self.trace,
             seconds=self.step_seconds,

@@ -1,4 +1,4 @@
-"""Crops and mirror images of an image, and the coordinates of a response in them.
+"""Crops and mirror images of an image for MEMO, and the coordinates of a response in them.
 
 The same answer has other coordinates in a crop or a mirror image. Only the numbers are replaced in
 the text of the response, so that the tokens around them stay the same.
@@ -15,7 +15,7 @@ from harness.media import Frame
 
 LISTS = re.compile(r'"(?:bbox_2d|point_2d)"\s*:\s*\[([^\[\]]*)\]')
 """Matches the list of a box's or a point's coordinates in VisionReasoner's grammar."""
-NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
+NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")  # the group holds the decimals
 SIDES = re.compile(r"left|right|clockwise", re.IGNORECASE)
 """Words whose meaning changes in a mirror image."""
 
@@ -94,11 +94,11 @@ def pieces(response: str, part: Part, canvas: tuple[int, int]) -> list[str]:
         part: The part that the view shows.
         canvas: (width, height) of the frame that coordinates are in, both before and after.
     """
-    texts, end = list[str](), 0
-    for start, stop, written in _moved_numbers(response, part, canvas):
-        texts += [response[end:start], written]
+    piece_list, end = list[str](), 0
+    for start, stop, number_text in _moved_numbers(response, part, canvas):
+        piece_list += [response[end:start], number_text]
         end = stop
-    return [*texts, response[end:]]
+    return [*piece_list, response[end:]]
 
 
 def _moved_numbers(

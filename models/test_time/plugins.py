@@ -1,4 +1,7 @@
-"""VR-TTRL and its baselines, for any base model whose network runs in transformers."""
+"""The plugins of test-time methods: VR-TTRL and its baselines, around any prompted base model.
+
+Each builds an `AdaptedModel` of a base model, whose network must run in transformers, and a method.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -46,8 +49,8 @@ class GroupUpdates(Updates):
     epsilon: float = 0.2
     """Range around 1 in which the ratio of new to old probability counts."""
 
-    def method(self, name: str, **own: Any) -> GroupRelative:
-        """Return the method `name` with these settings; `own` are further fields of it."""
+    def method(self, name: str, **method_fields: Any) -> GroupRelative:
+        """Return the method `name` with these settings and its own `method_fields`."""
         return GroupRelative(
             name=name,
             steps=self.steps,
@@ -57,7 +60,7 @@ class GroupUpdates(Updates):
             semantics=self.semantics,
             beta=self.beta,
             epsilon=self.epsilon,
-            **own,
+            **method_fields,
         )
 
 

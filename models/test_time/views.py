@@ -65,41 +65,43 @@ def views(
         parts: The part of the first medium that each copy shows; if empty, all of it.
     """
     colour_jitters = jitters(number - 1, seed=seed, key=request.key, strength=strength)
-    whole = Part()  # its defaults show all of an image
-    view_parts = parts or [whole] * len(colour_jitters)
+    full_image = Part()  # its defaults show all of an image
+    view_parts = parts or [full_image] * len(colour_jitters)
     return [
         request,
         *(
-            _view(request, f"{request.key}~{place}", jitter, part)
-            for place, (jitter, part) in enumerate(zip(colour_jitters, view_parts, strict=True))
+            _view(request, f"{request.key}~{index}", jitter, part)
+            for index, (jitter, part) in enumerate(zip(colour_jitters, view_parts, strict=True))
         ),
     ]
 
 
 def _view(request: ChatRequest, key: str, jitter: Jitter, part: Part) -> ChatRequest:
+    """Return the request with all media in other colours, and its first medium cropped."""
+
     def cropped_and_recoloured(frame: Frame) -> Frame:
         return jitter.apply(part.apply(frame))
 
     media = tuple(
         _with_frames(
             medium,
-            frames_shown(request, place),
+            frames_shown(request, media_index),
             f"{jitter}/{part}",
-            cropped_and_recoloured if place == 0 else jitter.apply,
+            cropped_and_recoloured if media_index == 0 else jitter.apply,
         )
-        for place, medium in enumerate(request.media)
+        for media_index, medium in enumerate(request.media)
     )
     return replace(request, key=key, media=media)
 
 
 def _with_frames(
-    media: Media, shown: Sequence[int], name: str, change: Callable[[Frame], Frame]
+    media: Media, frame_indices: Sequence[int], name: str, change: Callable[[Frame], Frame]
 ) -> Media:
     """Return a medium with `change` applied to its shown frames; the other frames are black."""
-    shown_frames = set(shown)
-    blank = np.zeros_like(media.frame(shown[0]))
+    changed_frames = set(frame_indices)
+    blank = np.zeros_like(media.frame(frame_indices[0]))
     frames = [
-        change(np.asarray(media.frame(place))) if place in shown_frames else blank
-        for place in range(len(media))
+        change(np.asarray(media.frame(frame))) if frame in changed_frames else blank
+        for frame in range(len(media))
     ]
     return pixels(frames, times=media.times(), is_video=media.is_video, id=f"{media.id}/{name}")

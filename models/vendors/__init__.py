@@ -1,1 +1,1 @@
-"""Settings with which vendors evaluate their own networks, which are data."""
+"""Settings with which vendors evaluate their own networks, one TOML file each."""

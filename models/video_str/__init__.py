@@ -1,1 +1,1 @@
-"""Video-STR: spatio-temporal questions answered in words, and the code that its relatives share."""
+"""Video-STR: spatio-temporal questions answered in words; Video-R1 and SpaceR share its code."""

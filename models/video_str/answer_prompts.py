@@ -1,4 +1,8 @@
-"""Questions in a method's wording, and answers read from its responses."""
+"""Ask questions in the wording of Video-STR and its relatives, and read their `<answer>`.
+
+`AnswerPrompts` is the `AnswerPrompt` of these methods; the wording is a TOML file of the method's
+folder (`templates.py`). Answers are a letter, number, interval (seconds), text or 3-D box (metres).
+"""
 
 import json
 import math
@@ -15,35 +19,35 @@ from harness.responses import Which, finite_numbers
 from harness.types import Answer, AnswerForm, Box3D, Query
 
 Aid: TypeAlias = Literal["listed", "named", "vsi", "off"]
-"""Objects that a graph or map prompt lists: those that the query lists beside its text; without
-any, those that its text names (none: no such prompt); SpaceR's list for VSI-Bench; or no such
-prompt ever."""
+"""Objects that a prompt for a graph or map (the aid) lists. `listed`: those that the query lists
+beside its text; `named`: those, or else the ones that its text names; `vsi`: SpaceR's list for
+VSI-Bench; `off`: the prompt never asks for an aid. Without objects it does not either."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPrompts:
-    """Prompts for a letter, a number, a stretch of time, a box in space or a text, and their
-    parser.
-    """
+    """Makes the request for every form of answer in words, and reads the responses."""
 
     package: str = "harness.models.video_str"
+    """Package of the wording."""
     file: str = "prompt.toml"
+    """File of the wording in the package."""
     aid: Aid = "named"
-    counts: ClassVar[Which] = "first"
-    """The one of several `<answer>` tags that is read, as in the official code of these methods."""
+    answer_tag: ClassVar[Which] = "first"
+    """The one of several `<answer>` tags that is read: the first, as in the official code."""
 
     @property
     def templates(self) -> Templates:
-        """The wording."""
+        """The wording of the requests."""
         return templates(self.package, self.file)
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that it has wordings for."""
+        """The forms of answer that have a template."""
         return frozenset(form for form in AnswerForm if form in self.templates.form)
 
     def objects(self, query: Query) -> tuple[tuple[str, ...], Source]:
-        """Return the objects to list, and their source; none where there is no graph."""
+        """Return the objects that the aid lists, and their source; none without an aid."""
         if self.aid == "off" or not self.templates.aided:
             return (), "none"
         if self.aid == "vsi":
@@ -51,10 +55,10 @@ class AnswerPrompts:
         return objects_of(query, in_text=self.aid == "named")
 
     def render(self, query: Query, form: AnswerForm) -> str:
-        """The request for one form of answer.
+        """Return the request for one form of answer.
 
         Raises:
-            UsageError: there is no wording for this form.
+            UsageError: there is no template for this form.
         """
         return self.templates.render(
             query.text,
@@ -65,14 +69,14 @@ class AnswerPrompts:
         )
 
     def read(self, query: Query, form: AnswerForm, response: str) -> Answer:
-        """The answer that a response gives.
+        """Return the answer that a response gives.
 
         Raises:
-            ParseError: it gives none.
-            UsageError: this form cannot be asked for.
+            ParseError: the response has no answer of this form.
+            UsageError: there is no template for this form.
         """
         self.templates.wording(form, listed=bool(query.options))
-        text = answer_part(response, aid=self.templates.tag, which=self.counts)
+        text = answer_part(response, aid=self.templates.tag, which=self.answer_tag)
         if form is AnswerForm.BOX_3D:
             return Answer(boxes_3d=boxes_3d(text))
         return answer_in_words(query, form, text)
@@ -81,7 +85,7 @@ class AnswerPrompts:
         """Return the response for `answer`, without reasoning.
 
         Raises:
-            ParseError: the answer says nothing of this form, or holds a tag of the grammar.
+            ParseError: the answer has no value of this form, or it holds a tag of the grammar.
         """
         return answer_response(self._answer_text(form, answer))
 
@@ -102,9 +106,12 @@ class AnswerPrompts:
 
 
 def boxes_3d(text: str) -> tuple[Box3D, ...]:
-    """`[x, y, z, width, height, length]` in metres, or a list of such; `[x, y, z]` is a centre.
+    """Return the boxes of `[x, y, z, width, height, length]` in metres, or of a list of such.
 
-    What follows the six numbers, such as a heading, is not read; a centre alone has no extent.
+    Numbers after the sixth, such as a heading, are ignored; `[x, y, z]` is a box without extent.
+
+    Raises:
+        ParseError: the text has another form.
     """
     value = literal(text[text.find("[") :] if "[" in text else text)
     rows: Sequence[object] = value if isinstance(value, (list, tuple)) else [value]
@@ -121,7 +128,10 @@ def _box_3d(row: object) -> Box3D:
 
 
 def digits(value: float) -> str:
-    """Digits without an exponent; whole numbers without a point.
+    """Return a number without an exponent, and without a point if it is whole.
+
+    Raises:
+        ParseError: it is NaN or infinite.
 
     >>> digits(3.0), digits(-0.25), digits(1e-7)
     ('3', '-0.25', '0.0000001')

@@ -1,7 +1,7 @@
-"""Boxes in an image: `<answer>[x1, y1, x2, y2]</answer>`, or a list of such lists.
+"""The grammar of boxes in Video-STR's wording: `<answer>[x1, y1, x2, y2]</answer>`, or a list.
 
-The paper's "IoU" questions name the resolution that their numbers mean. Where a question does not,
-they mean what the backbone's own boxes mean (`Chat.coordinates`): see `models/canvas.py`.
+The paper's "IoU" questions state the resolution of their numbers ("in a 640x480 resolution video").
+In any other question, numbers mean what the backbone's own boxes mean (`Chat.coordinates`).
 """
 
 import json
@@ -26,10 +26,11 @@ from harness.models.video_str.templates import templates
 from harness.types import AnswerForm
 
 RESOLUTION = re.compile(r"\b([1-9]\d{1,4})\s?[x×]\s?([1-9]\d{1,4})[ -](?:resolution|pixels)\b")
+"""Matches "640x480 resolution", "640 × 480 pixels"."""
 
 
 def named_resolution(text: str) -> tuple[int, int] | None:
-    """Return the (width, height) that a question gives for its coordinates, if it does.
+    """Return the (width, height) that a question states for its coordinates; None if it does not.
 
     >>> named_resolution("its box is [1, 2, 3, 4] in a 640x480 resolution video")
     (640, 480)
@@ -39,8 +40,8 @@ def named_resolution(text: str) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenBoxes:
-    """The prompt and the grammar for places, in the words of a method."""
+class BoxPrompt:
+    """The prompt and the parser for boxes, in the wording of a method, for a `PromptedModel`."""
 
     package: str = "harness.models.video_str"
     file: str = "prompt.toml"
@@ -48,16 +49,16 @@ class SpokenBoxes:
 
     @property
     def name(self) -> str:
-        """A short name for records."""
+        """Short name for records: the method's, and `/boxes`."""
         return f"{self.package.rpartition('.')[2]}/boxes"
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the prompt; it contains no request for a graph or map."""
+        """Return the request for boxes, without a request for a graph or map."""
         wording = templates(self.package, self.file)
         return ask_for_frame(numbered) + wording.render(text, form=AnswerForm.BOXES)
 
     def parse(self, response: str) -> ParseResult:
-        """Read a response with repairs."""
+        """Parse a response with repairs."""
         return parse(response, aid=templates(self.package, self.file).tag)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
@@ -67,16 +68,16 @@ class SpokenBoxes:
 
 
 def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
-    """Read a response; never raises.
+    """Parse a response; an unreadable one gives a result with an error, nothing is raised.
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
-        aid: The tag of a graph or map, which is not an answer.
-        strict: As a reward reads: no repairs, and any four numbers are a box.
+        aid: Tag of the graph or map before the answer, which is skipped.
+        strict: Read as a reward does: without repairs, and any four numbers are a box.
     """
 
-    def read_boxes(rest: str) -> Read:
-        answer = answer_part(rest, aid=aid)
+    def read_boxes(text: str) -> Read:
+        answer = answer_part(text, aid=aid)
         corners = () if strict else boxes_of_corners(answer)
         if corners:
             return corners, ()
@@ -88,7 +89,7 @@ def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
 
 
 def _rows(value: object) -> object:
-    """Boxes as the shared reader takes them: objects with a key."""
+    """Return lists of four numbers as the objects that `read_items` takes: `{"bbox_2d": […]}`."""
     if not isinstance(value, list):
         return value
     rows = [value] if value and not isinstance(value[0], (list, dict)) else value

@@ -1,4 +1,7 @@
-"""VLMs that answer spatial questions in words: one composition for Video-STR and its relatives."""
+"""The model class of Video-STR and its relatives: VLMs that answer spatial questions in words.
+
+`text_answer_model` builds it for the plugins `video_str`, `video_r1`, `videochat_r1` and `spacer`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,33 +16,33 @@ from harness.models.pipeline import PromptedModel
 from harness.models.prompted_requests import LOCATED
 from harness.models.prompts import Wording
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
-from harness.models.video_str.boxes import SpokenBoxes, named_resolution
+from harness.models.video_str.boxes import BoxPrompt, named_resolution
 from harness.spec import Spec
 from harness.types import AnswerForm, Call, Prediction, Query
 
 FILES: Mapping[Wording, str] = {"paper": "prompt.toml", "short": "short.toml"}
+"""File of the templates in a method's folder, by wording."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpokenModel(PromptedModel):
-    """A `PromptedModel` that prompts for boxes as it does for answers in words.
+class TextAnswerModel(PromptedModel):
+    """A `PromptedModel` that asks for boxes in the same way as for answers in words.
 
-    Such questions show as many frames, may list objects, and use the resolution that the question
-    names. The prompt never asks for a frame, whatever `keyframe` is: the question gives the time,
-    and boxes belong to no frame. The objects listed by a graph or map prompt, and their source, are
-    recorded.
+    A question for boxes shows all chosen frames, may ask for a graph, and uses the resolution that
+    the question states. It never asks for the number of a frame: the question states the time. The
+    objects that a prompt for a graph or map lists are recorded in a note, with their source.
     """
 
     words: AnswerPrompts
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer with a template; all forms with boxes use the template for boxes."""
-        spoken = self.words.forms
-        return spoken | LOCATED if AnswerForm.BOXES in spoken else spoken
+        """Forms of answer with a template; the template for boxes serves all forms with places."""
+        with_template = self.words.forms
+        return with_template | LOCATED if AnswerForm.BOXES in with_template else with_template
 
     def describe(self) -> Mapping[str, object]:
-        """Plain data for the record, with the wording of questions in words."""
+        """Return plain data for the record, with the wording of the requests."""
         wording = self.words.templates
         return {
             **super().describe(),
@@ -56,7 +59,7 @@ class SpokenModel(PromptedModel):
     def reading(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Pending[Prediction]:
-        """Read responses; a note names the objects that the prompt listed, and their source."""
+        """Read responses as the base does, and note the objects that the prompt listed."""
         reading = super().reading(query, responses, calls)
         listed, source = self.words.objects(query)
         if not listed or all(form in LOCATED - {AnswerForm.BOXES} for form in query.forms):
@@ -81,19 +84,20 @@ class SpokenModel(PromptedModel):
         )
 
     def _shown_frames(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
-        boxes = all(form is AnswerForm.BOXES for form in query.forms)
-        return super()._shown_frames(query, located=located and not boxes)
+        only_boxes = all(form is AnswerForm.BOXES for form in query.forms)
+        return super()._shown_frames(query, located=located and not only_boxes)
 
     def must_name(self, query: Query, form: AnswerForm) -> bool:
-        """Return True if a response that names no frame cannot be read: not of boxes."""
+        """Return True if the response has to name its frame, which boxes never have to."""
         return form is not AnswerForm.BOXES and super().must_name(query, form)
 
     def _canvas(self, query: Query, form: AnswerForm, calls: Sequence[Call] = ()) -> Canvas:
-        named = named_resolution(query.text) if form is AnswerForm.BOXES else None
-        return super()._canvas(query, form, calls) if named is None else Canvas(named, query.size)
+        """Return the canvas of the resolution that a question for boxes states, if it does."""
+        stated = named_resolution(query.text) if form is AnswerForm.BOXES else None
+        return super()._canvas(query, form, calls) if stated is None else Canvas(stated, query.size)
 
 
-def spoken_model(
+def text_answer_model(
     method: str,
     parts: Composition,
     *,
@@ -101,32 +105,36 @@ def spoken_model(
     pixels: int | None,
     aid: Aid = "off",
     prompt: Wording = "paper",
-) -> SpokenModel:
-    """The composition of a method.
+) -> TextAnswerModel:
+    """Build the model of a method.
 
     Args:
-        method: Its name, which is that of its package.
-        parts: Its options.
-        frames: Its rule for frames, which counts where `parts` give none; see `harness.frames`.
-        pixels: The most pixels of a frame, and of an image.
-        aid: The objects that its prompt lists.
-        prompt: Its published words, or short ones.
+        method: Name of the method, and of its package with the templates.
+        parts: The user's options.
+        frames: The method's rule for frames, used if `parts` state none; see `harness.frames`.
+        pixels: Most pixels of a frame, and of an image; None: those of the rule.
+        aid: The objects that the prompt lists.
+        prompt: The published words, or short ones.
     """
     package, file = f"harness.models.{method}", FILES[prompt]
-    return SpokenModel(
+    policy = policy_of(frames, frames=parts.frames, pixels=pixels)
+    return TextAnswerModel(
         name=method if prompt == "paper" else f"{method}/{prompt}",
-        prompt=SpokenBoxes(package, file),
+        prompt=BoxPrompt(package, file),
         words=AnswerPrompts(package, file, aid),
-        **replace(parts, frames=policy_of(frames, frames=parts.frames, pixels=pixels)).build(
-            method=method
-        ),
+        **replace(parts, frames=policy).build(method=method),
     )
 
 
 def policy_of(
     default: str, *, frames: int | Spec | FramePolicy | None, pixels: int | None
 ) -> FramePolicy:
-    """The method's rule, another number of frames in it, or another rule; and a budget of pixels.
+    """Return the rule for frames: the method's, changed by the user's options.
+
+    Args:
+        default: The method's rule.
+        frames: Another number of frames, or another rule; None: the method's.
+        pixels: Most pixels of a frame and of an image; None: those of the rule.
 
     >>> str(policy_of("video_str", frames=8, pixels=28224))
     'qwen(n=8,max_pixels=28224,min_pixels=28224,image_min_pixels=3136)'

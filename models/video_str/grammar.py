@@ -1,7 +1,8 @@
-"""`<think>…</think> <graph>{…}</graph> <answer>…</answer>`, where the graph is optional.
+"""Read Video-STR's graph of objects: `<think>…</think> <graph>{…}</graph> <answer>…</answer>`.
 
-The graph may stand in the reasoning or after it. The first tag of a kind always counts. Reading
-takes time linear in the response's length, and raises nothing but ParseError.
+The graph is optional and may be in the reasoning or after it; the first tag of a kind counts.
+Reading takes time linear in the response's length and raises ParseError only. The values are
+JSON or Python literals, which are parsed but never run.
 """
 
 import ast
@@ -21,16 +22,16 @@ from harness.responses import (
 )
 
 Vector: TypeAlias = tuple[float, float, float]
-"""A place in metres in the camera's frame: x to the right, y up, z forward."""
+"""A position in metres in the camera's frame: x to the right, y up, z forward."""
 Graph: TypeAlias = dict[str, Vector]
-"""The centre of the nearest instance of each category, by its name in lower case."""
+"""The centre of the nearest instance of each category, by the category's name in lower case."""
 
 THINK, END, OPEN_ANSWER, END_ANSWER = "<think>", "</think>", "<answer>", "</answer>"
 TAGS = (THINK, END, OPEN_ANSWER, END_ANSWER)
-MAX_LITERAL = 20_000  # characters of a graph or map
-MAX_NODES = 120
-LINES = re.compile(r"\r\n|\r|\n")  # where Python's parser begins a line
-OTHER_BASES = (b"0x", b"0o", b"0b")
+MAX_LITERAL = 20_000  # most characters of a graph or map
+MAX_NODES = 120  # most categories of a graph
+LINES = re.compile(r"\r\n|\r|\n")  # the line breaks of Python's parser
+OTHER_BASES = (b"0x", b"0o", b"0b")  # beginnings of integers that are not decimal
 
 
 def answer_response(text: str) -> str:
@@ -45,10 +46,10 @@ def answer_response(text: str) -> str:
 
 
 def graph(response: str) -> Graph:
-    """The graph that a response draws up: `{"chair": [x, y, z], …}`, or `[[x, y, z]]` a category.
+    """Return the graph of a response: `{"chair": [x, y, z], …}` or `{"chair": [[x, y, z]], …}`.
 
     Raises:
-        ParseError: there is none, or one entry of it is something else.
+        ParseError: there is no graph, or an entry has another form.
 
     >>> graph("<graph>{'Chair': [0.5, 0, 2]}</graph>")
     {'chair': (0.5, 0.0, 2.0)}
@@ -64,11 +65,11 @@ def graph(response: str) -> Graph:
             found=type(value).__name__,
         )
     nodes: Graph = {}
-    for key, place in value.items():
+    for key, position in value.items():
         name = key.strip().lower() if isinstance(key, str) else ""
         if not name or name in nodes:
             raise ParseError("graph", expected="a name once a category", found=excerpt(key))
-        nodes[name] = _vector(place, name)
+        nodes[name] = _vector(position, name)
     return nodes
 
 
@@ -80,10 +81,10 @@ def _vector(value: object, name: str) -> Vector:
 
 
 def literal(text: str) -> object:
-    """A value in JSON, or else in Python's notation of plain values.
+    """Return the value of a text in JSON, or else in Python's notation of plain values.
 
     Raises:
-        ParseError: it is neither, or longer or deeper than a graph needs to be.
+        ParseError: the text is neither, or exceeds `MAX_LITERAL` or `MAX_DEPTH`.
     """
     try:
         return loads_strict(text[: MAX_LITERAL + 1])
@@ -92,13 +93,12 @@ def literal(text: str) -> object:
 
 
 def python_literal(text: str) -> object:
-    """A value in Python's notation of plain values, which is not run.
+    """Return the value of a Python literal; the text is parsed and not run.
 
-    As in JSON, whole numbers have at most `harness.responses.MAX_DIGITS` decimal digits, and no
-    other base.
+    As in JSON, integers are decimal and have at most `harness.responses.MAX_DIGITS` digits.
 
     Raises:
-        ParseError: it is something else, or longer or deeper than a graph needs to be.
+        ParseError: the text is not a literal, or exceeds `MAX_LITERAL` or `MAX_DEPTH`.
     """
     if len(text) > MAX_LITERAL or nesting_depth(text) > MAX_DEPTH:
         raise ParseError(
@@ -119,12 +119,12 @@ def python_literal(text: str) -> object:
 
 
 def _refuse_large(tree: ast.AST, text: str) -> None:
-    lines = [line.encode("utf-8", "replace") for line in LINES.split(text)]
+    lines = [line.encode("utf-8", "replace") for line in LINES.split(text)]  # `ast` counts bytes
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or type(node.value) is not int:
             continue
-        begins = lines[node.lineno - 1][node.col_offset :][:2].lower()
-        if node.value >= 10**MAX_DIGITS or begins in OTHER_BASES:
+        beginning = lines[node.lineno - 1][node.col_offset :][:2].lower()
+        if node.value >= 10**MAX_DIGITS or beginning in OTHER_BASES:
             raise ParseError(
                 "value", expected=f"decimal numbers of at most {MAX_DIGITS} digits", found="another"
             )

@@ -1,8 +1,8 @@
-"""Prompt templates of a method: `prompt.toml` of its folder, filled in one pass.
+"""Load and fill the prompt templates of Video-STR and its relatives: `prompt.toml` in a folder.
 
-A template has its gaps in braces: `{Prompt}` is the common part (`plain`, or `aided` with a list of
-objects), `{Question}`, `{Options}`, `{Objects}`, `{Example}` and `{Wanted}` are put in last and at
-once, so that `{Options}` in a question's own text is not filled.
+A template of a form of answer has gaps in braces. `{Prompt}` is filled first, with the common part
+(`plain`, or `aided` with a list of objects); then `{Question}`, `{Options}`, `{Objects}`,
+`{Example}` and `{Wanted}` in one pass, so that `{Options}` in a question's own text stays.
 """
 
 import re
@@ -17,33 +17,37 @@ from harness.errors import UsageError
 from harness.types import AnswerForm
 
 TYPES = {"OCR": AnswerForm.TEXT, "regression": AnswerForm.NUMBER}
-"""Types of problem that may have a wording of their own, and the form of answer of each."""
-GAP = re.compile(r"\{([A-Z][A-Za-z]*)\}")
+"""Problem types that may have their own template, and the form of answer of each."""
+GAP = re.compile(r"\{([A-Z][A-Za-z]*)\}")  # such as "{Question}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """The wording of one method, as its data file has it."""
+    """The wording of one method; the fields are the keys of its `prompt.toml`."""
 
     plain: str
+    """The common part of all requests."""
     form: Mapping[str, str]
-    """Templates by the form of answer; `choice_in_text` where a question lists its options itself,
-    `ocr` and `regression` where the benchmark marks it so (`Query.problem_type`)."""
+    """Templates by the form of answer. Others are `choice_in_text`, for a question whose text
+    contains its options, and `ocr` and `regression`, for these types of `Query.problem_type`."""
     options: str
-    """Format of a question and its options."""
+    """Format of a question with its options."""
     option: str
+    """Format of one option."""
     interval: str
-    """Format of a stretch of time."""
+    """Format of a time interval in an answer."""
     aided: str = ""
-    """`plain` with the invitation to draw up a graph or a map first; empty: there is none."""
+    """The common part with a request for a graph or map first; empty: there is none."""
     tag: str = ""
     """Tag of that graph or map."""
     example: str = ""
+    """Example of the graph or map."""
     list: bool = False
-    """Options are listed as `['A. …', 'B. …']`, instead of one per line."""
+    """True if options are listed as `['A. …', 'B. …']`, instead of one per line."""
     wanted: Mapping[str, str] = field(default_factory=dict)
     """Text for `{Wanted}`, by the form of answer."""
     vsi_objects: tuple[str, ...] = ()
+    """The official list of categories for VSI-Bench."""
 
     def render(
         self,
@@ -54,14 +58,14 @@ class Templates:
         objects: Sequence[str] = (),
         problem_type: str = "",
     ) -> str:
-        """The request for a question; with `objects`, it invites to place them first.
+        """Return the request for a question; with `objects`, it asks for their graph or map first.
 
         Raises:
-            UsageError: there is no wording for this form.
+            UsageError: there is no template for this form.
         """
-        outer = self.wording(form, listed=bool(options), problem_type=problem_type)
+        form_template = self.wording(form, listed=bool(options), problem_type=problem_type)
         common = self.aided if objects and self.aided else self.plain
-        template = _fill(outer, Prompt=common)
+        template = _fill(form_template, Prompt=common)
         if options and "{Options}" not in template:
             template = _fill(template, Question=self.options)
         return _fill(
@@ -74,7 +78,12 @@ class Templates:
         )
 
     def wording(self, form: AnswerForm, *, listed: bool, problem_type: str = "") -> str:
-        """The template of a form, or of a type of problem that has that form.
+        """Return the template of a form of answer, or of a problem type with that form.
+
+        Args:
+            form: The form of answer.
+            listed: True if the query lists options beside its text.
+            problem_type: The benchmark's name of the problem type.
 
         Raises:
             UsageError: there is none.
@@ -102,12 +111,12 @@ class Templates:
 
 @lru_cache
 def templates(package: str, name: str = "prompt.toml") -> Templates:
-    """The wording in a data file of a package."""
-    plain = tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
-    plain["vsi_objects"] = tuple(plain.get("vsi_objects", ()))
-    return Templates(**plain)
+    """Return the wording in a TOML file of a package."""
+    fields = tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
+    fields["vsi_objects"] = tuple(fields.get("vsi_objects", ()))
+    return Templates(**fields)
 
 
 def _fill(template: str, **values: str) -> str:
-    """Fill gaps, all at once, so that braces of the values are left alone; other braces stay."""
+    """Return the template with gaps filled in one pass; gaps without a value stay."""
     return GAP.sub(lambda match: values.get(match[1], match[0]), template)

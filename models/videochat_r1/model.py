@@ -1,10 +1,11 @@
-"""VideoChat-R1: reasoning about videos, with the times that an answer rests on."""
+"""The plugin `videochat_r1`: a VLM that answers with the times of a video that support it."""
 
 from harness.models.composition import Composition
-from harness.models.video_str.composed import SpokenModel, spoken_model
+from harness.models.video_str.composed import TextAnswerModel, text_answer_model
 from harness.options import Carried, with_options
 
 FRAMES = "qwen(n=32,max_pixels=175616,min_pixels=12544)"
+"""The official rule: 32 frames of 16 · 28² to 224 · 28² pixels."""
 
 
 @with_options(Composition, frames=None)
@@ -12,12 +13,12 @@ def videochat_r1(
     parts: Composition,
     *,
     pixels: Carried[int | None] = None,
-) -> SpokenModel:
+) -> TextAnswerModel:
     """VideoChat-R1 (arXiv 2504.06958): `<think>` with times in `<timestep>`, and `<answer>`.
 
     Args:
-        frames: How many frames of a video are shown, or a rule; None: 32, of at most 224 · 28²
-            pixels: what the official budget for a video leaves each.
-        pixels: The most pixels of a frame, and of an image.
+        frames: Number of frames of a video to show, or a rule; None: 32, of at most 224 · 28²
+            pixels, which is each frame's share of the official budget for a video.
+        pixels: Largest number of pixels of a frame or an image; None: that of the rule `frames`.
     """
-    return spoken_model("videochat_r1", parts, frames=FRAMES, pixels=pixels)
+    return text_answer_model("videochat_r1", parts, frames=FRAMES, pixels=pixels)

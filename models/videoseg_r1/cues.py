@@ -1,4 +1,7 @@
-"""Parts of a prompt that a segmenter gets: the paper's Table 6."""
+"""Ablate the segmenter's prompt: box, central point and negative point (the paper's Table 6).
+
+The options `box`, `central` and `negative` of `videoseg_r1` wrap its segmenter in `Cues`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +14,7 @@ from harness.segmentation import ObjectPrompt, Segmenter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cues(Segmenter):
-    """A segmenter that gets only some parts of each object's prompt."""
+    """A segmenter that passes only the chosen parts of each prompt to another segmenter."""
 
     segmenter: Segmenter
     box: bool = True
@@ -28,25 +31,25 @@ class Cues(Segmenter):
 
     @property
     def name(self) -> str:
-        """The segmenter's."""
+        """Name of the wrapped segmenter."""
         return self.segmenter.name
 
     @property
     def missing(self) -> str:  # type: ignore[override]
-        """The segmenter's."""
+        """The wrapped segmenter's text on what is missing."""
         return self.segmenter.missing
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The segmenter's."""
+        """Devices of the wrapped segmenter."""
         return self.segmenter.devices
 
     def prepare(self) -> None:
-        """Load the segmenter's weights."""
+        """Load the wrapped segmenter's weights."""
         self.segmenter.prepare()
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One mask (height × width of `image`) a prompt."""
+        """Return one mask (height × width of `image`) for each prompt."""
         return self.segmenter.segment(image, [self._selected_cues(prompt) for prompt in prompts])
 
     def _selected_cues(self, prompt: ObjectPrompt) -> ObjectPrompt:

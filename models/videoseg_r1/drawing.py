@@ -1,4 +1,8 @@
-"""Place of a video in training: the key segment and target frame are drawn (appendix F)."""
+"""Draw key segment, target frame and reference frames of a video for training (appendix F).
+
+In training they are random, around a frame that shows the ground truth; in evaluation the sampler
+(`sampler.py`) finds them.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -6,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import ParseError, UsageError
-from harness.models.videoseg_r1.sampler import KeySegment, Segment
+from harness.models.videoseg_r1.sampler import KeyChoice, Segment
 from harness.types import Answer, Query
 
 
 def visible(query: Query, answer: Answer) -> list[int]:
-    """List the frames of a video in which a target is visible; all, if there is no target."""
+    """Return the frames of a video in which the target is visible; all if there is no target."""
     if answer.masks is not None and not answer.no_target:
         return [index for index, mask in enumerate(answer.masks) if mask.area]
     if answer.box_track is not None and not answer.no_target:
@@ -21,19 +25,20 @@ def visible(query: Query, answer: Answer) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Draws target frame, key segment and reference frames of a query: the same ones each time.
+    """Draws target frame, key segment and reference frames; equal queries give equal draws.
 
-    The target frame is any frame with a target object, the key segment is drawn around it, as long
-    as the number of references but at most `delta` of the video, and the references are drawn from
-    outside it.
+    The target frame is a random frame with a target object. The key segment lies around it; its
+    length is the number of references, but at most `delta` of the video. The references are random
+    frames outside of it.
     """
 
     seed: int
     min_references: int = 8
-    """Minimum number of reference frames, where the video has them."""
+    """Smallest number of reference frames, if the video has that many."""
     max_references: int = 12
-    """Reference frames at most."""
+    """Largest number of reference frames."""
     delta: float = 0.3
+    """Largest share of the video that the key segment takes."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_references <= self.max_references:
@@ -43,29 +48,29 @@ class Drawing:
                 found=f"{self.min_references}, {self.max_references}",
             )
 
-    def draw(self, query: Query, answer: Answer) -> tuple[KeySegment, tuple[int, ...]]:
-        """Draw the place of a query's video, and the reference frames.
+    def draw(self, query: Query, answer: Answer) -> tuple[KeyChoice, tuple[int, ...]]:
+        """Return key segment and target frame of a query's video, and the reference frames.
 
-        A query that comes again under another id has another draw.
+        The draw depends on seed, query id and text.
 
         Raises:
             ParseError: no frame shows a target.
         """
-        seen = visible(query, answer)
-        if not seen:
+        candidates = visible(query, answer)
+        if not candidates:
             raise ParseError(
                 "answer to draw a frame of", expected="a frame that shows the target", found="none"
             )
-        named = f"{self.seed}\x00{query.id}\x00{query.text}".encode("utf-8", "replace")
-        digest = hashlib.blake2b(named, digest_size=16).digest()
-        draw = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
+        key = f"{self.seed}\x00{query.id}\x00{query.text}".encode("utf-8", "replace")
+        digest = hashlib.blake2b(key, digest_size=16).digest()
+        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
         total = len(query.media[0])
-        target = seen[int(draw.integers(len(seen)))]
-        wanted = int(draw.integers(self.min_references, self.max_references + 1))
-        length = max(1, min(wanted, int(self.delta * total)))
+        target = candidates[int(generator.integers(len(candidates)))]
+        n_references = int(generator.integers(self.min_references, self.max_references + 1))
+        length = max(1, min(n_references, int(self.delta * total)))
         earliest, latest = max(0, target - length + 1), min(target, total - length)
-        start = int(draw.integers(earliest, latest + 1))
+        start = int(generator.integers(earliest, latest + 1))
         segment = Segment(start, start + length - 1)
         outside = [frame for frame in range(total) if frame not in segment.frames()]
-        chosen = draw.permutation(len(outside))[:wanted]
-        return KeySegment(segment, target), tuple(sorted(outside[int(index)] for index in chosen))
+        chosen = generator.permutation(len(outside))[:n_references]
+        return KeyChoice(segment, target), tuple(sorted(outside[int(index)] for index in chosen))

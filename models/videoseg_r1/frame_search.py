@@ -1,4 +1,7 @@
-"""Frame searches of several queries side by side: each is a conversation with the voters."""
+"""Search the key segment and target frame of videos, by conversations with the voting network.
+
+`VideoSegR1` calls it before the reasoner's request. Searches of several queries run side by side.
+"""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -11,24 +14,24 @@ from harness.models.grammar import frame_tag
 from harness.models.multi_turn import converse
 from harness.models.prompted_requests import LOCATED
 from harness.models.videoseg_r1.frame_display import FrameDisplay
-from harness.models.videoseg_r1.sampler import KeySegment, Sampler
+from harness.models.videoseg_r1.sampler import KeyChoice, Sampler
 from harness.responses import storable
 from harness.types import Query
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Result of a frame search, with its responses."""
+    """The choice that a search made, with its requests and responses."""
 
-    place: KeySegment
+    choice: KeyChoice
     requests: tuple[ChatRequest, ...]
     responses: tuple[ChatResponse, ...]
-    """One a request."""
+    """The response to each request."""
 
     @property
     def frames(self) -> int:
-        """Count the frames that the sampler saw."""
-        return sum(len(shown) for request in self.requests for shown in request.frames)
+        """Number of frames that the sampler saw in all requests."""
+        return sum(len(frames) for request in self.requests for frames in request.frames)
 
 
 def is_looked_for(query: Query) -> bool:
@@ -38,24 +41,21 @@ def is_looked_for(query: Query) -> bool:
 
 def first_turn(
     query: Query, *, sampler: Sampler, showing: FrameDisplay
-) -> Sequence[ChatRequest] | KeySegment:
-    """Return the requests that a search begins with, or its end if it needs none."""
+) -> Sequence[ChatRequest] | KeyChoice:
+    """Return the first requests of a search, or its result if it needs no request."""
     try:
         requests = next(searched(query, sampler, showing))
     except StopIteration as end:
         result: SearchResult = end.value
-        return result.place
-    assert not isinstance(requests, Future), "a search waits for nothing but responses"
+        return result.choice
+    assert not isinstance(requests, Future), "a search waits for responses only"
     return requests
 
 
 def search_frames(
     queries: Sequence[Query], *, sampler: Sampler, showing: FrameDisplay, voters: Chat
 ) -> list[SearchResult | None]:
-    """Find the place in each query's video; None where there is nothing to search.
-
-    That is for an image, and for a question in words.
-    """
+    """Return the search result of each query; None for an image or a question in words."""
     searches = [searched(query, sampler, showing) for query in queries if is_looked_for(query)]
     results = iter(converse(voters, searches))
     return [next(results) if is_looked_for(query) else None for query in queries]
@@ -67,30 +67,33 @@ def with_frame_names(
     responses: tuple[ChatResponse, ...],
     search: SearchResult | None,
 ) -> ChatResult:
-    """Return the responses; those about places begin with the tag of their frame."""
+    """Return the reasoner's responses and those of the search as one result.
+
+    Responses about places get the tag `<frame>k</frame>` of the target frame in front.
+    """
     if search is None:
         return ChatResult.from_calls(query, requests, responses)
-    tag = frame_tag(search.place.target)
-    named = (
+    tag = frame_tag(search.choice.target)
+    tagged = (
         replace(response, text=f"{tag}{response.text}") if form in LOCATED else response
         for form, response in zip(query.forms, responses, strict=True)
     )
-    shown = sum(len(frames) for request in requests for frames in request.frames)
+    n_frames = sum(len(frames) for request in requests for frames in request.frames)
     calls = calls_of(query, (*search.requests, *requests), (*search.responses, *responses))
-    return ChatResult((*search.responses, *named), calls, shown + search.frames)
+    return ChatResult((*search.responses, *tagged), calls, n_frames + search.frames)
 
 
 def searched(query: Query, sampler: Sampler, showing: FrameDisplay) -> Conversation[SearchResult]:
-    """Search in one query's video: turns of votes, each of which depends on those before."""
+    """Return the conversation that searches one query's video, turn by turn of votes."""
     search = sampler.search(query.media[0].times(), key=query.id)
     requests, responses = list[ChatRequest](), list[ChatResponse]()
     try:
-        ask = next(search)
+        vote_request = next(search)
         while True:
-            turn = showing.sampler_requests(query, ask, key=query.id)
+            turn = showing.sampler_requests(query, vote_request, key=query.id)
             output = yield turn
             requests += turn
             responses += output
-            ask = search.send([storable(response.text) for response in output])
+            vote_request = search.send([storable(response.text) for response in output])
     except StopIteration as end:
         return SearchResult(end.value, tuple(requests), tuple(responses))

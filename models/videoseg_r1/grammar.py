@@ -2,9 +2,9 @@
 
 Xu et al., "VideoSeg-R1: Reasoning Video Object Segmentation via Reinforcement Learning" (2025).
 The answer's keys are those of the paper's appendix C. The paper prints no prompt for the reasoner,
-and its official repository holds no code: here VisionReasoner's is asked for both kinds of points.
-The 840 × 840 canvas is VisionReasoner's too. The first `<answer>` after the thought wins; `[]` says
-that nothing is meant.
+and its official repository holds no code: the prompt here is VisionReasoner's, which asks for both
+kinds of points. The 840 × 840 canvas (pixels) is VisionReasoner's too. The first `<answer>` after
+the thought counts; `[]` says that there is no such object.
 """
 
 import json
@@ -28,50 +28,50 @@ from harness.types import Point
 
 POSITIVE, NEGATIVE = "point_pos", "point_neg"
 LABELS: Mapping[str, int] = {POSITIVE: 1, NEGATIVE: 0}
-"""The third number of each point."""
+"""The third number of a point, by its key."""
 ALIAS = "point_2d"
 """Key of VisionReasoner's positive point, which networks trained on that grammar write."""
 
 
 def template(name: str) -> str:
-    """A text of this folder, without the newline at its end."""
+    """Return the content of a text file of this folder."""
     return text_of("harness.models.videoseg_r1", name)
 
 
 def build_prompt(text: str, *, think: bool = True, wording: Wording = "paper") -> str:
-    """The prompt for a question, which may leave the reasoning out (the paper's Table 4).
+    """Return the prompt for a question, with or without a request to reason (Table 4).
 
-    In the wording `short` it does not say whether to reason: training does.
+    The wording `short` does not say whether to reason; a network learns it in training.
     """
     if wording == "short":
         return asked_briefly(question(text))
-    whole = template("prompt.txt" if think else "prompt_direct.txt")
-    return fill(whole, Question=question(text), Answer=template("example_answer.txt"))
+    prompt = template("prompt.txt" if think else "prompt_direct.txt")
+    return fill(prompt, Question=question(text), Answer=template("example_answer.txt"))
 
 
 def parse(response: str, *, strict: bool = False) -> ParseResult:
-    """Read a response; never raises.
+    """Parse a response; an unreadable one gives a result with an error, nothing is raised.
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
-        strict: Parse as the reward does: no repairs, any four numbers are a box, and each object
-            has both points with their labels. A prediction is read with repairs: a point that is
-            not there is left out, one without its label is taken by its key, and `point_2d` stands
-            for the positive one; notes say so.
+        strict: Read as the reward does: without repairs, any four numbers are a box, and each
+            object must have both points with their labels. Otherwise (predictions) a missing point
+            is left out, a missing label follows from the key, and `point_2d` is the positive
+            point; notes say so.
     """
 
-    def read_objects(rest: str) -> Read:
-        value, repairs = answer_value(rest, strict=strict)
+    def read_objects(text: str) -> Read:
+        value, repairs = answer_value(text, strict=strict)
         if not strict:
-            value, nearly = as_objects(value, "bbox_2d")
-            repairs = (*repairs, *nearly)
+            value, list_repairs = as_objects(value, "bbox_2d")
+            repairs = (*repairs, *list_repairs)
         boxes, notes = read_items(value, keys=("bbox_2d",), strict=strict)
-        placed: list[str] = []
+        point_repairs: list[str] = []
         items = tuple(
-            _with_points(item, entry, f"object {number}", placed, strict=strict)
+            _with_points(item, entry, f"object {number}", point_repairs, strict=strict)
             for number, (item, entry) in enumerate(zip(boxes, value, strict=False), start=1)
         )
-        return items, (*repairs, *notes, *placed)
+        return items, (*repairs, *notes, *point_repairs)
 
     return read_response(response, read_objects)
 
@@ -79,32 +79,33 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
 def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = None) -> str:
     """Return the response for `items`; coordinates are written as whole numbers.
 
-    An object without one of its points is written without it. `think=None` leaves the reasoning
-    out with its tags.
+    A point that an object lacks is left out. `think=None` leaves out the reasoning and its tags.
 
     Raises:
         ParseError: `think` holds a tag of the grammar.
     """
-    started = begin_response(think, frame=frame)
+    beginning = begin_response(think, frame=frame)
     objects = [{"bbox_2d": numerals(item.bounds), **_points(item)} for item in items]
-    return f"{started}<answer>{json.dumps(objects)}</answer>"
+    return f"{beginning}<answer>{json.dumps(objects)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt and the grammar together, as a model composition takes them."""
+    """The prompt and the parser of VideoSeg-R1's reasoner, for a `PromptedModel`."""
 
     name: str = "videoseg_r1"
     resize: tuple[int, int] | None = CANVAS
+    """(width, height) in pixels that images are squashed to."""
     think: bool = True
+    """Ask for reasoning."""
     wording: Wording = "paper"
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the prompt, after a request for a frame where one must be named."""
+        """Return the prompt; before it, the request to name a frame of `numbered`, if any."""
         return ask_for_frame(numbered) + build_prompt(text, think=self.think, wording=self.wording)
 
     def parse(self, response: str) -> ParseResult:
-        """Read a response with repairs."""
+        """Parse a response with repairs."""
         return parse(response)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
@@ -115,7 +116,7 @@ class Prompt:
 def _with_points(
     item: Item, entry: Mapping[str, object], what: str, notes: list[str], *, strict: bool
 ) -> Item:
-    """Return the object with its points; add every repair of them to the notes."""
+    """Return the object with the points of its JSON `entry`; add their repairs to `notes`."""
     if not strict and POSITIVE not in entry and ALIAS in entry:
         entry = {**entry, POSITIVE: entry[ALIAS]}
         notes.append(f"{what}: {ALIAS} read as {POSITIVE}")
@@ -126,6 +127,11 @@ def _with_points(
 def _point(
     entry: Mapping[str, object], key: str, what: str, notes: list[str], *, strict: bool
 ) -> Point | None:
+    """Return the point under `key`, `[x, y, label]`; None if it is missing and not `strict`.
+
+    Raises:
+        ParseError: it is malformed, or `strict` and its label is wrong.
+    """
     value = entry.get(key)
     if value is None and not strict:
         notes.append(f"{what}: no {key}")
@@ -146,9 +152,9 @@ def _point(
 
 
 def _points(item: Item) -> dict[str, list[int]]:
-    places = {POSITIVE: item.point, NEGATIVE: item.negative}
+    points = {POSITIVE: item.point, NEGATIVE: item.negative}
     return {
-        key: [round(place.x), round(place.y), LABELS[key]]
-        for key, place in places.items()
-        if place is not None
+        key: [round(point.x), round(point.y), LABELS[key]]
+        for key, point in points.items()
+        if point is not None
     }

@@ -1,8 +1,9 @@
-"""VideoSeg-R1: search for the frame, reason about it, segment and propagate.
+"""The plugin `videoseg_r1`: search the frame of a video, reason about it, segment and propagate.
 
     query ─▶ Sampler ─▶ target frame, key segment ─▶ reasoner ─▶ segmenter ─▶ propagator ─▶ masks
 
-An image is a video of one frame, for which there is nothing to look for.
+The sampler's votes come from a VLM, `voters`, which may be the reasoner's own. An image needs no
+search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ from harness.models.videoseg_r1.frame_search import (
 from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy, spread
-from harness.models.videoseg_r1.sampler import KeySegment, Sampler
+from harness.models.videoseg_r1.sampler import KeyChoice, Sampler
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.options import Carried, Only, with_options
 from harness.responses import storable
@@ -46,25 +47,26 @@ from harness.spec import Spec
 from harness.types import Answer, AnswerForm, Call, Prediction, Query
 
 CONTEXT = (280, 280)
-"""(width, height) of frames beside the target: 100 tokens of Qwen2.5-VL instead of 900."""
+"""(width, height) in pixels of all frames but the target: 100 tokens of Qwen2.5-VL, not 900."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoSegR1(PromptedModel):
-    """A reasoner after a sampler, which chooses the frame of a video for the masks.
+    """A `PromptedModel` whose sampler first chooses the frame of a video to locate objects in.
 
-    Questions in words, and questions about an image, are prompted as in any composition. For places
-    in a video, the searches of all queries of a batch go on side by side. A prediction's responses
-    are those of the sampler, then one a form of answer, which begins with the frame that was
-    marked; `read` needs the last ones only.
+    Questions in words and questions about an image have no search. The searches of all queries of a
+    batch run side by side. A prediction's responses are those of the sampler, then one for each
+    form of answer, which begins with `<frame>k</frame>`; `read` needs only the latter.
     """
 
     voters: Chat
+    """The VLM that votes in the search; the same object as `chat` if it also reasons."""
     sampler: Sampler
     showing: FrameDisplay
+    """Numbers and sizes of the frames in requests."""
 
     def describe(self) -> Mapping[str, object]:
-        """Plain data for the record: every setting, and the prompts as they are sent."""
+        """Return plain data for the record: every setting, and the prompts as they are sent."""
         return {
             **super().describe(),
             "voters": dict(self.voters.describe()),
@@ -92,63 +94,62 @@ class VideoSegR1(PromptedModel):
         self.voters.halt()
 
     def prepare_next(self, queries: Sequence[Query]) -> None:
-        """Start to prepare the first frames: those of the searches' first turns, if they have any.
+        """Start to prepare the frames of the first requests.
 
-        Otherwise it is known where they end, and so what the reasoner is shown.
+        These are the votes of the searches' first turns. A search without votes has its result at
+        once, and then the first requests are the reasoner's.
         """
-        started = [self._first_turn(query) if is_looked_for(query) else None for query in queries]
+        turns = [self._first_turn(query) if is_looked_for(query) else None for query in queries]
         votes = [
-            request
-            for turn in started
-            if not isinstance(turn, KeySegment | None)
-            for request in turn
+            request for turn in turns if not isinstance(turn, KeyChoice | None) for request in turn
         ]
-        if votes and not self._is_one_talk:
+        if votes and not self._is_one_conversation:
             self.voters.prepare_next(votes, go_on=isinstance(self.voters, ConversingChat))
             return
         first = [
-            self.reasoner_requests(query, turn) if isinstance(turn, KeySegment | None) else turn
-            for query, turn in zip(queries, started, strict=True)
+            self.reasoner_requests(query, turn) if isinstance(turn, KeyChoice | None) else turn
+            for query, turn in zip(queries, turns, strict=True)
         ]
-        talk = self._is_one_talk and any(map(is_looked_for, queries))
-        self.chat.prepare_next([request for several in first for request in several], go_on=talk)
+        goes_on = self._is_one_conversation and any(map(is_looked_for, queries))
+        self.chat.prepare_next([request for row in first for request in row], go_on=goes_on)
 
     def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
-        """Look for the frames, and ask the reasoner.
+        """Search the frames, and send the reasoner's requests.
 
-        Where one network does both, and lets each conversation go on by itself, each query's
-        reasoner begins when its own search has ended; otherwise all reason in one call.
+        If voting and reasoning are one conversation, the reasoner begins for each query when its
+        search has ended; otherwise all searches end first, and all queries reason in one call.
         """
         if not any(map(is_looked_for, queries)):
             return super().generate(queries)
-        if self._is_one_talk:
+        if self._is_one_conversation:
             return converse(self.chat, [self.conversation(query) for query in queries])
         results = search_frames(
             queries, sampler=self.sampler, showing=self.showing, voters=self.voters
         )
         requests = [
-            self.reasoner_requests(query, result.place if result else None)
+            self.reasoner_requests(query, result.choice if result else None)
             for query, result in zip(queries, results, strict=True)
         ]
-        output = iter(self.chat.generate([request for several in requests for request in several]))
+        output = iter(self.chat.generate([request for row in requests for request in row]))
         return [
-            with_frame_names(query, several, tuple(next(output) for _ in several), result)
-            for query, several, result in zip(queries, requests, results, strict=True)
+            with_frame_names(query, row, tuple(next(output) for _ in row), result)
+            for query, row, result in zip(queries, requests, results, strict=True)
         ]
 
     @property
     def by_sample(self) -> bool:
-        """True if queries are answered one by one: separate voters vote for all of them at once."""
-        return self._is_one_talk and super().by_sample
+        """True if each query proceeds by itself; separate voters vote for a batch at once."""
+        return self._is_one_conversation and super().by_sample
 
     def _goes_on(self, queries: Sequence[Query]) -> bool:
         return any(map(is_looked_for, queries))
 
     @property
-    def _is_one_talk(self) -> bool:
-        """True if each query's reasoner starts as soon as its own search has ended.
+    def _is_one_conversation(self) -> bool:
+        """True if one network votes and reasons, and schedules each query's turns by itself.
 
-        In separate turns it would share calls with votes, and `altered` would swap the two.
+        Without such scheduling, votes and reasoning would share calls, and an ablation that swaps
+        the images of a call would exchange one for the other.
         """
         return self.voters is self.chat and isinstance(self.chat, ConversingChat)
 
@@ -157,16 +158,16 @@ class VideoSegR1(PromptedModel):
         return (*super()._parts, self.voters)
 
     def conversation(self, query: Query) -> Conversation[ChatResult]:
-        """The search, if there is one, and then the reasoner's requests."""
+        """Yield the votes of the search, if there is one, and then the reasoner's requests."""
         if not is_looked_for(query):
             return (yield from super().conversation(query))
         result = yield from searched(query, self.sampler, self.showing)
-        requests = self.reasoner_requests(query, result.place)
+        requests = self.reasoner_requests(query, result.choice)
         responses = yield requests
         return with_frame_names(query, requests, tuple(responses), result)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
-        """Return the frames of the first requests; later ones depend on the search's first turn.
+        """Return the frames of the first requests, for the engine to decode ahead.
 
         Raises:
             UsageError: this model does not give such an answer.
@@ -175,29 +176,33 @@ class VideoSegR1(PromptedModel):
             return super().looks_at(query)
         turn = self._first_turn(query)
         return frames_shown(
-            query, self.reasoner_requests(query, turn) if isinstance(turn, KeySegment) else turn
+            query, self.reasoner_requests(query, turn) if isinstance(turn, KeyChoice) else turn
         )
 
     def reasoner_requests(
-        self, query: Query, place: KeySegment | None, beside: Sequence[int] | None = None
+        self, query: Query, choice: KeyChoice | None, references: Sequence[int] | None = None
     ) -> tuple[ChatRequest, ...]:
-        """The reasoner's requests, one a form, for a place of a video (None: for an image).
+        """Return the reasoner's requests, one for each form of answer.
 
-        `beside` are the reference frames; None: by the strategy.
+        Args:
+            query: The question.
+            choice: Key segment and target frame of a video; None: an image.
+            references: Numbers of the reference frames; None: those of the strategy.
         """
         requests = self.requests(query)
-        if place is None:
+        if choice is None:
             return requests
         return tuple(
-            self.showing.reasoner_request(request, place, beside) if form in LOCATED else request
+            self.showing.reasoner_request(request, choice, references)
+            if form in LOCATED
+            else request
             for form, request in zip(query.forms, requests, strict=True)
         )
 
     def training_requests(
         self, query: Query, answer: Answer, *, seed: int
     ) -> tuple[ChatRequest, ...]:
-        """Return the requests of a training, one for each form of answer: `generate` without the
-        sampler.
+        """Return the reasoner's requests for training, one for each form, with random frames.
 
         Raises:
             UsageError: this model does not give such an answer.
@@ -208,18 +213,19 @@ class VideoSegR1(PromptedModel):
     def drawn_requests(
         self, query: Query, answer: Answer, drawing: Drawing
     ) -> tuple[ChatRequest, ...]:
-        """The reasoner's requests for a place that is drawn; as evaluation's for an image."""
+        """Return the reasoner's requests for the frames that `drawing` draws from a video."""
         if not is_looked_for(query):
             return self.requests(query)
-        place, beside = drawing.draw(query, answer)
-        return self.reasoner_requests(query, place, spread(beside, self.showing.reference_frames))
+        choice, references = drawing.draw(query, answer)
+        references_shown = spread(references, self.showing.reference_frames)
+        return self.reasoner_requests(query, choice, references_shown)
 
     def training_responses(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
     ) -> tuple[str, ...]:
-        """Return the responses for `answer` in the frames that requests of a training show first.
+        """Return the responses that training teaches, in the target frames of `requests`.
 
-        Unlike those of `write`, they name no frame: who asks has chosen it.
+        Unlike those of `write` they do not name the frame, because the request shows it.
         """
         return tuple(
             self._located_text(query, form, answer, frame=request.frames[0][0])
@@ -231,55 +237,58 @@ class VideoSegR1(PromptedModel):
     def reading(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Pending[Prediction]:
-        """Read responses: the last ones, one a form of the query; those before are the
-        sampler's.
+        """Parse the last responses, one for each form; earlier ones are votes of the sampler.
+
+        Votes are recorded and their tokens counted, but they do not change the answer.
         """
-        votes = max(0, len(responses) - len(query.forms))
-        reading = super().reading(query, responses[votes:], calls)
-        before = tuple(storable(response) for response in responses[:votes])
-        tokens = sum(map(self.voters.count_tokens, before))
+        n_votes = max(0, len(responses) - len(query.forms))
+        reading = super().reading(query, responses[n_votes:], calls)
+        votes = tuple(storable(response) for response in responses[:n_votes])
+        vote_tokens = sum(map(self.voters.count_tokens, votes))
 
         def read_answer() -> Prediction:
             output = reading()
-            whole = output.usage.completion_tokens + tokens
+            tokens = output.usage.completion_tokens + vote_tokens
             return replace(
                 output,
-                responses=(*before, *output.responses),
-                usage=replace(output.usage, completion_tokens=whole),
+                responses=(*votes, *output.responses),
+                usage=replace(output.usage, completion_tokens=tokens),
             )
 
         return read_answer
 
-    def _first_turn(self, query: Query) -> Sequence[ChatRequest] | KeySegment:
+    def _first_turn(self, query: Query) -> Sequence[ChatRequest] | KeyChoice:
         return first_turn(query, sampler=self.sampler, showing=self.showing)
 
     def _located_text(
         self, query: Query, form: AnswerForm, answer: Answer, *, frame: int | None = None
     ) -> str:
-        """Return the text of a response as any composition, with negative points; with `frame`, the
-        frame is not named.
+        """Return the response that names the objects of `answer`, with negative points.
+
+        With `frame`, the objects are those of that frame, and the response does not name it.
         """
-        rule = self._key_frame(query.media[0])
-        start = key_frame_of(answer, rule) if frame is None else frame
+        key_frame = self._key_frame(query.media[0])
+        start = key_frame_of(answer, key_frame) if frame is None else frame
         items = [] if answer.no_target else objects_of(form, answer, start, query.size)
         masks = answer.masks
         target = boxes_filled(items, query.size) if masks is None else masks[start].to_array()
         canvas = self._canvas(query, form)
-        named = frame is None and len(query.media[0]) > 1 and start != rule
+        names_frame = frame is None and len(query.media[0]) > 1 and start != key_frame
         return self.prompt.write(
             [
                 canvas.to_canvas(item._replace(phrase=query.text))
                 for item in with_negatives(items, target)
             ],
-            frame=start if named else None,
+            frame=start if names_frame else None,
         )
 
 
 def _segmenter_settings(part: Segmenter) -> dict[str, object]:
+    """Return the segmenter's settings for the record, with the cues that it gets."""
     if not isinstance(part, Cues):
         return settings(part)
-    shown = {"box": part.box, "central": part.central, "negative": part.negative}
-    return {**settings(part.segmenter), **shown}
+    cues = {"box": part.box, "central": part.central, "negative": part.negative}
+    return {**settings(part.segmenter), **cues}
 
 
 @with_options(Composition, Sampler, without=["keyframe"])
@@ -309,27 +318,28 @@ def videoseg_r1(
     Args:
         segmenter: Makes a mask from box, positive and negative point; None: the paper's,
             `sam2(checkpoint=facebook/sam2-hiera-large)`.
-        sampler: What calls the network that votes on frames; None: the reasoner's, whose requests
-            then wait for no other query's votes. The paper's is untrained:
-            `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
+        sampler: Backend of the network that votes on frames; None: the reasoner's backend. A
+            query's reasoning then does not wait for the votes of other queries. The paper's
+            sampler is untrained: `transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct)`.
         canvas: Side of the square, in pixels, that the target frame is squashed to; the paper's
             is 840, that of `pocket` 168.
-        prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
-            read the words around it, and learn the grammar in training.
-        context: The side of the square for all other frames.
-        temperature: Of votes, for a backend that samples.
-        sampler_frames: Frames of a segment that the sampler sees.
-        references: Where reference frames are from: `adaptive`, `global` or `local` (Table B1).
-        reference_frames: How many (Table B1).
-        key_frames: Frames of the key segment that the reasoner sees.
-        beside: Reference and key frames are `images`, or two `clips`, which cost half the tokens
-            since Qwen's encoder joins each two frames, also such as are far from each other.
-        box: Show the segmenter the boxes (Table 6).
-        central: Show it the positive points.
-        negative: Show it the negative points.
+        prompt: `paper`: the paper's prompt. `short`: little but the question, for networks such as
+            `pocket` that ignore other words and learn the grammar in training.
+        context: Side of the square, in pixels, that all other frames are squashed to.
+        temperature: Temperature of votes, for a backend that samples.
+        sampler_frames: Number of frames of a segment that the sampler sees.
+        references: Strategy for choosing the reference frames: `adaptive`, `global` or `local`
+            (Table B1).
+        reference_frames: Number of reference frames (Table B1).
+        key_frames: Largest number of frames of the key segment that the reasoner sees.
+        beside: Form of reference frames and key frames: `images`, or two `clips`, which cost half
+            the tokens because Qwen's encoder merges frames in pairs, even distant ones.
+        box: Give the boxes to the segmenter (Table 6).
+        central: Give the positive points to the segmenter.
+        negative: Give the negative points to the segmenter.
         think: Ask for reasoning (Table 4).
-        frames: Frames of a video for questions in words, or a rule; see docs/data.md.
-        seed: Of a backend that samples, unless the backend's SPEC names one, and of random frames.
+        frames: Number of video frames for questions in words, or a rule; see docs/data.md.
+        seed: Seed of random frames, and of a backend that samples if its SPEC names none.
     """
     at_least("videoseg_r1", 1, canvas=canvas, context=context, sampler_frames=sampler_frames)
     at_least("videoseg_r1", 0, reference_frames=reference_frames, key_frames=key_frames)
@@ -361,7 +371,7 @@ def videoseg_r1(
 
 
 def _with_temperature(backend: Spec | Chat, temperature: float) -> Spec | Chat:
-    """A backend for votes; a temperature that its SPEC names itself wins."""
+    """Return the voters' backend with a temperature, unless its SPEC names one or it has none."""
     if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "temperature"):
         return backend.with_defaults(temperature=temperature)
     return backend

@@ -1,4 +1,7 @@
-"""Negative points close beside objects, for perfect responses."""
+"""Choose the negative point of each object (a point close to it, on none) for written responses.
+
+`VideoSegR1` writes perfect responses and training responses with it. Points are in image pixels.
+"""
 
 from collections.abc import Sequence
 
@@ -9,26 +12,26 @@ from harness.masks import BoolArray
 from harness.models.grammar import Item
 from harness.types import Point
 
-NEAR = 0.012
-"""Distance as a share of the longest side: more than rounding to a canvas can move a point, and
-well within the 40 of 840 pixels that the reward allows."""
+MIN_DISTANCE = 0.012
+"""Smallest distance to the objects, as a share of the image's longest side: more than rounding to
+the canvas can move a point, and far less than the 40 of 840 pixels that the reward allows."""
 
 
 def with_negatives(items: Sequence[Item], target: BoolArray) -> list[Item]:
-    """Return the objects, each with the pixel nearest to its middle that lies beside all targets.
+    """Return the objects, each with the nearest pixel to its point that is off all targets.
+
+    The pixel is at least `MIN_DISTANCE` from the targets. If no pixel is that far from them, the
+    farthest ones are candidates; if the targets fill the image, there is no negative point.
 
     Args:
-        items: Objects of an image, in its pixels.
-        target: height × width, the pixels of all objects.
-
-    Where the objects leave no room, the farthest pixel that they leave is taken; where they
-    leave none, there is no negative point.
+        items: Objects in pixels of an image.
+        target: Mask of all objects, height × width.
     """
     if not items or target.all():
         return list(items)
-    far = cv2.distanceTransform((~target).astype(np.uint8), cv2.DIST_L1, 3)
-    minimum = min(max(2.0, NEAR * max(target.shape)), float(far.max()))
-    rows, columns = np.nonzero(far >= minimum)
+    distance = cv2.distanceTransform((~target).astype(np.uint8), cv2.DIST_L1, 3)
+    minimum = min(max(2.0, MIN_DISTANCE * max(target.shape)), float(distance.max()))
+    rows, columns = np.nonzero(distance >= minimum)
     return [item._replace(negative=_nearest_point(item, rows, columns)) for item in items]
 
 
@@ -42,6 +45,7 @@ def boxes_filled(items: Sequence[Item], size: tuple[int, int]) -> BoolArray:
 
 
 def _nearest_point(item: Item, rows: np.ndarray, columns: np.ndarray) -> Point:
-    place = item.place
-    index = int(np.argmin(np.abs(columns - place.x) + np.abs(rows - place.y)))
+    """Return the candidate pixel (row, column) with the least L1 distance to the item's point."""
+    point = item.place
+    index = int(np.argmin(np.abs(columns - point.x) + np.abs(rows - point.y)))
     return Point(float(columns[index]), float(rows[index]))

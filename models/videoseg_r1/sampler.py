@@ -1,19 +1,19 @@
-"""The hierarchical text-guided frame sampler: it chooses a segment of a video, and its frame.
+"""VideoSeg-R1's hierarchical text-guided frame sampler: finds a key segment and a target frame.
 
-VideoSeg-R1's stage 1 (Xu et al. 2025), as a pure generator: it yields questions for a VLM, receives
-the responses, and returns a place. Nothing here depends on a VLM.
+This is stage 1 of the paper (Xu et al. 2025) as a generator without a VLM: it yields vote requests,
+receives the responses, and returns the place. `frame_search` connects it to a network.
 
-1. Several votes for a stretch of time; their average is the key segment. While that is longer than
-   `delta` of the video, the same inside it.
-2. Several percentages; their average is the place of the target frame in the key segment.
+1. Voters name a time interval; the average is the key segment. While it is longer than `delta` of
+   the video, they vote again within it.
+2. Voters name a percentage; the average is the position of the target frame in the key segment.
 
-Where the paper is silent: five votes; frames are those nearest to a time; a vote that cannot be
-read does not count, a percentage that cannot counts as the middle. A round that does not make the
-segment shorter ends the rounds, as does the last one; what is still too long is cropped around its
-middle. `delta` of very few frames is one frame.
+Choices where the paper is silent: there are five votes; a time means the nearest frame; an
+unreadable interval does not count, an unreadable percentage counts as 50 %. Rounds end when one
+does not shorten the segment, or after the last; a segment that is still too long is cropped around
+its middle. The limit is at least one frame.
 
-With a stage switched off it is a row of the paper's Table 5: neither stage is the first frame, the
-key segment alone a random frame of it.
+A stage may be switched off (the paper's Table 5). Without both, the target is the first frame; with
+the key segment alone, it is a random frame of it.
 """
 
 import math
@@ -31,12 +31,12 @@ from harness.thoughts import after_thought
 
 Average: TypeAlias = Literal["mean", "median"]
 Target: TypeAlias = Literal["inside", "literal"]
-ROUNDING = 1e-9  # what a product of floats may be off
+ROUNDING_ERROR = 1e-9  # tolerance for the rounding error of a product of floats
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Frames `start` to `end` of a video, both included."""
+    """The frames `start` to `end` of a video, both included."""
 
     start: int
     end: int
@@ -45,26 +45,27 @@ class Segment:
         return self.end - self.start + 1
 
     def frames(self) -> range:
-        """The numbers of its frames."""
+        """Return the numbers of the frames."""
         return range(self.start, self.end + 1)
 
     def crop(self, limit: int) -> "Segment":
-        """Return at most `limit` frames around its middle."""
+        """Return the segment of at most `limit` frames around the middle of this one."""
         start = self.start + max(0, len(self) - limit) // 2
         return Segment(start, min(self.end, start + limit - 1))
 
 
 @dataclass(frozen=True, slots=True)
-class KeySegment:
-    """Result of the search: the key segment, and the target frame, which is one of its frames."""
+class KeyChoice:
+    """The result of a search: the key segment, and the target frame within it."""
 
     segment: Segment
     target: int
+    """Number of the target frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """A question about a segment that is put to the voters `votes` times."""
+    """A question about a segment, to be sent to the voters `votes` times."""
 
     kind: Literal["segment", "frame"]
     round: int
@@ -72,13 +73,13 @@ class VoteRequest:
     votes: int
 
 
-Search: TypeAlias = Generator[VoteRequest, Sequence[str], KeySegment]
-"""Yields each `VoteRequest`, is sent its responses, and returns the place at last."""
+Search: TypeAlias = Generator[VoteRequest, Sequence[str], KeyChoice]
+"""Yields each `VoteRequest`, receives the responses to it, and returns the choice at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampler:
-    """The sampler's settings."""
+    """The settings of the sampler, which are options of `videoseg_r1`; `search` runs it."""
 
     votes: Annotated[int, Only(key_segment=True)] = 5
     """K: intervals a round."""
@@ -109,38 +110,43 @@ class Sampler:
             raise UsageError("delta=…", expected="between 0 and 1", found=str(self.delta))
 
     def search(self, times: Sequence[float], *, key: str = "") -> Search:
-        """Search the place in a video whose frames are shown at `times` (seconds, ascending).
+        """Return the generator that searches a video.
 
-        `key` names the question: with the seed it decides which frame a random one is.
+        Args:
+            times: Time of each frame of the video in seconds, ascending.
+            key: Name of the question, which with the seed determines a random frame.
         """
         segment = Segment(0, len(times) - 1)
         if self.key_segment:
             segment = yield from self._narrow(times, segment)
         if len(segment) == 1 or not (self.target_frame or self.key_segment):
-            return KeySegment(segment, segment.start)
+            return KeyChoice(segment, segment.start)
         if not self.target_frame:
-            return KeySegment(segment, segment.start + self._draw(len(segment), key))
+            return KeyChoice(segment, segment.start + self._draw(len(segment), key))
         responses = yield VoteRequest("frame", 0, segment, self.percentages)
-        return KeySegment(segment, self.frame(segment, shares(responses)))
+        return KeyChoice(segment, self.frame(segment, shares(responses)))
 
     def limit(self, total: int) -> int:
-        """Frames that a key segment of a video of `total` frames has at most."""
-        return max(1, math.floor(self.delta * total + ROUNDING))
+        """Return the largest number of frames of the key segment in a video of `total` frames."""
+        return max(1, math.floor(self.delta * total + ROUNDING_ERROR))
 
     def interval(
         self, segment: Segment, votes: Sequence[tuple[float, float]], times: Sequence[float]
     ) -> Segment:
-        """The average of votes (seconds) as frames of `segment`; all of it without votes."""
+        """Return the average of the votes (seconds) as frames within `segment`.
+
+        Without votes it is the whole segment. `times` are the times of all frames in seconds.
+        """
         if not votes:
             return segment
-        edges = [self._average([pick(vote) for vote in votes]) for pick in (min, max)]
+        first = nearest_place(times, self._average([min(vote) for vote in votes]))
+        last = nearest_place(times, self._average([max(vote) for vote in votes]))
         low, high = segment.start, segment.end
-        start, end = (min(max(nearest_place(times, edge), low), high) for edge in edges)
-        return Segment(start, end)
+        return Segment(min(max(first, low), high), min(max(last, low), high))
 
     def frame(self, segment: Segment, parts: Sequence[float]) -> int:
-        """The target frame for percentages as parts from 0 to 1."""
-        steps = math.ceil(len(segment) * self._average(parts) - ROUNDING)
+        """Return the target frame for votes given as shares of the segment, from 0 to 1."""
+        steps = math.ceil(len(segment) * self._average(parts) - ROUNDING_ERROR)
         if self.target == "inside":
             steps = max(0, steps - 1)
         return min(segment.end, segment.start + steps)
@@ -148,14 +154,13 @@ class Sampler:
     def _narrow(
         self, times: Sequence[float], segment: Segment
     ) -> Generator[VoteRequest, Sequence[str], Segment]:
+        """Yield rounds of votes until the segment is short enough; return the key segment."""
         limit = self.limit(len(times))
         for number in range(self.rounds):
             if len(segment) <= limit:
                 break
             responses = yield VoteRequest("segment", number, segment, self.votes)
-            votes = [
-                vote for response in responses if (vote := read_interval(response)) is not None
-            ]
+            votes = [vote for vote in map(read_interval, responses) if vote is not None]
             narrowed = self.interval(segment, votes, times)
             if len(narrowed) == len(segment):
                 break
@@ -163,7 +168,7 @@ class Sampler:
         return segment.crop(limit)
 
     def _draw(self, total: int, key: str) -> int:
-        """A number below `total`, the same for a key and a seed wherever it is drawn."""
+        """Return a number from 0 to `total` - 1 that depends on key and seed only."""
         digest = blake2b(f"{self.seed}:{key}:target".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % total
 
@@ -172,17 +177,17 @@ class Sampler:
 
 
 def shares(responses: Sequence[str]) -> list[float]:
-    """Percentages as parts from 0 to 1: read as per cent if any of them is above 1.
+    """Return the percentages of responses as shares, clipped to 0 … 1; an unreadable one is 0.5.
 
-    One that cannot be read is the middle; others are clipped.
+    If any number is above 1, all are per cents; otherwise all are shares.
     """
-    output = [read_percentage(response) for response in responses]
-    whole = 100.0 if any(share is not None and share > 1 for share in output) else 1.0
-    return [0.5 if share is None else min(max(share / whole, 0.0), 1.0) for share in output]
+    numbers = [read_percentage(response) for response in responses]
+    scale = 100.0 if any(number is not None and number > 1 for number in numbers) else 1.0
+    return [0.5 if number is None else min(max(number / scale, 0.0), 1.0) for number in numbers]
 
 
 def read_interval(response: str) -> tuple[float, float] | None:
-    """(start, end) in seconds of `{"start": …, "end": …}`, or None.
+    """Return (start, end) in seconds of `{"start": …, "end": …}`; None if it cannot be read.
 
     >>> read_interval('It is {"start": 2, "end": 3.5}.')
     (2.0, 3.5)
@@ -196,7 +201,7 @@ def read_interval(response: str) -> tuple[float, float] | None:
 
 
 def read_percentage(response: str) -> float | None:
-    """The number of `{"percent": …}`, or None."""
+    """Return the number of `{"percent": …}`; None if it cannot be read."""
     try:
         return finite_numbers([_object(response).get("percent")], 1, "percentage")[0]
     except ParseError:
@@ -204,10 +209,14 @@ def read_percentage(response: str) -> float | None:
 
 
 def _object(response: str) -> Mapping[str, object]:
-    """The first object in braces of `<answer>`, or of all that follows the thought."""
-    said = after_thought(response)
-    text = tag_text(said, "answer")
-    text = said if text is None else text
+    """Return the first `{…}` of `<answer>`, or else of the text after the thought.
+
+    Raises:
+        ParseError: there is none, or it is not JSON.
+    """
+    response_after_thought = after_thought(response)
+    text = tag_text(response_after_thought, "answer")
+    text = response_after_thought if text is None else text
     start = text.find("{")
     end = text.find("}", start) if start >= 0 else -1
     if end < 0:

@@ -2,8 +2,8 @@
 
 Liu et al., "VisionReasoner" (2025); the wording, the parser's rules and the 840 × 840 canvas are
 those of the official code (`dvlab-research/Seg-Zero` and `dvlab-research/VisionReasoner`). The
-first `<answer>` after the thought wins (the official code searches the thought too, and so does its
-reward); `[]` says that nothing is meant.
+first `<answer>` after the thought counts (the official code and its reward search the thought too);
+`[]` says that there is no such object. Coordinates are pixels of the canvas.
 """
 
 import json
@@ -22,12 +22,12 @@ CANVAS = (840, 840)
 
 
 def template(name: str = "prompt.txt") -> str:
-    """A text of this folder, word for word."""
+    """Return the content of a text file of this folder."""
     return text_of("harness.models.visionreasoner", name)
 
 
 def question(text: str) -> str:
-    """A question as the official evaluation puts it into the prompt.
+    """Return a question as the official evaluation puts it into the prompt.
 
     >>> question("Where is the dog?")
     'where is the dog'
@@ -36,16 +36,16 @@ def question(text: str) -> str:
 
 
 def build_prompt(text: str, *, answer: str | None = None) -> str:
-    """The official prompt for a question; `answer` replaces the example response in it."""
+    """Return the official prompt for a question; `answer` replaces the example response in it."""
     example = template("example_answer.txt") if answer is None else answer
     return fill(template(), Question=question(text), Answer=example)
 
 
 def answer_value(response: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
-    """The JSON value of the first `<answer>`, and the repairs that were made to read it.
+    """Return the JSON value of the first `<answer>`, and the repairs that were made to read it.
 
     Raises:
-        ParseError: there is no answer, or it is no JSON within the limits of `harness.responses`.
+        ParseError: there is no answer, or it is not JSON within the limits of `harness.responses`.
     """
     text = tag_text(response, "answer")
     if text is None:
@@ -54,16 +54,16 @@ def answer_value(response: str, *, strict: bool = False) -> tuple[Any, tuple[str
 
 
 def parse(response: str, *, strict: bool = False) -> ParseResult:
-    """Read a response; never raises.
+    """Parse a response; an unreadable one gives a result with an error, nothing is raised.
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
-        strict: As the official reward reads: no repairs, and any four numbers are a box. A
-            prediction is read with repairs, and needs boxes that have an area.
+        strict: Read as the official reward does: without repairs, and any four numbers are a box.
+            Otherwise (predictions) the JSON is repaired, and a box must have an area.
     """
 
-    def read_json(rest: str) -> Read:
-        value, repairs = answer_value(rest, strict=strict)
+    def read_json(text: str) -> Read:
+        value, repairs = answer_value(text, strict=strict)
         items, notes = read_items(value, keys=("bbox_2d",), point="point_2d", strict=strict)
         return items, (*repairs, *notes)
 
@@ -76,25 +76,27 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     Raises:
         ParseError: `think` holds a tag of the grammar, or an item has no point.
     """
-    started = begin_response(think, frame=frame)
+    beginning = begin_response(think, frame=frame)
     objects = [
         {"bbox_2d": numerals(item.bounds), "point_2d": numerals(_point(item))} for item in items
     ]
-    return f"{started}<answer>{json.dumps(objects)}</answer>"
+    return f"{beginning}<answer>{json.dumps(objects)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)
 class VisionReasoner:
-    """The prompt and the grammar together, as a model composition takes them."""
+    """The prompt and the parser of VisionReasoner, for a `PromptedModel`."""
 
     name: str = "visionreasoner"
     resize: tuple[int, int] | None = CANVAS
+    """(width, height) in pixels that images are squashed to."""
     newline: bool = False
-    """Between image and prompt, as in the official training, and not in its evaluation."""
+    """Put a newline between image and prompt, as the official training does, but not evaluation."""
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the official prompt, after a request for a frame where one must be named."""
-        return "\n" * self.newline + ask_for_frame(numbered) + build_prompt(text)
+        """Return the prompt; before it, the request to name a frame of `numbered`, if any."""
+        newline = "\n" if self.newline else ""
+        return newline + ask_for_frame(numbered) + build_prompt(text)
 
     parse = staticmethod(parse)
     write = staticmethod(write)
@@ -107,6 +109,7 @@ def _point(item: Item) -> tuple[float, float]:
 
 
 def _missing_part(response: str) -> str:
+    """Return what stands in place of `<answer>…</answer>`, for an error."""
     if not response.strip():
         return "nothing"
     return "one that is not closed" if "<answer>" in response else repr(response[:60])

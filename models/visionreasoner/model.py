@@ -1,4 +1,4 @@
-"""VisionReasoner: prompted with its own wording, on its own canvas, then segmented."""
+"""The plugin `visionreasoner`: a VLM that is asked for boxes and points, and a segmenter."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -23,14 +23,15 @@ def visionreasoner(
     """A checkpoint of VisionReasoner, or one to train into it: boxes and points, then masks.
 
     Args:
-        sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with:
-            short for `segmenter=sam2(checkpoint=…)`.
+        sam2: Weights of the paper's segmenter, SAM 2, such as facebook/sam2-hiera-large; short for
+            `segmenter=sam2(checkpoint=…)`.
         canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
-        prompt: `paper`; or a text of your own with {question}, or file:PATH, whose response is
-            read in the paper's format.
-        segmenter: None: the paper's, `sam2(checkpoint=facebook/sam2-hiera-large)`.
-        propagator: Carries masks from the key frame through a video. The paper knows no videos.
+        prompt: `paper`: the paper's prompt. Or a text of your own with {question}, or file:PATH;
+            its response is read in the paper's format.
+        segmenter: Makes masks of boxes and points; None: the paper's,
+            `sam2(checkpoint=facebook/sam2-hiera-large)`.
+        propagator: Carries masks from the key frame through a video; the paper has images only.
         max_new_tokens: Longest response; 2048 as in the official inference code.
     """
     model = PromptedModel(
@@ -43,7 +44,7 @@ def visionreasoner(
 
 
 def with_sam2(parts: Composition, weights: str | None) -> Composition:
-    """Let SAM 2 with these weights segment; None: what `parts` say."""
+    """Return the parts with SAM 2 of these weights as the segmenter; unchanged for None."""
     if weights is None:
         return parts
     return replace(parts, segmenter=Spec("sam2", {"checkpoint": weights}))

@@ -1,9 +1,9 @@
-"""Scores of VisionReasoner's responses: format, accuracy by one joint matching, no repetition.
+"""Score VisionReasoner's responses: format, accuracy by one joint matching, no repetition.
 
 Liu et al., "VisionReasoner" (2025), with the semantics of the official code (`dvlab-research/
 Seg-Zero`, `vision_reasoner.py`), which differs from the text: see trainers/visionreasoner. Every
-function is pure and takes whatever a network writes. Boxes and points are in pixels of the 840 ×
-840 frame. A trainer scores against the ground truth, a test-time method against another response.
+function is pure and accepts any text. Boxes and points are in pixels of the 840 × 840 canvas. The
+trainer scores a response against the ground truth, a test-time method against another response.
 """
 
 import json
@@ -20,25 +20,25 @@ from harness.responses import MAX_DEPTH, MAX_TEXT, TOO_MANY_DIGITS, nesting_dept
 
 Semantics: TypeAlias = Literal["official", "paper"]
 Numbers: TypeAlias = NDArray[Any]
-"""Numbers of the type that numpy gave them: whole ones stay exact, however large they are."""
+"""An array of the dtype that numpy chose: integers stay exact, however large they are."""
 Objects: TypeAlias = tuple[Numbers, Numbers]
 """Boxes (M × 4) and points (M × 2) of a response."""
 
 REPEATS = 2
-"""Number of repeated sentences from which the reward for not repeating is lost."""
+"""Number of repeated sentences at which `non_repeat` becomes 0."""
 
 BOX, POINT = "bbox_2d", "point_2d"
 
 
 class Thresholds(NamedTuple):
-    """Limits from which a predicted object matches a true one."""
+    """Limits for each of the three criteria by which a predicted object matches a true one."""
 
     iou: float = 0.5
-    """A box matches if its IoU with the true one is above this."""
+    """The IoU of the boxes must be above this."""
     box: float = 10.0
-    """… and if the mean of its four differences is below this, in pixels."""
+    """The mean of the four absolute differences of the boxes must be below this, in pixels."""
     point: float = 30.0
-    """A point matches if it is nearer than this, in pixels, and inside its own box."""
+    """The distance of the points must be below this, in pixels; a point must be in its own box."""
 
 
 BASE = Thresholds()
@@ -51,7 +51,7 @@ THRESHOLDS: Mapping[str, Thresholds] = {
 
 
 class MatchFlags(NamedTuple):
-    """Matches of every predicted (row) and true (column) object: 0 or 1."""
+    """Three matrices (predicted M × true N) that hold 1 where the criterion is met, else 0."""
 
     overlap: NDArray[np.float64]
     box: NDArray[np.float64]
@@ -59,7 +59,7 @@ class MatchFlags(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """Parts of the accuracy reward, each from 0 to 1; their sum is the reward."""
+    """Components of the accuracy reward, each from 0 to 1; their sum is the reward."""
 
     bboxes_iou: float = 0.0
     bboxes_l1: float = 0.0
@@ -67,14 +67,14 @@ class Accuracy(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Sum of the components, from 0 to 3."""
+        """Sum of the three components, from 0 to 3."""
         return self.bboxes_iou + self.bboxes_l1 + self.points_l1
 
 
 def thinking_format(response: str) -> float:
-    """1 if the response is `<think>…</think>`, blanks, `<answer>…</answer>` and nothing else.
+    """Return 1 if the response is `<think>…</think>`, white space, `<answer>…</answer>`; else 0.
 
-    A newline at the end gives 0.
+    Anything before or after gives 0, also a newline at the end.
 
     >>> thinking_format("<think>a</think> <answer>[]</answer>")
     1.0
@@ -83,10 +83,10 @@ def thinking_format(response: str) -> float:
 
 
 def answer_value(response: str) -> object:
-    """The JSON value of the first `<answer>`; None if there is none that can be read.
+    """Return the JSON value of the first `<answer>`; None if it is absent or unreadable.
 
-    As lenient as `json.loads`, for rewards are compared with the official ones, but within limits
-    of length, depth and digits that no response of a sound length reaches.
+    It accepts what `json.loads` accepts, so that rewards equal the official ones, but within limits
+    of length, depth and digits that no response of a normal length reaches.
     """
     text = tag_text(response, "answer")
     if (
@@ -105,25 +105,27 @@ def answer_value(response: str) -> object:
 def answer_format(response: str) -> float:
     """Return the mean over objects of "has a box of four" and "has a point of two", from 0 to 2.
 
-    An object whose keys cannot be tested ends the counting; earlier ones count.
+    As in the official code, an entry whose keys cannot be tested ends the count; entries before it
+    keep their credit.
     """
     value = answer_value(response)
     if not isinstance(value, (list, dict, str)) or not value:
         return 0.0
     credit = 0.0
     for entry in value:
-        marks = _marks(entry)
-        if marks is None:
+        fields = _well_formed_fields(entry)
+        if fields is None:
             break
-        credit += marks / len(value)
+        credit += fields / len(value)
     return credit
 
 
-def _marks(entry: object) -> float | None:
-    """Return the number of box and point with the right length; None where the test would raise."""
+def _well_formed_fields(entry: object) -> float | None:
+    """Return how many of box and point have the right length; None if the official test raises."""
     if isinstance(entry, dict):
         return float(_has_length(entry.get(BOX), 4)) + float(_has_length(entry.get(POINT), 2))
-    if isinstance(entry, (str, list)):  # holding a key's name, it would be asked for the value
+    if isinstance(entry, (str, list)):
+        # The official `"bbox_2d" in entry` is true for such a text or list; indexing then raises.
         return None if BOX in entry or POINT in entry else 0.0
     return None
 
@@ -133,9 +135,9 @@ def _has_length(value: object, length: int) -> bool:
 
 
 def parse_objects(response: str) -> Objects | None:
-    """Boxes (M × 4) and points (M × 2) of the answer, or None if one of them is not numbers.
+    """Return boxes (M × 4) and points (M × 2) of the answer; None if any object is not of numbers.
 
-    One wrong object makes the response wrong. At most 120 objects are read.
+    At most `MAX_OBJECTS` objects are read.
     """
     value = answer_value(response)
     if not isinstance(value, list) or not value:
@@ -146,8 +148,8 @@ def parse_objects(response: str) -> Objects | None:
     points = _numbers([entry[POINT] for entry in value[:MAX_OBJECTS]], 2)
     if boxes is None or points is None:
         return None
-    # As numpy computes: boxes of true and false alone have no width, and numbers too large for it
-    # have no square root.
+    # numpy cannot subtract arrays of booleans (boxes), nor take roots of its object dtype, which
+    # very large integers get (points); the official code raises there.
     if boxes.dtype == np.bool_ or points.dtype == object:
         return None
     return boxes.astype(np.float64) if boxes.dtype == object else boxes, points
@@ -170,14 +172,14 @@ def accuracy(
     canvas: tuple[int, int] = CANVAS,
     semantics: Semantics = "official",
 ) -> Accuracy:
-    """Return the share of targets found: matched objects' bits over the larger of both numbers.
+    """Return the accuracy of a response: met criteria over max(predicted, true) objects.
 
     Args:
         response: The network's text.
-        targets: True objects in the 840 × 840 frame, each with a point.
-        canvas: (width, height) of the frame that the response's numbers are in.
+        targets: True objects in the 840 × 840 canvas, each with a box and a point.
+        canvas: (width, height) of the canvas that the response's numbers are in.
         semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
-            point anywhere, and a separate matching for each bit.
+            point anywhere, and a separate matching for each criterion.
     """
     objects = scaled_objects(response, canvas)
     if objects is None or not targets:
@@ -190,11 +192,11 @@ def accuracy(
 
 
 def scaled_objects(response: str, canvas: tuple[int, int]) -> Objects | None:
-    """Return a response's boxes and points in the 840 × 840 frame; None as `parse_objects`.
+    """Return a response's boxes and points in the 840 × 840 canvas; None as in `parse_objects`.
 
     Args:
         response: The network's text.
-        canvas: (width, height) of the frame that its numbers are in.
+        canvas: (width, height) of the canvas that its numbers are in.
     """
     objects = parse_objects(response)
     if objects is None or canvas == CANVAS:
@@ -210,7 +212,7 @@ def object_accuracy(
     semantics: Semantics = "official",
     thresholds: Thresholds = BASE,
 ) -> Accuracy:
-    """Return the credit of predicted objects against true ones, both in the 840 × 840 frame."""
+    """Return the accuracy of predicted objects against true ones, both in the 840 × 840 canvas."""
     bits = match_flags(*predicted, *true, semantics=semantics, thresholds=thresholds)
     return matching_credit(bits, jointly=semantics == "official")
 
@@ -224,13 +226,13 @@ def match_flags(
     semantics: Semantics = "official",
     thresholds: Thresholds = BASE,
 ) -> MatchFlags:
-    """Every predicted object with every true one."""
+    """Compare every predicted object (M) with every true one (N) by the three criteria."""
     with np.errstate(all="ignore"):
         overlap = inclusive_iou(boxes, true_boxes) > thresholds.iou
         differences = np.abs(boxes[:, None] - true_boxes[None])
         moved = differences.mean(axis=2) if semantics == "official" else differences.sum(axis=2)
-        apart = np.sqrt(((points[:, None] - true_points[None]) ** 2).sum(axis=2))
-        near = apart < thresholds.point
+        distances = np.sqrt(((points[:, None] - true_points[None]) ** 2).sum(axis=2))
+        near = distances < thresholds.point
         if semantics == "official":
             inside = ((points >= boxes[:, :2]) & (points <= boxes[:, 2:])).all(axis=1)
             near &= inside.reshape(-1, 1)
@@ -239,7 +241,7 @@ def match_flags(
 
 
 def inclusive_iou(boxes: Numbers, others: Numbers) -> Numbers:
-    """IoU of boxes (M × 4) with others (N × 4) whose right and bottom pixels belong to them."""
+    """Return the IoU (M × N) of boxes (M × 4) with others (N × 4); right and bottom inclusive."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     shared = np.maximum(0, high - low + 1).prod(axis=2)
@@ -250,7 +252,13 @@ def inclusive_iou(boxes: Numbers, others: Numbers) -> Numbers:
 
 
 def matching_credit(bits: MatchFlags, *, jointly: bool) -> Accuracy:
-    """Credit of the best one-to-one matching, on the sum of the bits or on each bit alone."""
+    """Return the credit of the best one-to-one matching of predicted and true objects.
+
+    Args:
+        bits: The criteria that each pair meets.
+        jointly: Use one matching, which maximizes the sum of the three criteria (official code);
+            else one matching for each criterion.
+    """
     limit = max(bits.overlap.shape)
     if not jointly:
         parts = [bit[linear_sum_assignment(-bit)].sum() / limit for bit in bits]
@@ -260,16 +268,18 @@ def matching_credit(bits: MatchFlags, *, jointly: bool) -> Accuracy:
 
 
 def non_repeat(response: str) -> float:
-    """Return 0 if two sentences are repeated, else 1. The whole response counts, tags and JSON too.
+    """Return 0 if at least two sentences are repetitions, else 1.
+
+    Sentences end at a full stop; tags and JSON count as well.
 
     >>> non_repeat("a. a. b."), non_repeat("a. a. a.")
     (1.0, 0.0)
     """
-    seen: set[str] = set()
+    sentences_so_far: set[str] = set()
     repeats = 0
     for sentence in filter(None, map(str.strip, response.split("."))):
-        repeats += sentence in seen
+        repeats += sentence in sentences_so_far
         if repeats >= REPEATS:
             return 0.0
-        seen.add(sentence)
+        sentences_so_far.add(sentence)
     return 1.0

@@ -1,1 +1,1 @@
-"""Chat VLMs of other families, each by its own request and grammar, which are data."""
+"""Chat VLMs of several families; each family's request and grammar is a TOML file."""

@@ -51,22 +51,32 @@ LEFT_OVER = re.compile(
     r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}"
     r"|\"b?box\w{0,9}\"\s{0,9}:\s{0,9}(?!\[*[\]\s,}])"
 )
-"""Remains of a place that is not in its form: leaving them out would change the number."""
+"""Remains of a place in another form: ignoring them would change the number of objects."""
 PLACE = "\0"
-REJECTED = re.compile(rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}|~~\s{{0,4}}{PLACE}")
-EITHER = re.compile(r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>")
-"""Words between two places of which one counts."""
-TEXT = re.compile(r'"(\w{1,40})"\s{0,9}:\s{0,9}(?:\[\s{0,9})?"([^"\n]{0,200})"')
-GAP_REJECTS = re.compile(
+"""Stands for a box or a point in a text."""
+REJECTED_PLACE = re.compile(
+    rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}|~~\s{{0,4}}{PLACE}"
+)
+"""A place that the words before it reject: "not [1, 2, 3, 4]"."""
+ALTERNATIVE_WORDS = re.compile(
+    r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>"
+)
+"""Words between two places which say that only one of them counts."""
+KEYED_TEXT = re.compile(r'"(\w{1,40})"\s{0,9}:\s{0,9}(?:\[\s{0,9})?"([^"\n]{0,200})"')
+"""A text under a key: `"label": "dog"`."""
+RETRACTING_WORDS = re.compile(
     r"(?i:\b(?:wrong|incorrect|rejected|discarded|invalid|mistaken?|ignore(?: (?:it|that|this))?"
     r"|not (?:it|that|this|the|correct|right)|nope|nah|no)\b)|[✗✘❌]"
 )
-"""Words between two places, outside a name, that take the first one back."""
-NAMED = re.compile(
+"""Words between two places, outside a name, that retract the first one."""
+NAME_IN_TAG = re.compile(
     r"<(ref|\|?\w{0,20}ref\w{0,20}\|)>.{0,500}?</?\|?\w{0,20}ref\w{0,20}\|?>", re.DOTALL
 )
+LABELS = re.compile(r"""["']labels["']\s?:\s?\[([^\[\]]{0,4000})\]""")
+"""A list of labels: `'labels': ['dog', 'cat']`."""
+QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 OBJECT_ENDS = re.compile(r"\}\s{0,9},?\s{0,9}\{")
-"""Braces between two objects of JSON, of which neither has its place in it."""
+"""Braces between two JSON objects, outside of their places: `}, {`."""
 MARKUP = re.compile(
     r'<[^<>]{0,60}>|"(?:b?box\w{0,9}|points?\w{0,9}|label|objects?|coordinates?|answer)"\s{0,9}:'
     r"|```\w{0,20}"
@@ -87,19 +97,19 @@ class Dialect:
     coordinates: Coordinates
     request: str
     marks: tuple[str, ...]
-    """Special tokens of the request, which a question cannot add to."""
+    """Special tokens of the request; they are removed from questions."""
     within: re.Pattern[str] | None = None
     object: re.Pattern[str]
     none: re.Pattern[str] | None = None
     empty: str | None = None
-    """Text that is written where there is none; None: the family has no words for it."""
+    """Text that is written if there is no object; None: the family has no words for it."""
     whole: str
     each: str
     between: str
     resize: tuple[int, int] | None = None
 
     def render(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the request for a question; it is put in as it is, but for the family's marks."""
+        """Return the request for a question, from which only the family's marks are removed."""
         while any(mark in text for mark in self.marks):  # what is left may be a mark again
             for mark in self.marks:
                 text = text.replace(mark, "")
@@ -110,19 +120,19 @@ class Dialect:
         return read_response(response[:MAX_TEXT], self._read)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """Return the response for `items`, given in its numbers."""
+        """Return the response for `items`, whose numbers are in the family's coordinates."""
         if not items and self.empty is not None:
             return frame_tag(frame) + self.empty
         objects = self.between.join(
             self._write_one(item, number) for number, item in enumerate(items, start=1)
         )
         question = next((item.phrase for item in items if item.phrase), "object")
-        whole = self.whole.replace("{objects}", objects).replace("{Question}", question)
-        return frame_tag(frame) + whole
+        response = self.whole.replace("{objects}", objects).replace("{Question}", question)
+        return frame_tag(frame) + response
 
     def _write_one(self, item: Item, number: int) -> str:
-        places = item.bounds if self.object.groups == BOX else item.place
-        return self.each.format(*numerals(places), n=number)
+        coordinates = item.bounds if self.object.groups == BOX else item.place
+        return self.each.format(*numerals(coordinates), n=number)
 
     def _read(self, answer: str) -> Read:
         if self.none is not None and self.none.fullmatch(answer.strip()):
@@ -136,8 +146,8 @@ class Dialect:
         within = self.within
         parts = [answer] if within is None else (match[1] for match in within.finditer(answer))
         for part in parts:
-            left = self.object.sub("", part)
-            if LEFT_OVER.search(left) or left.count("[") != left.count("]"):
+            remainder = self.object.sub("", part)
+            if LEFT_OVER.search(remainder) or remainder.count("[") != remainder.count("]"):
                 raise ParseError(
                     "response", expected="each place in one form", found=repr(part[:60])
                 )
@@ -157,45 +167,64 @@ class Dialect:
         return tuple(items), ()
 
     def _labels(self, answer: str) -> list[str]:
-        """Return the words of each place: under a key, or before or after it, as the first has.
+        """Return the label of each place: under a key, else the words before or after it.
+
+        They are before it if words precede the first place, else after it.
 
         Raises:
-            ParseError: places are taken back, or one of several counts.
+            ParseError: a place is retracted, or only one of several counts.
         """
         rest = (self.within or self.object).sub(PLACE, answer)
         taken_back = len(rest) < LONGEST and PLACE in rest.removesuffix(after_correction(rest))
-        words = [MARKUP.sub(" ", gap).strip(" \n\t[]{},.;:") for gap in rest.split(PLACE)]
-        keyed = _keyed(rest.split(PLACE))
-        either = not keyed and any(EITHER.search(gap) for gap in words[1:-1])
+        gap_words = [MARKUP.sub(" ", gap).strip(" \n\t[]{},.;:") for gap in rest.split(PLACE)]
+        keyed = _listed(rest) or _keyed(rest.split(PLACE))
+        either = not keyed and any(ALTERNATIVE_WORDS.search(gap) for gap in gap_words[1:-1])
         gaps = rest.split(PLACE)[1:-1] if not keyed else ()
-        rejects = any(GAP_REJECTS.search(NAMED.sub(" ", gap)) for gap in gaps)
-        if taken_back or either or rejects or REJECTED.search(rest):
+        rejects = any(RETRACTING_WORDS.search(NAME_IN_TAG.sub(" ", gap)) for gap in gaps)
+        if taken_back or either or rejects or REJECTED_PLACE.search(rest):
             raise ParseError("response", expected="places without corrections", found=answer[:60])
         if keyed:
             return keyed
-        return words[:-1] if words[0] else words[1:]
+        return gap_words[:-1] if gap_words[0] else gap_words[1:]
+
+
+def _listed(rest: str) -> list[str]:
+    """Return the labels of all places from one list, as Florence-2 writes it; [] without a list.
+
+    Raises:
+        ParseError: there are not as many labels as places.
+    """
+    lists = LABELS.findall(rest)
+    if len(lists) != 1 or rest.count(PLACE) == 1:
+        return []
+    labels = [first or second for first, second in QUOTED.findall(lists[0])]
+    if len(labels) != rest.count(PLACE):
+        raise ParseError(
+            "labels", expected=f"{rest.count(PLACE)}, one a place", found=str(len(labels))
+        )
+    return labels
 
 
 def _keyed(gaps: Sequence[str]) -> list[str]:
-    """Return the texts under keys beside each place, of a text that was parted at the places.
+    """Return each place's label from the texts under keys beside it; [] if no place has any.
 
-    Empty where no place has any.
+    `gaps` are the texts before, between and after the places.
     """
-    texts: list[dict[str, str]] = [{} for _ in gaps[1:]]
+    fields_by_place: list[dict[str, str]] = [{} for _ in gaps[1:]]
     for number, gap in enumerate(gaps):
         ended = OBJECT_ENDS.search(gap)
         parts = (gap[: ended.start()], gap[ended.end() :]) if ended else (gap, gap)
-        for place, part in ((number - 1, parts[0]), (number, parts[1])):
-            if 0 <= place < len(texts):
-                texts[place].update(TEXT.findall(part))
-    return list(map(label_of, texts)) if any(texts) else []
+        for index, part in ((number - 1, parts[0]), (number, parts[1])):
+            if 0 <= index < len(fields_by_place):
+                fields_by_place[index].update(KEYED_TEXT.findall(part))
+    return list(map(label_of, fields_by_place)) if any(fields_by_place) else []
 
 
 EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))
 
 
 def names() -> list[str]:
-    """Return the names of the dialects that are here."""
+    """Return the names of all dialects, sorted."""
     file_names = (path.name for path in FOLDER.iterdir())
     return sorted(name.removesuffix(".toml") for name in file_names if name.endswith(".toml"))
 
@@ -205,7 +234,7 @@ def dialect(name: str) -> Dialect:
     """Return a dialect by its name.
 
     Raises:
-        UsageError: there is none of this name.
+        UsageError: no dialect has this name.
     """
     if name not in names():
         raise UsageError(f"dialect={name}", expected=f"one of {', '.join(names())}", found=name)

@@ -1,4 +1,4 @@
-"""A chat VLM of a family that has its own request and grammar for places (`dialects/`)."""
+"""The plugin `vlm`: a chat VLM asked for boxes or points in its family's dialect (`dialects/`)."""
 
 from harness.models.composition import Composition
 from harness.models.own_prompt import asked_with, own_template
@@ -21,21 +21,23 @@ def vlm(
     """A chat VLM, asked for boxes or points as its family is, which are then segmented.
 
     Args:
-        dialect: The family: internvl3_5, glm_v, gemma, molmo2, paligemma2 or rex_omni.
+        dialect: The family: internvl3_5, glm_v, gemma, llava_onevision, molmo2, paligemma2 or
+            rex_omni.
         prompt: `dialect`: the family's own request for places; or a text of your own with
             {question}, or file:PATH, whose response is read in the family's format.
         vendor: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where
             the others are not given; see models/vendors.
     """
-    chosen = dialect_of(dialect)
+    model_dialect = dialect_of(dialect)
+    settings = None if vendor is None else vendor_settings(vendor)
     model = PromptedModel(
-        name=f"vlm/{chosen.name}",
-        prompt=chosen,
-        words=Questions(),
+        name=f"vlm/{model_dialect.name}",
+        prompt=model_dialect,
+        words=Questions(words={} if settings is None else settings.words),
         counts_in_words=True,
-        coordinates=chosen.coordinates,
-        marks=chosen.marks,
-        vendor=None if vendor is None else vendor_settings(vendor),
-        **parts.build(chosen.coordinates, method="vlm"),
+        coordinates=model_dialect.coordinates,
+        marks=model_dialect.marks,
+        vendor=settings,
+        **parts.build(model_dialect.coordinates, method="vlm"),
     )
     return asked_with(model, own_template("vlm", prompt, ["dialect"]))

@@ -30,7 +30,7 @@ TASKS = (
     "Forensic_Detection",
     "IQ_Test",
 )
-"""In the order in which evaluate.py adds their accuracies up."""
+"""BLINK's tasks, in the order in which evaluate.py sums their accuracies."""
 FIELDS = Fields(
     id="{idx}",
     images=("image_1", "image_2", "image_3", "image_4"),
@@ -51,7 +51,7 @@ PROTOCOLS = letter_protocols(
     ),
     lmms=Reading(
         any_letters(leading_choice),
-        "lmms-eval: the response's first letter, of whatever word; the share of questions",
+        "lmms-eval: the response's first letter, even of another word; the share of questions",
         headline="accuracy",
     ),
     subtasks=Subtasks("sub_task", TASKS),
@@ -60,6 +60,6 @@ PROTOCOLS = letter_protocols(
 
 
 def blink(data: Path, *, split: Literal["val"] = "val", protocol: str = "blink/official") -> Task:
-    """One sample a question; `protocol` is one of `PROTOCOLS`."""
-    place, files = data / "blink", f"*/{split}-*.parquet"
-    return table_task("blink", place, files, FIELDS, PROTOCOLS, split, protocol, version=2)
+    """One sample per question; `protocol` is one of `PROTOCOLS`."""
+    root, files = data / "blink", f"*/{split}-*.parquet"
+    return table_task("blink", root, files, FIELDS, PROTOCOLS, split, protocol, version=2)

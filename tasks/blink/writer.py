@@ -1,4 +1,4 @@
-"""Questions of the generated world in BLINK's tables: one of its tasks, with two images."""
+"""Write questions of the generated world as a table of BLINK: one of its tasks, with two images."""
 
 from harness.tasks.blink.task import FIELDS
 from harness.tasks.video_qa.benchmarks import in_text, question_writer

@@ -1,4 +1,4 @@
-"""Charades-STA: find the stretch of a video, in seconds, in which a sentence is true.
+"""Charades-STA: find the interval of a video, in seconds, in which a sentence is true.
 
 A row of `test-*.parquet`, and the video `Charades_v1_480/<video>`:
 
@@ -32,7 +32,7 @@ FIELDS = Fields(
     answer="",
     others={"timestamp": "any"},
 )
-THRESHOLDS = (0.3, 0.5, 0.7)
+THRESHOLDS = (0.3, 0.5, 0.7)  # of the IoU of intervals
 
 
 def charades_sta(
@@ -42,11 +42,11 @@ def charades_sta(
     frames: int | Spec | None = None,
     protocol: str = "charades/interval",
 ) -> Task:
-    """One sample a sentence; statistics cluster by video. `protocol` is `charades/interval`."""
-    place = data / "charades_sta"
+    """One sample per sentence; statistics cluster by video. `protocol` is `charades/interval`."""
+    root = data / "charades_sta"
     return table_task(
         "charades_sta",
-        place,
+        root,
         f"**/{split}-*.parquet",
         FIELDS,
         PROTOCOLS,
@@ -54,22 +54,23 @@ def charades_sta(
         protocol,
         read=_question,
         forms=(AnswerForm.INTERVAL,),
-        videos=Videos((place / "Charades_v1_480",), frames),
+        videos=Videos((root / "Charades_v1_480",), frames),
         version=2,
     )
 
 
-def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
+def _question(row: Mapping[str, object], where: str, root: Path) -> Question:
+    """Return the question of a row, with its true interval."""
     question = FIELDS.read_record(row, where)
     return replace(
         question,
         text=f"When does this happen: {question.text.strip()}",
-        answer=Answer(interval=_interval(row["timestamp"], f"{where}: 'timestamp'")),
+        answer=Answer(interval=_true_interval(row["timestamp"], f"{where}: 'timestamp'")),
     )
 
 
-def _interval(value: object, where: str) -> Interval:
-    """A list of two numbers, or the text of one."""
+def _true_interval(value: object, where: str) -> Interval:
+    """Return an interval in seconds: a list of two numbers, or such a list as JSON text."""
     try:
         plain = json.loads(value) if isinstance(value, str) else value
         start, end = map(float, plain)  # type: ignore[arg-type]
@@ -80,11 +81,11 @@ def _interval(value: object, where: str) -> Interval:
     return Interval(start, end)
 
 
-def interval_of(_: Sample, prediction: Prediction) -> Interval | None:
-    """The predicted interval, whatever the model is called.
+def predicted_interval(_: Sample, prediction: Prediction) -> Interval | None:
+    """Return the predicted interval in seconds; None: none can be read.
 
-    It is what lmms-eval reads from the response; or else one in JSON, which it does not read; or
-    else what the model's own grammar has read. One that ends before it begins is turned round.
+    Three readers are tried in turn: lmms-eval's, one of intervals in JSON (which lmms-eval does not
+    read), and the model's own grammar. If the end is before the start, they are swapped.
     """
     text = answer_text(prediction) if prediction.responses else None
     interval = None if text is None else charades_interval(text) or json_interval(text)
@@ -96,7 +97,8 @@ def interval_of(_: Sample, prediction: Prediction) -> Interval | None:
 def interval_protocol(
     name: str, read: Callable[[Sample, Prediction], Interval | None], about: str
 ) -> dict[str, Protocol]:
-    """The protocol of a name: IoU of the interval that `read` finds, and shares above thresholds.
+    """Return a protocol by its name: mean IoU of the intervals that `read` returns, and shares of
+    IoUs above thresholds.
 
     A response without an interval scores 0.
     """
@@ -125,8 +127,9 @@ def _score(
     *,
     read: Callable[[Sample, Prediction], Interval | None],
 ) -> Scores:
+    """Return the IoU, and 1 or 0 for each threshold that it reaches."""
     sample, target, prediction = single_answer(unit, predictions)
-    assert target.answer.interval is not None, "the reader gives one"
+    assert target.answer.interval is not None, "`_question` sets it"
     iou = temporal_iou_of_hull(target.answer.interval, read(sample, prediction))
     return {
         "mIoU": Mean(iou),
@@ -136,6 +139,6 @@ def _score(
 
 PROTOCOLS = interval_protocol(
     "charades/interval",
-    interval_of,
+    predicted_interval,
     "lmms-eval's reader, mean IoU and shares above thresholds; else the model's own form",
 )

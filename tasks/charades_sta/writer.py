@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of Charades-STA: when a thing is in the picture."""
+"""Write videos of the generated world in the layout of Charades-STA: when a thing is visible."""
 
 from pathlib import Path
 
@@ -12,20 +12,20 @@ from harness.world.shapes import World
 
 def write(world: World, root: Path) -> None:
     """Write `root/charades_sta/data/test-00000-of-00001.parquet` and `Charades_v1_480`."""
-    place = root / "charades_sta"
+    folder = root / "charades_sta"
     scenes = world.scenes("arrivals", "test")
-    write_videos(place / "Charades_v1_480", scenes)
+    write_videos(folder / "Charades_v1_480", scenes)
     rows = []
     for number in range(world.size):
         scene = scenes[number % len(scenes)]
-        things = called(scene)
-        index, words = things[number % len(things)]
-        seen = interval(scene, index)
+        named_things = called(scene)
+        index, phrase = named_things[number % len(named_things)]
+        visible = interval(scene, index)
         rows.append(
             {
                 "video": f"{name(scene)}.mp4",
-                "caption": f"the {words} is in the picture",
-                "timestamp": [np.float16(seen.start), np.float16(seen.end)],  # as on the hub
+                "caption": f"the {phrase} is in the picture",
+                "timestamp": [np.float16(visible.start), np.float16(visible.end)],  # as on the hub
             }
         )
-    write_table(place / "data" / "test-00000-of-00001.parquet", rows)
+    write_table(folder / "data" / "test-00000-of-00001.parquet", rows)

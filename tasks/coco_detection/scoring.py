@@ -1,4 +1,6 @@
-"""COCO's AP of predicted boxes, with VisionReasoner's confidences or the model's."""
+"""The protocols of `coco_detection`: COCO's AP, with confidences by VisionReasoner's rule or the
+model's own.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,26 +10,31 @@ from harness.task import Ceiling, Protocol, ScoreUnit
 from harness.types import Box, Prediction, Sample
 
 Confidence = Callable[[Sample, Prediction, Sequence[Box]], Sequence[float]]
+"""Function that returns the confidence of each predicted box."""
 STATISTICS = ("AP", "AP50", "AP75")
 
 
 def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
-    """VisionReasoner's: the part of the image that a box covers."""
+    """Return VisionReasoner's confidences: the share of the image that a box covers."""
     assert sample.target is not None
-    listed = bool(sample.target.extra["asked"])
-    return [area_score(box, sample.query.size, has_ground_truth=listed) for box in boxes]
+    has_box = bool(sample.target.extra["asked"])
+    return [area_score(box, sample.query.size, has_ground_truth=has_box) for box in boxes]
 
 
 def as_predicted(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
-    """Return the model's confidences; 1 for each box where it gave none."""
+    """Return the model's own confidences; 1 for each box if it gave none."""
     assert prediction.answer is not None
     return prediction.answer.box_scores or (1.0,) * len(boxes)
 
 
 def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
-    """Scores a question: the same item for each metric, by the metric's name."""
+    """Return a scorer that gives one detection item of a question for each of the metrics `names`.
+
+    AP is computed from the items of all questions.
+    """
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        """Return the same item for each metric."""
         (sample,), (prediction,) = unit, predictions
         assert sample.target is not None and sample.target.answer.boxes is not None
         extra = sample.target.extra
@@ -50,6 +57,7 @@ def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
 def _protocol(
     name: str, suffix: str, library: Library, confidence: Confidence, about: str
 ) -> Protocol:
+    """Return a protocol whose metrics are STATISTICS, named with `suffix` (then also `coco_…`)."""
     names = {f"{statistic}{suffix}": statistic for statistic in STATISTICS}
     if suffix:
         names = {f"coco_{name.lower()}": statistic for name, statistic in names.items()}
@@ -66,16 +74,14 @@ def _protocol(
         ),
         headline=next(iter(names)),
         ceiling=Ceiling(
-            value=1.0,
-            tolerance=1e-9,
-            why="COCO adds a rounding unit to each denominator",
+            value=1.0, tolerance=1e-9, why="COCO adds a rounding unit to each denominator"
         ),
         about=about,
     )
 
 
 def protocols(library: Library) -> dict[str, Protocol]:
-    """Both protocols, AP computed by this library."""
+    """Return both protocols by name; `library` computes AP."""
     return {
         "coco/visionreasoner": _protocol(
             "coco/visionreasoner",

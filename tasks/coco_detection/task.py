@@ -40,14 +40,14 @@ def coco_detection(
     layout: Literal["auto", "coco", "hub"] = "auto",
     library: Library = "pycocotools",
 ) -> Task:
-    """One sample an image and category.
+    """One sample per image and category.
 
     Args:
         split: COCO's val2017.
         protocol: `coco/visionreasoner` or `coco/scores`; see the card.
         layout: Questions from COCO's own files, or VisionReasoner's; `auto` takes the latter if
             they are there.
-        library: What computes AP; both give equal numbers.
+        library: The package that computes AP; both give equal numbers.
     """
     scoring: Protocol = choose("protocol", protocols(library), protocol)
     root = folder(data / "coco_detection", fix=FIX)
@@ -77,32 +77,35 @@ def coco_detection(
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """COCO's annotations, of which one question's are held at a time."""
+    """COCO's annotations grouped into questions: one for each image and category.
+
+    Only the ids of all objects are in memory, and the entries of one question.
+    """
 
     path: Path
 
     @cached_property
     def instances(self) -> Instances:
-        """The file by its numbers."""
+        """Images, objects and categories of the file, by id."""
         return Instances(self.path)
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
-        """Image, category and number of every object: rows by the order of the first two."""
+        """Ids (image, category, object) of every object, one a row, sorted by the first two."""
         numbers = array("q")
         for number, plain in self.instances.object_entries.items():
-            place = f"{self.path}, annotation {number}"
-            category = field(plain, "category_id", int, place)
+            where = f"{self.path}, annotation {number}"
+            category = field(plain, "category_id", int, where)
             if category not in self.instances.categories:
                 raise DataError(
-                    f"{place}: 'category_id'", expected="a known category", found=str(category)
+                    f"{where}: 'category_id'", expected="a known category", found=str(category)
                 )
-            numbers.extend((field(plain, "image_id", int, place), category, int(number)))
+            numbers.extend((field(plain, "image_id", int, where), category, int(number)))
         rows = np.array(numbers, np.int64).reshape(-1, 3)
         return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
     def questions(self) -> Iterator[tuple[int, int, list[Thing]]]:
-        """Image, category and objects of each question, in the order of the first two."""
+        """Yield (image id, category id, objects) of each question, sorted by the ids."""
         rows = self._numbers
         starts = np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1
         for first, last in pairwise((0, *starts.tolist(), len(rows)) if len(rows) else ()):
@@ -110,7 +113,7 @@ class GroundTruth:
             yield image_id, category, self._objects_in(rows[first:last])
 
     def objects_of(self, image_id: int, category: int) -> list[Thing]:
-        """The objects of one image and category; none if it has none."""
+        """Return the objects of one image and category."""
         rows = self._numbers
         first, last = (np.searchsorted(rows[:, 0], image_id, side) for side in ("left", "right"))
         group = rows[first:last]
@@ -121,20 +124,20 @@ class GroundTruth:
 
 
 def _questions(ground_truth: GroundTruth, images: Path) -> Iterator[Sample]:
-    """Questions made from the annotations: the category's name."""
-    for image_id, category, things in ground_truth.questions():
-        media = media_of(ground_truth.instances.image(image_id, things[0].where), images)
+    """Yield one sample for each image and category; its text is the category's name."""
+    for image_id, category, objects in ground_truth.questions():
+        media = media_of(ground_truth.instances.image(image_id, objects[0].where), images)
         name = ground_truth.instances.categories[category]
         id = f"{image_id}/{category}"
         query = Query(id=query_id(id), text=name, media=(media,), forms=(AnswerForm.BOXES,))
-        yield _sample(id, query, things, (image_id, category), name, requested=True)
+        yield _sample(id, query, objects, (image_id, category), name, requested=True)
 
 
 def _copied_questions(ground_truth: GroundTruth, files: Sequence[Path]) -> Iterator[Sample]:
     """Yield questions of VisionReasoner's copy; its boxes only show that an object is there."""
     for copy in read_copies(files, boxes=True, category=True):
         image_id, category = _numbers(copy)
-        things = ground_truth.objects_of(image_id, category)
+        objects = ground_truth.objects_of(image_id, category)
         if (
             str(image_id) not in ground_truth.instances.images
             or category not in ground_truth.instances.categories
@@ -149,10 +152,11 @@ def _copied_questions(ground_truth: GroundTruth, files: Sequence[Path]) -> Itera
             id=query_id(id), text=copy.text, media=(copy.media(),), forms=(AnswerForm.BOXES,)
         )
         name = ground_truth.instances.categories[category]
-        yield _sample(id, query, things, (image_id, category), name, requested=bool(copy.boxes))
+        yield _sample(id, query, objects, (image_id, category), name, requested=bool(copy.boxes))
 
 
 def _numbers(copy: Copy) -> tuple[int, int]:
+    """Return the ids of a copied row's image and category."""
     assert copy.category is not None
     if not copy.image_id.isdigit() or len(copy.image_id) > 12:
         raise DataError(
@@ -166,28 +170,36 @@ def _numbers(copy: Copy) -> tuple[int, int]:
 def _sample(
     id: str,
     query: Query,
-    things: Sequence[Thing],
-    place: tuple[int, int],
+    objects: Sequence[Thing],
+    question_key: tuple[int, int],
     name: str,
     *,
     requested: bool,
 ) -> Sample:
-    """Return one question; `requested`: its query lists a box. VisionReasoner's score depends on
-    it.
+    """Return the sample of a question.
+
+    Args:
+        id: Id of the sample.
+        query: The question as the model gets it.
+        objects: The true objects.
+        question_key: Ids of image and category.
+        name: Name of the category.
+        requested: True if the row of the question lists a box; VisionReasoner's confidences depend
+            on it.
     """
-    image_id, category = place
+    image_id, category = question_key
     extra = {
         "image": image_id,
         "category": category,
         "asked": requested,
-        "crowd": [thing.crowd for thing in things],
-        "areas": [thing.area for thing in things],
-        "sizes": [tuple(map(float, thing.plain["bbox"][2:])) for thing in things],
+        "crowd": [entry.crowd for entry in objects],
+        "areas": [entry.area for entry in objects],
+        "sizes": [tuple(map(float, entry.plain["bbox"][2:])) for entry in objects],
     }
     return Sample(
         id=id,
         query=query,
-        target=Target(answer=Answer(boxes=tuple(thing.edges for thing in things)), extra=extra),
+        target=Target(answer=Answer(boxes=tuple(entry.edges for entry in objects)), extra=extra),
         group=str(image_id),
         categories={"category": name},
     )

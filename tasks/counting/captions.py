@@ -1,4 +1,4 @@
-"""CountBench's captions state their number; a question must not."""
+"""Turn CountBench's captions, which state the number of objects, into questions that do not."""
 
 import re
 
@@ -17,14 +17,14 @@ OTHERS = {
 }
 """Further words for a number, by the number."""
 
-LETTER = r"[^\W\d_]"
+LETTER = r"[^\W\d_]"  # a letter of any script
 
 
 def without_number(caption: str, number: int) -> str:
-    """Ask for the number that a caption states, with that number left out.
+    """Return a question for the number of a caption, with the number replaced by `…`.
 
-    It is left out as digits and in words, in any case, also where it is part of a compound
-    ("five-piece", "5pcs"); longer numbers and words that contain it stay.
+    It is replaced as digits and as a word, in any case, also in a compound ("five-piece", "5pcs").
+    Longer numbers and words that contain it stay.
 
     >>> without_number("Five red apples on a table", 5)
     'How many are there? The picture shows: "… red apples on a table"'
@@ -32,13 +32,14 @@ def without_number(caption: str, number: int) -> str:
     'How many are there? The picture shows: "SET OF … often-used icons (…pcs, 100 colours)"'
     """
     hidden = re.sub(r"\d+", lambda digits: _unless_number(digits, number), caption.strip())
-    words = [*OTHERS.get(number, ()), *WORDS[number : number + 1]]
-    if words:
-        either = "|".join(words)
+    number_words = [*OTHERS.get(number, ()), *WORDS[number : number + 1]]
+    if number_words:
+        either = "|".join(number_words)
         hidden = re.sub(rf"(?<!{LETTER})({either})(?!{LETTER})", "…", hidden, flags=re.IGNORECASE)
     return f'How many are there? The picture shows: "{hidden}"'
 
 
 def _unless_number(digits: re.Match[str], number: int) -> str:
-    short = len(digits[0]) <= 9
-    return "…" if short and int(digits[0]) == number else digits[0]
+    """Return `…` for the number, and other digits unchanged; very long ones are not converted."""
+    is_short = len(digits[0]) <= 9
+    return "…" if is_short and int(digits[0]) == number else digits[0]

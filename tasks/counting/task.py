@@ -1,12 +1,12 @@
 """PixMo-Count and CountBench: count the objects of a kind.
 
-Parquet files as they lie on the Hugging Face hub. VisionReasoner's copies have one row a question:
+The files are the hub's Parquet tables. VisionReasoner's copies have one row a question:
 
     {"image": {"bytes": …}, "text": "How many people are there in this image?",
      "image_id": "17", "ann_id": "17", "img_height": 768, "img_width": 1024, "count": 4}
 
-The official list has addresses, and the places of what is counted, in pixels, null where there are
-none:
+The official list has addresses of images, and the places (x, y) of the counted objects in pixels,
+or null:
 
     {"image_url": "https://…", "image_sha256": "…", "count": 2, "label": "cats",
      "points": {"x": [12.5, 80.0], "y": [40.0, 44.0]}}
@@ -37,48 +37,49 @@ FIX = "`harness list tasks counting` prints the source of the data."
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Place of a list, and the reader of its rows."""
+    """One of the benchmark's lists of questions: its folder, and the reader of its rows."""
 
     folder: str
     hub_split: str
+    """Split in the names of its files."""
     columns: Mapping[str, str]
     """Columns to read, each with a word on its content."""
     read: Callable[[Mapping[str, object], str, Path], Question]
-    """Makes a question of a row, where it stands, and the list's folder. One without an image has
-    lost it; one without an id has its number in the list for an id."""
+    """Returns the question of a row, from the row, its position and the list's folder. The question
+    has no media if its image is lost, and no id if its index in the list is the id."""
 
 
-def visionreasoner_row(row: Mapping[str, object], where: str, place: Path) -> Question:
-    """A row of VisionReasoner's copies."""
+def visionreasoner_row(row: Mapping[str, object], where: str, root: Path) -> Question:
+    """Return the question of a row of VisionReasoner's copies."""
     return _with_image(row, where, text(row, "text", where), "count", id=str(row["image_id"]))
 
 
-def countbench_row(row: Mapping[str, object], where: str, place: Path) -> Question:
-    """A row of the 540 captions; the question is the caption with its number left out."""
+def countbench_row(row: Mapping[str, object], where: str, root: Path) -> Question:
+    """Return the question of a row of the 540 captions: the caption without its number."""
     caption = without_number(text(row, "text", where).strip(), _count(row, "number", where))
     return _with_image(row, where, caption, "number")
 
 
-def countbenchqa_row(row: Mapping[str, object], where: str, place: Path) -> Question:
-    """A row of the 491 questions."""
+def countbenchqa_row(row: Mapping[str, object], where: str, root: Path) -> Question:
+    """Return the question of a row of the 491 questions."""
     return _with_image(row, where, text(row, "question", where), "number")
 
 
-def pixmo_row(row: Mapping[str, Any], where: str, place: Path) -> Question:
-    """Read a row of the official list, whose images were fetched by their address beforehand."""
+def pixmo_row(row: Mapping[str, Any], where: str, root: Path) -> Question:
+    """Return the question of a row of the official list, whose images were downloaded before."""
     label = text(row, "label", where).strip()
-    path = path_inside(place / "images", row["image_sha256"])
+    path = path_inside(root / "images", row["image_sha256"])
     points = row["points"] or {"x": (), "y": ()}
     try:
-        sides = zip(points["x"] or (), points["y"] or (), strict=True)
-        places = tuple(Point(float(x), float(y)) for x, y in sides)
+        pairs = zip(points["x"] or (), points["y"] or (), strict=True)
+        true_points = tuple(Point(float(x), float(y)) for x, y in pairs)
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(
             f"{where}: 'points'",
             expected="a list x and a list y of as many numbers",
             found=repr(points)[:60],
         ) from error
-    answer = Answer(count=_count(row, "count", where), points=places or None)
+    answer = Answer(count=_count(row, "count", where), points=true_points or None)
     return Question(
         id=f"{row['image_sha256']}/{label}",
         text=f"How many {label} are there in this image?",
@@ -91,6 +92,7 @@ def pixmo_row(row: Mapping[str, Any], where: str, place: Path) -> Question:
 def _with_image(
     row: Mapping[str, object], where: str, wording: str, column: str, *, id: str = ""
 ) -> Question:
+    """Return a question about the image in a row; `column` has the true count."""
     cell = row["image"]
     image = cell.get("bytes") if isinstance(cell, dict) else None
     count = _count(row, column, where)
@@ -104,6 +106,7 @@ def _with_image(
 
 
 def _count(row: Mapping[str, object], column: str, where: str) -> int:
+    """Return the whole number in a column, or raise DataError."""
     count = row[column]
     if type(count) is not int or count < 0:
         raise DataError(
@@ -116,6 +119,7 @@ COPY = {"image": "image", "text": "question", "image_id": "id", "count": "ground
 CAPTIONS = {"image": "image", "text": "caption", "number": "ground_truth"}
 QUESTIONS = {"image": "image", "question": "question", "number": "ground_truth"}
 PLACES = {"image_sha256": "image", "count": "ground_truth", "points": "places", "label": "what"}
+"""Columns of the lists, each with a word on its content."""
 
 LISTS = {
     "pixmo_train": Listing("pixmo-count", "train", PLACES, pixmo_row),
@@ -145,67 +149,69 @@ def counting(
     ] = "pixmo_val",
     protocol: str = "count/exact",
 ) -> Task:
-    """One sample a question.
+    """One sample per question.
 
     Args:
-        split: Which list; the card tells them apart.
+        split: One of the lists of questions, which the card describes.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     listing = LISTS[split]
-    place = folder(data / "counting" / listing.folder, fix=FIX)
-    files = parquet_files(place, listing.hub_split, fix=FIX)
-    every = partial(_questions, files, listing, place)
-    layout = QuestionFormat(
+    root = folder(data / "counting" / listing.folder, fix=FIX)
+    files = parquet_files(root, listing.hub_split, fix=FIX)
+    results = partial(_questions, files, listing, root)
+    question_format = QuestionFormat(
         files=files,
         read=lambda: (
-            question for question in every() if isinstance(question, DataError) or question.media
+            result for result in results() if isinstance(result, DataError) or result.media
         ),
         open=open_images,
         problems=image_problems,
     )
     return question_task(
-        layout,
+        question_format,
         "counting",
         protocol=scoring,
         split=split,
         forms=(AnswerForm.COUNT,),
-        arguments={"without_image": lost_images(every)},
+        arguments={"without_image": lost_images(results)},
     )
 
 
-def lost_images(every: Callable[[], Iterable[Question | DataError]]) -> int | None:
-    """Count the rows without an image; None if a file cannot be read, which `check` reports."""
+def lost_images(results: Callable[[], Iterable[Question | DataError]]) -> int | None:
+    """Count questions without an image; None if a file cannot be read, which `check` reports."""
     try:
-        return sum(isinstance(question, Question) and not question.media for question in every())
+        return sum(isinstance(result, Question) and not result.media for result in results())
     except DataError:
         return None
 
 
 def _questions(
-    files: Sequence[Path], listing: Listing, place: Path
+    files: Sequence[Path], listing: Listing, root: Path
 ) -> Iterator[Question | DataError]:
-    """Yield every row in order: its question, or the error that it has."""
-    every = read_records(files, listing.columns, lambda row, where: listing.read(row, where, place))
-    for number, question in enumerate(every):
+    """Yield the question of each row in order, or its error."""
+    results = read_records(
+        files, listing.columns, lambda row, where: listing.read(row, where, root)
+    )
+    for number, question in enumerate(results):
         if isinstance(question, Question) and not question.id:
             question = replace(question, id=str(number))
         yield question
 
 
 def predicted_count(answer: Answer | None) -> int:
-    """Return the number in an answer, or of its boxes or points; 0 where there is none."""
+    """Return the count that an answer states, or else its number of boxes or points."""
     if answer is None or answer.no_target:
         return 0
     if answer.count is not None:
         return answer.count
-    shown = answer.boxes if answer.boxes is not None else answer.points
-    return len(shown or ())
+    objects = answer.boxes if answer.boxes is not None else answer.points
+    return len(objects or ())
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Accuracy, MAE and mean squared error of calculate_counting.py (VisionReasoner, a455092)."""
+    """Return accuracy, MAE and MSE as calculate_counting.py (VisionReasoner, a455092)."""
     _, target, prediction = single_answer(unit, predictions)
-    assert target.answer.count is not None, "the readers give one"
+    assert target.answer.count is not None, "every `Listing.read` sets it"
     ground_truth, predicted = target.answer.count, predicted_count(prediction.answer)
     return {
         "accuracy": Mean(exact(ground_truth, predicted)),
@@ -215,7 +221,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
 
 
 def root(mean_square: Numbers) -> Numbers:
-    """RMSE of the final mean."""
+    """Return the RMSE from the final mean of squared errors."""
     mean: Numbers = mean_square**0.5
     return mean
 

@@ -1,8 +1,8 @@
-"""Counting scenes in the Parquet layouts of PixMo-Count and CountBench.
+"""Write counting scenes in the Parquet layouts of PixMo-Count and CountBench.
 
-Six tables, as the hub has them: VisionReasoner's copies of PixMo-Count (validation, test) and of
+Six tables, as on the hub: VisionReasoner's copies of PixMo-Count (validation, test) and of
 CountBench, CountBenchQA, the older CountBench with captions, and PixMo-Count's own table for
-training, whose images lie in files named by their SHA-256.
+training, whose images are files named by their SHA-256.
 """
 
 import hashlib
@@ -18,16 +18,16 @@ from harness.world.scene import Split
 from harness.world.shapes import Example, World
 
 Image: TypeAlias = dict[str, bytes | str]
-"""An image inside a table: its file's bytes and its name."""
+"""An image as a table cell: the bytes of its file, and its name."""
 
-ADDRESS = "https://shapes.invalid"  # a domain that can never exist: nothing is to be fetched
+ADDRESS = "https://shapes.invalid"  # a domain that can never exist, so that nothing is fetched
 
 REASONER_COPIES: tuple[tuple[str, str, Split], ...] = (
     ("counting_pixmo_validation", "count", "val"),
     ("counting_pixmo_test", "count", "test"),
     ("counting_countbench", "countbench", "test"),
 )
-"""Folder, and the family and split of its scenes."""
+"""Folder of each copy, with the family and split of its scenes."""
 COPY = {
     "image": "image",
     "text": "string",
@@ -57,14 +57,15 @@ def write(world: World, root: Path) -> None:
         ]
         write_table(folder / name, "test", rows, COPY)
     examples = [(example, _image(example)) for example in world.examples_of("countbench", "test")]
-    rows = [_question_row(example, image) for example, image in examples]
+    rows = [_question_row(example, cell) for example, cell in examples]
     write_table(folder / "CountBenchQA", "test", rows, QUESTIONS)
-    rows = [_caption_row(example, image) for example, image in examples]
+    rows = [_caption_row(example, cell) for example, cell in examples]
     write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], CAPTIONS)
     _write_training(world.examples_of("count", "train"), folder / "pixmo-count")
 
 
 def _write_training(examples: Sequence[Example], folder: Path) -> None:
+    """Write PixMo-Count's own table, and its images as files."""
     images = folder / "images"
     images.mkdir(parents=True)
     rows = []
@@ -76,10 +77,11 @@ def _write_training(examples: Sequence[Example], folder: Path) -> None:
     write_table(folder, "train", rows, TRAINING)
 
 
-def _reasoner_row(example: Example, image: Image) -> dict[str, object]:
+def _reasoner_row(example: Example, cell: Image) -> dict[str, object]:
+    """Return a row of VisionReasoner's copies."""
     scene, question = example.scene, example.questions[0]
     return {
-        "image": image,
+        "image": cell,
         "text": question.text,
         "image_id": str(scene.index),
         "ann_id": str(scene.index),
@@ -89,22 +91,24 @@ def _reasoner_row(example: Example, image: Image) -> dict[str, object]:
     }
 
 
-def _question_row(example: Example, image: Image) -> dict[str, object]:
+def _question_row(example: Example, cell: Image) -> dict[str, object]:
+    """Return a row of a copy with questions."""
     question = example.questions[0]
     return {
-        "image": image,
+        "image": cell,
         "text": _caption(example),
         "question": f"How many {question.label} are there in the image?",
         "number": question.count,
     }
 
 
-def _caption_row(example: Example, image: Image) -> dict[str, object]:
+def _caption_row(example: Example, cell: Image) -> dict[str, object]:
+    """Return a row of a copy with captions and the images' addresses."""
     return {
         "image_url": _address(example),
         "text": _caption(example),
         "number": example.questions[0].count,
-        "image": image,
+        "image": cell,
     }
 
 
@@ -114,6 +118,7 @@ def _lost_row(row: dict[str, object]) -> dict[str, object]:
 
 
 def _training_row(example: Example, sha256: str) -> dict[str, object]:
+    """Return a row of PixMo's training table, whose image is a file named by its hash."""
     question = example.questions[0]
     return {
         "image_url": _address(example),
@@ -125,9 +130,7 @@ def _training_row(example: Example, sha256: str) -> dict[str, object]:
 
 
 def points(example: Example) -> dict[str, list[float]]:
-    """Columns and rows of a pixel on each thing that is counted: the visible one nearest to its
-    centre.
-    """
+    """Return {"x": …, "y": …}: for each counted thing, its visible pixel nearest to its centre."""
     owner, pixels = owners(example.scene), dict[str, list[float]](x=[], y=[])
     for index in example.questions[0].referents:
         rows, columns = (owner == index).nonzero()

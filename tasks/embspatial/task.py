@@ -23,7 +23,7 @@ FIELDS = Fields(
 PROTOCOLS = letter_protocols(
     "embspatial",
     lmms=Reading(
-        any_letters(leading_choice), "lmms-eval: the response's first letter, of whatever word"
+        any_letters(leading_choice), "lmms-eval: the response's first letter, even of another word"
     ),
     whole=("lmms",),
 )
@@ -32,6 +32,6 @@ PROTOCOLS = letter_protocols(
 def embspatial(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "embspatial/lmms"
 ) -> Task:
-    """One sample a question; `protocol` is `embspatial/lmms` or `embspatial/strict`."""
-    place, files = data / "embspatial", "data/test-*.parquet"
-    return table_task("embspatial", place, files, FIELDS, PROTOCOLS, split, protocol, version=2)
+    """One sample per question; `protocol` is `embspatial/lmms` or `embspatial/strict`."""
+    root, files = data / "embspatial", "data/test-*.parquet"
+    return table_task("embspatial", root, files, FIELDS, PROTOCOLS, split, protocol, version=2)

@@ -1,4 +1,7 @@
-"""gRefCOCO's scores: masks by ReLA and by VisionReasoner's variant, boxes by GREC."""
+"""The protocols of gRefCOCO: masks by ReLA and by VisionReasoner's variant, boxes by GREC.
+
+An expression may have no target: N_acc is the accuracy over such expressions, T_acc over others.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -27,7 +30,7 @@ def _ground_truth(sample: Sample) -> Answer:
 
 
 def _masks(sample: Sample, answer: Answer | None) -> tuple[Rle, Rle]:
-    """Return the true and the predicted mask; the latter is empty where there is none."""
+    """Return the true and the predicted mask; the predicted one is empty if there is none."""
     masks = _ground_truth(sample).masks
     assert masks is not None
     if answer is None or answer.masks is None:
@@ -41,7 +44,7 @@ def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
 
 
 def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
-    """Return the contribution of a sample, counted in 480 × 480 or in the image's own pixels."""
+    """Return the overlap of a sample, in 480 × 480 pixels (`square`) or in the image's pixels."""
     assert sample.target is not None
     ground_truth, predicted = _masks(sample, answer)
     if square:
@@ -56,22 +59,22 @@ def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
 def score_rela(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, square: bool
 ) -> Scores:
-    """GIoU, cIoU, N_acc, T_acc and Pr@t of ReLA's refer_evaluation.py (3ca9551).
+    """Return gIoU, cIoU, N_acc, T_acc and Pr@t as ReLA's refer_evaluation.py (3ca9551).
 
-    Only NO_TARGET counts as "no target"; an empty mask is a mask. A failed sample is wrong in every
-    number: it claims neither a target nor its absence.
+    Only `Answer.no_target` counts as "no target"; an empty mask is a mask. A failed sample is wrong
+    in every number: it claims neither a target nor its absence.
     """
     (sample,), (prediction,) = unit, predictions
-    answer, nothing = prediction.answer, _ground_truth(sample).no_target
-    predicted_nothing = answer is not None and answer.no_target
+    answer, no_target = prediction.answer, _ground_truth(sample).no_target
+    predicted_no_target = answer is not None and answer.no_target
     credit = _rela(sample, answer, square=square)
-    right = answer is not None and predicted_nothing == nothing
+    right = answer is not None and predicted_no_target == no_target
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(credit.iou),
         "cIoU": Ratio(credit.intersection, credit.union),
-        **_accuracies(no_target=nothing, right=right),
+        **_accuracies(no_target=no_target, right=right),
     }
-    if not nothing:
+    if not no_target:
         reached = precision_at([credit.iou], thresholds=THRESHOLDS)
         pairs = zip(THRESHOLDS, reached, strict=True)
         scores |= {f"Pr@{threshold}": Mean(float(hit)) for threshold, hit in pairs}
@@ -79,27 +82,26 @@ def score_rela(
 
 
 def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """GIoU, cIoU, N_acc and bbox_AP of VisionReasoner's later repository (c013132).
+    """Return gIoU, cIoU, N_acc and bbox_AP as VisionReasoner's later repository (c013132).
 
-    There "no target" is to predict no box, and there is none where the merged mask is empty. A mask
-    that came without boxes counts as the box around it, or as none if it is empty. bbox_AP is over
-    all expressions; the true box is that of the merged mask.
+    There an answer says "no target" by having no box, and an expression has no target if its merged
+    true mask is empty. A predicted mask without boxes counts as the box around it, or as no box if
+    it is empty. bbox_AP is over all expressions; the true box is that around the merged mask.
     """
     (sample,), (prediction,) = unit, predictions
     answer = prediction.answer
     mask, predicted = _masks(sample, answer)
     boxes = _boxes(answer, predicted)
-    nothing = mask.area == 0
-    # No answer is not the answer "nothing".
-    number = 1 if boxes is None else len(boxes)
-    credit = nonobject_credit(overlap(mask, predicted), no_target=nothing, boxes=number)
+    no_target = mask.area == 0
+    number = 1 if boxes is None else len(boxes)  # a failure does not say "no target"
+    credit = nonobject_credit(overlap(mask, predicted), no_target=no_target, boxes=number)
     hit = boxes is not None and nonobject_box_hit(nonobject_box(mask), boxes)
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(credit.iou),
         "cIoU": Ratio(credit.intersection, credit.union),
         "bbox_AP": Mean(float(hit)),
     }
-    if nothing:
+    if no_target:
         scores["N_acc"] = Ratio(float(number == 0), 1.0)
     return scores
 
@@ -110,22 +112,25 @@ def _boxes(answer: Answer | None, predicted: Rle) -> Sequence[Box] | None:
         return None
     if answer.no_target:
         return ()
+    if answer.boxes is not None:
+        return answer.boxes
     around = nonobject_box(predicted)
-    return answer.boxes if answer.boxes is not None else () if around is None else (around,)
+    return () if around is None else (around,)
 
 
 def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """F1_score, N_acc and T_acc of GREC's refexp.py (gRefCOCO 41a8f00).
+    """Return F1_score, F1, N_acc and T_acc as GREC's refexp.py (gRefCOCO 41a8f00).
 
-    Boxes without scores all count. A failed sample is wrong in every number.
+    Only confident boxes count; boxes without scores are confident. A failed sample is wrong in
+    every number.
     """
     (sample,), (prediction,) = unit, predictions
     ground_truth, answer = _ground_truth(sample), prediction.answer
     predicted = () if answer is None or answer.no_target else answer.boxes or ()
     scores = (answer.box_scores if answer else None) or (1.0,) * len(predicted)
-    counted = confident(predicted, scores[: len(predicted)])
-    f1 = 0.0 if answer is None else grec_f1(ground_truth.boxes or (), counted)
-    right = answer is not None and (not counted) == ground_truth.no_target
+    boxes = confident(predicted, scores[: len(predicted)])
+    f1 = 0.0 if answer is None else grec_f1(ground_truth.boxes or (), boxes)
+    right = answer is not None and (not boxes) == ground_truth.no_target
     return {
         "F1_score": Mean(float(f1 >= 1.0)),
         "F1": Mean(f1),
@@ -134,9 +139,7 @@ def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
 
 
 def answerable(samples: Iterable[Sample]) -> float:
-    """Return the share of samples that can score: those without target, or with a true mask not
-    empty.
-    """
+    """Return the share of samples that can score: no target, or a non-empty true mask."""
     scorable = [
         ground_truth.no_target or bool(ground_truth.masks and ground_truth.masks[0].area)
         for ground_truth in map(_ground_truth, samples)
@@ -145,18 +148,18 @@ def answerable(samples: Iterable[Sample]) -> float:
 
 
 def on_the_square(samples: Iterable[Sample]) -> float:
-    """The gIoU of true masks in the images' own pixels, on ReLA's square."""
+    """Return the gIoU, on ReLA's square, of answers that are the true masks in image pixels."""
     ious = [_rela(sample, _ground_truth(sample), square=True).iou for sample in samples]
     return sum(ious) / max(len(ious), 1)
 
 
 CEILING = Ceiling(value=answerable, why="a target whose mask is empty scores 0 in any case")
 MASK_METRICS = (
-    Metric("gIoU", about="mean over samples of mask IoU; 1 where rightly nothing is said"),
+    Metric("gIoU", about="mean over samples of mask IoU; 1 for a correct answer of no target"),
     Metric("cIoU", about="sum of intersections / sum of unions"),
-    Metric("N_acc", about="share of expressions without target of which that is said"),
+    Metric("N_acc", about="share of expressions without a target that get the answer no target"),
 )
-T_ACC = Metric("T_acc", about="share of expressions with a target of which one is seen")
+T_ACC = Metric("T_acc", about="share of expressions with a target that get a mask")
 RELA = Protocol(
     name="res/rela",
     score=partial(score_rela, square=True),
@@ -164,7 +167,7 @@ RELA = Protocol(
     ceiling=Ceiling(
         value=on_the_square,
         tolerance=1e-12,
-        why="ground truth is drawn on 480 × 480, and masks of the image's size are brought there",
+        why="ground truth is drawn on 480 × 480, and masks in the image's size are resized to it",
     ),
     metrics=(
         *MASK_METRICS,
@@ -193,7 +196,9 @@ PROTOCOLS = {
         ceiling=CEILING,
         metrics=(
             *MASK_METRICS,
-            Metric("bbox_AP", about="share of samples with the right box, or rightly with none"),
+            Metric(
+                "bbox_AP", about="share of samples with the right box, or correctly without a box"
+            ),
         ),
         about='VisionReasoner\'s later repository; "no target" is to predict no box',
     ),

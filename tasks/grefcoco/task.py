@@ -1,7 +1,6 @@
 """gRefCOCO (Liu et al., 2023): an expression may mean one object, several, or none.
 
-Its files are those of RefCOCO but for `ann_id`, a list, in which [-1] means that there is no
-target:
+Its files are those of RefCOCO, but `ann_id` is a list; [-1] means that there is no target:
 
     {"ref_id": 7, "ann_id": [-1], "category_id": [-1], "image_id": 1234, "split": "testA",
      "sent_ids": [9], "sentences": [{"sent_id": 9, "sent": "the blue dog", "raw": …, "tokens": …}]}
@@ -36,7 +35,7 @@ def grefcoco(
     protocol: str = "res/rela",
     answer: Literal["mask", "box"] = "mask",
 ) -> Task:
-    """One sample an expression.
+    """One sample per expression.
 
     Args:
         protocol: `res/rela`, `res/rela_pixels`, `res/visionreasoner-nonobj` or `rec/grec`; see the
@@ -64,13 +63,12 @@ def grefcoco(
 
 
 def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterator[Sample]:
+    """Yield the sample of each expression of a referent, with the text as it was typed."""
     media, answer, square = _resolve(listing, referent, protocol)
     for sentence in referent.sentences:
         if sentence.raw is None:
             raise DataError(
-                f"{referent.where}, sentence {sentence.id}",
-                expected="'raw', a text",
-                found="none",
+                f"{referent.where}, sentence {sentence.id}", expected="'raw', a text", found="none"
             )
         yield query_sample(
             str(sentence.id),
@@ -85,43 +83,47 @@ def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterato
 
 
 def _number(referent: Referent) -> str:
-    return ("none", "one")[len(referent.things)] if len(referent.things) < 2 else "several"
+    """Return the category of a referent by its number of objects."""
+    if len(referent.things) > 1:
+        return "several"
+    return "one" if referent.things else "none"
 
 
 def _resolve(
     listing: Listing, referent: Referent, protocol: str
 ) -> tuple[Media, Answer, Rle | None]:
-    """The image, the ground truth, and the true mask on ReLA's square where the protocol
-    needs it.
+    """Return the image, the ground truth, and the true mask on ReLA's square.
+
+    The last is None unless the protocol is `res/rela`.
     """
     image = listing.instances.image(referent.image_id, referent.where)
-    things = [listing.instances.object_entry(number, referent.where) for number in referent.things]
-    for thing in things:
-        if thing.image_id != image.id:
+    objects = [listing.instances.object_entry(number, referent.where) for number in referent.things]
+    for object_ in objects:
+        if object_.image_id != image.id:
             raise DataError(
-                f"{referent.where}: 'ann_id' {thing.id}",
-                found=str(thing.image_id),
+                f"{referent.where}: 'ann_id' {object_.id}",
+                found=str(object_.image_id),
                 expected=f"an object of image {image.id}",
             )
-    answer = ground_truth(things, image, protocol, referent.where)
-    square = square_mask(things, image) if protocol == "res/rela" else None
+    answer = ground_truth(objects, image, protocol, referent.where)
+    square = square_mask(objects, image) if protocol == "res/rela" else None
     return media_of(image, listing.images), answer, square
 
 
-def ground_truth(things: list[Thing], image: ImageInfo, protocol: str, where: str) -> Answer:
-    """All objects' boxes, or their masks and the union; NO_TARGET where there is none.
+def ground_truth(objects: list[Thing], image: ImageInfo, protocol: str, where: str) -> Answer:
+    """Return the ground truth of objects: their boxes (`rec/grec`), or their masks and the union.
 
-    A crowd has no mask, as in gRefCOCO's own reader.
+    Without objects it is "no target". Crowds have no mask, as in gRefCOCO's own reader.
 
     Raises:
         DataError: all target objects are crowds.
     """
-    nothing = not things
-    boxes = tuple(thing.box for thing in things)
+    no_target = not objects
+    boxes = tuple(object_.box for object_ in objects)
     if protocol == "rec/grec":
-        return Answer(boxes=boxes, no_target=nothing)
-    masks = [union(thing.parts(image)) for thing in things if not thing.crowd]
-    if things and not masks:
+        return Answer(boxes=boxes, no_target=no_target)
+    masks = [union(object_.parts(image)) for object_ in objects if not object_.crowd]
+    if objects and not masks:
         raise DataError(
             f"{where}: 'ann_id'", expected="an object that is not a crowd", found="only crowds"
         )
@@ -130,22 +132,23 @@ def ground_truth(things: list[Thing], image: ImageInfo, protocol: str, where: st
         masks=(mask,),
         instances=tuple((mask,) for mask in masks),
         boxes=None if protocol.startswith("res/rela") else boxes,
-        no_target=nothing,
+        no_target=no_target,
     )
 
 
-def square_mask(things: Iterable[Thing], image: ImageInfo) -> Rle:
-    """The union of objects on ReLA's square; crowds are left out.
+def square_mask(objects: Iterable[Thing], image: ImageInfo) -> Rle:
+    """Return the union of objects, without crowds, on ReLA's square of SIDE × SIDE pixels.
 
-    ReLA reads polygons alone; an object that is a run-length is resized.
+    Polygons are scaled and then rasterised, as by ReLA, which reads only polygons. The mask of an
+    object with a run-length is resized.
     """
-    parts: list[Rle] = []
-    for thing in (thing for thing in things if not thing.crowd):
-        pieces = thing.plain["segmentation"]
+    masks: list[Rle] = []
+    for object_ in (object_ for object_ in objects if not object_.crowd):
+        pieces = object_.plain["segmentation"]
         if isinstance(pieces, dict) or any(isinstance(piece, dict) for piece in pieces):
-            parts += map(rela_resize, thing.parts(image))
+            masks += map(rela_resize, object_.parts(image))
         else:
             scaled = [rela_polygon(piece, image.width, image.height) for piece in pieces]
-            drawn = coco.frPyObjects(scaled, SIDE, SIDE) if scaled else []
-            parts += [Rle(SIDE, SIDE, run_length["counts"].decode("ascii")) for run_length in drawn]
-    return union(parts) if parts else Rle.empty(SIDE, SIDE)
+            encoded = coco.frPyObjects(scaled, SIDE, SIDE) if scaled else []
+            masks += [Rle(SIDE, SIDE, rle["counts"].decode("ascii")) for rle in encoded]
+    return union(masks) if masks else Rle.empty(SIDE, SIDE)

@@ -1,4 +1,4 @@
-"""Still scenes in the layout of gRefCOCO: expressions with one referent, several, or none."""
+"""Write still scenes in the layout of gRefCOCO: expressions with one referent, several, or none."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
@@ -24,28 +24,30 @@ from harness.world.shapes import World
 
 KINDS = (attributes, relations, superlatives)
 NOTHING_EVERY = 4
-"""One expression in so many means nothing."""
+"""Period of the mentions without a referent: one in four has none."""
 
 
-def write(world: World, root: Path, *, parts: Mapping[str, Part] = GAME) -> None:
-    """Write `root/refer_seg/grefcoco` and its images; referents are JSON, as officially."""
-    place = root / "refer_seg"
+def write(world: World, root: Path, *, part_of_split: Mapping[str, Part] = GAME) -> None:
+    """Write `root/refer_seg/grefcoco` and its images; the file of referents is JSON."""
+    refer_root = root / "refer_seg"
     splits = {
         split: list(_with_nothing(mentions(world, part, KINDS, name="grefcoco", plural=True)))
-        for split, part in parts.items()
+        for split, part in part_of_split.items()
     }
     scenes = {mention.scene.id: mention.scene for several in splits.values() for mention in several}
-    write_images(list(scenes.values()), place / "images/mscoco/images/train2014", named=file_name)
-    folder = place / "grefcoco"
+    write_images(
+        list(scenes.values()), refer_root / "images/mscoco/images/train2014", name_of=file_name
+    )
+    folder = refer_root / "grefcoco"
     folder.mkdir()
-    write_json(folder / "instances.json", instances(list(scenes.values()), named=file_name))
+    write_json(folder / "instances.json", instances(list(scenes.values()), name_of=file_name))
     write_json(folder / "grefs(unc).json", referents(splits))
 
 
 def _with_nothing(several: Sequence[Mention]) -> Iterator[Mention]:
-    """Yield the same number of expressions; each fourth has no referent in the image."""
-    for place, mention in enumerate(several):
-        if place % NOTHING_EVERY == NOTHING_EVERY - 2:
+    """Yield the mentions; each fourth is replaced by phrases without a referent in the image."""
+    for index, mention in enumerate(several):
+        if index % NOTHING_EVERY == NOTHING_EVERY - 2:
             draws = Draws(mention.scene.seed, mention.scene.id, "nothing")
             yield Mention(
                 mention.scene, (), tuple(absent_phrase(mention.scene, draws) for _ in mention.texts)
@@ -55,7 +57,7 @@ def _with_nothing(several: Sequence[Mention]) -> Iterator[Mention]:
 
 
 def absent_phrase(scene: Scene, draws: Draws) -> str:
-    """A phrase that nothing in the scene could be called by."""
+    """Return a phrase, such as "the red star", that fits no thing of the scene."""
     phrases = (
         Noun(combination.shape, combination.colour) for combination in draws.shuffle(COMBINATIONS)
     )
@@ -64,19 +66,23 @@ def absent_phrase(scene: Scene, draws: Draws) -> str:
 
 
 def referents(splits: Mentions) -> list[dict[str, object]]:
-    """The content of the file of referents."""
+    """Return the content of the file of referents: one entry a mention, ids counted from 1."""
     numbers = count(1)
     pairs = [(split, mention) for split, several in splits.items() for mention in several]
-    return [
-        {
-            "ref_id": ref_id,
-            "ann_id": [thing_number(mention.scene, thing) for thing in mention.things] or [-1],
-            "category_id": [category(mention.scene, thing) for thing in mention.things] or [-1],
-            "image_id": number_of(mention.scene),
-            "file_name": file_name(mention.scene),
-            "split": split,
-            "sentences": (phrases := [sentence(next(numbers), text) for text in mention.texts]),
-            "sent_ids": [phrase["sent_id"] for phrase in phrases],
-        }
-        for ref_id, (split, mention) in enumerate(pairs, start=1)
-    ]
+    entries: list[dict[str, object]] = []
+    for ref_id, (split, mention) in enumerate(pairs, start=1):
+        scene = mention.scene
+        sentences = [sentence(next(numbers), text) for text in mention.texts]
+        entries.append(
+            {
+                "ref_id": ref_id,
+                "ann_id": [thing_number(scene, index) for index in mention.things] or [-1],
+                "category_id": [category(scene, index) for index in mention.things] or [-1],
+                "image_id": number_of(scene),
+                "file_name": file_name(scene),
+                "split": split,
+                "sentences": sentences,
+                "sent_ids": [entry["sent_id"] for entry in sentences],
+            }
+        )
+    return entries

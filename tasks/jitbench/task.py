@@ -19,7 +19,7 @@ def jitbench(
     protocol: str = "rvos/mevis",
     mapping: Path | None = None,
 ) -> Task:
-    """One sample a question.
+    """One sample per question.
 
     Args:
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.

@@ -1,4 +1,4 @@
-"""Video scenes as records of JiTBench."""
+"""Write video scenes as records of JiTBench."""
 
 from harness.tasks.rvtbench.writing import records_writer
 

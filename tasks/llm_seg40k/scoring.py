@@ -1,4 +1,7 @@
-"""LLM-Seg40K's scores: as LISA computes them, or as LLM-Seg's own evaluation does."""
+"""The protocols of LLM-Seg40K: LISA's scores, and those of LLM-Seg's own evaluation.
+
+The true mask may have another size than the image, for which a model predicts its mask.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,9 +16,10 @@ from harness.types import Prediction, Sample
 
 
 def fit_size(sample: Sample, prediction: Prediction) -> Prediction:
-    """The prediction at the size of the ground truth, which SAM may have made on a smaller image.
+    """Return the prediction with its mask resized to the size of the true mask.
 
-    A ground truth is never resized; a prediction is by the nearest pixel, as LLM-Seg does it.
+    It is resized by nearest neighbour, as by LLM-Seg. The true mask, which SAM may have made on a
+    smaller image, is never resized.
     """
     assert sample.target is not None and sample.target.answer.masks is not None
     ground_truth, answer = sample.target.answer.masks[0], prediction.answer
@@ -27,15 +31,15 @@ def fit_size(sample: Sample, prediction: Prediction) -> Prediction:
 
 
 def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """LISA's scores of a prediction at the size of the ground truth."""
+    """Return LISA's scores of the prediction at the size of the true mask."""
     (sample,), (prediction,) = unit, predictions
     return REASON_SEG["seg/lisa"].score([sample], [fit_size(sample, prediction)])
 
 
 def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """GIoU, cIoU and ncIoU of LLM-Seg's finetune_llmseg.py (65147a9).
+    """Return gIoU, cIoU and ncIoU as LLM-Seg's finetune_llmseg.py (65147a9).
 
-    A failed sample counts as an empty mask with IoU 0, also where the ground truth is empty.
+    A failed sample counts as an empty mask, but its IoU is 0 even if the true mask is empty.
     """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.masks is not None
@@ -44,11 +48,11 @@ def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     empty = Rle.empty(ground_truth.height, ground_truth.width)
     predicted = answer.masks[0] if answer and answer.masks else empty
     resized = nearest_resize(predicted, height=ground_truth.height, width=ground_truth.width)
-    counts = overlap(ground_truth, predicted if predicted.size == ground_truth.size else resized)
-    iou = 0.0 if prediction.failure else float(llmseg_iou(*counts))
+    pixels = overlap(ground_truth, predicted if predicted.size == ground_truth.size else resized)
+    iou = 0.0 if prediction.failure else float(llmseg_iou(*pixels))
     return {
         "gIoU": Mean(iou),
-        "cIoU": Ratio(*counts),
+        "cIoU": Ratio(*pixels),
         "ncIoU": Ratio(*normalised_overlap(ground_truth, predicted)),
     }
 
@@ -71,6 +75,6 @@ PROTOCOLS = {
         ceiling=Ceiling(
             value=1.0, tolerance=1.1e-5, why="LLM-Seg adds 1e-5 to the number of samples"
         ),
-        about="LLM-Seg's own evaluation, over all samples and not over 100 of them",
+        about="LLM-Seg's own evaluation, over all samples, not 100 of them",
     ),
 }

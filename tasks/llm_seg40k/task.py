@@ -24,7 +24,7 @@ from harness.tasks.segmentation.task import Phrase, Phrases, read_mask_image, se
 FIX = "`harness list tasks llm_seg40k` prints the source of the data."
 FOLDERS = {"coco": "coco/train2017", "ego_objects": "ego_objects/images"}
 """Folders of the images below the benchmark's folder, by `from_dataset`."""
-SHAPE_TOLERANCE = 0.02  # of the ratio of a mask's sides: sides are whole numbers
+SHAPE_TOLERANCE = 0.02  # relative, of the aspect ratio: sides of small masks are rounded
 
 
 def llm_seg40k(
@@ -33,10 +33,10 @@ def llm_seg40k(
     split: Literal["train", "validation", "test"] = "validation",
     protocol: str = "seg/lisa",
 ) -> Task:
-    """One sample a question.
+    """One sample per question.
 
     Args:
-        split: Which file of `LLMSeg-40K`.
+        split: The file of `LLMSeg-40K`.
         protocol: `seg/lisa` or `seg/llmseg`; see the card.
     """
     scoring: Protocol = choose("protocol", PROTOCOLS, protocol)
@@ -50,6 +50,7 @@ def llm_seg40k(
 
 
 def _phrases(root: Path, images: JsonFile) -> Iterator[Phrase | DataError]:
+    """Yield the phrases of all images; the error of an image comes in place of its others."""
     for entry in images.entries():
         try:
             yield from _of_image(root, entry)
@@ -58,7 +59,7 @@ def _phrases(root: Path, images: JsonFile) -> Iterator[Phrase | DataError]:
 
 
 def _of_image(root: Path, entry: Entry) -> Iterator[Phrase]:
-    """The questions about one image; ids are `name/number of the question`."""
+    """Yield the questions about one image; ids are `name/number of the question`."""
     name = str(entry.key)
     where = f"{entry.path}, image {name!r}"
     plain = entry.parse()
@@ -66,24 +67,24 @@ def _of_image(root: Path, entry: Entry) -> Iterator[Phrase]:
     if source not in FOLDERS:
         raise DataError(f"{where}: 'from_dataset'", expected=" or ".join(FOLDERS), found=source)
     for number, pair in enumerate(field(plain, "qa_pairs", list, where)):
-        place = f"{where}, question {number}"
+        question_where = f"{where}, question {number}"
         yield Phrase(
             id=f"{name}/{number}",
-            text=field(pair, "question", str, place).strip(),
+            text=field(pair, "question", str, question_where).strip(),
             image=path_inside(root / FOLDERS[source], name),
-            mask=read_mask(pair, place, root),
-            references=(field(pair, "answer", str, place),),
+            mask=read_mask(pair, question_where, root),
+            references=(field(pair, "answer", str, question_where),),
             group=name,
-            where=place,
+            where=question_where,
             categories={"source": source},
         )
 
 
 def read_mask(pair: object, where: str, root: Path) -> Rle:
-    """The mask of a question: its run-length, or the image that it names below `root`.
+    """Return the mask of a question: its run-length, or the mask image that it names below `root`.
 
     Raises:
-        DataError: it has neither, or one that is damaged.
+        DataError: it has neither, or the mask is damaged.
     """
     if isinstance(pair, dict) and pair.get("rle_seg") is not None:
         return Rle.from_json(pair["rle_seg"], f"{where}: 'rle_seg'")

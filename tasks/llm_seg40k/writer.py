@@ -1,4 +1,4 @@
-"""Still scenes in the layout of LLM-Seg40K: masks as run-lengths and as separate images."""
+"""Write still scenes in the layout of LLM-Seg40K: masks as run-lengths and as separate images."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,27 +18,28 @@ SOURCES = (("coco", "coco/train2017"), ("ego_objects", "ego_objects/images"))
 
 def write(world: World, root: Path, *, files: Mapping[str, Split] = FILES) -> None:
     """Write `root/llm_seg40k/LLMSeg-40K/{train,validation,test}.json` and the files they name."""
-    place = root / "llm_seg40k"
+    benchmark_folder = root / "llm_seg40k"
     for _, folder in (*SOURCES, ("", "LLMSeg-40K"), ("", "masks")):
-        (place / folder).mkdir(parents=True)
+        (benchmark_folder / folder).mkdir(parents=True)
     for name, split in files.items():
         examples = world.examples_of("still", split)
-        plain = dict(_entry(example, name, place) for example in examples)
-        write_json(place / "LLMSeg-40K" / f"{name}.json", plain)
+        plain = dict(_entry(example, name, benchmark_folder) for example in examples)
+        write_json(benchmark_folder / "LLMSeg-40K" / f"{name}.json", plain)
 
 
-def _entry(example: Example, split: str, place: Path) -> tuple[str, dict[str, object]]:
+def _entry(example: Example, split: str, benchmark_folder: Path) -> tuple[str, dict[str, object]]:
+    """Write the image and the mask of a scene; return the image's name and its entry."""
     scene, question = example.scene, example.questions[0]
     source, folder = SOURCES[scene.index % 2]
     name = f"{split}_{scene.index:06d}.jpg"
-    write_jpeg(place / folder / name, render(scene))
+    write_jpeg(benchmark_folder / folder / name, render(scene))
     mask: BoolArray = np.asarray(visible_masks(scene)[list(question.referents)].any(0))
-    drawn = f"masks/{Path(name).stem}.png"
-    (place / drawn).write_bytes(encode_png(mask.astype(np.uint8) * 255))
+    mask_path = f"masks/{Path(name).stem}.png"
+    (benchmark_folder / mask_path).write_bytes(encode_png(mask.astype(np.uint8) * 255))
     pair = {
         "question": question.text,
         "answer": f"{question.count} of them.",
         "rle_seg": Rle.from_array(mask).to_json(),
-        "segmentation_path": drawn,
+        "segmentation_path": mask_path,
     }
     return name, {"from_dataset": source, "qa_pairs": [pair]}

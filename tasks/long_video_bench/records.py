@@ -1,4 +1,4 @@
-"""LongVideoBench's questions: its JSON files, or the hub's tables."""
+"""Read the questions of LongVideoBench, from its JSON files or the hub's tables."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ JSON: Mapping[Split, str] = {"val": "lvb_val.json", "test": "lvb_test_wo_gt.json
 TABLE: Mapping[Split, str] = {"val": "validation-*.parquet", "test": "test-*.parquet"}
 SLOTS = tuple(f"option{number}" for number in range(5))
 NOTHING = "N/A"
-"""Filler of the hub's five columns of options where a question has fewer."""
+"""Filler of the hub's five columns of options, for questions with fewer options."""
 FIELDS = Fields(
     id="{id}",
     media="{video_path}",
@@ -32,18 +32,18 @@ FIELDS = Fields(
 )
 
 
-def files(place: Path, split: Split) -> tuple[Path, ...]:
-    """The files that hold a split's questions: JSON, or the hub's table."""
-    if (place / JSON[split]).is_file():
-        return (place / JSON[split],)
-    for folder in (place, place / "data"):
+def files(root: Path, split: Split) -> tuple[Path, ...]:
+    """Return the files of a split: its JSON file, else the hub's tables; empty: there are none."""
+    if (root / JSON[split]).is_file():
+        return (root / JSON[split],)
+    for folder in (root, root / "data"):
         if tables := listed(folder, TABLE[split]):
             return tuple(tables)
     return ()
 
 
 def read_questions(paths: tuple[Path, ...], split: Split) -> Iterator[Question | DataError]:
-    """Every question in order, or why it cannot be read; without ground truth for `test`."""
+    """Yield each question or its error, in order. Questions of `test` have no true answer."""
     fields = FIELDS if split == "val" else replace(FIELDS, answer="")
     columns = fields.columns
     if paths[0].suffix.lower() == ".parquet":
@@ -53,6 +53,7 @@ def read_questions(paths: tuple[Path, ...], split: Split) -> Iterator[Question |
 
 
 def _question(fields: Fields, row: Mapping[str, object], where: str) -> Question:
+    """Return the question of a record; a table's columns of options become `candidates`."""
     if SLOTS[0] in row:
         row = {
             **row,

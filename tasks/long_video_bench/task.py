@@ -47,17 +47,18 @@ def long_video_bench(
     frames: int | Spec | None = None,
     protocol: str = "lvb/official",
 ) -> Task:
-    """One sample a question; statistics cluster by video.
+    """One sample per question; statistics cluster by video.
 
     Args:
         split: `test` has no ground truth: evaluating it writes the file that the organisers take.
-        subtitles: `none`; `interleave`: between the frames that `frames` chooses, as officially;
+        subtitles: `none`; `interleaved`: between the frames that `frames` chooses, as officially;
             `all`: all of them before the question.
         prompt: `question`: options apart; `official`: all of the official text, which asks for a
             letter as text.
-        frames: A rule for the frames that a video consists of; all, without, of which a model shows
-            what its own rule says. The official one is `long_video_bench`, every so many frames, at
-            most 256.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
+            The official rule is `long_video_bench`: evenly spaced, at most 256.
         protocol: `lvb/official` or `lvb/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -67,28 +68,28 @@ def long_video_bench(
             found="none",
             expected="frames=…, the rule for the frames between which they stand",
         )
-    place = folder(data / "long_video_bench", fix=FIX)
-    sources = files(place, split)
+    root = folder(data / "long_video_bench", fix=FIX)
+    sources = files(root, split)
     if not sources:
         raise DataError(
-            f"folder {place}",
+            f"folder {root}",
             expected=f"the questions of the split {split}",
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "videos",), frames)
-    worded = SubtitledQuestion(place / "subtitles", videos, subtitles, prompt)
-    layout = QuestionFormat(
+    videos = Videos((root / "videos",), frames)
+    question_text = SubtitledQuestion(root / "subtitles", videos, subtitles, prompt)
+    question_format = QuestionFormat(
         files=sources,
         read=partial(read_questions, sources, split),
         open=videos.open,
-        problems=worded.problems,
-        text=worded,
-        apart=prompt == "question",
-        as_text=prompt == "official",
+        problems=question_text.problems,
+        text=question_text,
+        separate_options=prompt == "question",
+        answer_as_text=prompt == "official",
     )
     return question_task(
-        layout,
+        question_format,
         "long_video_bench",
         version=3,
         protocol=scoring,
@@ -100,16 +101,16 @@ def long_video_bench(
 
 @dataclass(frozen=True, slots=True)
 class SubtitledQuestion:
-    """The text of a question, with the subtitles of its video."""
+    """Builds the text of a question, with the subtitles of its video."""
 
-    place: Path
-    """The folder of subtitles."""
+    folder: Path
+    """Folder of the subtitles."""
     videos: Videos
     subtitles: Subtitles
     prompt: Prompt
 
     def __call__(self, question: Question, media: Media) -> str:
-        """All the text that a model is given."""
+        """Return the text that a model gets: subtitles, then the question."""
         text = wording_of("harness.tasks.long_video_bench", self.prompt)(question, media)
         if self.subtitles == "none":
             return text
@@ -119,38 +120,39 @@ class SubtitledQuestion:
         return "\n".join([*interleave(media.times() if media.fault is None else (), lines), text])
 
     def _lines(self, question: Question) -> list[Line]:
+        """Return the subtitles of a question's video; DataError if they cannot be read."""
         row = question.row
-        path = path_inside(self.place, row["subtitle_path"])
+        path = path_inside(self.folder, row["subtitle_path"])
         return read_subtitles(
             path, start=row["starting_timestamp_for_subtitles"], duration=row["duration"]
         )
 
     def problems(self, question: Question) -> Iterator[Problem]:
-        """Yield the faults of the video, and of its subtitles where they are needed."""
+        """Yield the faults of a question's video and, if they are used, of its subtitles."""
         yield from self.videos.problems(question)
         if self.subtitles != "none":
             try:
                 self._lines(question)
             except DataError as error:
-                yield Problem(str(self.place / question.row["subtitle_path"]), str(error))
+                yield Problem(str(self.folder / question.row["subtitle_path"]), str(error))
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`longvideobench_process_results`: an unreadable response gets an option at random, from its
-    id.
+    """Return the accuracy as lmms-eval's `longvideobench_process_results`.
 
-    A prediction without a response is wrong.
+    A response without a letter gets a random option, drawn by the question's id. A prediction
+    without a response is wrong.
     """
     _, target, prediction = single_answer(unit, predictions)
     extra = target.extra
-    anything, letter = response(prediction, longvideobench_choice)
-    if anything and letter is None:
+    has_answer, letter = response(prediction, longvideobench_choice)
+    if has_answer and letter is None:
         letter = seeded_choice(extra["id"], extra["letters"])
     return {"accuracy": Mean(float(letter == extra["letter"]))}
 
 
 def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Path) -> Path:
-    """The responses by id, as lmms-eval's `longvideobench_test_for_submission.json` has them."""
+    """Write responses by id, as lmms-eval's `longvideobench_test_for_submission.json`."""
     responses = {sample.id: answer_text(prediction) or "" for sample, prediction in predicted}
     write_json(folder / SUBMISSION, responses)
     return folder / SUBMISSION
@@ -160,7 +162,7 @@ PROTOCOLS = letter_protocols(
     "lvb",
     official=Reading(
         any_letters(longvideobench_choice),
-        "lmms-eval's reader: the first of A to E counts; none gets an option at random",
+        "lmms-eval's reader: the first of A to E counts; without one an option is drawn at random",
         score=score_official,
     ),
 )

@@ -1,8 +1,8 @@
-"""Videos of the generated world in LongVideoBench's layouts, with both forms of subtitles.
+"""Write videos of the generated world in LongVideoBench's layouts, with both forms of subtitles.
 
-`lvb_val.json` and `lvb_test_wo_gt.json` list the options of a question; the hub's tables,
-`validation-…parquet` and `test-…parquet`, have five columns for them, filled up with "N/A". The
-reader takes the former first.
+`lvb_val.json` and `lvb_test_wo_gt.json` have the options of a question as a list; the hub's tables,
+`validation-…parquet` and `test-…parquet`, have five columns for them, filled with "N/A". The reader
+prefers the JSON files.
 """
 
 import json
@@ -15,12 +15,12 @@ from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-GROUPS = (15, 60, 600, 3600)
+GROUPS = (15, 60, 600, 3600)  # largest length in seconds of each group
 HIDDEN = -1
-"""Value in the table of `test`, where the organisers keep the ground truth."""
+"""True answer in the table of `test`: the organisers keep the ground truth."""
 TABLES = {"val": "validation", "test": "test"}
 STARTS = 100
-"""Seconds of the imagined source at which every second video begins."""
+"""Start of every second video within its imagined source, in seconds."""
 
 
 def write(world: World, root: Path) -> None:
@@ -30,11 +30,11 @@ def write(world: World, root: Path) -> None:
     for split, file in (("val", "lvb_val.json"), ("test", "lvb_test_wo_gt.json")):
         examples = choose_questions(world, split, limit=2)  # type: ignore[arg-type]
         records = []
-        for number, (scene, questions) in enumerate(examples):
-            starts = STARTS * (number % 2)
+        for scene_number, (scene, questions) in enumerate(examples):
+            starts = STARTS * (scene_number % 2)
             records += [
-                _record(scene, question, split, place, starts, number)
-                for place, question in enumerate(questions)
+                _record(scene, question, split, question_number, starts, scene_number)
+                for question_number, question in enumerate(questions)
             ]
             path = folder / "subtitles" / f"{split}_{name(scene)}_en.json"
             path.write_text(json.dumps(_subtitles(scene, starts)), encoding="utf-8")
@@ -49,18 +49,19 @@ def write(world: World, root: Path) -> None:
 
 
 def _row(record: dict[str, Any]) -> dict[str, object]:
-    """A record of the JSON files as a row of the tables."""
-    given = record["candidates"]
-    slots = zip(SLOTS, [*given, *[NOTHING] * (len(SLOTS) - len(given))], strict=True)
-    plain = {key: value for key, value in record.items() if key not in ("candidates", "level")}
-    return {"correct_choice": HIDDEN, **plain, **dict(slots)}
+    """Return a record of the JSON files as a row of the tables."""
+    options = record["candidates"]
+    slots = zip(SLOTS, [*options, *[NOTHING] * (len(SLOTS) - len(options))], strict=True)
+    fields = {key: value for key, value in record.items() if key not in ("candidates", "level")}
+    return {"correct_choice": HIDDEN, **fields, **dict(slots)}
 
 
 def _record(
-    scene: Scene, question: QA, split: str, place: int, starts: int, number: int
+    scene: Scene, question: QA, split: str, question_number: int, starts: int, scene_number: int
 ) -> dict[str, object]:
+    """Return a question's record in the JSON files; `question_number` counts within the video."""
     return {
-        "id": f"{split}_{name(scene)}_{place}",
+        "id": f"{split}_{name(scene)}_{question_number}",
         "video_id": name(scene),
         "video_path": f"{split}/{name(scene)}.mp4",
         "subtitle_path": f"{split}_{name(scene)}_en.json",
@@ -68,7 +69,7 @@ def _record(
         "candidates": list(question.options),
         "correct_choice": question.options.index(str(question.answer)),
         "duration": float(scene.frames),
-        "duration_group": GROUPS[number % len(GROUPS)],
+        "duration_group": GROUPS[scene_number % len(GROUPS)],
         "question_category": question.kind,
         "topic_category": scene.family,
         "level": "L1",

@@ -28,7 +28,7 @@ from harness.tasks.rvos.submission import write_submission
 from harness.tasks.rvos.task import VideoFormat, each
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
 from harness.tasks.rvos.videos import VideoList, expression_sample, film, videos_of
-from harness.types import Answer, AnswerForm, Prediction, Sample, Target
+from harness.types import Answer, Prediction, Sample, Target
 
 FIX = "`harness list tasks mevis` prints the source of the data."
 FIRST_NAME = "meta_expressions.json"
@@ -37,10 +37,10 @@ FIRST_NAME = "meta_expressions.json"
 
 @dataclass(frozen=True, slots=True)
 class Layout(VideoList):
-    """One split as its two JSON files describe it, of which one entry is held at a time."""
+    """The videos of a split with the masks of its objects; entries are read one at a time."""
 
     masks: TrackFile | None
-    """Run-lengths by annotation id; None where the ground truth is hidden."""
+    """Run-lengths by annotation id; None: the organisers keep the ground truth."""
 
 
 def mevis(
@@ -50,51 +50,46 @@ def mevis(
     protocol: str = "rvos/mevis",
     version: Literal[1, 2] = 1,
 ) -> Task:
-    """One sample an expression.
+    """One sample per expression.
 
     Args:
         split: `valid` has no ground truth: evaluating it writes the server's submission.zip.
         protocol: `rvos/mevis`, or `rvos/mevis_no_target` with the two accuracies of no target.
-        version: Of the data set. The second, in `mevis/v2`, has expressions that mean nothing.
+        version: Version of the data set. The second, in `mevis/v2`, has expressions without target.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "mevis" / ("v2" if version == 2 else "") / split, fix=FIX)
+    root = folder(data / "mevis" / ("v2" if version == 2 else "") / split, fix=FIX)
     hidden = split == "valid"
     expressions = expressions_file(split, version)
-    if not (place / expressions).is_file() and (place / FIRST_NAME).is_file():
+    if not (root / expressions).is_file() and (root / FIRST_NAME).is_file():
         expressions = FIRST_NAME
     names = (expressions, *(() if hidden else ("mask_dict.json",)))
-    files = [file(place / name, fix=FIX) for name in names]
+    files = [file(root / name, fix=FIX) for name in names]
     videos = videos_of(files[0])
     masks = None if hidden else TrackFile(files[1])
-    layout = Layout(place, files[0], videos, masks)
+    layout = Layout(root, files[0], videos, masks)
     reader = VideoFormat(
-        layout=layout,
-        read=partial(_of_video, layout),
-        indices=() if masks is None else (masks,),
+        layout=layout, read=partial(_of_video, layout), indices=() if masks is None else (masks,)
     )
-    return Task(
-        name="mevis",
+    return reader.task(
+        "mevis",
+        scoring,
+        tuple(files),
         split=split,
-        forms=(AnswerForm.MASK_TRACK,),
-        protocol=scoring,
-        samples=reader.samples,
-        annotations=tuple(files),
-        check=reader.check,
-        check_samples=reader.check_samples,
         submission=partial(write_submission, layout.videos) if hidden else None,
-        arguments={"split": split, "protocol": protocol} | ({"version": 2} if version == 2 else {}),
+        arguments={"version": 2} if version == 2 else {},
     )
 
 
 def expressions_file(split: str, version: int) -> str:
-    """The name of a split's file of expressions."""
+    """Return the name of a split's file of expressions."""
     if version == 1:
         return FIRST_NAME
     return f"meta_expressions_v2{'_release' if split == 'valid' else ''}.json"
 
 
 def _of_video(layout: Layout, name: str, video: Any) -> Iterator[Sample | DataError]:
+    """Yield the sample of each expression about a video, or its error."""
     where, paths = layout.where(name), layout.paths(name, video)
     media = film(paths, size=partial(_size, layout, video))
     frames = tuple(layout.frames(name, video))
@@ -115,18 +110,18 @@ def _of_video(layout: Layout, name: str, video: Any) -> Iterator[Sample | DataEr
 
 
 def _size(layout: Layout, video: Mapping[str, Any]) -> tuple[int, int]:
-    """(width, height) of a video by a mask, if there is one."""
+    """Return (width, height) of a video's first mask; (1, 1) if it has none."""
     masks: Mapping[str, Any] = {} if layout.masks is None else layout.masks
-    tracks = (
-        masks.get(str(annotation), ())
-        for expression in video.get("expressions", {}).values()
-        for annotation in expression.get("anno_id", ())
-    )
-    known = (Rle.from_json(mask).size for track in tracks for mask in track if mask is not None)
-    return next(known, (1, 1))
+    for expression in video.get("expressions", {}).values():
+        for annotation in expression.get("anno_id", ()):
+            for mask in masks.get(str(annotation), ()):
+                if mask is not None:
+                    return Rle.from_json(mask).size
+    return 1, 1
 
 
 def _categories(expression: Mapping[str, object]) -> dict[str, str]:
+    """Return the category `objects` of an expression: none, one or several."""
     objects = expression.get("anno_id")
     if not isinstance(objects, list):
         return {}  # the ground truth is hidden
@@ -136,10 +131,10 @@ def _categories(expression: Mapping[str, object]) -> dict[str, str]:
 def _target(
     layout: Layout, expression: Mapping[str, object], media: Media, sample_id: str
 ) -> Target | None:
-    """The expression's annotations in each frame, and their union."""
+    """Return the masks of the expression's objects in each frame, and their union."""
     if layout.masks is None:
         return None
-    where = f"{layout.place}/mask_dict.json, for {sample_id}"
+    where = f"{layout.root}/mask_dict.json, for {sample_id}"
     tracks = [
         object_track(layout.masks, annotation, size=media.size, frames=len(media), where=where)
         for annotation in field(expression, "anno_id", list, where)
@@ -149,14 +144,14 @@ def _target(
 
 
 def score_no_target(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """J and F, and whether an answer has a pixel in some frame exactly where something is meant."""
+    """Return J and F, and whether the answer rightly has masks (T_acc) or rightly none (N_acc)."""
     (sample,), (prediction,) = unit, predictions
     ground_truth = ground_truth_of(sample)
-    means_nothing = not any(mask.area for mask in ground_truth)
+    has_no_target = not any(mask.area for mask in ground_truth)
     predicted = predicted_masks(prediction.answer, ground_truth)
     answered_nothing = not any(mask.area for mask in predicted)
-    right = prediction.answer is not None and answered_nothing == means_nothing
-    accuracy = {"N_acc" if means_nothing else "T_acc": Mean(float(right))}
+    right = prediction.answer is not None and answered_nothing == has_no_target
+    accuracy = {"N_acc" if has_no_target else "T_acc": Mean(float(right))}
     return {**score(unit, predictions), **accuracy}
 
 
@@ -169,8 +164,11 @@ PROTOCOLS = {
         score=score_no_target,
         metrics=(
             *BY_EXPRESSIONS.metrics,
-            Metric("N_acc", about="share of expressions of nothing with no pixel in any frame"),
-            Metric("T_acc", about="share of the other expressions with a pixel in some frame"),
+            Metric(
+                "N_acc",
+                about="share of expressions without a target that have no pixel in any frame",
+            ),
+            Metric("T_acc", about="share of the other expressions that have a pixel in a frame"),
         ),
         about="the same, with accuracies of no target, which are ours",
     ),

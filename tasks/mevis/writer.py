@@ -1,7 +1,6 @@
-"""Video scenes in the layout of MeViS: frames, expressions and run-lengths.
+"""Write video scenes in the layout of MeViS: frames, expressions and run-lengths.
 
-`valid_u` carries the ground truth for scoring at home; `valid` tells only the expressions, as the
-organisers keep its masks.
+`valid_u` has the ground truth; `valid` has only expressions, because the organisers keep its masks.
 """
 
 from collections.abc import Mapping
@@ -11,20 +10,14 @@ from types import MappingProxyType
 
 from harness.tasks.mevis.task import expressions_file
 from harness.tasks.revos.writer import ABSENT, absent_phrase
-from harness.tasks.rvos.writing import (
-    frame_name,
-    mask_tracks,
-    video_name,
-    write_frames,
-    write_json,
-)
+from harness.tasks.rvos.writing import frame_name, mask_tracks, video_name, write_frames, write_json
 from harness.world.scene import Split
 from harness.world.shapes import Example, World
 
 SPLIT_NAMES: Mapping[str, Split] = MappingProxyType(
     {"train": "train", "valid_u": "val", "valid": "test"}
 )
-"""The world's split behind each of the benchmark's."""
+"""The world's split for each split of the benchmark."""
 
 WITHOUT_GROUND_TRUTH = frozenset({"valid"})
 
@@ -41,7 +34,7 @@ def write(world: World, root: Path) -> None:
 def write_splits(
     world: World, root: Path, splits: Mapping[str, Split], *, version: int = 1
 ) -> None:
-    """Write some splits below `root`; in version 2 an expression of each video means nothing."""
+    """Write splits below `root`; in version 2 one expression of each video has no target."""
     absent = ABSENT if version == 2 else None
     for name, split in splits.items():
         folder = root / name
@@ -65,20 +58,23 @@ def write_splits(
 def video_entry(
     example: Example, number: int, *, first_annotation: int | None, absent: int | None = None
 ) -> dict[str, object]:
-    """The entry of one video in `meta_expressions.json`.
+    """Return the entry of one video in `meta_expressions.json`.
 
-    `obj_id` counts the things of the video; `anno_id` those of the split, of which this video's
-    begin at `first_annotation`. Where that is None, expressions carry their text alone. The
-    expression number `absent` has no referent.
+    Args:
+        example: The scene and its questions.
+        number: The video's `vid_id`.
+        first_annotation: The `anno_id` of the video's first thing; None: expressions have only
+            their text, because the ground truth is hidden.
+        absent: Index of the expression that has no target; None: every one has.
     """
     expressions: dict[str, dict[str, object]] = {}
-    for place, question in enumerate(example.questions):
-        expressions[str(place)] = {"exp": question.text}
-        if place == absent:
-            expressions[str(place)] = {"exp": absent_phrase(example.scene)}
+    for expression_index, question in enumerate(example.questions):
+        expressions[str(expression_index)] = {"exp": question.text}
+        if expression_index == absent:
+            expressions[str(expression_index)] = {"exp": absent_phrase(example.scene)}
             question = replace(question, referents=())
         if first_annotation is not None:
-            expressions[str(place)] |= {
+            expressions[str(expression_index)] |= {
                 "obj_id": list(question.referents),
                 "anno_id": [first_annotation + index for index in question.referents],
             }

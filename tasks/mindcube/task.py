@@ -3,7 +3,7 @@
 A row: `{"id": "among_group001_q0_1", "images": […], "question": "… A. left B. right",
 "gt_answer": "A"}`
 
-The tables of lmms-eval, whose images are in them, or the authors' own lines of JSON, whose images
+The files are lmms-eval's tables, which contain the images, or the authors' JSON Lines, whose images
 are files below `data`.
 """
 
@@ -39,18 +39,18 @@ PROTOCOLS = letter_protocols(
 def mindcube(
     data: Path, *, split: Literal["tiny", "full"] = "tiny", protocol: str = "mindcube/official"
 ) -> Task:
-    """One sample a question; `protocol` is `mindcube/official` or `mindcube/strict`."""
+    """One sample per question; `protocol` is `mindcube/official` or `mindcube/strict`."""
     read: Callable[..., Question | None] = FIELDS.read_record
-    place, files = data / "mindcube" / split, "combined-*.parquet"
-    if not listed(place, files) and (data / "mindcube" / "data" / LINES[split]).is_file():
-        place, files, read = data / "mindcube" / "data", LINES[split], _authors_question
+    root, files = data / "mindcube" / split, "combined-*.parquet"
+    if not listed(root, files) and (data / "mindcube" / "data" / LINES[split]).is_file():
+        root, files, read = data / "mindcube" / "data", LINES[split], _authors_question
     return table_task(
-        "mindcube", place, files, FIELDS, PROTOCOLS, split, protocol, read=read, version=2
+        "mindcube", root, files, FIELDS, PROTOCOLS, split, protocol, read=read, version=2
     )
 
 
-def _authors_question(row: Mapping[str, object], where: str, place: Path) -> Question | None:
-    """A line's question; None of a translation, which the authors' score leaves out."""
+def _authors_question(row: Mapping[str, object], where: str, root: Path) -> Question | None:
+    """Return the question of a line; None for a translation, which the authors do not score."""
     if text(row, "id", where).startswith("translation"):
         return None
-    return FIELDS.read_record(row, where, place)
+    return FIELDS.read_record(row, where, root)

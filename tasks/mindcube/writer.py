@@ -1,4 +1,4 @@
-"""Questions of the generated world in MindCube's tables."""
+"""Write questions of the generated world in MindCube's tables."""
 
 from pathlib import Path
 

@@ -29,6 +29,6 @@ PROTOCOLS = letter_protocols(
 def mmsi_bench(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "mmsi/official"
 ) -> Task:
-    """One sample a question; `protocol` is `mmsi/official`, `mmsi/lmms` or `mmsi/strict`."""
-    place, files = data / "mmsi_bench", "**/*.parquet"
-    return table_task("mmsi_bench", place, files, FIELDS, PROTOCOLS, split, protocol, version=2)
+    """One sample per question; `protocol` is `mmsi/official`, `mmsi/lmms` or `mmsi/strict`."""
+    root, files = data / "mmsi_bench", "**/*.parquet"
+    return table_task("mmsi_bench", root, files, FIELDS, PROTOCOLS, split, protocol, version=2)

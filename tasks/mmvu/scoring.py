@@ -1,4 +1,7 @@
-"""Scores of MMVU's two types of questions: by lmms-eval's rules, by a judge, and strictly."""
+"""The protocols of MMVU: lmms-eval's rules without and with its judge, and a strict one.
+
+Its questions have options, or ask for a free answer (a text).
+"""
 
 import re
 import string
@@ -18,15 +21,16 @@ from harness.types import Prediction, Sample, Target
 RUBRIC = "same_meaning"
 RAISED = str.maketrans({"²": "^2", "³": "^3", "¹": "^1", "⁰": "^0", "⁴": "^4", "⁵": "^5"})
 RAISED |= str.maketrans({"⁶": "^6", "⁷": "^7", "⁸": "^8", "⁹": "^9"})
-TOLERANCE = 0.01
-ORDER = re.compile(r"O\s*\([^)]+\)", re.IGNORECASE)
+"""Superscripts and their spelling with `^`."""
+TOLERANCE = 0.01  # largest difference of two numbers that count as equal
+ORDER = re.compile(r"O\s*\([^)]+\)", re.IGNORECASE)  # an order of growth such as "O(n^2)"
 
 
 def is_option(response: str, letter: str, options: Sequence[str]) -> bool:
     """Return True if a response names the right option by lmms-eval's lenient rules.
 
-    Its letter stands alone anywhere, in either case; or its text is in the response; or its letter
-    is in any word, and one of its longer words too.
+    They are: its letter is a word of the response, in either case; or its text is in the response;
+    or its letter is anywhere in the response, and one of its words of 3 letters or more is, too.
 
     >>> options = ["red apple", "blue"]
     >>> [is_option(text, "A", options) for text in ("B or A", "a red apple", "an apple", "b")]
@@ -36,64 +40,69 @@ def is_option(response: str, letter: str, options: Sequence[str]) -> bool:
     if re.search(rf"\b{letter}\b", response, re.IGNORECASE):
         return True
     text, lower = options["ABCDE".index(letter)].strip().lower(), response.lower()
-    words = [word.strip(string.punctuation) for word in text.split()]
-    has_word = any(len(word) > 2 and word in lower for word in words)
+    option_words = [word.strip(string.punctuation) for word in text.split()]
+    has_word = any(len(word) > 2 and word in lower for word in option_words)
     return text in lower or (letter in response.upper() and has_word)
 
 
 def is_text(response: str, truth: str) -> bool:
-    """Return True if a response says a text by lmms-eval's lenient rules.
+    """Return True if a response agrees with the true text by lmms-eval's lenient rules.
 
-    One of the two is in the other, which an empty response is; or their first numbers differ by
-    less than 0.01; or all longer words of a text of two to five are in the response; or both have
-    the same order, `O(n^2)`.
+    They are: one of the two contains the other (an empty response is contained); or their first
+    numbers differ by less than TOLERANCE; or the true text has two to five words, and the response
+    has those of 3 letters or more; or both name the same order of growth, such as `O(n^2)`.
 
     >>> [is_text(text, "Depth-First Search") for text in ("search", "", "breadth")]
     [True, True, False]
     >>> is_text("In 3.001 s", "3 seconds"), is_text("3.1", "3")
     (True, True)
     """
-    said, true = (
-        text.strip().lower().translate(RAISED)[:MAX_TEXT] for text in (response, str(truth))
-    )
-    plain, true_plain = (" ".join(text.split()) for text in (said, true))
-    if true_plain in plain or plain in true_plain:
+    text, true = _normalised(response), _normalised(str(truth))
+    if true in text or text in true:
         return True
-    numbers = [re.findall(r"\d+\.?\d*", text)[:1] for text in (said, true)]
-    if all(numbers) and abs(float(numbers[0][0]) - float(numbers[1][0])) < TOLERANCE:
+    number, true_number = (re.search(r"\d+\.?\d*", either_text) for either_text in (text, true))
+    if number and true_number and abs(float(number[0]) - float(true_number[0])) < TOLERANCE:
         return True
-    words, true_words = (
-        [word for part in text.split() if (word := part.strip(string.punctuation))]
-        for text in (plain, true_plain)
-    )
+    response_words, true_words = _words(text), _words(true)
     longer = [word for word in true_words if len(word) > 2]
-    if 2 <= len(true_words) <= 5 and set(longer) <= set(words):
+    if 2 <= len(true_words) <= 5 and set(longer) <= set(response_words):
         return True
-    orders = [ORDER.search(text) for text in (plain, true_plain)]
-    return all(orders) and len({order[0] for order in orders if order}) == 1
+    order, true_order = ORDER.search(text), ORDER.search(true)
+    return bool(order and true_order and order[0] == true_order[0])
+
+
+def _normalised(text: str) -> str:
+    """Return a text in lower case, with `^` for superscripts and single spaces."""
+    return " ".join(text.strip().lower().translate(RAISED)[:MAX_TEXT].split())
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text without punctuation around them."""
+    stripped = [word.strip(string.punctuation) for word in text.split()]
+    return [word for word in stripped if word]
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Scores a question by the rules and, with `is_judged`, what they refuse of a free answer by
-    a judge.
-    """
+    """Scores a question by the rules; with `is_judged`, a judge decides on refused free answers."""
 
     is_judged: bool = False
     judge: Judge | None = None
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        """Accuracy; a prediction without a response is wrong."""
+        """Return the accuracy; a prediction without a response is wrong."""
         sample, target, prediction = single_answer(unit, predictions)
         text = answer_text(prediction)
         return {"accuracy": Mean(float(text is not None and self._is_right(sample, target, text)))}
 
     def _is_right(self, sample: Sample, target: Target, text: str) -> bool:
+        """Return True if the text of an answer is right; raise an error if a judge is needed."""
         truth = target.answer.text
         if truth is None:
             return is_option(text, target.extra["letter"], sample.query.options)
-        if is_text(text, truth) or not self.is_judged:
-            return is_text(text, truth)
+        by_rules = is_text(text, truth)
+        if by_rules or not self.is_judged:
+            return by_rules
         if self.judge is None:
             raise unjudged(RUBRIC)
         return judgement(self.judge, rubric(RUBRIC), Case(sample.query.text, text, truth)).correct

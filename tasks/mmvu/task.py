@@ -30,7 +30,7 @@ FIELDS = Fields(
     categories={"subject": "subject", "type": "question_type"},
     allowed_values={"question_type": ("multiple-choice", "open-ended")},
 )
-COLUMNS = {name: what for name, what in FIELDS.columns.items() if name != "subject"}
+COLUMNS = {name: content for name, content in FIELDS.columns.items() if name != "subject"}
 
 
 def mmvu(
@@ -40,11 +40,11 @@ def mmvu(
     frames: int | Spec | None = None,
     protocol: str = "mmvu/rules",
 ) -> Task:
-    """One sample a question; `protocol` is `mmvu/rules`, `mmvu/judged` or `mmvu/strict`."""
-    place = data / "mmvu"
+    """One sample per question; `protocol` is `mmvu/rules`, `mmvu/judged` or `mmvu/strict`."""
+    root = data / "mmvu"
     return table_task(
         "mmvu",
-        place,
+        root,
         f"{split}.json",
         COLUMNS,
         PROTOCOLS,
@@ -52,17 +52,19 @@ def mmvu(
         protocol,
         read=_question,
         forms=(AnswerForm.CHOICE, AnswerForm.TEXT),
-        videos=Videos((place / "videos",), frames),
+        videos=Videos((root / "videos",), frames),
         version=2,
     )
 
 
-def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
+def _question(row: Mapping[str, object], where: str, root: Path) -> Question:
+    """Return the question of a record; video and subject come from the video's address."""
     _, _, video = text(row, "video", where).rpartition("/videos/")
     choices = row["choices"]
     if row["question_type"] == "open-ended":
         choices = {}
     elif not isinstance(choices, dict) or "".join(choices) != "ABCDE":
         raise DataError(f"{where}: 'choices'", expected="A to E", found=repr(choices)[:60])
-    read = {"video": video, "subject": video.partition("/")[0], "choices": [*choices.values()]}
-    return FIELDS.read_record({**row, **read}, where)
+    subject, options = video.partition("/")[0], [*choices.values()]
+    parsed = {"video": video, "subject": subject, "choices": options}
+    return FIELDS.read_record({**row, **parsed}, where)

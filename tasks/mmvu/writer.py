@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of MMVU: every other question without its options."""
+"""Write videos of the generated world in the layout of MMVU; every second question is open."""
 
 from pathlib import Path
 
@@ -19,6 +19,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _record(example: Asked) -> Row:
+    """Return a question's record; every second one has no options."""
     row = record(
         FIELDS, example, id=f"validation_{example.number}", question_type="multiple-choice"
     )

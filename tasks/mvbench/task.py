@@ -1,12 +1,13 @@
 """MVBench: twenty tasks on short videos, 200 questions each.
 
-A record of `json/<task>.json`, whose seconds are there where a part of the video is asked about:
+A record of `json/<task>.json`; it has `start` and `end`, in seconds, if a question is about a part
+of the video:
 
     {"video": "ZS9XR.mp4", "question": "What happened after …?", "candidates": ["…", "…"],
      "answer": "…", "start": 0.0, "end": 15.3}
 
 The hub has two releases. The branch `main` has whole videos, in archives; the branch `video`, which
-lmms-eval takes, has those parts as files of their own, such as `ZS9XR_0.0_15.3.mp4`.
+lmms-eval uses, has these parts as separate files, such as `ZS9XR_0.0_15.3.mp4`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,9 +52,9 @@ FOLDERS = {
     "episodic_reasoning": "tvqa/frames_fps3_hq",
     "counterfactual_inference": "clevrer/video_validation",
 }
-"""Folder of the videos of each task, below `video`."""
+"""Folder of the videos of each task, below `video` (branch `main`)."""
 LATER = "data0613"
-"""Folder beside those, of the archive that has the videos which were added later."""
+"""Folder beside these, of the archive with videos that were added later."""
 CUT = {
     "star/Charades_v1_480": "star/Charades_segment",
     "ssv2_video": "ssv2_video_mp4",
@@ -61,7 +62,7 @@ CUT = {
     "nturgbd": "nturgbd_convert",
     "tvqa/frames_fps3_hq": "tvqa/video_fps3_hq_segment",
 }
-"""Names of those folders in the branch `video`, where they differ; they are beside `json`."""
+"""Names of these folders in the branch `video`, if they differ; there they lie beside `json`."""
 FRAMES_PER_SECOND = 3.0  # of videos that are folders of frames
 FIELDS = Fields(
     id="{_file}/{_index}",
@@ -82,41 +83,44 @@ def mvbench(
     frames: int | Spec | None = None,
     protocol: str = "mvbench/official",
 ) -> Task:
-    """One sample a question; statistics cluster by video.
+    """One sample per question; statistics cluster by video.
 
     Args:
         clips: `clipped`: only the part of a video that a question is about, as officially; `whole`:
             all of it, by which scores differ by several points; only of the branch `main`.
-        frames: A rule for the frames that a video consists of; all, without.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `mvbench/official` or `mvbench/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "mvbench", fix=FIX)
-    files = tuple(file(place / "json" / f"{name}.json", fix=FIX) for name in FOLDERS)
-    is_cut = _is_cut(place)
+    root = folder(data / "mvbench", fix=FIX)
+    files = tuple(file(root / "json" / f"{name}.json", fix=FIX) for name in FOLDERS)
+    is_cut = _is_cut(root)
     if is_cut and clips == "whole":
         raise UsageError(
             "mvbench(clips=whole)",
             expected="the videos of the hub's branch main, below video",
-            found=f"those of its branch video, which are cut, in {place}",
+            found=f"those of its branch video, which are cut, in {root}",
         )
-    videos = {
-        name: Videos(
-            (place / CUT.get(where, where), place / LATER / CUT.get(where, where))
-            if is_cut
-            else (place / "video" / where, place / "video" / LATER / where),
+    video_root = root if is_cut else root / "video"
+    videos = {}
+    for task, name in FOLDERS.items():
+        subfolder = CUT.get(name, name) if is_cut else name
+        videos[task] = Videos(
+            (video_root / subfolder, video_root / LATER / subfolder),
             frames,
             frames_per_second=FRAMES_PER_SECOND,
         )
-        for name, where in FOLDERS.items()
-    }
 
     def read() -> Iterator[Question | DataError]:
+        """Yield the questions; their clips are removed if videos are cut, or shown as a whole."""
         for question in FIELDS.questions(files):
-            is_whole = (is_cut or clips == "whole") and isinstance(question, Question)
-            yield replace(question, clip=None) if is_whole else question  # type: ignore[type-var]
+            if (is_cut or clips == "whole") and isinstance(question, Question):
+                question = replace(question, clip=None)
+            yield question
 
-    layout = QuestionFormat(
+    question_format = QuestionFormat(
         files=files,
         read=read,
         open=lambda question: videos[question.categories["task"]].open(question),
@@ -126,20 +130,23 @@ def mvbench(
     if is_cut:
         arguments["branch"] = "video"
     return question_task(
-        layout, "mvbench", version=2, protocol=scoring, split=split, arguments=arguments
+        question_format, "mvbench", version=2, protocol=scoring, split=split, arguments=arguments
     )
 
 
-def _is_cut(place: Path) -> bool:
-    """True if a folder has videos of the branch `video`, and none of `main`, which come first."""
-    whole = (*FOLDERS.values(), LATER)
-    if any((place / "video" / where).is_dir() for where in whole):
+def _is_cut(root: Path) -> bool:
+    """Return True if there are videos of the branch `video`, and none of `main`."""
+    names = (*FOLDERS.values(), LATER)
+    if any((root / "video" / name).is_dir() for name in names):
         return False
-    return any((place / CUT.get(where, where)).is_dir() for where in whole)
+    return any((root / CUT.get(name, name)).is_dir() for name in names)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`check_ans` of the authors' notebook; no response is wrong, and an empty one right."""
+    """Return the accuracy by `check_ans` of the authors' notebook.
+
+    A prediction without a response is wrong, but an empty response is right.
+    """
     _, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
     right = text is not None and is_mvbench_option(text, target.extra["letter"])
@@ -147,16 +154,16 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def read_option(text: str, letters: str) -> str | None:
-    """The first letter whose option `check_ans` takes a text for."""
+    """Return the first letter that `check_ans` accepts for a text; None: it accepts none."""
     return next((letter for letter in letters if is_mvbench_option(text, letter)), None)
 
 
 def score_lmms(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`mvbench_aggregate_results`, which leaves an empty response out."""
+    """Return lmms-eval's accuracy (`mvbench_aggregate_results`) without empty responses."""
     _, target, prediction = single_answer(unit, predictions)
     _, letter = response(prediction, mvbench_choice)
-    counted = float(answer_text(prediction) != "")
-    return {"accuracy": Ratio(float(letter == target.extra["letter"]), counted)}
+    weight = float(answer_text(prediction) != "")
+    return {"accuracy": Ratio(float(letter == target.extra["letter"]), weight)}
 
 
 PROTOCOLS = letter_protocols(

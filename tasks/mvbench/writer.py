@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of MVBench: one question of each of its tasks."""
+"""Write videos of the generated world in the layout of MVBench: one question of each task."""
 
 from itertools import cycle
 from pathlib import Path
@@ -19,25 +19,26 @@ CLIPPED = (
     "action_localization",
     "episodic_reasoning",
 )
+"""Tasks whose questions are about a part of the video."""
 
 
 def write(world: World, root: Path) -> None:
     """Write `root/mvbench/json/*.json` and the videos below `root/mvbench/video`."""
-    place = root / "mvbench"
+    benchmark_folder = root / "mvbench"
     for task, example in zip(FOLDERS, cycle(asked(world)), strict=False):
-        video, folder = f"{name(example.scene)}.mp4", place / "video" / FOLDERS[task]
-        if task == "episodic_reasoning":  # alone has frames in place of a file
+        video, folder = f"{name(example.scene)}.mp4", benchmark_folder / "video" / FOLDERS[task]
+        if task == "episodic_reasoning":  # the only task with folders of frames
             video = name(example.scene)
             _write_frames(folder / video, example.scene)
         elif not (folder / video).exists():
             write_videos(folder, [example.scene])
         clip = {"start": 0.0, "end": example.scene.frames / 2} if task in CLIPPED else {}
         row = record(FIELDS, example, video=video, **clip)
-        write_json(place / "json" / f"{task}.json", [row])
+        write_json(benchmark_folder / "json" / f"{task}.json", [row])
 
 
 def _write_frames(folder: Path, scene: Scene) -> None:
-    """Write a scene, whose frames are a second each, as images from `00001.jpg`."""
+    """Write a scene, of one frame a second, as images at FRAMES_PER_SECOND from `00001.jpg`."""
     folder.mkdir(parents=True, exist_ok=True)
     rate = round(FRAMES_PER_SECOND)
     for number in range(rate * scene.frames):

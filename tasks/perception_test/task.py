@@ -37,17 +37,9 @@ def perception_test(
     frames: int | Spec | None = None,
     protocol: str = "perceptiontest/lmms",
 ) -> Task:
-    """One sample a question; `protocol` is `perceptiontest/lmms` or `perceptiontest/strict`."""
-    place, files = data / "perception_test", f"mc_question_val/{split}-*.parquet"
-    videos = Videos((place / "videos",), frames)
+    """One sample per question; `protocol` is `perceptiontest/lmms` or `perceptiontest/strict`."""
+    root, files = data / "perception_test", f"mc_question_val/{split}-*.parquet"
+    videos = Videos((root / "videos",), frames)
     return table_task(
-        "perception_test",
-        place,
-        files,
-        FIELDS,
-        PROTOCOLS,
-        split,
-        protocol,
-        videos=videos,
-        version=2,
+        "perception_test", root, files, FIELDS, PROTOCOLS, split, protocol, videos=videos, version=2
     )

@@ -1,4 +1,4 @@
-"""PointBench, the fixed part of PointArena: questions answered by one point, or one an instance.
+"""PointBench, the fixed part of PointArena: questions for one point, or for one on each instance.
 
 An entry of `data.json`, with `images/<category>/<image_filename>` and `masks/<mask_filename>`:
 
@@ -42,43 +42,51 @@ FIELDS = Fields(
 )
 COUNTING = "counting"
 FORMS = Forms(others=(attribute_points, json_points))
-"""Official scripts ask each model for a form of its own."""
+"""Spellings of points that are read. The official scripts ask each model for its own spelling."""
 
 
 def pointbench(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "pointbench/official"
 ) -> Task:
-    """One sample a question; `protocol` is `pointbench/official`."""
+    """One sample per question; `protocol` is `pointbench/official`."""
     return region_task(
         "pointbench", data, "data.json", FIELDS, PROTOCOLS, split, protocol, read=_question
     )
 
 
-def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
+def _question(row: Mapping[str, object], where: str, root: Path) -> Question:
+    """Return the question of an entry, with its region and, for `counting`, the true number."""
     category, count = text(row, "category", where), row.get("count", 1)
     if type(count) is not int or count < 1:
         raise DataError(f"{where}: 'count'", expected="a number from 1", found=repr(count)[:40])
     counted = count if category == COUNTING else None
-    image = _find(place / "images", f"{category}/{text(row, 'image_filename', where)}")
-    mask = _find(place / "masks", text(row, "mask_filename", where))
-    named = {"image_filename": image.relative_to(place).as_posix()}
-    question = FIELDS.read_record({**row, **named}, where, place)
+    image = _find(root / "images", f"{category}/{text(row, 'image_filename', where)}")
+    mask = _find(root / "masks", text(row, "mask_filename", where))
+    image_field = {"image_filename": image.relative_to(root).as_posix()}
+    question = FIELDS.read_record({**row, **image_field}, where, root)
     question = replace(question, extra={"count": counted})
     levels = read_levels(mask, str(mask), any_channel=True)
     return with_region(question, levels, where, count=counted or 1)
 
 
 def _find(folder: Path, name: str) -> Path:
-    """Return the file of a name, in whichever of Unicode's forms: data.json and archives differ."""
+    """Return the path of a file whose name may be in another Unicode form than in data.json.
+
+    Archives spell accents in decomposed form (NFD).
+    """
     path = path_inside(folder, name)
     forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
-    with suppress(OSError):  # a name that is too long, which is told when the file is opened
+    with suppress(OSError):  # the name is too long: opening the file reports it
         return next((candidate for candidate in (path, *forms) if candidate.is_file()), path)
     return path
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`evaluate_model`: the first point, or of a counting question all, in their true number."""
+    """Return the accuracy by `evaluate_model`.
+
+    A question is right if its first point is in the region; for `counting`, if all points are, and
+    their number is the true one.
+    """
     sample, target, prediction = single_answer(unit, predictions)
     points, count = FORMS.points_of(sample, prediction) or (), target.extra["count"]
     if count is None:

@@ -1,4 +1,4 @@
-"""Still scenes in the layout of PointArena's data: `data.json`, `images`, `masks`."""
+"""Write still scenes in the layout of PointArena's data: `data.json`, `images`, `masks`."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from harness.world.shapes import World
 
 def write(world: World, root: Path) -> None:
     """Write `root/pointbench`: `data.json`, `images` and `masks`; several referents are counted."""
-    place, entries = root / "pointbench", []
-    (place / "masks").mkdir(parents=True)
+    folder, entries = root / "pointbench", []
+    (folder / "masks").mkdir(parents=True)
     for example in pointed(world, "test"):
         count, name = example.question.count, f"{example.scene.index:05d}.png"
         category = COUNTING if count > 1 else "spatial"
-        example.write_image(place / "images" / category / name)
-        (place / "masks" / name).write_bytes(example.encoded)
+        example.write_image(folder / "images" / category / name)
+        (folder / "masks" / name).write_bytes(example.encoded)
         entry = {"image_filename": name, "mask_filename": name, "category": category}
         entry |= {"user_input": f"Point to {example.question.text}"}
         entries.append(entry | ({"count": count} if count > 1 else {}))
-    write_json(place / "data.json", entries)
+    write_json(folder / "data.json", entries)

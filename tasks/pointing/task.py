@@ -1,4 +1,8 @@
-"""Questions whose ground truth is a region of an image, and protocols that score points in it."""
+"""Benchmarks whose answers are points in an image, scored by the true region that they lie in.
+
+`region_task` makes the task of a table with one mask image a question; `share_protocols` makes
+protocols that score the share of a response's points in the region. Points are (x, y) in pixels.
+"""
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,20 +36,20 @@ from harness.tasks.qa.task import table_task
 from harness.types import Answer, AnswerForm, Point, Prediction, Sample
 
 Levels = NDArray[np.uint8]
-"""A region as its image has it: 0 to 255 a pixel."""
+"""Grey levels of a region's mask image, 0 to 255 (height × width)."""
 Weights = Callable[[Levels], NDArray[np.generic]]
-"""Value of a point on each pixel, from the levels of a region."""
+"""Function from a region's levels to the score of a point on each pixel (height × width)."""
 POINTS = (AnswerForm.POINTS,)
 WHOLE = Ceiling(value=1.0)
 WHITE = 127
-"""Level above which a pixel is in the region, where a protocol says nothing else."""
+"""Level above which a pixel is in the region, unless a protocol has another rule."""
 
 
 def read_levels(image: bytes | Path, where: str, *, any_channel: bool = False) -> Levels:
-    """Levels of a region's image: its first channel, or the largest of a pixel's.
+    """Return the levels of a mask image: its first channel, or the maximum over channels.
 
     Raises:
-        MediaError: it is missing or damaged, or not an image of 8 bits without transparency.
+        MediaError: the image is missing or damaged, or not 8-bit without transparency.
         DataError: no pixel is in the region, so that no point can be right.
     """
     frame = decode_mask(io.BytesIO(image) if isinstance(image, bytes) else image, where)
@@ -56,10 +60,10 @@ def read_levels(image: bytes | Path, where: str, *, any_channel: bool = False) -
 
 
 def region_answer(levels: Levels, *, count: int = 1) -> Answer:
-    """The region as a mask and in its levels, and `count` points of it as the perfect answer.
+    """Return a region as the true answer: its mask, its levels (0 to 1), and `count` points.
 
-    The points are the pixels that are farthest from the region's border: no rounding of
-    coordinates moves them out.
+    The points are the pixels farthest from the region's border, so that rounding of coordinates
+    does not move them out.
     """
     white = np.pad(levels == levels.max(), 1).astype(np.uint8)
     depth = np.asarray(cv2.distanceTransform(white, cv2.DIST_L2, 5))[1:-1, 1:-1]
@@ -73,76 +77,83 @@ def region_answer(levels: Levels, *, count: int = 1) -> Answer:
 
 
 def region_of(sample: Sample) -> Levels:
-    """The levels of a sample's region."""
+    """Return the levels of a sample's true region."""
     assert sample.target is not None and sample.target.answer.soft_masks is not None
     return np.rint(sample.target.answer.soft_masks[0].to_array() * 255).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """Forms of points that a benchmark's official scripts read, from any model's responses."""
+    """The spellings of points that a benchmark's official scripts read in responses."""
 
     first: tuple[PointReader, ...] = ()
-    """Readers of the form that the benchmark asks for: what they find counts."""
+    """Readers of the spelling that the benchmark asks for; they are tried first."""
     others: tuple[PointReader, ...] = ()
-    """Readers of the forms that official scripts take from single models: they are tried where the
-    model's own grammar has read nothing."""
+    """Readers of single models' spellings; they are tried if the model's grammar read nothing."""
 
     def points_of(
         self, sample: Sample, prediction: Prediction, size: tuple[int, int] | None = None
     ) -> tuple[Point, ...] | None:
-        """The predicted points, which may be none; None if nothing reads an answer.
+        """Return the predicted points; empty: the answer has none; None: nothing can be read.
 
-        They are in pixels of the image, or where `size` is given, in that of another one.
+        They are in pixels of the image, or of an image of another `size` (width, height).
         """
         width, height = sample.query.size
-        across, down = size or (width, height)
+        new_width, new_height = size or (width, height)
         text = answer_text(prediction) if prediction.responses else None
-        if points := self._read(self.first, text, across, down):
+        if points := self._points_read_by(self.first, text, new_width, new_height):
             return points
-        if prediction.answer is not None and prediction.answer.points is not None:
-            scaled = prediction.answer.points
-            if size is not None:
-                scaled = tuple(Point(x / width * across, y / height * down) for x, y in scaled)
-            return scaled
-        if points := self._read(self.others, text, across, down):
+        answer = prediction.answer
+        if answer is not None and answer.points is not None:
+            if size is None:
+                return answer.points
+            return tuple(
+                Point(x / width * new_width, y / height * new_height) for x, y in answer.points
+            )
+        if points := self._points_read_by(self.others, text, new_width, new_height):
             return points
-        return None if prediction.answer is None else ()
+        return None if answer is None else ()
 
     def reads(self, sample: Sample, prediction: Prediction) -> object:
-        """The `reads` of a protocol."""
+        """Return the predicted points, as `Protocol.reads`."""
         return self.points_of(sample, prediction)
 
     @staticmethod
-    def _read(
+    def _points_read_by(
         readers: Sequence[PointReader], text: str | None, width: int, height: int
     ) -> tuple[Point, ...]:
-        readings = (reader(text, width, height) for reader in readers) if text else ()
-        return tuple(next(filter(None, readings), ()))
+        """Return the points of the first reader that finds any in the text."""
+        if not text:
+            return ()
+        for reader in readers:
+            points = reader(text, width, height)
+            if points:
+                return tuple(points)
+        return ()
 
 
 def tuple_forms(**rule: Any) -> Forms:
-    """Tuples such as `[(x, y), …]`, read by `rule` of `tuple_points`; else what Molmo, Qwen and
-    Gemini write.
+    """Return the forms of a benchmark that asks for tuples such as `[(x, y), …]`.
+
+    `rule` are keywords of `tuple_points`. The spellings of Molmo, Qwen and Gemini are the others.
     """
     first = partial(tuple_points, **rule)
     return Forms((first,), (attribute_points, point_2d_points, gemini_points))
 
 
 LMMS_FORMS = tuple_forms(whole="shares", rectangles="none")
-"""Forms that lmms-eval reads; whole numbers are shares too."""
+"""Forms that lmms-eval reads. It takes whole numbers as shares of the image's sides, too."""
 
 
-def share_protocols(name: str, **kinds: tuple[Weights, Forms, str]) -> dict[str, Protocol]:
-    """Protocols `NAME/KIND` by which a sample scores the mean weight of its points.
+def share_protocols(name: str, **variants: tuple[Weights, Forms, str]) -> dict[str, Protocol]:
+    """Return protocols `NAME/KIND` that score the mean weight of a response's points; 0 for none.
 
-    A sample without points scores 0. `kinds` are the weights, the forms of points that count, and
-    what the protocol is about.
+    `kinds` gives, for each, the weights, the forms of points that are read, and a description.
     """
     protocols = dict[str, Protocol]()
-    for kind, (weights, forms, about) in kinds.items():
+    for variant, (weights, forms, about) in variants.items():
         protocols |= points_protocol(
-            f"{name}/{kind}",
+            f"{name}/{variant}",
             partial(_share, weights=weights, forms=forms),
             about,
             reads=forms.reads,
@@ -155,12 +166,14 @@ def share_protocols(name: str, **kinds: tuple[Weights, Forms, str]) -> dict[str,
 def _share(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, weights: Weights, forms: Forms
 ) -> Scores:
+    """Return the mean weight of a response's points as `accuracy`."""
     points = forms.points_of(unit[0], predictions[0]) or ()
     values = values_at(points, weights(region_of(unit[0])))
     return {"accuracy": Mean(float(values.mean()) if len(values) else 0.0)}
 
 
 def _highest(samples: Iterable[Sample], *, weights: Weights) -> float:
+    """Return the highest possible score: the mean over samples of their largest weight."""
     return float(np.mean([weights(region_of(sample)).max() for sample in samples] or [0.0]))
 
 
@@ -174,7 +187,7 @@ def points_protocol(
     categories: Sequence[str] = (),
     ceiling: Ceiling = WHOLE,
 ) -> dict[str, Protocol]:
-    """The protocol of a name: the number `accuracy`, and the same of each category's samples."""
+    """Return a protocol by its name, with the metric `accuracy` in all and for each category."""
     protocol = Protocol(
         name=name,
         score=score,
@@ -191,20 +204,20 @@ def points_protocol(
 
 
 def any_level(levels: Levels) -> NDArray[np.generic]:
-    """1 for each pixel that is not black."""
+    """Return 1 for each pixel that is not black."""
     return levels > 0
 
 
 def white(levels: Levels) -> NDArray[np.generic]:
-    """1 for each pixel above half of white."""
+    """Return 1 for each pixel brighter than WHITE."""
     return levels > WHITE
 
 
 def with_region(question: Question, levels: Levels, where: str, *, count: int = 1) -> Question:
-    """A question about an image, answered by `count` points of a region of it.
+    """Return a question about an image with `region_answer` as its true answer.
 
     Raises:
-        DataError: the region is of another size than the image.
+        DataError: the region has another size than the image.
     """
     (media,) = open_images(question)
     if media.fault is None and media.size != levels.shape[::-1]:
@@ -228,19 +241,20 @@ def region_task(
     version: int = 2,
     read: Callable[..., Question] | None = None,
 ) -> Task:
-    """The task of questions on regions; see `table_task`, which gets the folder `name` of `data`.
+    """Return the task of a table of questions about regions, in the folder `name` of `data`.
 
-    Without `read`, rows hold the `mask` of their region beside the other fields.
+    Without `read`, a row has the image of its region in the field `mask`. The other arguments are
+    those of `table_task`.
     """
 
-    def with_mask(row: Mapping[str, object], where: str, place: Path) -> Question:
-        (mask,) = images_of(row["mask"], f"{where}: 'mask'", place)
-        return with_region(fields.read_record(row, where, place), read_levels(mask, where), where)
+    def with_mask(row: Mapping[str, object], where: str, root: Path) -> Question:
+        (mask,) = images_of(row["mask"], f"{where}: 'mask'", root)
+        return with_region(fields.read_record(row, where, root), read_levels(mask, where), where)
 
-    make, place = read or with_mask, data / name
+    make, root = read or with_mask, data / name
     return table_task(
         name,
-        place,
+        root,
         files,
         fields,
         protocols,

@@ -1,4 +1,4 @@
-"""Still scenes with the region of a question, as the writers of pointing benchmarks need them."""
+"""Questions about still scenes with the region that they refer to, for writers of sample data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,22 +24,22 @@ class Pointed:
 
     @property
     def encoded(self) -> bytes:
-        """The region as a file: a white image on black."""
+        """The region as a PNG file: white on black."""
         return encode_png(self.region.astype(np.uint8) * 255)
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """The region's first column and row, and those behind its last."""
+        """Edges (left, top, right, bottom) of the region in pixels, right and bottom exclusive."""
         return edges(self.region)
 
     def write_image(self, path: Path) -> None:
-        """Write the scene as a PNG file; its folder is made."""
+        """Write the scene as a PNG file; create its folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(scene_png(self.scene, 0))
 
 
 def pointed(world: World, split: Split) -> Iterator[Pointed]:
-    """The still scenes of a split whose question refers to something that is visible."""
+    """Yield the still scenes of a split whose question refers to something visible."""
     for example in world.examples_of("still", split):
         question = example.questions[0]
         region = np.asarray(visible_masks(example.scene)[list(question.referents)].any(0))

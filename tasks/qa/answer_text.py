@@ -1,10 +1,10 @@
-"""Text of a model's answer, in the form that a benchmark's scorer takes.
+"""`answer_text`: the text of a prediction that the scorers of question benchmarks read.
 
-One rule for every benchmark of questions: a protocol that repeats a published scorer reads the
-response, so that a response has one score whatever the model is called. What the model's own
-grammar has read counts where that scorer reads nothing and the benchmark asks for places or times,
-which each grammar writes in its own form, and by protocols that are ours. Without a response (a
-file of plain answers, a perfect answer), the answer is written in its shortest form.
+A protocol that repeats a published scorer reads the response itself, so that the score of a
+response does not depend on the model's grammar. The answer that the grammar parsed counts in our
+own protocols, and where places or times are asked for, which each grammar writes in its own form.
+A prediction without a response (a file of plain answers, a perfect answer) has its answer written
+in the shortest form.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,33 +18,34 @@ from harness.types import Answer, Prediction, Sample
 
 
 def answer_text(prediction: Prediction) -> str | None:
-    """Return the last response of a prediction that counts; None if there is none.
+    """Return the part of a prediction's last response that is scored; None without an answer.
 
-    The last `<answer>…</answer>` after its thought, else all that follows the thought; a response
-    without a thought is whole, with its blanks, which some scorers count. One that the model's
-    parser could not read counts too.
+    It is the last `<answer>…</answer>` after the thought, or else all text after the thought. A
+    response without a thought is returned with its spaces, which some scorers count. Whether the
+    model's parser could read the response does not matter.
 
     >>> from harness.types import Answer
-    >>> told = ("<think>A or B?</think><answer> B. </answer>",)
-    >>> answer_text(Prediction(query_id="q", answer=Answer(choice="B"), responses=told))
+    >>> responses = ("<think>A or B?</think><answer> B. </answer>",)
+    >>> answer_text(Prediction(query_id="q", answer=Answer(choice="B"), responses=responses))
     'B.'
     >>> answer_text(Prediction(query_id="q", answer=Answer(number=1e-5)))
     '0.00001'
     """
     if prediction.responses:
         response = prediction.responses[-1]
-        said = after_thought(response)
-        answer = tag_text(said, "answer", which="last")
+        text = after_thought(response)
+        answer = tag_text(text, "answer", which="last")
         if answer is not None:
             return answer
-        return said if said == response else said.strip()
+        return text if text == response else text.strip()
     return None if prediction.answer is None else correct_text(prediction.answer)
 
 
 def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
-    """A protocol, and `PROTOCOL@whole`: the same of a response with its reasoning and tags.
+    """Return a protocol and its variant `NAME@whole`, by their names.
 
-    `answer_text` cuts these off, which the published code does not.
+    The variant scores whole responses, with reasoning and tags, as the published code does;
+    `answer_text` removes these.
     """
 
     def uncut(prediction: Prediction) -> Prediction:
@@ -58,21 +59,21 @@ def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
 
     reads = protocol.reads
     assert reads is not None, "it reads responses"
-    whole = replace(
+    whole_variant = replace(
         protocol,
         name=f"{protocol.name}@whole",
         score=score,
         reads=lambda sample, prediction: reads(sample, uncut(prediction)),
         about=f"{protocol.name}, of whole responses: with reasoning and tags, as published",
     )
-    return {variant.name: variant for variant in (protocol, whole)}
+    return {variant.name: variant for variant in (protocol, whole_variant)}
 
 
 def read_by(read: Callable[..., object]) -> Callable[..., object]:
-    """Return a protocol's `reads`: what `read` finds in the text; None: nothing.
+    """Return the function `reads` of a protocol: what its scorer reads in a prediction.
 
-    `read` takes a sample and a text, and by keyword the `rule` that protocols differ in. A verdict,
-    true or false, is True.
+    `read` is called with the sample, the answer's text and the keywords of a protocol's `rule`. It
+    returns what it reads, or None if it reads nothing; False counts as read, and becomes True.
     """
 
     def reads(sample: Sample, prediction: Prediction, **rule: bool) -> object:
@@ -84,12 +85,12 @@ def read_by(read: Callable[..., object]) -> Callable[..., object]:
 
 
 def has_number(sample: Sample, prediction: Prediction) -> bool:
-    """The `reads` of protocols that score the number which the model's own parser read."""
+    """Return True if the model's parser read a number: `reads` of protocols that score it."""
     return prediction.answer is not None and prediction.answer.number is not None
 
 
 def correct_text(answer: Answer) -> str | None:
-    """Return a letter, a number or a text in its usual spelling; None where there is none."""
+    """Return the letter, number or text of an answer as text; None: it has neither."""
     if answer.choice is not None:
         return answer.choice
     if answer.number is not None:
@@ -100,7 +101,9 @@ def correct_text(answer: Answer) -> str | None:
 
 
 def digits(number: float) -> str:
-    """A number without an exponent, which not every scorer reads; whole numbers without a point.
+    """Return a number as text without an exponent, which some scorers cannot read.
+
+    Whole numbers have no point.
 
     >>> digits(3.0), digits(-0.25), digits(1e-7)
     ('3', '-0.25', '0.0000001')

@@ -1,4 +1,4 @@
-"""A question's images as media."""
+"""Open the images of a question, and report those that are missing or damaged."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,12 +9,12 @@ from harness.tasks.qa.questions import Question
 
 
 def image_files(question: Question) -> list[Path]:
-    """Return the files of a question's images; those held in memory have none."""
+    """Return the paths of a question's images, without those that are bytes of a table."""
     return [image for image in question.media if isinstance(image, Path)]
 
 
 def open_images(question: Question, *, size: tuple[int, int] = (1, 1)) -> tuple[Media, ...]:
-    """Open a question's images; a stand-in of this size for each that is missing or damaged."""
+    """Open a question's images; a missing or damaged one becomes a placeholder of this size."""
     name = f"of question {question.id!r}"
     images = (image for image in question.media if not isinstance(image, str))
     return tuple(image_or_placeholder(image, name, size=size) for image in images)
@@ -23,7 +23,7 @@ def open_images(question: Question, *, size: tuple[int, int] = (1, 1)) -> tuple[
 def image_problems(
     question: Question, open: Callable[[Question], tuple[Media, ...]] = open_images
 ) -> Iterator[Problem]:
-    """Yield the faults of a question's images, which `open` opens."""
+    """Yield a problem for each of a question's images that `open` cannot read."""
     for media in open(question):
         if media.fault:
             yield Problem(f"question {question.id!r}", media.fault)

@@ -1,4 +1,8 @@
-"""Protocols that score the letter of an option: as published code reads responses, and strictly."""
+"""`letter_protocols`: the protocols of a benchmark whose answers are letters of options.
+
+Each published script is a `Reading`: it takes a letter from a response. Every benchmark also has a
+strict protocol, in which only a letter that the response states counts.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,16 +21,16 @@ MACRO = "macro_accuracy"
 
 @dataclass(frozen=True, slots=True)
 class Subtasks:
-    """The parts of a benchmark whose accuracies are averaged, each counting once."""
+    """Subtasks of a benchmark; the headline is the unweighted mean of their accuracies."""
 
     category: str
-    """The samples' category that names the part."""
+    """Category of the samples that names the subtask."""
     names: tuple[str, ...]
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """One accuracy a part, and the mean of those that have a sample."""
-        parts = (Metric(name, about=ACCURACY) for name in self.names)
+        """The accuracy of each subtask, and the mean over subtasks that have a sample."""
+        accuracies = (Metric(name, about=ACCURACY) for name in self.names)
         mean = Metric(
             MACRO,
             inputs=self.names,
@@ -34,13 +38,13 @@ class Subtasks:
             is_partial=True,
             about=f"mean accuracy of the {len(self.names)} subtasks",
         )
-        return (*parts, mean)
+        return (*accuracies, mean)
 
-    def score(self, whole: ScoreUnit) -> ScoreUnit:
-        """A scorer that gives `whole`'s accuracy a second time, for the sample's part."""
+    def score(self, scorer: ScoreUnit) -> ScoreUnit:
+        """Return `scorer` with its accuracy also under the name of the sample's subtask."""
 
         def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-            scores = whole(unit, predictions)
+            scores = scorer(unit, predictions)
             return {**scores, unit[0].categories[self.category]: scores["accuracy"]}
 
         return score
@@ -51,23 +55,24 @@ class Reading:
     """A published script's way to read and score responses to questions with options."""
 
     read: Callable[[str, str], str | None]
-    """Function that returns the letter of a text, given it and the question's letters; or None."""
+    """Function (text, the question's letters) that returns the letter of the text, or None."""
     about: str
-    """Whose script it is, and its particulars."""
+    """Description of the protocol: whose script it is, and its particulars."""
     score: ScoreUnit | None = None
-    """Scorer that gives `accuracy`, where the script does more than compare the letter."""
+    """Scorer with the metric `accuracy`; None: the letter is compared with the true one."""
     accuracy: str = ACCURACY
+    """Description of the metric `accuracy`."""
     headline: str | None = None
-    """None: the protocols' own."""
+    """Name of the headline metric; None: `macro_accuracy` with subtasks, else `accuracy`."""
 
 
 def any_letters(read: Callable[[str], str | None]) -> Callable[[str, str], str | None]:
-    """A reader to which it does not matter what letters a question has."""
+    """Return `read` as a function for `Reading.read`; it ignores the question's letters."""
     return lambda text, _: read(text)
 
 
 def scored_by(read: Callable[[str, str], str | None]) -> ScoreUnit:
-    """A scorer by the letter that `read` takes from a response; none, or no response, is wrong."""
+    """Return a scorer that compares the letter that `read` finds with the true letter."""
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         _, target, prediction = single_answer(unit, predictions)
@@ -86,17 +91,17 @@ def letter_protocols(
     whole: Sequence[str] = (),
     **readings: Reading,
 ) -> dict[str, Protocol]:
-    """A protocol `NAME/KIND` for each way to read a letter, and `NAME/strict`.
+    """Return a protocol `NAME/KIND` for each reading, and `NAME/strict`, by their names.
 
-    A response without a letter for its protocol has no answer: it counts as failed.
+    A response in which a protocol reads no letter counts as failed in it.
 
     Args:
-        name: What the names begin with.
-        strict: Particulars of the last protocol.
-        subtasks: The parts whose mean is the headline, `macro_accuracy`; None: `accuracy` is.
-        whole: The kinds that are there once more for whole responses (`with_whole_responses`).
-        readings: Published scripts by their kind: `official` for the benchmark's own; `lmms` for
-            lmms-eval's, where it is another, or the authors have published none.
+        name: First part of the protocols' names.
+        strict: Description of the protocol `NAME/strict`.
+        subtasks: Subtasks whose mean, `macro_accuracy`, is the headline; None: `accuracy` is.
+        whole: Kinds that also have a variant for whole responses (`with_whole_responses`).
+        readings: Published scripts by kind: `official` is the benchmark's own; `lmms` is that of
+            lmms-eval, if it differs or there is no official one.
     """
     strictly = Reading(any_letters(strict_choice), strict, score=strict_accuracy)
     protocols = dict[str, Protocol]()
@@ -120,4 +125,5 @@ def letter_protocols(
 
 
 def _of_sample(read: Callable[[str, str], str | None]) -> Callable[[Sample, str], str | None]:
+    """Return `read` as a function of the sample, which has the letters, and the text."""
     return lambda sample, text: read(text, ground_truth(sample).extra["letters"])

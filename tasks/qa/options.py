@@ -1,4 +1,4 @@
-"""Options of a question as benchmarks write them, and the check of the picked one."""
+"""Options of a question with and without letters, and the strict score of the chosen letter."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,11 +12,14 @@ from harness.task import ground_truth, single_answer
 from harness.tasks.qa.answer_text import answer_text
 from harness.types import Prediction, Sample
 
-LETTERED = re.compile(r"\s*([A-Z])\s*[.):]\s*(.*)\Z", re.DOTALL)
+LETTERED = re.compile(r"\s*([A-Z])\s*[.):]\s*(.*)\Z", re.DOTALL)  # "A. left", "B) right"
 
 
 def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
-    """Options without their letters, which must be A, B, … in this order.
+    """Return options without their letters, which must be A, B, … in this order.
+
+    Raises:
+        DataError: an option has no letter or another one, or there are fewer than 2.
 
     >>> texts(["A. left", " B. right"], "record 3")
     ('left', 'right')
@@ -39,7 +42,7 @@ def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def lettered(options: Sequence[str]) -> list[str]:
-    """Options with their letters.
+    """Return options with their letters.
 
     >>> lettered(["left", "right"])
     ['A. left', 'B. right']
@@ -48,9 +51,9 @@ def lettered(options: Sequence[str]) -> list[str]:
 
 
 def strict_accuracy(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Accuracy of the letter that a response states; none, or no answer at all, is wrong.
+    """Return 1 as `accuracy` if a response states the true letter, else 0.
 
-    Where the ground truth is a text, the response has to have its words, and no others.
+    Without options, the response must have exactly the words of the true text.
     """
     sample, target, prediction = single_answer(unit, predictions)
     text, truth = answer_text(prediction) or "", target.answer.text
@@ -60,16 +63,17 @@ def strict_accuracy(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
 
 
 def stated_letter(sample: Sample, text: str) -> str | None:
-    """The letter of one of a question's options that a text states, or None; where the question
-    has no options, the text.
+    """Return the letter that a text states, of the question's options, or None.
+
+    Without options, return the text itself; None if it is empty.
     """
-    given = ground_truth(sample).extra
-    if given["letter"] is None:
+    extra = ground_truth(sample).extra
+    if extra["letter"] is None:
         return text.strip() or None
-    return strict_choice(text, letters=given["letters"])
+    return strict_choice(text, letters=extra["letters"])
 
 
 def response(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:
-    """Return True if there is an answer, and the letter that an official reader takes from it."""
+    """Return whether there is an answer, and the letter that `read` takes from its text."""
     text = answer_text(prediction)
     return text is not None, None if text is None else read(text)

@@ -1,4 +1,4 @@
-"""Published wordings of questions, stored as data beside the task that uses them."""
+"""Load the published prompts of a benchmark, which are data in the folder of its task."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,5 +8,5 @@ from importlib.resources import files
 
 @lru_cache
 def templates(package: str) -> Mapping[str, str]:
-    """The texts of a package's `prompts.toml`, with their fields in braces."""
+    """Return the texts of a package's `prompts.toml` by name; their fields are in braces."""
     return tomllib.loads(files(package).joinpath("prompts.toml").read_text("utf-8"))

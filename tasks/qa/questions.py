@@ -1,7 +1,8 @@
-"""Questions from benchmarks' records, by a declaration of the fields.
+"""Turn the records of a benchmark's files into `Question`s, by a declaration of their `Fields`.
 
-Every record that `read_records` passes on has two more fields, which patterns and categories may
-name: `_file`, the name of its file without the suffix, and `_index`, its number in the file from 0.
+A benchmark's task declares `Fields`; `table_task` reads its files by them. Every record has two
+further fields, which patterns and categories may name: `_file`, the name of its file without the
+suffix, and `_index`, its number in the file from 0.
 """
 
 import re
@@ -12,23 +13,23 @@ from string import Formatter, ascii_uppercase
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from harness.errors import DataError, HarnessError
+from harness.errors import DataError, HarnessError, raised_as
 from harness.tasks.qa.options import texts
 from harness.tasks.qa.tables import images_of, number, text, unparsed_records
 from harness.tasks.qa.videos import Clip
 from harness.types import Answer, AnswerForm
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-LARGEST = 1e12  # of a number that is an answer
+LARGEST = 1e12  # limit of the size of a true number
 FILE, INDEX = "_file", "_index"
-MARKED = re.compile(r"\s*\(?([A-Z])\b")
+MARKED = re.compile(r"\s*\(?([A-Z])\b")  # "(A)", "A. left", "A"
 
-Made = TypeVar("Made")
+RecordT = TypeVar("RecordT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question, checked."""
+    """One checked question of a benchmark, before its media are opened."""
 
     id: str
     text: str
@@ -36,24 +37,24 @@ class Question:
     media: str | tuple[bytes | Path, ...]
     """Name of its video, or its images: encoded files or paths."""
     answer: Answer | None
-    """True answer; None where the organisers keep it."""
+    """True answer; None if the organisers keep it secret."""
     form: AnswerForm | None = None
-    """Form of answer, where the ground truth has several."""
+    """Form of answer; None: it follows from options and true answer (`form_of`)."""
     size: tuple[int, int] | None = None
-    """Width and height that its media have to have; None: the record says nothing of it."""
+    """(width, height) that its media must have; None: the record does not say."""
     clip: Clip | None = None
     """Part of the video that is asked about; None: all of it."""
     options: tuple[str, ...] = ()
-    """Without their letters."""
+    """Options without their letters."""
     group: str = ""
-    """Group for the clusters of statistics; by default the medium's name or content."""
+    """Cluster of dependent samples, for statistics; by default the medium's name or content."""
     unit: str = ""
-    """Unit of the questions that are scored together, in a row; by default it is alone."""
+    """Name of a unit of consecutive questions that are scored together; by default none."""
     categories: Mapping[str, str] = field(default_factory=dict)
     references: tuple[str, ...] = ()
     """Further right texts."""
     extra: Mapping[str, object] = field(default_factory=dict)
-    """Data for the benchmark's scorer besides the letter and the existing letters."""
+    """Data for the benchmark's scorer, besides the true letter and the letters of options."""
     objects: tuple[str, ...] = ()
     """Objects that the benchmark names beside the text."""
     problem_type: str = ""
@@ -64,57 +65,63 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Names of a record's fields."""
+    """Names of the fields in which a record of the benchmark's file has its parts.
+
+    A pattern is a text with names of fields in braces: `{video}|{number}` of the record
+    `{"video": "a", "number": 3}` is `a|3`.
+    """
 
     id: str
-    """Pattern of the id, such as `{video}|{number}`."""
+    """Pattern of the sample's id, which is unique."""
     media: str = ""
     """Pattern of the name of the video's file, such as `{scene}.mp4`."""
     images: Sequence[str] = ()
     """Fields of the images, where there is no video: each one image, a list of them, or null."""
     question: str = "question"
+    """Field of the question's text."""
     answer: str = "answer"
     """Field of the true answer; empty where there is none."""
     form: Literal["letter", "marked", "place", "option", "number", "text"] = "letter"
-    """Form of the ground truth: the letter of an option, alone or as in `(A)` or `A. left`; its
-    place from 0, its text (of equal options the first is right, as in lmms-eval's MVBench); a
-    number, or any text."""
+    """Form of the true answer: `letter` of an option (`A`), `marked` (`(A)` or `A. left`), `place`
+    (0 is the first option), `option` (its text; of equal options the first, as in lmms-eval's
+    MVBench), `number`, or any `text`."""
     options: str | tuple[str, ...] = ()
-    """Field of the list of options, or the fields of one each, of which those at the end may be
-    null; empty where there is none."""
+    """Field of the list of options, or a field for each option, of which the last may be null;
+    empty where there are no options."""
     lettered: bool = False
-    """True if options begin with their letters, as `A. left` does: a list, or a text of lines."""
+    """True if each option begins with its letter, as `A. left`, in a list or in lines of a text."""
     letters: str = ""
-    """Letters of the options, where these stand in the question's text."""
+    """Letters of the options, if the options are part of the question's text."""
     otherwise: Literal["", "number", "text"] = ""
-    """Form of the ground truth of a question without options; empty: every one has some."""
+    """Form of the true answer of a question without options; empty: every question has options."""
     max_options: int = len(ascii_uppercase)
-    """Options at most."""
+    """Maximum number of options."""
     clip: tuple[str, str] | None = None
-    """The fields of the seconds at which a part of the video begins and ends. A record that has
-    neither, or null in both, asks about all of the video; one without an end, up to its end."""
+    """Fields of the start and end of the part of the video that is asked about, in seconds. Without
+    both it is the whole video; without the end it goes on to the end of the video."""
     group: str = ""
-    """Pattern of the group for clusters of statistics; by default the medium."""
+    """Pattern of the group: samples of one group are resampled together (default: the medium)."""
     categories: Mapping[str, str] = field(default_factory=dict)
-    """The fields of the breakdowns, by the breakdowns' names."""
+    """Field of each breakdown, by the breakdown's name: `{"skill": "question_type"}`."""
     nullable: Mapping[str, str] = field(default_factory=dict)
-    """Further such fields, which may be null or have any value."""
+    """The same for fields that may be null or have any value."""
     kinds: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
-    """Breakdowns by what a field begins with: the field, and its beginnings; else it is `other`."""
+    """Breakdowns by the beginning of a field's text: the field, and the beginnings; another text
+    counts as `other`."""
     allowed_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The values that a field may have, by the field's name, which may be `_file`."""
+    """Values that a field may have, by the field's name (`_file`: the name of the file)."""
     positive: bool = False
-    """True if a number has to be above 0."""
+    """True if a number must be above 0."""
     others: Mapping[str, Literal["number", "text", "any"]] = field(default_factory=dict)
-    """Further fields that the benchmark needs, and their types."""
+    """Further fields that a record must have, and their types."""
 
     def __post_init__(self) -> None:
-        known = {*self.columns, FILE, INDEX}
+        names = {*self.columns, FILE, INDEX}
         for name in self.allowed_values:
-            if name not in known:
+            if name not in names:
                 raise HarnessError(
                     f"Fields: allowed_values: {name!r}",
-                    expected=f"a field of the record that is read: {', '.join(sorted(known))}",
+                    expected=f"a field of the record that is read: {', '.join(sorted(names))}",
                     found=f"the category of {self.categories[name]!r}"
                     if name in self.categories
                     else "none of them",
@@ -122,7 +129,7 @@ class Fields:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Every field that is needed, with a word on its content."""
+        """Every required field, with a word on its content for error messages."""
         columns = dict.fromkeys(_names(self.id), "id")
         columns |= dict.fromkeys(_names(self.media), "medium")
         columns |= dict.fromkeys(self.images, "image")
@@ -131,11 +138,11 @@ class Fields:
         columns |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
         columns |= dict.fromkeys(self.nullable.values(), "category, or null")
         columns |= {name: "category" for name, _ in self.kinds.values()}
-        return {name: what for name, what in columns.items() if name not in ("", FILE, INDEX)}
+        return {name: content for name, content in columns.items() if name not in ("", FILE, INDEX)}
 
     @property
     def optional(self) -> dict[str, str]:
-        """Fields that are read if a table has them."""
+        """Fields that are read if a table has them, with a word on their content."""
         return dict.fromkeys(self.clip or (), "seconds")
 
     @property
@@ -147,13 +154,13 @@ class Fields:
         """Yield each record's question, or its error; see the function `read_records`."""
         return read_records(paths, self.columns, self.read_record, optional=self.optional)
 
-    def read_record(self, row: Mapping[str, object], where: str, place: Path = Path()) -> Question:
-        """The question of a record.
+    def read_record(self, row: Mapping[str, object], where: str, root: Path = Path()) -> Question:
+        """Return the question of a record.
 
         Args:
             row: The record.
-            where: Where it stands, for messages.
-            place: The folder of the images that have a name alone.
+            where: File and position of the record, for messages.
+            root: Folder of images that the record gives by name.
 
         Raises:
             DataError: a field is missing or of another kind; the field is named.
@@ -167,16 +174,18 @@ class Fields:
                     expected=f"one of {', '.join(values)}",
                     found=repr(row.get(name))[:60],
                 )
-        for name, kind in self.others.items():
-            if kind != "any":
-                (number if kind == "number" else text)(row, name, where)
+        for name, content in self.others.items():
+            if content == "number":
+                number(row, name, where)
+            elif content != "any":
+                text(row, name, where)
         options = self._options(row, where) if self.options else ()
         wording = text(row, self.question, where)
         if not self.images:
             media: str | tuple[bytes | Path, ...] = fill_pattern(self.media, row, where)
         else:
             cells = [row[name] for name in self.images if row[name] is not None]
-            media = images_of(cells, f"{where}: {', '.join(map(repr, self.images))}", place)
+            media = images_of(cells, f"{where}: {', '.join(map(repr, self.images))}", root)
             wording = wording.replace("<image>", "").strip()
         group = "" if self.images else str(media)
         return Question(
@@ -197,13 +206,14 @@ class Fields:
         )
 
     def _clip(self, row: Mapping[str, object], where: str) -> Clip | None:
-        assert self.clip is not None, "the caller has looked"
+        """Return the part of the video that a record names; None: it names none."""
+        assert self.clip is not None, "the caller has checked"
         first, last = self.clip
-        given = [name for name in self.clip if row.get(name) is not None]
-        if not given:
+        present = [name for name in self.clip if row.get(name) is not None]
+        if not present:
             return None
         start = number(row, first, where)
-        clip = Clip(start, number(row, last, where)) if last in given else Clip(start)
+        clip = Clip(start, number(row, last, where)) if last in present else Clip(start)
         if not 0 <= clip.start <= clip.end:
             raise DataError(
                 f"{where}: {first!r} and {last!r}",
@@ -213,32 +223,33 @@ class Fields:
         return clip
 
     def _options(self, row: Mapping[str, object], where: str) -> tuple[str, ...]:
-        given: Any = [row.get(name) for name in self.option_fields]
+        """Return a record's options without letters; empty: it has none, and need not have any."""
+        options: Any
         if isinstance(self.options, str):
-            (given,) = given
+            options = row.get(self.options)
         else:
-            given = [
-                option for option in given if option is not None and str(option).lower() != "nan"
-            ]
-        if self.otherwise and not given:
+            cells = [row.get(name) for name in self.options]
+            options = [cell for cell in cells if cell is not None and str(cell).lower() != "nan"]
+        if self.otherwise and not options:
             return ()
         where = f"{where}: {', '.join(map(repr, self.option_fields))}"
-        if self.lettered and isinstance(given, str):
-            given = [line for line in given.split("\n") if line.strip()]
+        if self.lettered and isinstance(options, str):
+            options = [line for line in options.split("\n") if line.strip()]
         if (
-            not isinstance(given, list)
-            or not 2 <= len(given) <= self.max_options
-            or not all(isinstance(option, str) for option in given)
+            not isinstance(options, list)
+            or not 2 <= len(options) <= self.max_options
+            or not all(isinstance(option, str) for option in options)
         ):
             raise DataError(
                 where,
                 expected=f"2 to {self.max_options} texts"
                 + (" that begin with A., B., …" if self.lettered else ""),
-                found=repr(given)[:60],
+                found=repr(options)[:60],
             )
-        return texts(given, where) if self.lettered else tuple(given)
+        return texts(options, where) if self.lettered else tuple(options)
 
     def _answer(self, row: Mapping[str, object], options: Sequence[str], where: str) -> Answer:
+        """Return the true answer of a record, a letter, number or text, by `form`."""
         value, where = row.get(self.answer), f"{where}: {self.answer!r}"
         form = self.form if options or not self.otherwise else self.otherwise
         if form == "number":
@@ -246,8 +257,9 @@ class Fields:
         if form == "text":
             return Answer(text=text(row, self.answer, where.rpartition(": ")[0]))
         letters = list(self.letters or ascii_uppercase[: len(options)])
-        if form == "marked" and (marked := MARKED.match(str(value))):
-            value = marked[1]
+        if form == "marked":
+            marked = MARKED.match(str(value))
+            value = marked[1] if marked else value
         if form == "option":
             if not isinstance(value, str) or value not in options:
                 raise DataError(
@@ -273,16 +285,16 @@ class Fields:
 def read_records(
     paths: Sequence[Path],
     columns: Mapping[str, str],
-    make: Callable[[Mapping[str, object], str], Made],
+    make: Callable[[Mapping[str, object], str], RecordT],
     *,
     optional: Mapping[str, str] = NOTHING,
-) -> Iterator[Made | DataError]:
+) -> Iterator[RecordT | DataError]:
     """Yield the result of `make` for every record, or its error, in the files' order.
 
     Args:
-        paths: Parquet, lines of JSON, or JSON that is a list; read as they are needed.
+        paths: Files in the formats of `harness.tasks.qa.tables`, read one after the other.
         columns: The required fields, each with a word on its content.
-        make: Takes a record with its `_file` and `_index`, and where it stands.
+        make: Function of a record, with its `_file` and `_index`, and its position as text.
         optional: Fields that are read if a table has them.
     """
     for path in paths:
@@ -295,10 +307,13 @@ def read_records(
 
 
 def fill_pattern(pattern: str, row: Mapping[str, object], where: str) -> str:
-    """A pattern with the record's fields in it.
+    """Return a pattern with the record's fields filled in.
 
     >>> fill_pattern("{video}|{start}", {"video": "x.mp4", "start": 0.5}, "row 3")
     'x.mp4|0.5'
+
+    Raises:
+        DataError: a value is neither a text nor a number, or does not fit, as a text in `{id:03d}`.
     """
     values = {name: row.get(name) for name in _names(pattern)}
     for name, value in values.items():
@@ -310,11 +325,12 @@ def fill_pattern(pattern: str, row: Mapping[str, object], where: str) -> str:
             )
         else:
             number(row, name, where)
-    return pattern.format_map(values)
+    with raised_as(DataError, where, f"values that fit {pattern!r}", ValueError):
+        return pattern.format_map(values)
 
 
 def numeric(value: object, where: str, *, positive: bool = False) -> float:
-    """A finite number, or a text that is one."""
+    """Return a number as a float, also if it is written as text; otherwise raise DataError."""
     try:
         parsed = float(value) if isinstance(value, (str, int, float)) else None
     except ValueError:
@@ -337,7 +353,7 @@ def numeric(value: object, where: str, *, positive: bool = False) -> float:
 
 
 def _category(row: Mapping[str, object], name: str, where: str) -> str:
-    """A field as a breakdown: a text, or a whole number."""
+    """Return a field, a text or a whole number, as the value of a category."""
     value = row.get(name)
     if type(value) is float and value.is_integer():
         value = int(value)
@@ -345,9 +361,11 @@ def _category(row: Mapping[str, object], name: str, where: str) -> str:
 
 
 def _kind(row: Mapping[str, object], name: str, beginnings: Sequence[str], where: str) -> str:
+    """Return the first of the beginnings with which a field's text begins, else `other`."""
     value = text(row, name, where)
     return next((beginning for beginning in beginnings if value.startswith(beginning)), "other")
 
 
 def _names(pattern: str) -> list[str]:
+    """Return the names of the fields in a pattern."""
     return [name for _, name, _, _ in Formatter().parse(pattern) if name]

@@ -1,7 +1,7 @@
-"""ReasonSeg in VisionReasoner's copies: one Parquet row for each question, with its mask.
+"""Read VisionReasoner's copies of ReasonSeg on the hub: one Parquet row a question, with its mask.
 
-The copies hold `mask.astype(bool)` of LISA's masks, in which 255 marks pixels to ignore: those
-became foreground, and nothing tells them from the target any more. `is_sentence` is lost as well.
+The copies hold `mask.astype(bool)` of LISA's masks, in which 255 marks pixels to ignore: these
+became foreground and can no longer be told from the target. `is_sentence` is lost, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,20 +15,21 @@ from harness.tasks.refer.source import query_sample
 from harness.types import Answer, AnswerForm, Sample
 
 SERVED = ("seg/visionreasoner", "seg/segzero")
+"""Protocols whose ground truth the copies have."""
 
 
-def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Task:
-    """The task of a copy.
+def copied_task(root: Path, split: str, protocol: Protocol, *, fix: str) -> Task:
+    """Return the task of a copy in the folder `root`.
 
     Raises:
         UsageError: the protocol needs the regions to ignore, which the copy has lost.
-        DataError: the copy is not there; there is none of `train`.
+        DataError: there is no copy; `train` has none.
     """
-    files = parquet_files(place, "test", fix=fix)
+    files = parquet_files(root, "test", fix=fix)
     if protocol.name not in SERVED:
         raise UsageError(
             f"protocol={protocol.name}",
-            expected=f"{' or '.join(SERVED)} for the copy in {place}, "
+            expected=f"{' or '.join(SERVED)} for the copy in {root}, "
             "whose masks have ignore regions as foreground",
             found=protocol.name,
             fix=f"Ask for protocol={SERVED[0]}, or fetch LISA's own files.",
@@ -54,6 +55,7 @@ def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Tas
 
 
 def _samples(files: Sequence[Path]) -> Iterator[Sample]:
+    """Yield one sample for each row, with its mask."""
     for copy in read_copies(files, mask=True):
         media = copy.media()
         assert copy.mask is not None

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.errors import DataError
 from harness.foreign import absence
@@ -31,10 +31,10 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 FIX = "`harness list tasks reason_seg` prints the source of the data."
 VERSION = 2
 DRAWN: dict[str, FillVersion] = {"seg/lisa@cv4.11": "4.11"}
-"""Protocols whose true masks are drawn by another OpenCV than LISA's, 4.8."""
+"""OpenCV version that fills the polygons, of protocols that do not use LISA's, 4.8."""
 COPIED = ("seg/visionreasoner", "seg/segzero")
-"""Protocols of evaluations that read the copies on the hub."""
-ENCODINGS = ("utf-8", "cp1252")  # LISA reads the second where the first fails
+"""Protocols of evaluations on the hub's copies, where regions to ignore are foreground."""
+ENCODINGS = ("utf-8", "cp1252")  # tried in this order, as LISA does
 
 
 def reason_seg(
@@ -54,70 +54,73 @@ def reason_seg(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     root = data / "reason_seg"
-    place, copy = root / "ReasonSeg" / split, root / f"ReasonSeg_{split}"
-    if layout == "hub" or (layout == "auto" and not place.is_dir() and copy.is_dir()):
+    split_folder, copy = root / "ReasonSeg" / split, root / f"ReasonSeg_{split}"
+    if layout == "hub" or (layout == "auto" and not split_folder.is_dir() and copy.is_dir()):
         return copied_task(copy, split, scoring, fix=FIX)
-    folder(place, fix=FIX)
-    # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
-    # An annotation without its image is a sample as well: leaving it out would change the score.
-    # Hidden files, as macOS puts beside others in archives, are none to LISA's glob either.
-    annotated: dict[str, bool] = {}  # by the image's name; of many thousands, so held once
-    with os.scandir(place) as entries:
+    folder(split_folder, fix=FIX)
+    # Sorted by file name with suffix, as the hub's copies are: `a-1.jpg` comes before `a.jpg`.
+    # An annotation without its image is a sample, too: leaving it out would change the score.
+    # Hidden files, which macOS adds to archives, are skipped, as by LISA's glob.
+    annotated: dict[str, bool] = {}  # by the image's name: True if there is an annotation
+    with os.scandir(split_folder) as entries:
         for entry in entries:
             stem, _, suffix = entry.name.rpartition(".")
             if stem and suffix.lower() in ("jpg", "json") and not stem.startswith("."):
                 image = f"{stem}.jpg"
                 annotated[image] = annotated.get(image, False) or suffix.lower() == "json"
     stems = tuple(name.removesuffix(".jpg") for name in sorted(annotated))
-    described = stems
+    with_annotation = stems
     if not all(annotated.values()):
-        described = tuple(stem for stem in stems if annotated[f"{stem}.jpg"])
+        with_annotation = tuple(stem for stem in stems if annotated[f"{stem}.jpg"])
     return Task(
         name="reason_seg",
         version=VERSION,
         split=split,
         forms=(AnswerForm.MASK,),
         protocol=scoring,
-        samples=partial(_samples, place, stems, protocol),
-        annotations=Files(place, described, ".json"),
-        check=partial(_check, place, stems),
+        samples=partial(_samples, split_folder, stems, protocol),
+        annotations=Files(split_folder, with_annotation, ".json"),
+        check=partial(_check, split_folder, stems),
         check_samples=lost_media,
         arguments={"split": split, "protocol": protocol},
     )
 
 
-def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sample]:
+def _samples(split_folder: Path, stems: Sequence[str], protocol: str) -> Iterator[Sample]:
+    """Yield the sample of each pair of files, with the first of its texts."""
     for stem in stems:
-        text, is_sentence, shapes = read_annotation(place / f"{stem}.json")
-        media = image_or_placeholder(place / f"{stem}.jpg", size=_extent(shapes))
+        text, is_sentence, shapes = read_annotation(split_folder / f"{stem}.json")
+        media = image_or_placeholder(split_folder / f"{stem}.jpg", size=_extent(shapes))
         yield Sample(
             id=stem,
             query=Query(
                 id=query_id(stem), text=text[0].strip(), media=(media,), forms=(AnswerForm.MASK,)
             ),
-            target=_target(shapes, media, protocol, str(place / f"{stem}.json")),
-            group=media.id,  # an image may lie there twice, with two questions
+            target=_target(shapes, media, protocol, str(split_folder / f"{stem}.json")),
+            group=media.id,  # two files may hold the same image, with two questions
             categories={"length": "long" if is_sentence else "short"},
         )
 
 
 def _extent(shapes: Sequence[object]) -> tuple[int, int]:
-    """Return the (width, height) that holds all polygons, where the image's size cannot be read."""
+    """Return (width, height) of the smallest image that holds all polygons.
+
+    It is the size of the placeholder for an image that cannot be read.
+    """
     sides = [1.0, 1.0]
     for shape in shapes:
         points = shape.get("points") if isinstance(shape, dict) else None
         for point in points if isinstance(points, list) else ():
             if isinstance(point, list) and len(point) == 2:
-                pairs = zip(sides, point, strict=True)
-                sides = [
-                    max(side, at + 1) if type(at) in (int, float) else side for side, at in pairs
-                ]
+                for axis, coordinate in enumerate(point):
+                    if type(coordinate) in (int, float):
+                        sides[axis] = max(sides[axis], coordinate + 1)
     width, height = (int(min(side, MAX_SIDE)) for side in sides)
     return width, height
 
 
 def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, object]]]:
-    """(texts, is_sentence, shapes) of one JSON file.
+    """Return (texts, is_sentence, shapes) of one JSON file.
 
     Raises:
         DataError: a field is missing or of another type.
@@ -135,10 +138,7 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, object]
 
 
 def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where: str) -> Target:
-    """The ground truth as the protocol's own copy of the data has it.
-
-    The copies on the hub hold `mask.astype(bool)`: regions to ignore became foreground.
-    """
+    """Return the ground truth of a protocol; with COPIED, ignored regions are foreground."""
     width, height = media.size
     try:
         painted = rasterise(shapes, height, width, opencv=DRAWN.get(protocol, "4.8"))
@@ -158,19 +158,23 @@ def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where:
 def _refuse_outside(
     shapes: Sequence[Mapping[str, object]], size: tuple[int, int], where: str
 ) -> None:
-    """Raise DataError if the corners of the shapes are of another image or another size of it."""
-    points = [shape.get("points") for shape in shapes if isinstance(shape, dict)]
-    corners = [point for part in points if isinstance(part, list) for point in part]
-    flat = [side for point in corners if isinstance(point, list) for side in point]
-    if all(type(side) in (int, float) for side in flat):  # others are named where they are painted
-        refuse_outside([flat], size, f"{where}: 'shapes'")
+    """Raise DataError if corners lie outside an image of `size`: they belong to another image."""
+    coordinates: list[Any] = []
+    for shape in shapes:
+        points = shape.get("points") if isinstance(shape, dict) else None
+        for point in points if isinstance(points, list) else ():
+            coordinates += point if isinstance(point, list) else []
+    # `rasterise` reports coordinates that are not numbers.
+    if all(type(coordinate) in (int, float) for coordinate in coordinates):
+        refuse_outside([coordinates], size, f"{where}: 'shapes'")
 
 
-def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
+def _check(split_folder: Path, stems: Sequence[str]) -> Iterator[Problem]:
+    """Yield the faults of each pair of files."""
     if not stems:
-        yield Problem(str(place), "holds no images and annotations, x.jpg and x.json")
+        yield Problem(str(split_folder), "holds no images and annotations, x.jpg and x.json")
     for stem in stems:
-        image, annotation = place / f"{stem}.jpg", place / f"{stem}.json"
+        image, annotation = split_folder / f"{stem}.jpg", split_folder / f"{stem}.json"
         if not annotation.is_file():
             yield Problem(str(annotation), absence(annotation, "the image is there"))
         if not image.exists():
@@ -184,19 +188,19 @@ def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
                 _refuse_outside(shapes, (width, height), str(annotation))
                 yield from _other_shapes(annotation, shapes)
         except DataError as error:
-            yield Problem(str(place / stem), str(error))
+            yield Problem(str(split_folder / stem), str(error))
 
 
 def _other_shapes(path: Path, shapes: Sequence[dict[str, object]]) -> Iterator[Problem]:
-    """A problem for each of labelme's rectangles and circles, which have two points.
+    """Yield a problem for each rectangle or circle of labelme, which has only two points.
 
-    LISA's `get_mask_from_json` draws the points as a polygon whatever `shape_type` is: as a line.
+    LISA's `get_mask_from_json` ignores `shape_type`, and draws the two points as a line.
     """
     for number, shape in enumerate(shapes):
-        kind, points = shape.get("shape_type"), shape.get("points")
-        if kind in ("rectangle", "circle") and isinstance(points, list) and len(points) < 3:
+        shape_type, points = shape.get("shape_type"), shape.get("points")
+        if shape_type in ("rectangle", "circle") and isinstance(points, list) and len(points) < 3:
             yield Problem(
                 str(path),
-                f"shape {number} is a {kind} of {len(points)} points, which is drawn as a line, as "
-                "LISA does: give the corners of a polygon",
+                f"shape {number} is a {shape_type} of {len(points)} points, which is drawn as a "
+                "line, as LISA does: give the corners of a polygon",
             )

@@ -1,8 +1,8 @@
-"""Still scenes in the layouts of ReasonSeg: an image beside its labelme polygons.
+"""Write still scenes in the layouts of ReasonSeg: LISA's labelme files, and the hub's copies.
 
-Polygons follow the outermost pixels of what is visible of each thing. LISA truncates points to
-whole pixels, draws the outline and fills it; that gives the scene's masks back exactly. The copies
-on the hub are those masks, regions to ignore included.
+Polygons follow the outermost visible pixels of each thing. LISA truncates points to whole pixels,
+draws the outline and fills it, which restores the scene's masks exactly. The copies hold these
+masks, with regions to ignore as foreground.
 """
 
 import json
@@ -21,7 +21,7 @@ from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
 
 FLAG = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0))
-"""A deprecated annotation without meaning, as some official files carry; readers skip it."""
+"""Points of a meaningless shape `flag` that some official files have; readers skip it."""
 COPY = {
     "image": "image",
     "text": "string",
@@ -52,7 +52,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _copy(example: Example, split: Split) -> dict[str, Any]:
-    """The row of VisionReasoner's copy, in which an ignored region is foreground."""
+    """Return the row of VisionReasoner's copy, in which an ignored region is foreground."""
     scene, plain = example.scene, annotation(example, split)
     name = f"{split}_{scene.index:05d}"
     painted = rasterise(plain["shapes"], scene.height, scene.width)
@@ -68,7 +68,7 @@ def _copy(example: Example, split: Split) -> dict[str, Any]:
 
 
 def annotation(example: Example, split: Split) -> dict[str, Any]:
-    """The content of one JSON file: `text`, `is_sentence` and `shapes`.
+    """Return the content of one JSON file: `text`, `is_sentence` and `shapes`.
 
     `train` has one to three wordings. About one file in five has a thing that is not a target
     marked `ignore`, one in six a `flag`.
@@ -77,17 +77,17 @@ def annotation(example: Example, split: Split) -> dict[str, Any]:
     draws = Draws(scene.seed, scene.id, "reason_seg")
     masks = visible_masks(scene)
     shapes = [shape for index in question.referents for shape in _shapes("target", masks[index])]
-    others = [index for index in range(len(masks)) if index not in question.referents]
-    if others and draws.chance(1, 5):
-        shapes += _shapes("ignore", masks[draws.choice(others)])
+    distractors = [index for index in range(len(masks)) if index not in question.referents]
+    if distractors and draws.chance(1, 5):
+        shapes += _shapes("ignore", masks[draws.choice(distractors)])
     if draws.chance(1, 6):
         shapes.append({"label": "flag", "points": [list(point) for point in FLAG]})
-    texts = wordings_of(question, scene) if split == "train" else (question.text,)
-    return {"text": list(texts), "is_sentence": question.is_sentence, "shapes": shapes}
+    wordings = wordings_of(question, scene) if split == "train" else (question.text,)
+    return {"text": list(wordings), "is_sentence": question.is_sentence, "shapes": shapes}
 
 
 def _shapes(label: str, mask: BoolArray) -> list[dict[str, object]]:
-    """One polygon a piece, through the centres of pixels (whole numbers and a half)."""
+    """Return one polygon per piece of a mask, through the centres of pixels (such as 3.5)."""
     return [
         {"label": label, "points": [[x + 0.5, y + 0.5] for x, y in corners]}
         for corners in outlines(mask)

@@ -1,4 +1,4 @@
-"""Video scenes in the layout of ReasonVOS; every other frame of a video has an annotation."""
+"""Write video scenes in the layout of ReasonVOS; every second frame has an annotation."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ import numpy as np
 from harness.tasks.rvos.writing import (
     frame_name,
     joint_masks,
-    some_frames,
+    sampled_frames,
     video_name,
     write_json,
-    write_some,
+    write_sampled_frames,
 )
 from harness.world.encode import encode_png
 from harness.world.shapes import Example, World
@@ -20,22 +20,22 @@ SOURCES = ("BURST", "VIPSeg", "MOSE", "MeViS")
 
 def write(world: World, root: Path) -> None:
     """Write `root/reason_vos`: JPEGImages, Annotations and `meta_expressions.json`."""
-    place = root / "reason_vos"
+    benchmark_folder = root / "reason_vos"
     videos: dict[str, object] = {}
     for number, example in enumerate(world.examples_of("video", "test")):
         name = video_name(example.scene)
-        write_some(example.scene, place / "JPEGImages" / name)
-        videos[name] = _entry(example, name, SOURCES[number % len(SOURCES)], place)
-    write_json(place / "meta_expressions.json", {"videos": videos})
+        write_sampled_frames(example.scene, benchmark_folder / "JPEGImages" / name)
+        videos[name] = _entry(example, name, SOURCES[number % len(SOURCES)], benchmark_folder)
+    write_json(benchmark_folder / "meta_expressions.json", {"videos": videos})
 
 
-def _entry(example: Example, name: str, source: str, place: Path) -> dict[str, object]:
-    """The entry of a video; the referents of a question are one object."""
-    frames = some_frames(example.scene)
+def _entry(example: Example, name: str, source: str, benchmark_folder: Path) -> dict[str, object]:
+    """Write a video's masks and return its entry; the referents of a question are one object."""
+    frames = sampled_frames(example.scene)
     expressions = []
     for number, question in enumerate(example.questions):
         masks = joint_masks(example.scene, question.referents, frames)
-        folder = place / "Annotations" / f"{source}_{name}_{number}"
+        folder = benchmark_folder / "Annotations" / f"{source}_{name}_{number}"
         folder.mkdir(parents=True)
         for frame, mask in list(zip(frames, masks, strict=True))[::2]:
             png = encode_png(mask.astype(np.uint8) * 255)

@@ -1,4 +1,4 @@
-"""Ref-DAVIS17's two scores: a video's objects together, or each expression by itself."""
+"""The protocols of Ref-DAVIS17: score a video's objects together, or each expression by itself."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,20 @@ FOUR = "rvos/davis_unsup_4anno"
 
 
 def score_together(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """J and F of a video's objects, by the expressions of one annotator.
+    """Return J and F of a video's objects, for the expressions of one annotator.
 
-    As inference_davis.py and eval_davis.py of ReferFormer (06fc218) do it: confidences compete for
-    each pixel (a mask says 0 and 1), proposals are matched to the true objects, void pixels do not
-    count, and a video counts by its objects. An expression without an answer takes no pixel: the
-    object that is left without a proposal scores what an empty one scores.
+    As inference_davis.py and eval_davis.py of ReferFormer (06fc218): at each pixel the expression
+    with the highest confidence wins (a mask has confidences 0 and 1), the resulting proposals are
+    matched to the true objects, void pixels do not count, and a video's weight is its number of
+    objects. An expression without an answer wins no pixel; an object without a proposal scores as
+    against an empty one.
     """
     target = unit[0].target
     assert target is not None and target.ignore is not None
-    confidences = [_confidence(*pair) for pair in zip(unit, predictions, strict=True)]
+    confidences = [
+        _confidence(sample, prediction)
+        for sample, prediction in zip(unit, predictions, strict=True)
+    ]
     proposed = proposals(soft_argmax(confidences))
     objects = [_pixels(track) for track in target.extra["objects"]]
     if not objects:
@@ -38,7 +42,7 @@ def score_together(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def _confidence(sample: Sample, prediction: Prediction) -> NDArray[np.float32]:
-    """Frames × height × width, from 0 to 1."""
+    """Return the confidences of an answer, frames × height × width, from 0 to 1."""
     answer = prediction.answer
     if answer is not None and answer.soft_masks is not None and not answer.no_target:
         return np.stack([mask.to_array() for mask in answer.soft_masks])
@@ -46,6 +50,7 @@ def _confidence(sample: Sample, prediction: Prediction) -> NDArray[np.float32]:
 
 
 def _pixels(track: Sequence[object]) -> NDArray[np.bool_]:
+    """Return the masks of a track as an array, frames × height × width."""
     return np.stack([mask.to_array() for mask in track])  # type: ignore[attr-defined]
 
 

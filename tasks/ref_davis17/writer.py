@@ -1,7 +1,7 @@
-"""Video scenes in the layout of Ref-DAVIS17, as ReferFormer's conversion leaves it.
+"""Write video scenes in the layout of Ref-DAVIS17, as ReferFormer's conversion writes it.
 
-The objects of a video are the things that its first frame shows and that words single out. Where
-there are more, one of the others is void: its pixels do not count.
+The objects of a video are things that its first frame shows and that words single out. One of the
+other things, if there are any, is void: its pixels do not count.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from types import MappingProxyType
 from harness.tasks.rvos.labels import VOID
 from harness.tasks.rvos.writing import (
     frame_name,
-    some_frames,
+    sampled_frames,
     video_name,
     write_json,
     write_labels,
-    write_some,
+    write_sampled_frames,
 )
 from harness.world.draws import Draws
 from harness.world.questions import every_question
@@ -25,10 +25,10 @@ from harness.world.scene import Scene, Split
 from harness.world.shapes import World
 
 SPLIT_NAMES: Mapping[str, Split] = MappingProxyType({"train": "train", "valid": "val"})
-"""The world's split behind each of the benchmark's."""
+"""The world's split for each split of the benchmark."""
 
-ANNOTATORS = 4
-LARGEST = 3  # objects of one video
+ANNOTATORS = 4  # expressions of each object
+MAX_OBJECTS = 3  # objects of one video
 
 
 def write(world: World, root: Path) -> None:
@@ -41,10 +41,10 @@ def write(world: World, root: Path) -> None:
             texts = texts_of(scene)
             if not texts:
                 continue
-            video, frames = video_name(scene), some_frames(scene)
-            place = folder / name
-            write_some(scene, place / "JPEGImages" / video)
-            write_labels(scene, place / "Annotations" / video, frames, values=values(scene, texts))
+            video, frames = video_name(scene), sampled_frames(scene)
+            target = folder / name
+            write_sampled_frames(scene, target / "JPEGImages" / video)
+            write_labels(scene, target / "Annotations" / video, frames, values=values(scene, texts))
             videos[video] = video_entry(scene, texts)
             shapes = enumerate((scene.things[index].shape for index in texts), start=1)
             objects[video] = {
@@ -56,31 +56,31 @@ def write(world: World, root: Path) -> None:
 
 
 def texts_of(scene: Scene) -> dict[int, list[str]]:
-    """Texts for each thing that is an object, by its index, in the order of their numbers."""
+    """Return texts for each thing that is an object, by its index, in the order of the objects."""
     first = visible_masks(scene, 0)
     texts: dict[int, list[str]] = {}
     for question in every_question(scene):
         if question.count == 1 and first[question.referents[0]].any():
             texts.setdefault(question.referents[0], []).extend(question.texts)
-    return dict(islice(sorted(texts.items()), LARGEST))
+    return dict(islice(sorted(texts.items()), MAX_OBJECTS))
 
 
-def values(scene: Scene, texts: Mapping[int, list[str]]) -> list[int]:
-    """The value of each thing's pixels: an object's number, void, or 0 for the background."""
-    numbers = {index: number for number, index in enumerate(texts, start=1)}
+def values(scene: Scene, object_texts: Mapping[int, list[str]]) -> list[int]:
+    """Return the value of each thing's pixels: an object's number, VOID, or 0 for background."""
+    numbers = {index: number for number, index in enumerate(object_texts, start=1)}
     draws = Draws(scene.seed, scene.id, "ref_davis17")
-    others = [index for index in range(len(scene.things)) if index not in numbers]
-    if others:
-        numbers[draws.choice(others)] = VOID
+    non_objects = [index for index in range(len(scene.things)) if index not in numbers]
+    if non_objects:
+        numbers[draws.choice(non_objects)] = VOID
     return [numbers.get(index, 0) for index in range(len(scene.things))]
 
 
-def video_entry(scene: Scene, texts: Mapping[int, list[str]]) -> dict[str, object]:
-    """The entry of one video: four expressions an object, one an annotator."""
+def video_entry(scene: Scene, object_texts: Mapping[int, list[str]]) -> dict[str, object]:
+    """Return the entry of one video: four expressions about each object, one by each annotator."""
     expressions: dict[str, object] = {}
-    for number, (index, value) in enumerate(texts.items(), start=1):
+    for number, (index, texts) in enumerate(object_texts.items(), start=1):
         draws = Draws(scene.seed, scene.id, "ref_davis17", index)
-        for text in islice(cycle(draws.shuffle(list(dict.fromkeys(value)))), ANNOTATORS):
+        for text in islice(cycle(draws.shuffle(list(dict.fromkeys(texts)))), ANNOTATORS):
             expressions[str(len(expressions))] = {"exp": text, "obj_id": str(number)}
-    frames = [frame_name(frame) for frame in some_frames(scene)]
+    frames = [frame_name(frame) for frame in sampled_frames(scene)]
     return {"expressions": expressions, "frames": frames}

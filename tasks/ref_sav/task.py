@@ -1,6 +1,6 @@
 """Ref-SAV (Yuan et al., 2025): long and short descriptions of objects in videos of SA-V.
 
-The files have the form of ReVOS': `meta_expressions_valid.json` and `mask_dict.json`.
+Its files, `meta_expressions_valid.json` and `mask_dict.json`, have the form of those of ReVOS:
 
     {"videos": {"sav_055000": {"height": 848, "width": 480, "frames": ["00000", "00004"],
        "expressions": {"0": {"exp": "The object is …", "anno_id": [0], "type_id": 0}}}}}
@@ -17,7 +17,7 @@ from harness.tasks.revos import scoring as revos
 from harness.tasks.revos.task import Layout, video_format
 from harness.tasks.rvos.tracks import TrackFile
 from harness.tasks.rvos.videos import videos_of
-from harness.types import AnswerForm, Prediction, Sample
+from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks ref_sav` prints the source of the data."
 TYPES = ("long", "short")
@@ -30,32 +30,22 @@ def ref_sav(
     split: Literal["valid"] = "valid",
     protocol: str = "refsav/official",
 ) -> Task:
-    """One sample an expression; `protocol` is `refsav/official` or `refsav/strict`."""
+    """One sample per expression; `protocol` is `refsav/official` or `refsav/strict`."""
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "ref_sav", fix=FIX)
-    meta = file(place / f"meta_expressions_{split}.json", fix=FIX)
-    masks = file(place / "mask_dict.json", fix=FIX)
+    root = folder(data / "ref_sav", fix=FIX)
+    meta = file(root / f"meta_expressions_{split}.json", fix=FIX)
+    masks = file(root / "mask_dict.json", fix=FIX)
     tracks = TrackFile(masks)
-    layout = Layout(place, meta, videos_of(meta), tracks, None, images="videos", types=TYPES)
+    layout = Layout(root, meta, videos_of(meta), tracks, None, images="videos", types=TYPES)
     reader = video_format(layout)
-    return Task(
-        name="ref_sav",
-        split=split,
-        forms=(AnswerForm.MASK_TRACK,),
-        protocol=scoring,
-        samples=reader.samples,
-        annotations=(meta, masks),
-        check=reader.check,
-        check_samples=reader.check_samples,
-        arguments={"split": split, "protocol": protocol},
-    )
+    return reader.task("ref_sav", scoring, (meta, masks), split=split)
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """J, F and A of one expression, under the names of its type, as ReVOS' are.
+    """Return J, F and A of one expression, under the names of its type, as in ReVOS.
 
-    Officially, a pixel that two objects of an expression share is the byte 2 in the ground truth,
-    as the script adds their masks up, so that no prediction is right there.
+    Without `strict`, a pixel that two objects of an expression share has the value 2 in the ground
+    truth, because the official script adds their masks; no prediction is right there.
     """
     scores = revos.score(unit, predictions, form="strict" if strict else "binary")
     return {name: value for name, value in scores.items() if name[0] in NAMES}
@@ -66,6 +56,6 @@ PROTOCOLS = official_and_strict(
     score,
     metrics=revos.metrics(NAMES, TYPES, counted=TYPES),
     headline="J&F",
-    official="Sa2VA's eval_ref_sav.py: masks of several objects are added up, which spoils A",
+    official="Sa2VA's eval_ref_sav.py: masks of several objects are added up, which makes A wrong",
     strict="the ground truth is the union of the objects",
 )

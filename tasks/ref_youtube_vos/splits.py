@@ -1,7 +1,8 @@
-"""Videos of each split: the organisers' valid without test, and parts of train.
+"""Choose the videos of each split of Ref-YouTube-VOS.
 
-The organisers keep the ground truth of all but `train`. To score at home, `train` is cut in two by
-the videos' names, so that a part of the download is cut alike.
+The organisers keep the ground truth of all splits but `train`. For scoring at home, `train` is
+divided into `train_fit` and `train_dev` by the videos' names, so that a partial download is divided
+in the same way. `valid` is the organisers' file of that name without the videos of `test`.
 """
 
 import hashlib
@@ -13,14 +14,13 @@ from harness.errors import DataError
 
 Split: TypeAlias = Literal["train", "train_fit", "train_dev", "valid"]
 
-HELD_OUT = 26  # of 256 first bytes: one video in ten
+HELD_OUT = 26  # of 256 possible first bytes: one video in ten
 VALID = 202
-"""Videos of the real `valid`: those of its file that the file of `test` does not have."""
+"""Number of videos of the real `valid`: those of its file that the file of `test` does not have."""
 
 
 def held_out(video: str) -> bool:
-    """Return True if a video of `train` is in `train_dev`: its name's SHA-256 starts with a byte <
-    26.
+    """Return True if a video of `train` is in `train_dev`, by the first byte of its name's SHA-256.
 
     >>> [held_out(name) for name in ("003234408d", "0043f083b5", "00f88c4f0a")]
     [True, False, False]
@@ -30,33 +30,33 @@ def held_out(video: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappingSubset(Mapping[str, object]):
-    """Some entries of a mapping, read through it."""
+    """The entries of a mapping whose keys fulfil a condition; nothing is copied."""
 
     whole: Mapping[str, object]
-    kept: Callable[[str], bool]
-    """Function that returns True if the entry of a key belongs to the part."""
+    includes: Callable[[str], bool]
+    """Returns True if the entry of a key belongs to the subset."""
 
     def __getitem__(self, key: str) -> object:
-        if not self.kept(key):
+        if not self.includes(key):
             raise KeyError(key)
         return self.whole[key]
 
     def __iter__(self) -> Iterator[str]:
-        return filter(self.kept, self.whole)
+        return filter(self.includes, self.whole)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def items(self) -> ItemsView[str, object]:
-        """Keys and values in one pass over the whole."""
-        return _PartOfItems(self)
+        """Return keys and values, which are read in one pass over `whole`."""
+        return _SubsetItems(self)
 
 
-class _PartOfItems(ItemsView[str, object]):
+class _SubsetItems(ItemsView[str, object]):
     _mapping: MappingSubset
 
     def __iter__(self) -> Iterator[tuple[str, object]]:
-        return (pair for pair in self._mapping.whole.items() if self._mapping.kept(pair[0]))
+        return (pair for pair in self._mapping.whole.items() if self._mapping.includes(pair[0]))
 
 
 def choose_videos(
@@ -67,17 +67,17 @@ def choose_videos(
     *,
     generated: bool = False,
 ) -> Mapping[str, object]:
-    """The videos of a split, in the order of the file.
+    """Return the videos of a split, in the order of the file.
 
     Args:
-        split: Which.
-        videos: The entries of `train` or of `valid`.
-        test: Those of `test`, which the file of `valid` holds as well.
-        where: The file, for messages.
-        generated: Whether `harness data make` wrote it, whose `valid` has as many as were asked.
+        split: Name of the split.
+        videos: Entries of the file of `train` or of `valid`.
+        test: Entries of the file of `test`, which are also in that of `valid`.
+        where: Name of the file, for messages.
+        generated: True if `harness data make` wrote the file: its `valid` has any number of videos.
 
     Raises:
-        DataError: not exactly 202 videos of `valid` remain: the server takes nothing else.
+        DataError: `valid` does not have exactly VALID videos, as the server requires.
     """
     if split == "train_fit":
         return MappingSubset(videos, lambda name: not held_out(name))
@@ -85,9 +85,9 @@ def choose_videos(
         return MappingSubset(videos, held_out)
     if split == "train":
         return videos
-    tested = frozenset(test)
-    kept = MappingSubset(videos, lambda name: name not in tested)
-    if not generated and (number := len(kept)) != VALID:
+    in_test = frozenset(test)
+    valid = MappingSubset(videos, lambda name: name not in in_test)
+    if not generated and (number := len(valid)) != VALID:
         raise DataError(
             where,
             expected=f"{VALID} videos beside those of test",
@@ -95,4 +95,4 @@ def choose_videos(
             fix="The file of valid has 507 videos, that of test 305 of them: "
             "meta_expressions/test/meta_expressions.json has to be there.",
         )
-    return kept
+    return valid

@@ -1,8 +1,8 @@
 """Ref-YouTube-VOS (Seo et al., 2020): a mask in every frame for the referent of an expression.
 
-`meta_expressions/<part>/meta_expressions.json` names videos, frames and expressions,
-`train/meta.json` the objects; a PNG a frame, `train/Annotations/<video>/<frame>.png`, has the
-object's number in each pixel:
+`meta_expressions/<part>/meta_expressions.json` lists videos, frames and expressions,
+`train/meta.json` the objects. The PNG of a frame, `train/Annotations/<video>/<frame>.png`, has the
+object's number at each pixel:
 
     {"videos": {"003234408d": {"expressions": {"0": {"exp": "a penguin is on the left",
        "obj_id": "1"}}, "frames": ["00000", "00005"]}}}
@@ -24,20 +24,14 @@ from harness.tasks.rvos.labels import label_tracks
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.submission import write_submission
 from harness.tasks.rvos.task import VideoFormat, each, unseen
-from harness.tasks.rvos.videos import (
-    VideoList,
-    expression_sample,
-    film,
-    first_size_of,
-    videos_of,
-)
-from harness.types import Answer, AnswerForm, Sample, Target
+from harness.tasks.rvos.videos import VideoList, expression_sample, film, first_size_of, videos_of
+from harness.types import Answer, Sample, Target
 
 FIX = "`harness list tasks ref_youtube_vos` prints the source of the data."
 PREFIX = "Annotations/"
-"""Prefix of the names in the server's zip."""
+"""Prefix of the file names in the zip for the server."""
 MANIFEST = "shapes.json"
-"""File of a generated world beside its benchmarks."""
+"""File in the data root that shows that `harness data make` wrote the benchmarks."""
 
 PROTOCOLS = {
     "rvos/mevis": by_expressions(
@@ -49,18 +43,18 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Layout(VideoList):
-    """One split as its files describe it, of which one video is held at a time."""
+    """The videos of a split with its other files; entries are read one at a time."""
 
     others: tuple[Path, ...]
-    """Further JSON files that it is read from."""
+    """JSON files besides `meta` that decide the samples."""
     objects: JsonIndex | None
-    """Entries of `meta.json` by video; None where the ground truth is hidden."""
+    """Entries of `meta.json` by video; None: the organisers keep the ground truth."""
 
 
 def ref_youtube_vos(
     data: Path, *, split: Split = "train_dev", protocol: str = "rvos/mevis"
 ) -> Task:
-    """One sample an expression.
+    """One sample per expression.
 
     Args:
         split: `train_dev` is one video of `train` in ten, `train_fit` the others; `valid` has no
@@ -76,36 +70,31 @@ def ref_youtube_vos(
         labels=(lambda name, video: ()) if hidden else partial(_labels, layout),
         fault=unseen,
     )
-    return Task(
-        name="ref_youtube_vos",
-        version=1,
+    return reader.task(
+        "ref_youtube_vos",
+        scoring,
+        LazyFileList(partial(_annotations, layout)),
         split=split,
-        forms=(AnswerForm.MASK_TRACK,),
-        protocol=scoring,
-        samples=reader.samples,
-        annotations=LazyFileList(partial(_annotations, layout)),
-        check=reader.check,
-        check_samples=reader.check_samples,
         submission=partial(write_submission, layout.videos, prefix=PREFIX) if hidden else None,
-        arguments={"split": split, "protocol": protocol},
     )
 
 
 def _layout(root: Path, split: Split) -> Layout:
+    """Return the layout of a split; DataError if a file is missing, or the split has no video."""
     part = "valid" if split == "valid" else "train"
-    place = folder(root / part, fix=FIX)
+    part_folder = folder(root / part, fix=FIX)
     meta = folder(root / "meta_expressions" / part, fix=FIX) / "meta_expressions.json"
     videos = videos_of(file(meta, fix=FIX))
     if part == "valid":
         test_meta = root / "meta_expressions" / "test" / "meta_expressions.json"
         test = videos_of(test_meta) if test_meta.is_file() else {}
         is_generated = (root.parent / MANIFEST).is_file()
-        kept = choose_videos(split, videos, test, str(meta), generated=is_generated)
-        layout = Layout(place, meta, kept, (test_meta,) if test else (), None)
+        chosen = choose_videos(split, videos, test, str(meta), generated=is_generated)
+        layout = Layout(part_folder, meta, chosen, (test_meta,) if test else (), None)
     else:
-        objects = file(place / "meta.json", fix=FIX)
-        kept = choose_videos(split, videos, {}, str(meta))
-        layout = Layout(place, meta, kept, (objects,), videos_of(objects))
+        objects = file(part_folder / "meta.json", fix=FIX)
+        chosen = choose_videos(split, videos, {}, str(meta))
+        layout = Layout(part_folder, meta, chosen, (objects,), videos_of(objects))
     if next(iter(layout.videos), None) is None:
         raise DataError(
             f"split {split} of {meta}", expected="at least one video", found="none", fix=FIX
@@ -114,7 +103,7 @@ def _layout(root: Path, split: Split) -> Layout:
 
 
 def _annotations(layout: Layout) -> Iterator[Path]:
-    """Yield the files that decide samples and ground truth: JSON files, and images of the masks."""
+    """Yield the files that decide samples and ground truth: JSON files and mask images."""
     yield from (layout.meta, *layout.others)
     if layout.objects is None:
         return
@@ -125,15 +114,18 @@ def _annotations(layout: Layout) -> Iterator[Path]:
 
 
 def _labels(layout: Layout, name: str, video: object) -> list[Path]:
+    """Return the annotation files of a video, one per frame."""
     return layout.paths(name, video, "Annotations", ".png")
 
 
 def _film(layout: Layout, name: str, video: object) -> Media:
+    """Open a video; a placeholder has the size of its annotations."""
     labels = _labels(layout, name, video)
     return film(layout.paths(name, video), size=lambda: first_size_of(labels))
 
 
 def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | DataError]:
+    """Yield the sample of each expression about a video, or its error."""
     media, where = _film(layout, name, video), layout.where(name)
     tracks = None if layout.objects is None else _tracks(layout, name, video, media)
     frames = tuple(layout.frames(name, video))
@@ -153,8 +145,8 @@ def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | Dat
 
 
 def _objects(layout: Layout, name: str) -> list[int]:
-    """The numbers of a video's objects."""
-    where = f"{layout.place / 'meta.json'}, video {name!r}"
+    """Return the numbers of a video's objects in `meta.json`."""
+    where = f"{layout.root / 'meta.json'}, video {name!r}"
     assert layout.objects is not None, "the split has its ground truth"
     numbers = field(field(layout.objects, name, dict, where), "objects", dict, where)
     for number in numbers:
@@ -164,17 +156,19 @@ def _objects(layout: Layout, name: str) -> list[int]:
 
 
 def _tracks(layout: Layout, name: str, video: object, media: Media) -> dict[int, tuple[Rle, ...]]:
+    """Return the masks of each object of a video by its number, one per frame."""
     paths = _labels(layout, name, video)
-    return label_tracks(paths, size=media.size, known=_objects(layout, name))
+    return label_tracks(paths, size=media.size, known_numbers=_objects(layout, name))
 
 
 def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: object, where: str) -> Target:
+    """Return the masks of the object that an expression names."""
     number = field(expression, "obj_id", (str, int), where)
     if str(number) not in map(str, tracks):
-        known = ", ".join(map(str, tracks))
+        known_numbers = ", ".join(map(str, tracks))
         raise DataError(
             f"{where}: 'obj_id'",
-            expected=f"an object of the video: {known}",
+            expected=f"an object of the video: {known_numbers}",
             found=repr(number)[:40],
         )
     masks = tracks[int(number)]

@@ -1,7 +1,8 @@
-"""Video scenes in the layout of Ref-YouTube-VOS: frames, palettes of objects, expressions.
+"""Write video scenes in the layout of Ref-YouTube-VOS: frames, annotations and expressions.
 
-The world's `val` scenes get names that put them into `train_dev`, its `train` scenes others. As the
-organisers' file does, that of `valid` holds the videos of `test` as well; those have only texts.
+A hash of a video's name decides whether it is in the split `train_dev`. So names are chosen such
+that exactly the world's `val` scenes fall into it. As in the organisers' files, `valid` also lists
+the videos of `test`, which have no frames here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,11 @@ from harness.tasks.ref_youtube_vos.splits import held_out
 from harness.tasks.rvos.writing import (
     frame_name,
     salted,
-    some_frames,
+    sampled_frames,
     video_name,
     write_json,
     write_labels,
-    write_some,
+    write_sampled_frames,
 )
 from harness.world.draws import Draws
 from harness.world.questions import every_question
@@ -23,38 +24,40 @@ from harness.world.raster import visible_masks
 from harness.world.scene import Scene
 from harness.world.shapes import Example, World
 
-DIGITS = 10
-TEST = 1  # the salt of names of test
+DIGITS = 10  # length of a video's name
+TEST = 1  # salt of the names of `test`
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/ref_youtube_vos`: train with its ground truth, valid and test without."""
+    """Write `root/ref_youtube_vos`: `train` with ground truth, `valid` and `test` without it."""
     folder = root / "ref_youtube_vos"
-    named = [
-        (_of_train(example.scene), example)
+    examples = [
+        (_train_name(example.scene), example)
         for split in ("train", "val")
         for example in world.examples_of("video", split)
     ]
-    for name, example in named:
-        frames = some_frames(example.scene)
-        write_some(example.scene, folder / "train" / "JPEGImages" / name)
+    for name, example in examples:
+        frames = sampled_frames(example.scene)
+        write_sampled_frames(example.scene, folder / "train" / "JPEGImages" / name)
         write_labels(
             example.scene,
             folder / "train" / "Annotations" / name,
             frames,
             values=range(1, len(example.scene.things) + 1),
         )
-    objects = {name: objects_entry(example.scene) for name, example in named}
+    objects = {name: objects_entry(example.scene) for name, example in examples}
     write_json(folder / "train" / "meta.json", {"videos": objects})
     _write_expressions(
-        folder, "train", {name: video_entry(example, ground_truth=True) for name, example in named}
+        folder,
+        "train",
+        {name: video_entry(example, ground_truth=True) for name, example in examples},
     )
     hidden = {
         video_name(example.scene, digits=DIGITS): example
         for example in world.examples_of("video", "test")
     }
     for name, example in hidden.items():
-        write_some(example.scene, folder / "valid" / "JPEGImages" / name)
+        write_sampled_frames(example.scene, folder / "valid" / "JPEGImages" / name)
     valid = {name: video_entry(example, ground_truth=False) for name, example in hidden.items()}
     test = {
         video_name(example.scene, digits=DIGITS, salt=TEST): video_entry(
@@ -66,7 +69,8 @@ def write(world: World, root: Path) -> None:
     _write_expressions(folder, "test", test)
 
 
-def _of_train(scene: Scene) -> str:
+def _train_name(scene: Scene) -> str:
+    """Return a name of a scene that is in `train_dev` exactly if the scene is of `val`."""
     return salted(scene, lambda name: held_out(name) == (scene.split == "val"), digits=DIGITS)
 
 
@@ -76,36 +80,39 @@ def _write_expressions(folder: Path, part: str, videos: Mapping[str, object]) ->
 
 
 def video_entry(example: Example, *, ground_truth: bool) -> dict[str, object]:
-    """The entry of one video: expressions that mean one object, which the number `obj_id` has."""
-    target = single(example)
+    """Return the entry of one video; each expression is about one object, with number `obj_id`."""
     return {
         "expressions": {
-            str(place): {"exp": text, **({"obj_id": str(index + 1)} if ground_truth else {})}
-            for place, (text, index) in enumerate(target)
+            str(number): {"exp": text, **({"obj_id": str(index + 1)} if ground_truth else {})}
+            for number, (text, index) in enumerate(single_object_expressions(example))
         },
-        "frames": [frame_name(frame) for frame in some_frames(example.scene)],
+        "frames": [frame_name(frame) for frame in sampled_frames(example.scene)],
     }
 
 
-def single(example: Example) -> Sequence[tuple[str, int]]:
-    """Return as many texts as the example has questions, each about one visible thing."""
+def single_object_expressions(example: Example) -> Sequence[tuple[str, int]]:
+    """Return (text, index of the thing) pairs, each about one visible thing.
+
+    The example's own questions come first, then others about the scene, up to the number of the
+    example's questions.
+    """
     scene = example.scene
-    shown = set(objects_entry(scene)["objects"])
-    fitting = {
+    visible_objects = set(objects_entry(scene)["objects"])
+    referents = {
         question.text: question.referents[0]
         for question in (*example.questions, *every_question(scene))
-        if question.count == 1 and str(question.referents[0] + 1) in shown
+        if question.count == 1 and str(question.referents[0] + 1) in visible_objects
     }
-    own = [question.text for question in example.questions if question.text in fitting]
+    own_texts = [question.text for question in example.questions if question.text in referents]
     draws = Draws(scene.seed, scene.id, "ref_youtube_vos")
-    others = draws.shuffle([text for text in fitting if text not in own])
-    texts = [*own, *others][: len(example.questions)]
-    return [(text, fitting[text]) for text in texts]
+    other_texts = draws.shuffle([text for text in referents if text not in own_texts])
+    chosen_texts = [*own_texts, *other_texts][: len(example.questions)]
+    return [(text, referents[text]) for text in chosen_texts]
 
 
 def objects_entry(scene: Scene) -> dict[str, dict[str, object]]:
-    """The entry of one video in `meta.json`: the objects that are in any frame, and in which."""
-    masks = {frame: visible_masks(scene, frame) for frame in some_frames(scene)}
+    """Return the entry of one video in `meta.json`: its visible objects, with their frames."""
+    masks = {frame: visible_masks(scene, frame) for frame in sampled_frames(scene)}
     objects: dict[str, object] = {}
     for index, thing in enumerate(scene.things):
         frames = [frame_name(frame) for frame, mask in masks.items() if mask[index].any()]

@@ -21,10 +21,10 @@ def refcoco(
     split_by: Literal["unc", "google"] = "unc",
     layout: Layout = "auto",
 ) -> Task:
-    """One sample an expression.
+    """One sample per expression.
 
     Args:
-        split: Which expressions; `testA` and `testB` with `unc`, `test` with `google`.
+        split: Split of the expressions; `testA` and `testB` with `unc`, `test` with `google`.
         protocol: One of the card's; those of `rec/` ask for boxes.
         answer: `box` turns a protocol of `res/` into the one of `rec/`.
         split_by: Who divided the data: UNC's splits are the usual ones.

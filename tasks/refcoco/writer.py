@@ -1,4 +1,4 @@
-"""Still scenes in the layouts of RefCOCO."""
+"""Write still scenes in the layouts of RefCOCO."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def write(world: World, root: Path) -> None:
         world,
         root,
         REFCOCO,
-        kinds=KINDS,
+        generators=KINDS,
         divided={"unc": GAME, "google": PLAIN},
         copied=("val", "testA"),
     )

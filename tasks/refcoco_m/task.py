@@ -1,4 +1,4 @@
-"""RefCOCO-M: RefCOCO's validation expressions with masks drawn anew, where they could be repaired.
+"""RefCOCO-M: the expressions of RefCOCO's validation set with corrected masks.
 
 A row of `data/validation-*.parquet` is an image with its objects:
 
@@ -18,7 +18,7 @@ from harness.masks import Rle
 from harness.task import Task, choose
 from harness.tasks.qa.questions import fill_pattern, read_records
 from harness.tasks.qa.tables import images_of
-from harness.tasks.qa.task import parts
+from harness.tasks.qa.task import split_files
 from harness.tasks.refer.scoring import EXPRESSION
 from harness.tasks.segmentation.task import Phrase, Phrases, segmentation_task
 
@@ -32,44 +32,45 @@ def refcoco_m(
     split: Literal["validation"] = "validation",
     protocol: str = "res/expression",
 ) -> Task:
-    """One sample an expression; statistics cluster by image. `protocol` is `res/expression`."""
+    """One sample per expression; statistics cluster by image. `protocol` is `res/expression`."""
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = data / "refcoco_m"
-    files = parts(place, f"data/{split}-*.parquet", "refcoco_m")
-    phrases = Phrases(files=files, read=partial(_phrases, place, files))
+    root = data / "refcoco_m"
+    files = split_files(root, f"data/{split}-*.parquet", "refcoco_m")
+    phrases = Phrases(files=files, read=partial(_phrases, root, files))
     return segmentation_task(phrases, "refcoco_m", protocol=scoring, split=split)
 
 
-def _phrases(place: Path, files: tuple[Path, ...]) -> Iterator[Phrase | DataError]:
-    for phrases in read_records(files, COLUMNS, partial(_of_image, place)):
+def _phrases(root: Path, files: tuple[Path, ...]) -> Iterator[Phrase | DataError]:
+    """Yield the phrases of each row, or the row's error."""
+    for phrases in read_records(files, COLUMNS, partial(_of_image, root)):
         yield from (phrases,) if isinstance(phrases, DataError) else phrases
 
 
-def _of_image(place: Path, row: Mapping[str, object], where: str) -> list[Phrase]:
-    """Every expression of an image; ids are `object/number of the expression`."""
-    (image,) = images_of(row["image"], f"{where}: 'image'", place)
+def _of_image(root: Path, row: Mapping[str, object], row_where: str) -> list[Phrase]:
+    """Return the phrases about an image; ids are `object/number of the expression`."""
+    (image,) = images_of(row["image"], f"{row_where}: 'image'", root)
     phrases = []
-    for thing in field(row, "samples", list, where):
-        id = fill_pattern("{id}", thing if isinstance(thing, dict) else {}, where)
-        named = f"{where}, object {id}"
-        mask = Rle.from_json(field(thing, "mask", dict, named), f"{named}: 'mask'")
-        for number, sentence in enumerate(field(thing, "sentences", list, named)):
+    for entry in field(row, "samples", list, row_where):
+        id = fill_pattern("{id}", entry if isinstance(entry, dict) else {}, row_where)
+        where = f"{row_where}, object {id}"
+        mask = Rle.from_json(field(entry, "mask", dict, where), f"{where}: 'mask'")
+        for number, sentence in enumerate(field(entry, "sentences", list, where)):
             phrases.append(
                 Phrase(
                     id=f"{id}/{number}",
-                    text=_text(sentence, named),
+                    text=_text(sentence, where),
                     image=image,
                     mask=mask,
-                    group=fill_pattern("{image_id}", row, where),
-                    where=named,
-                    categories={"category": str(thing.get("category") or "")},
+                    group=fill_pattern("{image_id}", row, row_where),
+                    where=where,
+                    categories={"category": str(entry.get("category") or "")},
                 )
             )
     return phrases
 
 
 def _text(sentence: Any, where: str) -> str:
-    """An expression: a text, or an object with the text `sent`, as refer's files have it."""
+    """Return an expression, which is a text, or an object with the text `sent` as in refer."""
     text = sentence.get("sent") if isinstance(sentence, dict) else sentence
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"{where}: 'sentences'", expected="texts", found=repr(sentence)[:60])

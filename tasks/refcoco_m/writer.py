@@ -1,4 +1,4 @@
-"""Still scenes in the hub's table of RefCOCO-M."""
+"""Write still scenes in the hub's table of RefCOCO-M."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def write(world: World, root: Path) -> None:
     rows = []
     for number, example in enumerate(pointed(world, "val")):
         left, top, right, bottom = map(float, example.box)
-        thing = {
+        entry = {
             "id": 1000 + number,
             "category": "shape",
             "sentences": list(example.question.texts[:1]),
@@ -23,5 +23,5 @@ def write(world: World, root: Path) -> None:
         }
         name = f"{number:012d}.png"
         row = {"image": image(example.scene, name), "image_id": number, "file_name": name}
-        rows.append({**row, "samples": [thing]})
+        rows.append({**row, "samples": [entry]})
     write_table(root / "refcoco_m" / "data" / "validation-00000-of-00001.parquet", rows)

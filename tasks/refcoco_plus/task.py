@@ -23,10 +23,10 @@ def refcoco_plus(
     split_by: Literal["unc"] = "unc",
     layout: Layout = "auto",
 ) -> Task:
-    """One sample an expression.
+    """One sample per expression.
 
     Args:
-        split: Which expressions: `testA` is about people, `testB` is not.
+        split: Split of the expressions: `testA` is about people, `testB` is not.
         protocol: One of the card's; those of `rec/` ask for boxes.
         answer: `box` turns a protocol of `res/` into the one of `rec/`.
         split_by: Who divided the data: only UNC did.

@@ -1,4 +1,4 @@
-"""Still scenes in the layouts of RefCOCO+: expressions without words of place."""
+"""Write still scenes in the layouts of RefCOCO+: expressions without words of place."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def write(world: World, root: Path) -> None:
         world,
         root,
         REFCOCO_PLUS,
-        kinds=(attributes,),
+        generators=(attributes,),
         divided={"unc": GAME},
         copied=("val", "testA"),
     )

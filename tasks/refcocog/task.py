@@ -21,10 +21,10 @@ def refcocog(
     split_by: Literal["umd", "google"] = "umd",
     layout: Layout = "auto",
 ) -> Task:
-    """One sample an expression.
+    """One sample per expression.
 
     Args:
-        split: Which expressions; `google` has no `test`.
+        split: Split of the expressions; `google` has no `test`.
         protocol: One of the card's; those of `rec/` ask for boxes.
         answer: `box` turns a protocol of `res/` into the one of `rec/`.
         split_by: Who divided the data: UMD's splits share no image, and are the usual ones.

@@ -1,4 +1,4 @@
-"""Still scenes in the layouts of RefCOCOg: mostly longer expressions."""
+"""Write still scenes in the layouts of RefCOCOg: mostly longer expressions."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ from harness.world.shapes import World
 
 def write(world: World, root: Path) -> None:
     """Write `root/refer_seg/refcocog`, its images, and its copies of `val` and `test`."""
-    google = {split: part for split, part in PLAIN.items() if split != "test"}
+    google = {split: world_part for split, world_part in PLAIN.items() if split != "test"}
     write_refer(
         world,
         root,
         REFCOCOG,
-        kinds=(relations, superlatives),
+        generators=(relations, superlatives),
         divided={"umd": PLAIN, "google": google},
         copied=("val", "test"),
     )

@@ -14,8 +14,9 @@ from typing import Any, TypeGuard
 from pycocotools import mask as coco
 
 from harness.errors import DataError
+from harness.formats.rotated import refuse_rotated
 from harness.layout import JsonFile, JsonIndex, field
-from harness.layout.places import fits_otherwise, refuse_outside
+from harness.layout.places import extent, is_written_as_corners, is_xy_swapped, refuse_outside
 from harness.masks import Rle, check_size
 from harness.types import Box
 
@@ -35,14 +36,16 @@ class ImageInfo:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """The entry of an object; its box and mask are checked on access."""
+    """The entry of an object (COCO: annotation); its box and mask are checked on access."""
 
     id: int
     image_id: int
     category_id: int
     crowd: bool
     plain: Mapping[str, Any]
+    """The entry as the file has it."""
     where: str
+    """File and id, for errors."""
 
     @property
     def box(self) -> Box:
@@ -107,11 +110,12 @@ class Thing:
         masks = [self._part(piece, f"part {n}", image) for n, piece in enumerate(pieces)]
         polygons = [piece for piece in pieces if is_polygon(piece)]
         size = (image.width, image.height)
-        refuse_outside(polygons, size, f"{self.where}: 'segmentation'", most=ALL_BUT_ONE)
+        refuse_outside(polygons, size, f"{self.where}: 'segmentation'", max_outside=ALL_BUT_ONE)
         return masks
 
-    def _part(self, piece: object, what: str, image: ImageInfo) -> Rle:
-        where = f"{self.where}: 'segmentation', {what}"
+    def _part(self, piece: object, piece_name: str, image: ImageInfo) -> Rle:
+        """Return the mask of one polygon or run-length."""
+        where = f"{self.where}: 'segmentation', {piece_name}"
         if isinstance(piece, dict):
             mask = Rle.from_json(piece, where)
             if mask.size != (image.width, image.height):
@@ -127,17 +131,24 @@ class Thing:
 
 
 def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
-    """Raise DataError if an object's box fits its own polygons only as two corners."""
-    sides, parts = entry.get("bbox"), entry.get("segmentation")
-    polygons = [part for part in parts if is_polygon(part)] if isinstance(parts, list) else []
+    """Raise DataError if an object's box is rotated, or is not x, y, width and height.
+
+    An object's polygons show it: they fit the box only with y first, or as two corners.
+    """
+    refuse_rotated(entry, where)
+    sides, pieces = entry.get("bbox"), entry.get("segmentation")
+    polygons = [piece for piece in pieces if is_polygon(piece)] if isinstance(pieces, list) else []
     if not polygons or not isinstance(sides, list) or len(sides) != 4:
         return
-    extent = [
-        limit(number for part in polygons for number in part[start::2])
-        for limit in (min, max)
-        for start in (0, 1)
-    ]
-    if fits_otherwise(sides, extent):
+    bounds = extent(polygons)
+    if is_xy_swapped(sides, bounds):
+        raise DataError(
+            f"{where}: 'segmentation'",
+            expected="[x, y, x, y, …]",
+            found=f"corners that fit the box {sides!r} with y first"[:120],
+            fix="Write x before y.",
+        )
+    if is_written_as_corners(sides, bounds):
         raise DataError(
             f"{where}: 'bbox'",
             expected="[x, y, width, height]",
@@ -146,9 +157,9 @@ def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
         )
 
 
-def is_polygon(part: object) -> TypeGuard[list[float]]:
+def is_polygon(piece: object) -> TypeGuard[list[float]]:
     """Return True for a list of six finite numbers or more."""
-    return isinstance(part, list) and len(part) >= 6 and all(map(_finite, part))
+    return isinstance(piece, list) and len(piece) >= 6 and all(map(_finite, piece))
 
 
 def check_polygon(piece: object, image: ImageInfo, where: str) -> None:
@@ -219,14 +230,14 @@ class Instances:
     def image(self, number: int, where: str) -> ImageInfo:
         """Return the image with the id `number`, or raise a DataError that names `where`."""
         plain = _find_entry(self.images, number, f"{where}: 'image_id'", f"images of {self.path}")
-        place = f"{self.path}, image {number}"
+        image_where = f"{self.path}, image {number}"
         image = ImageInfo(
             number,
-            field(plain, "file_name", str, place),
-            field(plain, "width", int, place),
-            field(plain, "height", int, place),
+            field(plain, "file_name", str, image_where),
+            field(plain, "width", int, image_where),
+            field(plain, "height", int, image_where),
         )
-        check_size(image.height, image.width, place)
+        check_size(image.height, image.width, image_where)
         return image
 
     def object_entry(self, number: int, where: str) -> Thing:
@@ -234,21 +245,21 @@ class Instances:
         plain = _find_entry(
             self.object_entries, number, f"{where}: 'ann_id'", f"annotations of {self.path}"
         )
-        place = f"{self.path}, annotation {number}"
+        object_where = f"{self.path}, annotation {number}"
         return Thing(
             number,
-            field(plain, "image_id", int, place),
-            field(plain, "category_id", int, place),
+            field(plain, "image_id", int, object_where),
+            field(plain, "category_id", int, object_where),
             bool(plain.get("iscrowd", 0)),
             plain,
-            place,
+            object_where,
         )
 
 
-def _find_entry(index: JsonIndex, number: int, what: str, where: str) -> Any:
+def _find_entry(index: JsonIndex, number: int, where: str, listing: str) -> Any:
     plain = index.get(str(number))
     if plain is None:
-        raise DataError(what, expected=f"one of the {len(index)} {where}", found=str(number))
+        raise DataError(where, expected=f"one of the {len(index)} {listing}", found=str(number))
     return plain
 
 

@@ -20,25 +20,26 @@ def borders(mask: BoolArray) -> list[list[float]]:
 
 
 def _flatten(corners: list[Corner]) -> list[float]:
+    """Return [x, y, …] of the corners where the border turns, without the padding of 1 pixel."""
     corners_of_turns = [
-        here
-        for before, here, after in zip(
+        corner
+        for before, corner, after in zip(
             [corners[-1], *corners[:-1]], corners, [*corners[1:], corners[0]], strict=True
         )
-        if not (before[0] == here[0] == after[0] or before[1] == here[1] == after[1])
+        if not (before[0] == corner[0] == after[0] or before[1] == corner[1] == after[1])
     ]
-    return [float(value - 1) for corner in corners_of_turns for value in corner]
+    return [float(value - 1) for turn in corners_of_turns for value in turn]
 
 
 def _loop(padded: BoolArray) -> list[Corner]:
     """Return the corners of the outer border of one piece, one pixel apart, clockwise."""
     row = int(padded.any(1).argmax())
     start = (int(padded[row].argmax()), row)
-    corners, here, step = [start], (start[0] + 1, start[1]), (1, 0)
-    while here != start:
-        corners.append(here)
-        step = _turn(padded, here, step)
-        here = (here[0] + step[0], here[1] + step[1])
+    corners, corner, step = [start], (start[0] + 1, start[1]), (1, 0)
+    while corner != start:
+        corners.append(corner)
+        step = _turn(padded, corner, step)
+        corner = (corner[0] + step[0], corner[1] + step[1])
     return corners
 
 
@@ -46,14 +47,14 @@ def _turn(padded: BoolArray, corner: Corner, step: Corner) -> Corner:
     """Return the next step along the border: the leftmost turn that has the piece on its right."""
     dx, dy = step
     for turned in ((dy, -dx), (dx, dy), (-dy, dx)):
-        left, right = _sides(padded, corner, turned)
-        if right and not left:
+        left_side, right_side = _sides(padded, corner, turned)
+        if right_side and not left_side:
             return turned
     raise AssertionError("unreachable: a border goes on")
 
 
 def _sides(padded: BoolArray, corner: Corner, step: Corner) -> tuple[bool, bool]:
-    """Return whether the pixel left of the next edge, and the one right of it, are in the piece."""
+    """Return (left, right): True for each pixel beside the next edge that is in the piece."""
     (x, y), (dx, dy) = corner, step
     if dx:
         column = x if dx > 0 else x - 1

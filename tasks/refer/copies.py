@@ -98,6 +98,7 @@ def read_copies(
 
 
 def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
+    """Check one row; `mask` is its mask if masks are read."""
     height, width = row["img_height"], row["img_width"]
     check_size(height, width, f"{where}: 'img_height', 'img_width'")
     if mask is not None and mask.shape != (height, width):
@@ -174,18 +175,20 @@ def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
     try:
         refuse_other(path, DataError, f"file {path}")
         with parquet.ParquetFile(path) as file:
-            kind = file.schema_arrow.field(column).type if column in file.schema_arrow.names else ""
-            if str(kind) not in MASK_TYPES:
+            column_type = (
+                file.schema_arrow.field(column).type if column in file.schema_arrow.names else ""
+            )
+            if str(column_type) not in MASK_TYPES:
                 raise DataError(
                     f"file {path}",
                     expected=f"a column {column!r} of rows of booleans",
-                    found=str(kind) or "none",
+                    found=str(column_type) or "none",
                 )
-            number = 0
+            row_number = 0
             for batch in file.iter_batches(batch_size=1, columns=[column]):
                 for scalar in batch.column(0):
-                    yield _mask(scalar.values, f"{path}, row {number}: {column!r}")
-                    number += 1
+                    yield _mask(scalar.values, f"{path}, row {row_number}: {column!r}")
+                    row_number += 1
     except (ArrowException, OSError) as error:
         raise DataError(
             f"file {path}", expected="a complete Parquet file", found=str(error).split("\n")[0]
@@ -202,6 +205,7 @@ MASK_TYPES = tuple(
 
 
 def _mask(lines: "ListArray | None", where: str) -> BoolArray:
+    """Return a mask (height, width) from Arrow's list of its rows."""
     if lines is None or not len(lines):
         raise DataError(where, expected="rows of pixels", found="none")
     lengths = set(lines.value_lengths().to_pylist())

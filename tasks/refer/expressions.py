@@ -23,9 +23,10 @@ def refer_source(folder: Path, split: str, *, split_by: str, protocol: str, fix:
 
 
 def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterator[Sample]:
-    thing, image = _resolve(listing, referent)
-    media, answer = media_of(image, listing.images), ground_truth(thing, image, protocol)
-    category = listing.instances.categories.get(thing.category_id)
+    """Yield the samples of a referent: one per expression, or the first for `…/instance`."""
+    object_, image = _resolve(listing, referent)
+    media, answer = media_of(image, listing.images), ground_truth(object_, image, protocol)
+    category = listing.instances.categories.get(object_.category_id)
     for sentence in referent.sentences[: 1 if protocol.endswith("/instance") else None]:
         yield query_sample(
             str(sentence.id),
@@ -44,17 +45,17 @@ def _resolve(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
         raise DataError(
             f"{referent.where}: 'ann_id'", expected="one object", found=str(len(referent.things))
         )
-    thing = listing.instances.object_entry(referent.things[0], referent.where)
-    if thing.image_id != referent.image_id:
+    object_ = listing.instances.object_entry(referent.things[0], referent.where)
+    if object_.image_id != referent.image_id:
         raise DataError(
             f"{referent.where}: 'image_id' {referent.image_id}",
-            expected=f"{thing.image_id}, the image of annotation {thing.id}",
+            expected=f"{object_.image_id}, the image of annotation {object_.id}",
             found=str(referent.image_id),
         )
-    return thing, listing.instances.image(referent.image_id, referent.where)
+    return object_, listing.instances.image(referent.image_id, referent.where)
 
 
-def ground_truth(thing: Thing, image: ImageInfo, protocol: str) -> Answer:
+def ground_truth(object_: Thing, image: ImageInfo, protocol: str) -> Answer:
     """Return the ground truth of an object for a protocol.
 
     The mask of `res/expression` follows LISA, whose histogram counts a pixel in two polygons as
@@ -62,9 +63,9 @@ def ground_truth(thing: Thing, image: ImageInfo, protocol: str) -> Answer:
     object is one instance, however many polygons it has; a crowd has no instances.
     """
     if protocol.startswith("rec/"):
-        return Answer(boxes=(thing.box,))
-    parts = thing.parts(image)
-    compat = protocol == "res/expression"
-    masks = (referring_mask(parts, form="compat") if compat else union(parts),)
-    boxes = (thing.box,) if protocol == "res/instance" else None
-    return Answer(masks=masks, instances=None if thing.crowd else (masks,), boxes=boxes)
+        return Answer(boxes=(object_.box,))
+    piece_masks = object_.parts(image)
+    as_lisa = protocol == "res/expression"
+    masks = (referring_mask(piece_masks, form="compat") if as_lisa else union(piece_masks),)
+    boxes = (object_.box,) if protocol == "res/instance" else None
+    return Answer(masks=masks, instances=None if object_.crowd else (masks,), boxes=boxes)

@@ -30,23 +30,25 @@ def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
 
 
 def _copied_samples(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
+    """Yield one sample for each row, with the box or the mask that the protocol needs."""
     boxes_only = protocol.startswith("rec/")
     needs_box = boxes_only or protocol == "res/instance"
-    counts: Counter[str] = Counter()
+    n_seen: Counter[str] = Counter()
     for copy in read_copies(files, mask=not boxes_only, boxes=needs_box):
         media = copy.media()
         yield query_sample(
-            f"{copy.ann_id}/{counts[copy.ann_id]}",
+            f"{copy.ann_id}/{n_seen[copy.ann_id]}",
             copy.text,
             media,
             form=AnswerForm.BOXES if boxes_only else AnswerForm.MASK,
             answer=_ground_truth(copy, needs_box=needs_box),
             group=media.id,
         )
-        counts[copy.ann_id] += 1
+        n_seen[copy.ann_id] += 1
 
 
 def _ground_truth(copy: Copy, *, needs_box: bool) -> Answer:
+    """Return the mask of a row if it was read, and its box if it is needed."""
     if needs_box and len(copy.boxes) != 1:
         raise DataError(f"{copy.where}: 'bbox'", expected="one box", found=str(len(copy.boxes)))
     masks = None if copy.mask is None else (copy.mask,)
@@ -72,14 +74,15 @@ def lmms_source(folder: Path, split: str, *, fix: str) -> Source:
 
 
 def _exploded_samples(files: Sequence[Path]) -> Iterator[Sample]:
+    """Yield one sample for each expression of each row."""
     for path in files:
-        for number, row in enumerate(rows(path, LMMS)):
-            where = f"{path}, row {number}"
+        for row_number, row in enumerate(rows(path, LMMS)):
+            where = f"{path}, row {row_number}"
             id, box, sentences = _lmms_row(row, where)
             media = _lmms_media(row, where)
-            for place, text in enumerate(sentences):
+            for sentence_number, text in enumerate(sentences):
                 yield query_sample(
-                    f"{id}/{place}",
+                    f"{id}/{sentence_number}",
                     text.strip().lower(),
                     media,
                     form=AnswerForm.BOXES,

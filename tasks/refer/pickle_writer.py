@@ -19,6 +19,7 @@ def dumps(value: object) -> bytes:
 
 
 def _dumped(value: object) -> bytes:
+    """Return the instructions that put a value on the unpickler's stack."""
     if value is None or isinstance(value, bool):
         return {None: b"N", True: b"\x88", False: b"\x89"}[value]
     if isinstance(value, int):

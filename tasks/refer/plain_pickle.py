@@ -134,10 +134,10 @@ class _Machine(pickle._Unpickler):
 
     def read(self, number: int) -> bytes:
         """Return the next `number` bytes."""
-        part = self.file.read(number)
-        if len(part) < number:
+        data = self.file.read(number)
+        if len(data) < number:
             raise EOFError
-        return part
+        return data
 
     def readline(self) -> bytes:
         """Return the next line; a carriage return before its end is removed."""
@@ -152,17 +152,19 @@ Step: TypeAlias = Callable[[_Machine], object]
 
 
 def _as_in_python(name: str) -> Step:
+    """Return the instruction of Python's own unpickler."""
     return cast(Step, pickle._Unpickler.dispatch[CODES[name][0]])
 
 
 def _checked(name: str) -> Step:
+    """Return Python's instruction, followed by a check of the value that it builds."""
     step = _as_in_python(name)
 
     def both(machine: _Machine) -> None:
         step(machine)
         value = machine.stack[-1]
         if isinstance(value, str):
-            value.encode()  # half a character is none
+            value.encode()  # refuses half of a surrogate pair
         else:
             _finite(value)
 
@@ -194,8 +196,8 @@ def _set_items(machine: _Machine, items: list[Any]) -> None:
     """
     for key in items[::2]:
         if type(key) not in (str, int):
-            kind = type(key).__name__
-            raise ValueError(f"a key that is neither text nor a whole number, {kind}")
+            type_name = type(key).__name__
+            raise ValueError(f"a key that is neither text nor a whole number, {type_name}")
     if len(items) % 2:
         raise ValueError("a key without a value")
     machine.stack[-1].update(zip(items[::2], items[1::2], strict=False))
@@ -208,6 +210,7 @@ def _dict(machine: _Machine) -> None:
 
 
 def _line_step(form: bytes, read: Callable[[bytes], object]) -> Step:
+    """Return an instruction that reads a number from a text line of this form."""
     pattern = re.compile(form)
 
     def step(machine: _Machine) -> None:
@@ -220,6 +223,7 @@ def _line_step(form: bytes, read: Callable[[bytes], object]) -> Step:
 
 
 def _long(machine: _Machine, size: int) -> None:
+    """Put an integer of `size` little-endian bytes on the stack."""
     raw = machine.read(size)
     if size > 8:
         raise ValueError(f"a whole number of {size} bytes")

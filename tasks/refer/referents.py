@@ -9,7 +9,7 @@ is read as well. In gRefCOCO `ann_id` is a list, and [-1] means that there is no
 contains the object's id and is not the name of a file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -71,8 +71,8 @@ class Listing:
     @cached_property
     def images(self) -> Path:
         """The first of the folders IMAGES that exists, or the first of all if none exists."""
-        places = [self.root / place for place in IMAGES]
-        return next((place for place in places if place.is_dir()), places[0])
+        folders = [self.root / folder for folder in IMAGES]
+        return next((folder for folder in folders if folder.is_dir()), folders[0])
 
     def referents_of(self, split: str, *, exact: bool = False) -> Iterator[Referent]:
         """Yield the referents of a split in the order of the file; check those of all splits.
@@ -102,6 +102,7 @@ class Listing:
             )
 
     def _iter_checked(self) -> Iterator[Referent]:
+        """Yield every referent; a DataError if an id of a referent or a sentence comes twice."""
         referents, sentences = _SeenNumbers("ref_id"), _SeenNumbers("sent_id")
         for referent in self._all_referents if self.path.suffix == ".p" else self._streamed():
             referents.add(referent.id, referent.where)
@@ -110,11 +111,13 @@ class Listing:
             yield referent
 
     def _streamed(self) -> Iterator[Referent]:
+        """Yield the referents of a JSON file, one at a time."""
         for entry in JsonFile(self.path).items():
             yield read_referent(entry.parse(), f"{self.path}, entry {entry.key}")
 
     @cached_property
     def _all_referents(self) -> tuple[Referent, ...]:
+        """The referents of a pickle, which can only be read whole."""
         plain = read_plain_pickle(self.path)
         if not isinstance(plain, list):
             raise DataError(f"file {self.path}", expected="a list", found=type(plain).__name__)
@@ -154,8 +157,8 @@ def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
     )
 
 
-def in_split(own: str, split: str) -> bool:
-    """Return True if a referent whose field is `own` belongs to `split`, by refer.py's rule.
+def in_split(referent_split: str, split: str) -> bool:
+    """Return True if refer.py counts a referent with the field `referent_split` to `split`.
 
     The field may contain several letters (`testAB`), and `test` matches every test split.
 
@@ -165,8 +168,8 @@ def in_split(own: str, split: str) -> bool:
     (True, True)
     """
     if split in ("testA", "testB", "testC"):
-        return split[-1] in own
-    return split in own if split == "test" else own == split
+        return split[-1] in referent_split
+    return split in referent_split if split == "test" else referent_split == split
 
 
 def read_referent(plain: object, where: str) -> Referent:
@@ -188,15 +191,8 @@ def read_referent(plain: object, where: str) -> Referent:
             found=repr(numbers)[:60],
         )
     sentences = [
-        Sentence(
-            id=field(entry, "sent_id", int, place),
-            text=field(entry, "sent", str, place),
-            raw=field(entry, "raw", str, place) if "raw" in entry else None,
-        )
-        for place, entry in (
-            (f"{where}, sentence {n}", entry)
-            for n, entry in enumerate(field(plain, "sentences", list, where))
-        )
+        _sentence(entry, f"{where}, sentence {n}")
+        for n, entry in enumerate(field(plain, "sentences", list, where))
     ]
     if not sentences:
         raise DataError(f"{where}: 'sentences'", expected="at least one", found="none")
@@ -207,4 +203,14 @@ def read_referent(plain: object, where: str) -> Referent:
         split=field(plain, "split", str, where),
         sentences=tuple(sentences),
         where=where,
+    )
+
+
+def _sentence(entry: object, where: str) -> Sentence:
+    """Check the entry of one expression."""
+    has_raw = isinstance(entry, Mapping) and "raw" in entry
+    return Sentence(
+        id=field(entry, "sent_id", int, where),
+        text=field(entry, "sent", str, where),
+        raw=field(entry, "raw", str, where) if has_raw else None,
     )

@@ -34,9 +34,9 @@ def write_table(
     from pyarrow import parquet
 
     types = _types()
-    features = {name: types[kind][1] for name, kind in columns.items()}
+    features = {name: types[type_name][1] for name, type_name in columns.items()}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    fields = [(name, types[kind][0]) for name, kind in columns.items()]
+    fields = [(name, types[type_name][0]) for name, type_name in columns.items()]
     table = pa.Table.from_pylist(list(rows), schema=pa.schema(fields, metadata=metadata))
     (folder / "data").mkdir(parents=True, exist_ok=True)
     parquet.write_table(

@@ -68,8 +68,8 @@ def refer(
     name = BOXED.get(protocol, protocol) if answer == "box" else protocol
     scoring: Protocol = choose("protocol", PROTOCOLS, name)
     root = folder(data / "refer_seg", fix=_fix(benchmark))
-    places = _places(root, benchmark, split, name)
-    layout_name = _find_layout(places, name) if layout == "auto" else layout
+    folders = _folders(root, benchmark, split, name)
+    layout_name = _find_layout(folders, name) if layout == "auto" else layout
     if name not in SERVED[layout_name]:
         raise UsageError(
             f"layout={layout_name}",
@@ -77,7 +77,7 @@ def refer(
             found=f"one for {', '.join(SERVED[layout_name])}",
         )
     source = _open(
-        layout_name, places[layout_name], split, split_by=split_by, name=name, fix=_fix(benchmark)
+        layout_name, folders[layout_name], split, split_by=split_by, name=name, fix=_fix(benchmark)
     )
     is_box = name.startswith("rec/")
     return Task(
@@ -104,28 +104,28 @@ def _fix(benchmark: Benchmark) -> str:
     return f"`harness list tasks {benchmark.name}` prints the source of the data."
 
 
-def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict[str, Path]:
+def _folders(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict[str, Path]:
     """Return the folder of each layout.
 
     VisionReasoner has two copies of a split: one row per object, and (`_all`) per expression.
     """
-    kind = "" if protocol.endswith("/instance") else "_all"
+    suffix = "" if protocol.endswith("/instance") else "_all"
     return {
         "refer": root / benchmark.folder,
-        "visionreasoner": root / f"{benchmark.copies}_{split}{kind}",
+        "visionreasoner": root / f"{benchmark.copies}_{split}{suffix}",
         "lmms": root / "lmms-lab" / benchmark.boxes,
     }
 
 
-def _find_layout(places: Mapping[str, Path], protocol: str) -> str:
+def _find_layout(folders: Mapping[str, Path], protocol: str) -> str:
     """Return the first layout on disk that has the protocol's ground truth; else `refer`."""
-    available = (name for name in SERVED if protocol in SERVED[name] and places[name].is_dir())
+    available = (name for name in SERVED if protocol in SERVED[name] and folders[name].is_dir())
     return next(available, "refer")
 
 
-def _open(layout: str, place: Path, split: str, *, split_by: str, name: str, fix: str) -> Source:
+def _open(layout: str, root: Path, split: str, *, split_by: str, name: str, fix: str) -> Source:
     if layout == "visionreasoner":
-        return copies_source(place, protocol=name, fix=fix)
+        return copies_source(root, protocol=name, fix=fix)
     if layout == "lmms":
-        return lmms_source(place, split, fix=fix)
-    return refer_source(place, split, split_by=split_by, protocol=name, fix=fix)
+        return lmms_source(root, split, fix=fix)
+    return refer_source(root, split, split_by=split_by, protocol=name, fix=fix)

@@ -46,12 +46,12 @@ def thing_number(scene: Scene, index: int) -> int:
     return number_of(scene) * PER_IMAGE + index
 
 
-def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, object]:
+def instances(scenes: Sequence[Scene], *, name_of: Callable[[Scene], str]) -> dict[str, object]:
     """Return the content of COCO's `instances.json`: the visible parts of all scenes' things."""
     images = [
         {
             "id": number_of(scene),
-            "file_name": named(scene),
+            "file_name": name_of(scene),
             "width": scene.width,
             "height": scene.height,
         }
@@ -87,12 +87,12 @@ def category(scene: Scene, index: int) -> int:
     return 1 + SHAPES.index(scene.things[index].shape)
 
 
-def write_images(scenes: Sequence[Scene], folder: Path, *, named: Callable[[Scene], str]) -> None:
+def write_images(scenes: Sequence[Scene], folder: Path, *, name_of: Callable[[Scene], str]) -> None:
     """Write the images of scenes; skip files that another benchmark has already written."""
     folder.mkdir(parents=True, exist_ok=True)
     for scene in scenes:
-        if not (folder / named(scene)).exists():
-            write_jpeg(folder / named(scene), render(scene))
+        if not (folder / name_of(scene)).exists():
+            write_jpeg(folder / name_of(scene), render(scene))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Mention:
 
 
 def mentions(
-    world: World, part: Part, kinds: Sequence[Generator], *, name: str, plural: bool = False
+    world: World, part: Part, generators: Sequence[Generator], *, name: str, plural: bool = False
 ) -> list[Mention]:
     """Return mentions with `world.size` expressions in total (in `train` four times as many).
 
@@ -114,25 +114,26 @@ def mentions(
     Args:
         world: The generated world.
         part: Family and split of the scenes.
-        kinds: Generators of the expressions.
+        generators: Generators of the expressions.
         name: Seeds the random choices, so that benchmarks differ.
         plural: Also take expressions that refer to several things.
     """
     remaining = world.size * (4 if part[1] == "train" else 1)
     chosen: list[Mention] = []
-    for mention in islice(_rounds(world.scenes(*part), kinds, name, plural), 4 * remaining):
-        texts = mention.texts[:remaining]
-        chosen.append(Mention(mention.scene, mention.things, texts))
-        remaining -= len(texts)
+    for mention in islice(_rounds(world.scenes(*part), generators, name, plural), 4 * remaining):
+        chosen_texts = mention.texts[:remaining]
+        chosen.append(Mention(mention.scene, mention.things, chosen_texts))
+        remaining -= len(chosen_texts)
         if remaining <= 0:
             break
     return chosen
 
 
 def _rounds(
-    scenes: Sequence[Scene], kinds: Sequence[Generator], name: str, plural: bool
+    scenes: Sequence[Scene], generators: Sequence[Generator], name: str, plural: bool
 ) -> Iterator[Mention]:
-    mentions = {scene.id: list(_all_mentions(scene, kinds, name, plural)) for scene in scenes}
+    """Yield the first mention of each scene, then the second of each, and so on."""
+    mentions = {scene.id: list(_all_mentions(scene, generators, name, plural)) for scene in scenes}
     while any(mentions.values()):
         for options in mentions.values():
             if options:
@@ -140,21 +141,22 @@ def _rounds(
 
 
 @lru_cache(maxsize=4096)
-def _asked(kind: Generator, scene: Scene) -> tuple[Question, ...]:
+def _questions_of(generator: Generator, scene: Scene) -> tuple[Question, ...]:
     """Return all questions of a kind about a scene; cached, because several benchmarks use them."""
-    return tuple(kind(scene))
+    return tuple(generator(scene))
 
 
 def _all_mentions(
-    scene: Scene, kinds: Sequence[Generator], name: str, plural: bool
+    scene: Scene, generators: Sequence[Generator], name: str, plural: bool
 ) -> Iterator[Mention]:
-    texts: dict[tuple[int, ...], list[str]] = {}
-    for kind in kinds:
-        for question in _asked(kind, scene):
+    """Yield a scene's mentions in random order, each with one or two of its texts."""
+    texts_of: dict[tuple[int, ...], list[str]] = {}
+    for generator in generators:
+        for question in _questions_of(generator, scene):
             if plural or len(question.referents) == 1:
-                known_texts = texts.setdefault(question.referents, [])
+                known_texts = texts_of.setdefault(question.referents, [])
                 known_texts += [text for text in question.texts if text not in known_texts]
     draws = Draws(scene.seed, scene.id, name)
-    for things in draws.shuffle(sorted(texts)):
-        chosen_texts = draws.shuffle(texts[things])[: draws.integer_between(1, 2)]
+    for things in draws.shuffle(sorted(texts_of)):
+        chosen_texts = draws.shuffle(texts_of[things])[: draws.integer_between(1, 2)]
         yield Mention(scene, things, tuple(chosen_texts))

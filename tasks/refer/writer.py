@@ -74,7 +74,7 @@ def write_refer(
     root: Path,
     benchmark: Benchmark,
     *,
-    kinds: Sequence[Generator],
+    generators: Sequence[Generator],
     divided: Mapping[str, Mapping[str, Part]],
     copied: Sequence[str] = ("val",),
     plain: bool = False,
@@ -85,14 +85,14 @@ def write_refer(
         world: The generated world.
         root: The data root.
         benchmark: Names and folders of the benchmark.
-        kinds: Generators of the expressions.
+        generators: Generators of the expressions.
         divided: For each `split_by` (such as `unc`), the parts of the world by split.
         copied: Splits of the first `split_by` that are also written in the hub's two layouts.
         plain: Write JSON files of referents instead of pickles.
     """
     refer_root = root / "refer_seg"
     mentions_of_part = {
-        part: mentions(world, part, kinds, name=benchmark.name)
+        part: mentions(world, part, generators, name=benchmark.name)
         for splits in divided.values()
         for part in splits.values()
     }
@@ -103,10 +103,10 @@ def write_refer(
             for mention in part
         }.values()
     )
-    write_images(scenes, refer_root / "images/mscoco/images/train2014", named=file_name)
+    write_images(scenes, refer_root / "images/mscoco/images/train2014", name_of=file_name)
     folder = refer_root / benchmark.folder
     folder.mkdir()
-    write_json(folder / "instances.json", instances(scenes, named=file_name))
+    write_json(folder / "instances.json", instances(scenes, name_of=file_name))
     for split_by, splits in divided.items():
         refs = referents({split: mentions_of_part[part] for split, part in splits.items()})
         if plain:
@@ -133,16 +133,17 @@ def write_json(path: Path, plain: object) -> None:
 
 def referents(splits: Mentions) -> list[dict[str, object]]:
     """Return the entries of a `refs` file: one per mention, with ids counted from 1."""
-    sent_ids = count(1)
-    return [
-        _referent(mention, split, ref_id, [next(sent_ids) for _ in mention.texts])
-        for ref_id, (split, mention) in enumerate(
-            ((split, mention) for split, several in splits.items() for mention in several), start=1
-        )
-    ]
+    sent_ids, ref_ids = count(1), count(1)
+    entries = []
+    for split, mentions_of_split in splits.items():
+        for mention in mentions_of_split:
+            own_ids = [next(sent_ids) for _ in mention.texts]
+            entries.append(_referent(mention, split, next(ref_ids), own_ids))
+    return entries
 
 
 def _referent(mention: Mention, split: str, ref_id: int, sent_ids: list[int]) -> dict[str, object]:
+    """Return the entry of an object in the official file of referents."""
     (thing,) = mention.things
     stem = file_name(mention.scene).removesuffix(".jpg")
     return {
@@ -174,6 +175,7 @@ def _write_copies(folder: Path, group: Sequence[Mention]) -> None:
 
 
 def _copy_row(mention: Mention, text: str) -> dict[str, object]:
+    """Return a row of VisionReasoner's copies: one expression."""
     scene, (thing,) = mention.scene, mention.things
     mask = visible_masks(scene)[thing]
     return {
@@ -189,6 +191,7 @@ def _copy_row(mention: Mention, text: str) -> dict[str, object]:
 
 
 def _lmms_row(mention: Mention, number: int) -> dict[str, object]:
+    """Return a row of lmms-lab's copy: one object with all its expressions."""
     scene, (thing,) = mention.scene, mention.things
     x1, y1, x2, y2 = edges(visible_masks(scene)[thing])
     return {

@@ -1,4 +1,4 @@
-"""RefSpatial-Bench: 277 questions that are answered by a point, each with the mask of its region.
+"""RefSpatial-Bench: 277 questions for a point, each with the mask of its true region.
 
 A row of the hub's tables `data/{location,placement,unseen}-*.parquet`:
 
@@ -41,7 +41,7 @@ def refspatial(
     split: Literal["location", "placement", "unseen"] = "location",
     protocol: str = "refspatial/official",
 ) -> Task:
-    """One sample a question, without the official request for a format of coordinates.
+    """One sample per question, without the official request for a format of coordinates.
 
     Args:
         split: An object (`location`), free space (`placement`), or relations that RefSpatial's

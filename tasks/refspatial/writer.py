@@ -1,4 +1,4 @@
-"""Still scenes in the hub's tables of RefSpatial-Bench."""
+"""Write still scenes in the hub's tables of RefSpatial-Bench."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""ReVOS' scores: J, F, A and R of each type of expression, and the means of two types."""
+"""The protocols of ReVOS: J, F, A and R of each type of expression, and means over two types.
+
+The two protocols differ in the value of predicted pixels, on which A and R depend.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,32 +16,33 @@ TYPES = ("referring", "reasoning", "hallucination")
 """Types of expressions, by their `type_id`."""
 
 COUNTED = TYPES[:2]
+"""Types over which the official script averages."""
 NAMES = ("J", "F", "A", "R")
 ABOUT = {
     "J": "region similarity",
     "F": "boundary measure",
     "A": "share of right pixels",
-    "R": "robustness: 1 less wrong pixels over the video's foreground",
+    "R": "robustness: 1 minus wrong pixels divided by the video's foreground",
 }
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Form) -> Scores:
-    """J, F, A and R of one expression, under the names of its type.
+    """Return J, F, A and R of one expression, each from 0 to 1, under the names of its type.
 
     As tools/eval_revos.py of VISA (ec158fd) for the form `visa255`, and of Sa2VA (9832e1a) for
-    `binary`: in percent, rounded to two places, here again divided by 100. A failure scores 0 four
-    times, as the official scripts score what they cannot read; "no target" is empty masks.
+    `binary`, whose percentages are rounded to two places. A failure scores 0 in all four, as
+    unreadable masks do in the official scripts; "no target" counts as empty masks.
     """
     (sample,), (prediction,) = unit, predictions
-    kind = sample.categories["type"]
+    type_name = sample.categories["type"]
     if prediction.answer is None:
-        return {f"{name} {kind}": Mean(0.0) for name in NAMES}
+        return {f"{name} {type_name}": Mean(0.0) for name in NAMES}
     assert sample.target is not None
     predicted = predicted_masks(prediction.answer, ground_truth_of(sample))
     extra = sample.target.extra
     values = revos_scores(extra["objects"], predicted, extra["foreground"], form=form)
     return {
-        f"{name} {kind}": Mean(in_percent(value) / 100)
+        f"{name} {type_name}": Mean(in_percent(value) / 100)
         for name, value in zip(NAMES, values, strict=True)
     }
 
@@ -46,20 +50,20 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Fo
 def metrics(
     names: Sequence[str] = NAMES, types: Sequence[str] = TYPES, *, counted: Sequence[str] = COUNTED
 ) -> tuple[Metric, ...]:
-    """Each number of each type, its mean over the two types that are counted, and J&F of all."""
+    """Return the metrics: each name for each type, its mean over the types `counted`, and J&F."""
     means = [
         Metric(
-            f"{name} {kind}",
-            about=f"{ABOUT[name]}, mean over {kind} expressions"
-            + ("" if kind in counted else "; the official script lists them one by one only"),
+            f"{name} {type_name}",
+            about=f"{ABOUT[name]}, mean over {type_name} expressions"
+            + ("" if type_name in counted else "; the official script lists them one by one only"),
         )
-        for kind in types
+        for type_name in types
         for name in names
     ]
-    both = [
+    type_means = [
         Metric(
             name,
-            inputs=tuple(f"{name} {kind}" for kind in counted),
+            inputs=tuple(f"{name} {type_name}" for type_name in counted),
             derived=half_sum,
             about=f"{ABOUT[name]}, mean of the two types' means",
         )
@@ -72,12 +76,13 @@ def metrics(
             derived=half_sum,
             about=f"mean of J and F{end}",
         )
-        for end in (*(f" {kind}" for kind in counted), "")
+        for end in (*(f" {type_name}" for type_name in counted), "")
     ]
-    return (*means, *both, *joined)
+    return (*means, *type_means, *joined)
 
 
 def _protocol(form: Form, about: str) -> Protocol:
+    """Return the protocol of a form; see `score`."""
     scored = partial(score, form=form)
     return Protocol(
         name=f"revos/{form}",
@@ -92,8 +97,8 @@ def _protocol(form: Form, about: str) -> Protocol:
 PROTOCOLS = {
     "revos/visa255": _protocol(
         "visa255",
-        "VISA's tools/eval_revos.py: predicted pixels are the byte 255, which spoils A "
-        "and R (published ones are these)",
+        "VISA's tools/eval_revos.py: predicted pixels have the value 255, which makes A "
+        "and R wrong (papers print these)",
     ),
     "revos/binary": _protocol(
         "binary", "Sa2VA's eval_revos.py: predicted pixels are 1, A and R on their intended scale"

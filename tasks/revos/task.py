@@ -1,7 +1,8 @@
-"""ReVOS (Yan et al., 2024): expressions that refer, questions that need reasoning, and neither.
+"""ReVOS (Yan et al., 2024): masks for referring expressions and reasoning questions about videos.
 
-`meta_expressions_valid_.json` names videos, frames and expressions; `mask_dict.json` holds the
-masks of all splits, `mask_dict_foreground.json` those of all objects of a video together:
+A third type of expressions, "hallucination", has no target. `meta_expressions_valid_.json` lists
+videos, frames and expressions; `mask_dict.json` has the masks of all splits,
+`mask_dict_foreground.json` the union of all objects of each video:
 
     {"videos": {"OVIS/abc123": {"height": 720, "width": 1280, "frames": ["img_0000001"],
        "expressions": {"0": {"exp": "Which animal would win the race?", "obj_id": [1],
@@ -26,7 +27,7 @@ from harness.tasks.revos.scoring import PROTOCOLS, TYPES
 from harness.tasks.rvos.task import VideoFormat, each
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, union_of_tracks
 from harness.tasks.rvos.videos import VideoList, expression_sample, film, videos_of
-from harness.types import Answer, AnswerForm, Sample, Target
+from harness.types import Answer, Sample, Target
 
 FIX = "`harness list tasks revos` prints the source of the data."
 FOREGROUND = "mask_dict_foreground.json"
@@ -34,12 +35,12 @@ FOREGROUND = "mask_dict_foreground.json"
 
 @dataclass(frozen=True, slots=True)
 class Layout(VideoList):
-    """One split as its files describe it, of which one entry is held at a time."""
+    """The videos of a split with the files of masks; entries are read one at a time."""
 
     masks: TrackFile
     """Tracks of run-lengths by annotation id."""
     foreground: TrackFile | None
-    """Masks of all objects by video; None where the file is not there."""
+    """Union of all objects by video; None: there is no such file."""
     types: tuple[str, ...] = TYPES
     """Types of expressions, by their `type_id`."""
 
@@ -50,47 +51,39 @@ def revos(
     split: Literal["train", "valid"] = "valid",
     protocol: str = "revos/visa255",
 ) -> Task:
-    """One sample an expression.
+    """One sample per expression.
 
     Args:
         protocol: `revos/visa255` or `revos/binary`, which differ in A and R; see the card.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "revos", fix=FIX)
-    meta, masks, around = (
-        place / name for name in (f"meta_expressions_{split}_.json", "mask_dict.json", FOREGROUND)
-    )
+    root = folder(data / "revos", fix=FIX)
+    meta, masks = root / f"meta_expressions_{split}_.json", root / "mask_dict.json"
     file(meta, expected="the expressions of this split", fix=FIX)
     file(masks, expected="the masks of all videos", fix=FIX)
-    known = around.is_file()
+    foreground = root / FOREGROUND
+    has_foreground = foreground.is_file()
     layout = Layout(
-        place,
+        root,
         meta,
         videos_of(meta),
         TrackFile(masks),
-        TrackFile(around) if known else None,
+        TrackFile(foreground) if has_foreground else None,
     )
     reader = video_format(layout)
-    return Task(
-        name="revos",
-        version=1,
+    return reader.task(
+        "revos",
+        scoring,
+        (meta, masks, *([foreground] if has_foreground else [])),
         split=split,
-        forms=(AnswerForm.MASK_TRACK,),
-        protocol=scoring,
-        samples=reader.samples,
-        annotations=(meta, masks, *([around] if known else [])),
-        check=reader.check,
-        check_samples=reader.check_samples,
         arguments={
-            "split": split,
-            "protocol": protocol,
-            "foreground": FOREGROUND if known else "the union of each video's objects",
+            "foreground": FOREGROUND if has_foreground else "the union of each video's objects"
         },
     )
 
 
 def video_format(layout: Layout) -> VideoFormat:
-    """The functions that read expressions and masks in this form."""
+    """Return the reader of files in the layout of ReVOS, which Ref-SAV also uses."""
     files = layout.masks, layout.foreground
     return VideoFormat(
         layout=layout,
@@ -101,8 +94,9 @@ def video_format(layout: Layout) -> VideoFormat:
 
 
 def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | DataError]:
-    film = _film(layout, name, video)
-    ground_truth = GroundTruth(layout, name, video, film)
+    """Yield the sample of each expression about a video, or its error."""
+    media = _open_film(layout, name, video)
+    ground_truth = GroundTruth(layout, name, video, media)
     frames = tuple(layout.frames(name, video))
 
     def sample(number: str, expression: object) -> Sample:
@@ -110,7 +104,7 @@ def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | Dat
         return expression_sample(
             f"{name}/{number}",
             field(expression, "exp", str, where),
-            film,
+            media,
             target=ground_truth.target(expression, where),
             group=name,
             categories=_categories(layout, expression, where),
@@ -120,7 +114,8 @@ def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | Dat
     yield from each(field(video, "expressions", dict, ground_truth.where).items(), sample)
 
 
-def _film(layout: Layout, name: str, video: object) -> Media:
+def _open_film(layout: Layout, name: str, video: object) -> Media:
+    """Open a video; a placeholder has the size in its entry."""
     where = layout.where(name)
     height, width = (field(video, side, int, where) for side in ("height", "width"))
     check_size(height, width, f"{where}:")
@@ -128,26 +123,27 @@ def _film(layout: Layout, name: str, video: object) -> Media:
 
 
 def _categories(layout: Layout, expression: object, where: str) -> dict[str, str]:
-    kind = field(expression, "type_id", int, where)
-    if kind not in range(len(layout.types)):
-        named = (f"{number} ({name})" for number, name in enumerate(layout.types))
-        raise DataError(f"{where}: 'type_id'", found=str(kind), expected=", ".join(named))
+    """Return the type of an expression, and its number of objects: none, one or several."""
+    type_id = field(expression, "type_id", int, where)
+    if type_id not in range(len(layout.types)):
+        type_names = (f"{object_count} ({name})" for object_count, name in enumerate(layout.types))
+        raise DataError(f"{where}: 'type_id'", found=str(type_id), expected=", ".join(type_names))
     objects = field(expression, "anno_id", list, where)
-    number = "none" if not objects else "one" if len(objects) == 1 else "several"
-    return {"type": layout.types[kind], "objects": number}
+    object_count = "none" if not objects else "one" if len(objects) == 1 else "several"
+    return {"type": layout.types[type_id], "objects": object_count}
 
 
 class GroundTruth:
-    """The masks of one video's objects, each read when it is first needed."""
+    """The masks of one video's objects; each is read when it is first needed, and then cached."""
 
-    def __init__(self, layout: Layout, name: str, video: object, film: Media) -> None:
+    def __init__(self, layout: Layout, name: str, video: object, media: Media) -> None:
         self.where = layout.where(name)
-        self._layout, self._name, self._video, self._film = layout, name, video, film
+        self._layout, self._name, self._video, self._film = layout, name, video, media
         self._tracks: dict[str, tuple[Rle | None, ...]] = {}
         self._foreground: tuple[Rle, ...] | None = None
 
     def target(self, expression: object, where: str) -> Target:
-        """The union of the expression's objects, the objects, and the video's foreground."""
+        """Return the masks of an expression's objects, their union, and the video's foreground."""
         tracks = [
             self._track(annotation) for annotation in field(expression, "anno_id", list, where)
         ]
@@ -157,13 +153,14 @@ class GroundTruth:
         return Target(answer=Answer(masks=masks, instances=objects), extra=extra)
 
     def foreground(self) -> tuple[Rle, ...]:
-        """The pixels of any object of the video, as the file has them or from its objects."""
+        """Return the union of all objects of the video in each frame, if possible by its file."""
         if self._foreground is None:
-            kept = self._layout.foreground
-            self._foreground = self._union() if kept is None else self._select(kept)
+            masks = self._layout.foreground
+            self._foreground = self._union() if masks is None else self._select(masks)
         return self._foreground
 
     def _track(self, annotation: object) -> tuple[Rle | None, ...]:
+        """Return the masks of an annotation's object; None for frames without the object."""
         if not isinstance(annotation, (int, str)) or isinstance(annotation, bool):
             raise DataError(
                 f"{self.where}: 'anno_id'",
@@ -171,7 +168,7 @@ class GroundTruth:
                 found=repr(annotation)[:40],
             )
         if str(annotation) not in self._tracks:
-            where = f"{self._layout.place / 'mask_dict.json'}, for video {self._name!r}"
+            where = f"{self._layout.root / 'mask_dict.json'}, for video {self._name!r}"
             track = object_track(
                 self._layout.masks,
                 annotation,
@@ -183,22 +180,20 @@ class GroundTruth:
         return self._tracks[str(annotation)]
 
     def _union(self) -> tuple[Rle, ...]:
+        """Return the union of the objects of all expressions about the video."""
+        tracks: list[tuple[Rle | None, ...]] = []
         expressions = field(self._video, "expressions", dict, self.where)
-        every = (
-            annotation
-            for number, expression in expressions.items()
-            for annotation in field(
-                expression, "anno_id", list, f"{self.where}, expression {number!r}"
-            )
-        )
-        tracks = [self._track(annotation) for annotation in every]
+        for number, expression in expressions.items():
+            where = f"{self.where}, expression {number!r}"
+            tracks += map(self._track, field(expression, "anno_id", list, where))
         return union_of_tracks(tracks, size=self._film.size, frames=len(self._film))
 
-    def _select(self, kept: Mapping[str, object]) -> tuple[Rle, ...]:
-        where = f"{self._layout.place / FOREGROUND}, video {self._name!r}"
-        if self._name not in kept:
+    def _select(self, foreground: Mapping[str, object]) -> tuple[Rle, ...]:
+        """Return the video's masks in the file of foregrounds."""
+        where = f"{self._layout.root / FOREGROUND}, video {self._name!r}"
+        if self._name not in foreground:
             raise DataError(where, expected="an entry", found="none")
-        plain = field(kept[self._name], "masks_rle", list, where)
+        plain = field(foreground[self._name], "masks_rle", list, where)
         if len(plain) != len(self._film):
             raise DataError(
                 f"{where}: 'masks_rle'",
@@ -216,7 +211,7 @@ class GroundTruth:
 
 
 def without_object(sample: Sample) -> str | None:
-    """Describe the fault of an expression of no object that should have one."""
-    kind = sample.categories["type"]
-    lacks = sample.categories["objects"] == "none" and kind != TYPES[2]
-    return f"is {kind}, but has no object" if lacks else None
+    """Return a message if an expression has no object but its type needs one; else None."""
+    expression_type = sample.categories["type"]
+    lacks = sample.categories["objects"] == "none" and expression_type != TYPES[2]
+    return f"is {expression_type}, but has no object" if lacks else None

@@ -1,6 +1,6 @@
-"""Video scenes in the layout of ReVOS: frames, expressions of three types, and two files of masks.
+"""Write video scenes in the layout of ReVOS: frames, expressions, and two files of masks.
 
-Expressions take turns in referring and reasoning; the third of a video has no referent.
+Expressions are referring and reasoning in turns; the third of a video has no referent.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,10 +14,10 @@ from harness.tasks.rvos.writing import (
     frame_name,
     joint_masks,
     mask_tracks,
-    some_frames,
+    sampled_frames,
     video_name,
     write_json,
-    write_some,
+    write_sampled_frames,
 )
 from harness.world.draws import Draws
 from harness.world.language import Noun, Question
@@ -26,7 +26,7 @@ from harness.world.scene import COLOURS, SHAPES, Scene, Split
 from harness.world.shapes import Example, World
 
 SPLIT_NAMES: Mapping[str, Split] = MappingProxyType({"train": "train", "valid": "val"})
-"""The world's split behind each of the benchmark's."""
+"""The world's split for each split of the benchmark."""
 
 ABSENT = 2
 """Index of the expression of a video that has no referent."""
@@ -42,7 +42,7 @@ def write(world: World, root: Path) -> None:
         for example in world.examples_of("video", split):
             scene = example.scene
             video = f"shapes/{video_name(scene)}"
-            write_some(scene, folder / "JPEGImages" / video)
+            write_sampled_frames(scene, folder / "JPEGImages" / video)
             videos[video] = video_entry(example, first_annotation=len(masks))
             used = {
                 annotation - len(masks)
@@ -50,7 +50,7 @@ def write(world: World, root: Path) -> None:
                 for annotation in expression["anno_id"]
             }
             foreground[video] = foreground_entry(scene, used)
-            tracks = enumerate(mask_tracks(scene, some_frames(scene)), start=len(masks))
+            tracks = enumerate(mask_tracks(scene, sampled_frames(scene)), start=len(masks))
             masks.update({str(number): track for number, track in tracks})
         write_json(folder / f"meta_expressions_{name}_.json", {"videos": videos})
     write_json(folder / "mask_dict.json", masks)
@@ -60,28 +60,28 @@ def write(world: World, root: Path) -> None:
 def video_entry(
     example: Example, *, first_annotation: int, absent: int | None = ABSENT
 ) -> dict[str, Any]:
-    """Return the entry of one video; its annotations are numbered from a given number.
+    """Return the entry of one video; its annotation ids are counted from `first_annotation`.
 
-    The expression number `absent` has no referent.
+    The expression with the index `absent` has no referent.
     """
     scene = example.scene
     expressions: dict[str, dict[str, object]] = {}
     target: tuple[int, ...]
-    for place, question in enumerate(example.questions):
-        kind = place % 2
-        if place == absent:
-            kind, text, target = 2, absent_phrase(scene), ()
+    for expression_index, question in enumerate(example.questions):
+        type_id = expression_index % 2
+        if expression_index == absent:
+            type_id, text, target = 2, absent_phrase(scene), ()
         else:
-            taken = {entry["exp"] for entry in expressions.values()}
-            fitted = fitting(scene, question, reasoning=kind == 1, taken=taken)
+            earlier_texts = {entry["exp"] for entry in expressions.values()}
+            fitted = fitting(scene, question, reasoning=type_id == 1, earlier_texts=earlier_texts)
             text, target = fitted.text, fitted.referents
-        expressions[str(place)] = {
+        expressions[str(expression_index)] = {
             "exp": text,
             "obj_id": list(target),
-            "type_id": kind,
+            "type_id": type_id,
             "anno_id": [first_annotation + index for index in target],
         }
-    frames = [frame_name(frame) for frame in some_frames(scene)]
+    frames = [frame_name(frame) for frame in sampled_frames(scene)]
     return {
         "height": scene.height,
         "width": scene.width,
@@ -91,18 +91,21 @@ def video_entry(
 
 
 def fitting(
-    scene: Scene, question: Question, *, reasoning: bool, taken: Collection[object]
+    scene: Scene, question: Question, *, reasoning: bool, earlier_texts: Collection[object]
 ) -> Question:
-    """Return the question, or another full question where reasoning is wanted."""
-    if question.is_sentence == reasoning and question.text not in taken:
+    """Return the question if it has the wanted type and a new text; else another one that has.
+
+    A question is of the type "reasoning" if it is a full sentence.
+    """
+    if question.is_sentence == reasoning and question.text not in earlier_texts:
         return question
     draws = Draws(scene.seed, scene.id, "revos", question.text)
-    others = [
+    candidates = [
         candidate
         for candidate in every_question(scene)
-        if candidate.is_sentence == reasoning and candidate.text not in taken
+        if candidate.is_sentence == reasoning and candidate.text not in earlier_texts
     ]
-    return draws.choice(others) if others else question
+    return draws.choice(candidates) if candidates else question
 
 
 def absent_phrase(scene: Scene) -> str:
@@ -116,8 +119,8 @@ def absent_phrase(scene: Scene) -> str:
 
 
 def foreground_entry(scene: Scene, used: set[int]) -> dict[str, object]:
-    """All pixels of the things that expressions refer to, and their share of each frame."""
-    masks = joint_masks(scene, sorted(used), some_frames(scene))
+    """Return the union of the things that expressions refer to, and its share of each frame."""
+    masks = joint_masks(scene, sorted(used), sampled_frames(scene))
     pixels = scene.width * scene.height
     return {
         "masks_rle": [Rle.from_array(mask).to_json() for mask in masks],

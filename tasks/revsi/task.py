@@ -1,4 +1,6 @@
-"""ReVSI: spatial questions on videos of 16, 32 or 64 frames, or all, whose truth is of that many.
+"""ReVSI: VSI-Bench's questions again, with ground truth of exactly the frames that are shown.
+
+Each question exists for videos of 16, 32 or 64 frames, or of all; its true answer may differ.
 
 A row of `<budget>_frame/test-*.parquet`, and the video `<budget>_frame/<scene_id>.mp4`:
 
@@ -16,12 +18,7 @@ from harness.task import Task, official_and_strict, single_answer
 from harness.tasks.qa.answer_text import answer_text, read_by, with_whole_responses
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import Videos, table_task
-from harness.tasks.vsi_bench.task import (
-    official_value,
-    reads_official,
-    reads_strict,
-    strict_value,
-)
+from harness.tasks.vsi_bench.task import official_value, reads_official, reads_strict, strict_value
 from harness.types import AnswerForm, Prediction, Sample
 
 DIRECTIONS = tuple(f"{way}_{how}" for how in ("easy", "hard") for way in ("forward", "backward"))
@@ -34,8 +31,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "object_counting": ("object_counting_single", "object_counting_multiple"),
     "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
 }
-"""Types of questions, in the order in which the official code adds them up; some have two or more
-kinds, whose mean is the type's."""
+"""Types of questions, in the order in which the official code sums them, with their kinds: the
+score of a type is the mean over its kinds. A type without kinds is its own."""
 KINDS = tuple(kind for name, kinds in GROUPS.items() for kind in kinds or (name,))
 FIELDS = Fields(
     id="{scene_id}/{_index}",
@@ -56,31 +53,31 @@ def revsi(
     split: Literal["frames16", "frames32", "frames64", "all"] = "frames16",
     protocol: str = "revsi/lmms",
 ) -> Task:
-    """One sample a question; statistics cluster by video.
+    """One sample per question; statistics cluster by video.
 
     Args:
         split: How many frames the videos have. The right answers differ between splits, so a model
             has to see all frames of its split, and there is no `frames=`.
         protocol: `revsi/lmms` or `revsi/strict`.
     """
-    place = data / "revsi" / f"{split.removeprefix('frames')}_frame"
+    root = data / "revsi" / f"{split.removeprefix('frames')}_frame"
     return table_task(
         "revsi",
-        place,
+        root,
         "test*.parquet",
         FIELDS,
         PROTOCOLS,
         split,
         protocol,
         forms=(AnswerForm.CHOICE, AnswerForm.NUMBER),
-        videos=Videos((place,)),
+        videos=Videos((root,)),
         arguments={},
         version=2,
     )
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """VSI-Bench's score of a response without the blanks around it, under the name of the kind."""
+    """Return VSI-Bench's score of the stripped response, under the name of the question's kind."""
     sample, _, prediction = single_answer(unit, predictions)
     value = strict_value if strict else official_value
     text = (answer_text(prediction) or "").strip()
@@ -88,7 +85,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
 
 
 def read(sample: Sample, text: str, *, strict: bool) -> object:
-    """The letter of a response, or the number that the question asks for; None without one."""
+    """Return the letter or the number that a protocol reads in a response; None: it reads none."""
     return (reads_strict if strict else reads_official)(sample, text.strip())
 
 
@@ -107,7 +104,7 @@ PROTOCOLS = official_and_strict(
     ),
     headline="overall",
     published="lmms",
-    official="lmms-eval: what stands before the first space counts",
+    official="lmms-eval: the text before the first space counts",
     strict="only a stated letter, or the only number in a response",
 )
 LMMS = PROTOCOLS["revsi/lmms"]

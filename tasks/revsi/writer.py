@@ -1,6 +1,6 @@
-"""Videos of the generated world in the layout of ReVSI: a question of each kind, for two budgets.
+"""Write videos of the generated world in the layout of ReVSI: each kind of question, two budgets.
 
-How many things are counted differs between the budgets, as the ground truth of ReVSI does.
+True counts differ between the budgets of frames, as in ReVSI.
 """
 
 from pathlib import Path
@@ -23,6 +23,7 @@ ASKED = {
     "object_counting": shapes.count,
     "room_size_estimation": shapes.room,
 }
+"""Function that asks a question, by the beginning of its kind."""
 BUDGETS = ("16", "all")
 
 
@@ -30,15 +31,17 @@ def write(world: World, root: Path) -> None:
     """Write `root/revsi/{16,all}_frame`: a table and its videos."""
     scenes = world.scenes("qa_video", "test")
     for budget in BUDGETS:
-        place = root / "revsi" / f"{budget}_frame"
+        folder = root / "revsi" / f"{budget}_frame"
         for scene in scenes:
-            write_video(place / f"{scene.index:08d}.mp4", scene)
+            write_video(folder / f"{scene.index:08d}.mp4", scene)
         rows = [_row(scenes[k % len(scenes)], kind, budget) for k, kind in enumerate(KINDS)]
-        write_table(place / "test-00000-of-00001.parquet", rows)
+        write_table(folder / "test-00000-of-00001.parquet", rows)
 
 
 def _row(scene: Scene, kind: str, budget: str) -> dict[str, object]:
-    question = next(ask for name, ask in ASKED.items() if kind.startswith(name))(scene)
+    """Return the row of a question about a scene."""
+    (ask,) = [function for name, function in ASKED.items() if kind.startswith(name)]
+    question = ask(scene)
     more = 1.0 if kind.startswith("object_counting") and budget == "all" else 0.0
     is_number = question.is_number
     return {

@@ -1,11 +1,11 @@
-"""RoboSpatial-Home: 350 questions on rooms: a point in free space, or yes and no.
+"""RoboSpatial-Home: 350 questions about rooms, for a point in free space, or for yes or no.
 
 An entry of `annotations.json`, as the official `download_benchmark.py` writes it:
 
     {"category": "context", "question": "…", "answer": "[(0.31, 0.52), (0.40, 0.52), …]",
      "img": "images/img_context_0.png", "depth_image": "…", "mask": "…"}
 
-The answer is a polygon in shares of the image's sides, or `yes` or `no`.
+The answer is a polygon with coordinates (x, y) in shares of the image's sides, or `yes` or `no`.
 """
 
 import json
@@ -45,18 +45,18 @@ def robospatial(
     split: Literal["all", "configuration", "compatibility", "context"] = "all",
     protocol: str = "robospatial/official",
 ) -> Task:
-    """One sample a question, of one category or of all; `protocol` is `robospatial/official`,
+    """One sample per question, of one category or of all; `protocol` is `robospatial/official`,
     or the same of whole responses.
     """
 
-    def read(row: Mapping[str, object], where: str, place: Path) -> Question | None:
-        question = _question(row, where, place)
+    def read(row: Mapping[str, object], where: str, root: Path) -> Question | None:
+        question = _question(row, where, root)
         return question if split in ("all", question.categories["category"]) else None
 
-    place, files, forms = data / "robospatial", "annotations.json", (*POINTS, AnswerForm.TEXT)
+    root, files, forms = data / "robospatial", "annotations.json", (*POINTS, AnswerForm.TEXT)
     return table_task(
         "robospatial",
-        place,
+        root,
         files,
         FIELDS,
         PROTOCOLS,
@@ -68,9 +68,10 @@ def robospatial(
     )
 
 
-def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
+def _question(row: Mapping[str, object], where: str, root: Path) -> Question:
+    """Return the question of an entry; with a polygon, its true answer is a point inside."""
     answer = text(row, "answer", where).strip().lower()
-    question = FIELDS.read_record({**row, "answer": answer}, where, place)
+    question = FIELDS.read_record({**row, "answer": answer}, where, root)
     if answer in ("yes", "no"):
         return question
     polygon = _polygon(answer, f"{where}: 'answer'")
@@ -81,7 +82,7 @@ def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
 
 
 def _polygon(value: str, where: str) -> list[tuple[float, float]]:
-    """The corners in a text such as `[(0.3, 0.5), …]`."""
+    """Return the corners in a text such as `[(0.3, 0.5), …]`."""
     try:
         plain = json.loads(value.replace("(", "[").replace(")", "]"))
         corners = [(float(x), float(y)) for x, y in plain]
@@ -93,43 +94,51 @@ def _polygon(value: str, where: str) -> list[tuple[float, float]]:
 
 
 def inner_point(polygon: Sequence[tuple[float, float]], where: str) -> Point:
-    """The middle of the longest stretch inside the polygon along lines between its corners.
+    """Return a point well inside the polygon.
+
+    Horizontal lines halfway between neighbouring heights of corners are cut by the polygon into
+    segments. The point is the middle of the inner segment with the most room, which is the smaller
+    of its length and of the distance of the two heights.
 
     Raises:
         DataError: nothing lies inside.
     """
     heights = sorted({y for _, y in polygon})
+    edges = list(zip(polygon, [*polygon[1:], polygon[0]], strict=True))
     best: tuple[float, Point] | None = None
     for low, high in pairwise(heights):
         y = (low + high) / 2
         crossings = sorted(
-            xi + (xj - xi) * (y - yi) / (yj - yi)
-            for (xi, yi), (xj, yj) in zip(polygon, [*polygon[1:], polygon[0]], strict=True)
-            if (yi > y) != (yj > y)
+            x1 + (x2 - x1) * (y - y1) / (y2 - y1)
+            for (x1, y1), (x2, y2) in edges
+            if (y1 > y) != (y2 > y)
         )
         for left, right in zip(crossings[::2], crossings[1::2], strict=True):
-            point, width = Point((left + right) / 2, y), min(right - left, high - low)
-            if in_polygon(point, polygon) and (best is None or width > best[0]):
-                best = (width, point)
+            point, room = Point((left + right) / 2, y), min(right - left, high - low)
+            if in_polygon(point, polygon) and (best is None or room > best[0]):
+                best = (room, point)
     if best is None:
         raise DataError(where, expected="a polygon with something in it", found="none")
     return best[1]
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`evaluate_answer`: the first point in the polygon; a response that begins with yes or no."""
+    """Return the accuracy by `evaluate_answer`, in all and of the question's category.
+
+    The first point must lie in the polygon, or the response begin with the true yes or no.
+    """
     sample, target, prediction = single_answer(unit, predictions)
     if (polygon := target.extra.get("polygon")) is not None:
         points = FORMS.points_of(sample, prediction, (1, 1)) or ()
         right = any(in_polygon(point, polygon) for point in points[:1])
     else:
-        said = (answer_text(prediction) or "").strip().lower()
-        right = said.startswith(str(target.answer.text))
+        response = (answer_text(prediction) or "").strip().lower()
+        right = response.startswith(str(target.answer.text))
     return {"accuracy": Mean(float(right)), sample.categories["category"]: Mean(float(right))}
 
 
 def reads(sample: Sample, prediction: Prediction) -> object:
-    """A point, or a text that is not empty where the answer is yes or no."""
+    """Return the predicted points; for a yes or no question, True if the response is not empty."""
     if ground_truth(sample).extra.get("polygon") is not None:
         return FORMS.reads(sample, prediction)
     return bool((answer_text(prediction) or "").strip())

@@ -1,4 +1,4 @@
-"""Scenes in the layout that RoboSpatial's `download_benchmark.py` writes."""
+"""Write scenes in the layout of RoboSpatial's `download_benchmark.py`."""
 
 from pathlib import Path
 
@@ -7,15 +7,15 @@ from harness.tasks.refer.writer import write_json
 from harness.world.shapes import World
 
 SHARE = 0.25
-"""Share of the region's box that its polygon leaves on each side."""
+"""Margin of the polygon within the region's box, on each side, as a share of the box's side."""
 
 
 def write(world: World, root: Path) -> None:
     """Write `root/robospatial/annotations.json` and `images`: each scene asked in three ways."""
-    place, entries = root / "robospatial", []
+    folder, entries = root / "robospatial", []
     for example in pointed(world, "test"):
         name, text = f"images/img_context_{example.scene.index}.png", example.question.text
-        example.write_image(place / name)
+        example.write_image(folder / name)
         several = "yes" if example.question.count > 1 else "no"
         for category, question, answer in (
             ("context", f"Point to a place at {text}.", _polygon(example)),
@@ -24,14 +24,15 @@ def write(world: World, root: Path) -> None:
         ):
             entry = {"category": category, "question": question, "answer": answer, "img": name}
             entries.append({**entry, "depth_image": None, "mask": None})
-    write_json(place / "annotations.json", entries)
+    write_json(folder / "annotations.json", entries)
 
 
 def _polygon(example: Pointed) -> str:
-    """A rectangle within the region's box, in shares of the image's sides."""
+    """Return a rectangle within the region's box as text, in shares of the image's sides."""
     height, width = example.region.shape
     left, top, right, bottom = example.box
-    sides = [(left / width, right / width), (top / height, bottom / height)]
-    xs, ys = ((low + SHARE * (high - low), high - SHARE * (high - low)) for low, high in sides)
-    corners = ((xs[0], ys[0]), (xs[1], ys[0]), (xs[1], ys[1]), (xs[0], ys[1]))
+    x1, y1, x2, y2 = left / width, top / height, right / width, bottom / height
+    margin_x, margin_y = SHARE * (x2 - x1), SHARE * (y2 - y1)
+    x1, y1, x2, y2 = x1 + margin_x, y1 + margin_y, x2 - margin_x, y2 - margin_y
+    corners = ((x1, y1), (x2, y1), (x2, y2), (x1, y2))
     return "[" + ", ".join(f"({x:.4f}, {y:.4f})" for x, y in corners) + "]"

@@ -79,7 +79,8 @@ def _no_folder(root: Path, pattern: str) -> DataError:
         found=f"none of these samples, but {first}",
         fix=backslashes(path.name for path in root.glob("*"))
         or "Is it the right split? Expressions have the benchmark's numbers, such as 0 and not "
-        "000; an image with all objects of a video does not tell which expression means which.",
+        "000; an image with all objects of a video does not say which object belongs to which "
+        "expression.",
     )
 
 
@@ -153,6 +154,7 @@ def _video_and_annotator(sample: Sample) -> tuple[str, int]:
 
 
 def _read_numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterator[Labels]:
+    """Yield the values of each frame; DataError if one is above the number of expressions."""
     for labels in _images(folder, unit[0], allow_extra):
         if (limit := int(labels.max())) > len(unit):
             raise DataError(
@@ -195,7 +197,7 @@ def _images(
             or "Write each mask under its frame's name; the order of files is not used.",
         )
     for path in paths:
-        labels = sized_labels(path, sample.query.size, what="prediction")
+        labels = sized_labels(path, sample.query.size, file_kind="prediction")
         if not several:
             _refuse_several(path, labels)
         yield labels
@@ -224,25 +226,25 @@ def _some_names(paths: Sequence[Path]) -> str:
     return f"{names}, …" if len(paths) > SHOWN else names
 
 
-def _missing_failure(sample: Sample, folder: Path, place: Path) -> Prediction:
-    message = f"no folder {folder.relative_to(place)} in {place.name}"
+def _missing_failure(sample: Sample, folder: Path, root: Path) -> Prediction:
+    message = f"no folder {folder.relative_to(root)} in {root.name}"
     return Prediction(
         query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, message)
     )
 
 
-def _refuse_extra(place: Path, sample_folders: set[Path]) -> None:
+def _refuse_extra(root: Path, sample_folders: set[Path]) -> None:
     """Raise DataError if a folder with images belongs to no sample."""
-    folders = {path.parent for path in listed(place, "**/*.png")}
+    folders = {path.parent for path in listed(root, "**/*.png")}
     extra = sorted(folders - sample_folders)
     if extra:
         folder_names, sample_names = (
-            {str(path.relative_to(place)) for path in paths} for paths in (folders, sample_folders)
+            {str(path.relative_to(root)) for path in paths} for paths in (folders, sample_folders)
         )
-        pattern = "/".join("*" for _ in extra[0].relative_to(place).parts)
+        pattern = "/".join("*" for _ in extra[0].relative_to(root).parts)
         raise DataError(
-            f"predictions {place}",
+            f"predictions {root}",
             expected="only folders of these samples",
-            found=f"{len(extra)} others, such as {extra[0].relative_to(place)}",
+            found=f"{len(extra)} others, such as {extra[0].relative_to(root)}",
             fix=from_one(folder_names, sample_names, pattern) or "Check the split.",
         )

@@ -64,6 +64,7 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def _masks(sample: Sample, prediction: Prediction) -> list[BoolArray]:
+    """Return the mask of each frame; empty masks for a failure."""
     if prediction.answer is not None and prediction.answer.masks is not None:
         return [mask.to_array() for mask in prediction.answer.masks]
     media = sample.query.media[0]

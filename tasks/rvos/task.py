@@ -1,16 +1,17 @@
 """Samples and checks that all benchmarks with expressions about videos share."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.errors import DataError
 from harness.layout import JsonIndex
 from harness.media import files_of
-from harness.task import Problem, lost_media
+from harness.task import Problem, Protocol, Task, lost_media
 from harness.tasks.qa.tables import sound
 from harness.tasks.rvos.videos import VideoList, faults_of, uneven
-from harness.types import Sample
+from harness.types import AnswerForm, Prediction, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,30 @@ class VideoFormat:
     """Returns the annotation files that a video must have."""
     fault: Callable[[Sample], str | None] = lambda sample: None
     """Returns a further problem of a sample, or None."""
+
+    def task(
+        self,
+        name: str,
+        protocol: Protocol,
+        annotations: Sequence[Path],
+        *,
+        split: str,
+        submission: Callable[[Iterable[tuple[Sample, Prediction]], Path], Path] | None = None,
+        arguments: Mapping[str, object] = MappingProxyType({}),
+    ) -> Task:
+        """Return the task of the benchmark; `arguments` are those beside split and protocol."""
+        return Task(
+            name=name,
+            split=split,
+            forms=(AnswerForm.MASK_TRACK,),
+            protocol=protocol,
+            samples=self.samples,
+            annotations=annotations,
+            check=self.check,
+            check_samples=self.check_samples,
+            submission=submission,
+            arguments={"split": split, "protocol": protocol.name, **arguments},
+        )
 
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of every video.
@@ -48,13 +73,14 @@ class VideoFormat:
         try:
             for name, video in self.layout.videos.items():
                 try:
-                    yield from self._problems(name, video)
+                    yield from self._problems_of_video(name, video)
                 except DataError as error:
                     yield self._problem(error)
         except DataError as error:
             yield self._problem(error)
 
-    def _problems(self, name: str, video: object) -> Iterator[Problem]:
+    def _problems_of_video(self, name: str, video: object) -> Iterator[Problem]:
+        """Yield a video's missing or damaged files, or without these the faults of its samples."""
         if missing := faults_of(self.layout.paths(name, video), self.labels(name, video)):
             yield from missing
             return

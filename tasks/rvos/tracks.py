@@ -37,8 +37,10 @@ def object_track(
         )
     checked: list[Rle | None] = []
     for index, plain in enumerate(track):
-        what = f"{where}: annotation {annotation}, frame {index}"
-        checked.append(None if plain is None else sized(Rle.from_json(plain, what), size, what))
+        frame_where = f"{where}: annotation {annotation}, frame {index}"
+        checked.append(
+            None if plain is None else sized(Rle.from_json(plain, frame_where), size, frame_where)
+        )
     return checked
 
 

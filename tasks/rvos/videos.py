@@ -19,7 +19,7 @@ from harness.types import AnswerForm, Query, Sample, query_id
 class VideoList:
     """The videos of a split as listed in a file; entries are read one at a time."""
 
-    place: Path
+    root: Path
     """The folder that contains the folder `images`."""
     meta: Path
     """The file; its `videos` hold an entry with `frames` for each video."""
@@ -27,7 +27,7 @@ class VideoList:
     """The entries, by name of the video."""
     _: KW_ONLY
     images: str = "JPEGImages"
-    """Folder below `place` with one folder of frames per video."""
+    """Folder below `root` with one folder of frames per video."""
 
     def where(self, name: str) -> str:
         """Return the name of a video's entry for messages."""
@@ -38,9 +38,9 @@ class VideoList:
         where = self.where(name)
         return frame_names(field(video, "frames", list, where), where)
 
-    def paths(self, name: str, video: object, kind: str = "", suffix: str = ".jpg") -> list[Path]:
-        """Return the files of a video's frames below the folder `kind` (by default `images`)."""
-        folder = path_inside(self.place / (kind or self.images), name)
+    def paths(self, name: str, video: object, below: str = "", suffix: str = ".jpg") -> list[Path]:
+        """Return the files of a video's frames below the folder `below` (by default `images`)."""
+        folder = path_inside(self.root / (below or self.images), name)
         return frame_paths(folder, self.frames(name, video), suffix=suffix)
 
 
@@ -49,14 +49,14 @@ def videos_of(meta: Path) -> JsonIndex:
     return JsonIndex(JsonFile(meta, ("videos",)))
 
 
-def expression_sample(id: str, text: str, media: Media, **others: Any) -> Sample:
+def expression_sample(id: str, text: str, media: Media, **fields: Any) -> Sample:
     """Return the sample of an expression about a video; `others` are further fields of `Sample`.
 
     White space is normalised as by the official readers; the case is kept, which they lower.
     """
     text, forms = " ".join(text.split()), (AnswerForm.MASK_TRACK,)
     query = Query(id=query_id(id), text=text, media=(media,), forms=forms)
-    return Sample(id=id, query=query, **others)
+    return Sample(id=id, query=query, **fields)
 
 
 def frame_names(frames: object, where: str) -> list[str]:
@@ -123,7 +123,7 @@ def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
 
 
 def faults_of(images: Sequence[Path], labels: Iterable[Path] = ()) -> list[Problem]:
-    """Return a problem per missing file of a video or, if none is missing, that of `uneven`."""
+    """Return a problem for each missing file of a video; if none is missing, that of `uneven`."""
     missing = [*missing_files(images), *missing_files(labels)]
     if not missing and (problem := uneven(images)):
         return [problem]

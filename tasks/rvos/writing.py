@@ -30,7 +30,7 @@ def every_frame(scene: Scene) -> range:
     return range(scene.frames)
 
 
-def some_frames(scene: Scene) -> range:
+def sampled_frames(scene: Scene) -> range:
     """Return the indices of every second frame of a scene."""
     return range(0, scene.frames, EVERY)
 
@@ -49,10 +49,10 @@ def video_name(scene: Scene, *, digits: int = 12, salt: int = 0) -> str:
     return hashlib.blake2b(seed_text.encode(), digest_size=digits // 2).hexdigest()
 
 
-def salted(scene: Scene, wanted: Callable[[str], bool], *, digits: int = 12) -> str:
-    """Return the first of a scene's names (`video_name` by salt) for which `wanted` is true."""
+def salted(scene: Scene, accept: Callable[[str], bool], *, digits: int = 12) -> str:
+    """Return the first of a scene's names (`video_name` by salt) for which `accept` is true."""
     names = (video_name(scene, digits=digits, salt=salt) for salt in count())
-    return next(name for name in names if wanted(name))
+    return next(name for name in names if accept(name))
 
 
 def mask_tracks(
@@ -61,15 +61,15 @@ def mask_tracks(
     """Return, for each thing, its COCO run-length in each frame; None where it is not visible."""
     masks = [visible_masks(scene, frame) for frame in frames or every_frame(scene)]
     return [
-        [Rle.from_array(frame[thing]).to_json() if frame[thing].any() else None for frame in masks]
-        for thing in range(len(scene.things))
+        [Rle.from_array(frame[index]).to_json() if frame[index].any() else None for frame in masks]
+        for index in range(len(scene.things))
     ]
 
 
 def joint_masks(scene: Scene, referents: Iterable[int], frames: Sequence[int]) -> list[BoolArray]:
     """Return the union of the visible masks of some things, one array per frame."""
-    things = list(referents)
-    return [np.asarray(visible_masks(scene, frame)[things].any(axis=0)) for frame in frames]
+    indices = list(referents)
+    return [np.asarray(visible_masks(scene, frame)[indices].any(axis=0)) for frame in frames]
 
 
 def write_frames(scene: Scene, folder: Path) -> None:
@@ -79,7 +79,7 @@ def write_frames(scene: Scene, folder: Path) -> None:
         write_jpeg(folder / f"{frame_name(frame)}.jpg", render(scene, frame))
 
 
-def write_some(scene: Scene, folder: Path) -> None:
+def write_sampled_frames(scene: Scene, folder: Path) -> None:
     """Write `<frame>.jpg` for every second frame, with the JPEG quality QUALITY.
 
     An existing folder is left as it is, because the tasks of a benchmark share their videos.
@@ -87,7 +87,7 @@ def write_some(scene: Scene, folder: Path) -> None:
     if folder.exists():
         return
     folder.mkdir(parents=True)
-    for frame in some_frames(scene):
+    for frame in sampled_frames(scene):
         image = Image.fromarray(render(scene, frame))
         image.save(folder / f"{frame_name(frame)}.jpg", "JPEG", quality=QUALITY)
 
@@ -135,8 +135,8 @@ def palette() -> bytes:
     return colours.tobytes()
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def _chunk(tag: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data))
 
 
 def write_lines(path: Path, rows: Iterable[object]) -> None:

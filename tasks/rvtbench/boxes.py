@@ -1,7 +1,8 @@
-"""Grounding: a box in each frame, by cumulative IoU over the data set and mean IoU over questions.
+"""Ground truth and protocol of grounding: one box per frame, scored by cIoU and gIoU.
 
-The papers' tables say cIoU and gIoU of boxes and do not define them. Here cIoU is ΣI / ΣU of areas
-over all frames and questions, and gIoU the mean over questions of the mean IoU over frames.
+The papers print cIoU and gIoU of boxes without a definition. Here cIoU is the sum of intersections
+over the sum of unions, over all frames and questions; gIoU is the mean over questions of the mean
+IoU over frames. Boxes are in pixels, right and bottom exclusive.
 """
 
 import math
@@ -20,7 +21,11 @@ from harness.types import Answer, Box, Prediction, Sample, Target
 
 
 def boxes_target(record: Record, film: Film) -> Target:
-    """The box in each frame, and the pixels of it, by which `harness verify` segments."""
+    """Return the true box of each frame, and its pixels as a mask, which `harness verify` needs.
+
+    Raises:
+        DataError: a box is not within its frame.
+    """
     track = boxes_of(record, film.names)
     width, height = film.media.size
     for name, box in zip(film.names, track, strict=True):
@@ -37,7 +42,7 @@ def boxes_target(record: Record, film: Film) -> Target:
 
 
 def _box_mask(box: Box | None, width: int, height: int) -> Rle:
-    """The pixels that a box covers, those at its edge as well."""
+    """Return a mask of the pixels that a box covers, wholly or in part."""
     pixels = np.zeros((height, width), dtype=np.bool_)
     if box is not None:
         rows = slice(math.floor(box.top), math.ceil(box.bottom))
@@ -46,12 +51,12 @@ def _box_mask(box: Box | None, width: int, height: int) -> Rle:
 
 
 def predicted_track(prediction: Prediction, frames: int) -> BoxTrack:
-    """The predicted boxes; none in any frame for "no target" and for a failure.
+    """Return the predicted box of each frame; None in all for "no target" and for a failure.
 
-    A file of predictions has boxes in a list: one a frame is a track.
+    A list of boxes, as in files of predictions, counts as a track if it has one box per frame.
 
     Raises:
-        DataError: there are boxes, and not one a frame.
+        DataError: the number of boxes is not that of the frames.
     """
     answer = prediction.answer
     if answer is None or (answer.no_target and answer.box_track is None):
@@ -69,14 +74,14 @@ def predicted_track(prediction: Prediction, frames: int) -> BoxTrack:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Areas and mean IoU of one question; a failure shares nothing, and has IoU 0."""
+    """Return the areas and the mean IoU of one question; a failure has no boxes, and IoU 0."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.box_track is not None
     ground_truth = sample.target.answer.box_track
     predicted = predicted_track(prediction, len(ground_truth))
     overlap = track_overlap(ground_truth, predicted)
-    mean = 0.0 if prediction.failure else float(track_ious(ground_truth, predicted).mean())
-    return {"cIoU": Ratio(overlap.intersection, overlap.union), "gIoU": Mean(mean)}
+    mean_iou = 0.0 if prediction.failure else float(track_ious(ground_truth, predicted).mean())
+    return {"cIoU": Ratio(overlap.intersection, overlap.union), "gIoU": Mean(mean_iou)}
 
 
 PROTOCOLS = {
@@ -89,6 +94,6 @@ PROTOCOLS = {
         ),
         headline="cIoU",
         ceiling=Ceiling(value=1.0),
-        about="our reading of the papers' cIoU and gIoU of boxes, which no code was seen of",
+        about="our reading of the papers' cIoU and gIoU of boxes; no code is published",
     )
 }

@@ -1,7 +1,8 @@
-"""Mapping of records: a TOML file that names files and fields, in the place of code.
+"""`Mapping`: a TOML file that says in which files and fields a release of RVTBench has its parts.
 
-No release of RVTBench or JiTBench could be looked at, so that nothing here is official but what the
-papers say: levels, categories, tasks. `mapping.toml` beside this module documents every key.
+No release of RVTBench or JiTBench was available. Only levels, categories and tasks are from the
+papers; the layout is ours, and a mapping adapts the reader to another one without code.
+`mapping.toml` beside this module documents every key.
 """
 
 import tomllib
@@ -15,35 +16,36 @@ from harness.errors import DataError, raised_as
 from harness.files import read_text
 from harness.plain import from_plain
 
-PLACES = {"annotations": {"task"}, "frames": {"video", "frame"}}
-"""The words that a template may hold."""
+PLACEHOLDERS = {"annotations": {"task"}, "frames": {"video", "frame"}}
+"""Words in braces that a template of `Files` may contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The places of records and frames, below the benchmark's folder."""
+    """Paths of records and frames below the benchmark's folder."""
 
     annotations: str
-    """A template with {task}."""
+    """Path of the annotation file; may contain {task}."""
     frames: str
-    """A template with {video} and {frame}."""
+    """Path of a frame's image, with {video} and {frame}."""
     records: str = ""
+    """Key path, such as `data.items`, of the list of records in a JSON file; empty: the file."""
 
     def __post_init__(self) -> None:
-        for key, places in PLACES.items():
+        for key, allowed in PLACEHOLDERS.items():
             path = getattr(self, key)
             try:
-                held = {name for _, name, _, _ in Formatter().parse(path) if name is not None}
+                used = {name for _, name, _, _ in Formatter().parse(path) if name is not None}
             except ValueError as error:
                 raise ValueError(f"{key}: expected a path with words in braces: {error}") from error
-            if not path or not held <= places or (key == "frames" and held != places):
-                wanted = " and ".join(f"{{{name}}}" for name in sorted(places))
-                raise ValueError(f"{key}: expected a path with {wanted}, found {path!r:.60}")
+            if not path or not used <= allowed or (key == "frames" and used != allowed):
+                placeholders = " and ".join(f"{{{name}}}" for name in sorted(allowed))
+                raise ValueError(f"{key}: expected a path with {placeholders}, found {path!r:.60}")
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Names of a record's fields, for each of ours; empty where it has none."""
+    """Name of the record's field for each part of a sample; empty: records have no such field."""
 
     id: str
     level: str
@@ -66,7 +68,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """The form of masks, and the names of frame and run-length in the first form."""
+    """Form of a record's masks; for `records`, the keys of frame name and run-length."""
 
     form: Literal["records", "frames", "track"]
     frame: str = ""
@@ -80,7 +82,7 @@ class Masks:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The form of boxes, and the meaning of their numbers."""
+    """Form of a record's boxes, and the meaning of their four numbers."""
 
     form: Literal["frames", "track"] = "frames"
     order: Literal["xyxy", "xywh"] = "xyxy"
@@ -89,12 +91,12 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One mapping file, checked."""
+    """A checked mapping file."""
 
     files: Files
     fields: Fields
     tasks: Plain[str, tuple[object, ...]]
-    """The records' words for each of ours, as those of levels and categories."""
+    """The values that a record may have for each of our tasks; so for levels and categories."""
     levels: Plain[str, tuple[object, ...]]
     categories: Plain[str, tuple[object, ...]]
     masks: Masks = Masks("records", "frame", "rle")
@@ -103,17 +105,17 @@ class Mapping:
 
     def __post_init__(self) -> None:
         for name in ("tasks", "levels", "categories"):
-            for key, words in getattr(self, name).items():
-                if not words:
+            for key, official_words in getattr(self, name).items():
+                if not official_words:
                     raise ValueError(f"{name}: {key}: expected the records' words, found none")
 
     def file(self, task: str) -> str:
-        """The annotation file of a task, relative to the benchmark's folder."""
-        words = self.tasks.get(task, (task,))
-        return self.files.annotations.replace("{task}", str(words[0]))
+        """Return the annotation file of a task, relative to the benchmark's folder."""
+        official_words = self.tasks.get(task, (task,))
+        return self.files.annotations.replace("{task}", str(official_words[0]))
 
     def image(self, video: str, frame: str) -> str:
-        """The image of a frame, relative to the benchmark's folder."""
+        """Return the image of a frame, relative to the benchmark's folder."""
         return self.files.frames.replace("{video}", video).replace("{frame}", frame)
 
 
@@ -121,7 +123,7 @@ def read_mapping(path: Path) -> Mapping:
     """Read a mapping file.
 
     Raises:
-        DataError: it is no TOML, lacks a key, has one that is not known, or a wrong value.
+        DataError: it is not TOML, lacks a key, or has an unknown key or a wrong value.
     """
     with raised_as(
         DataError, f"mapping {path}", "a TOML file", OSError, ValueError, RecursionError
@@ -129,6 +131,6 @@ def read_mapping(path: Path) -> Mapping:
         plain = tomllib.loads(read_text(path))
     fix = "tasks/rvtbench/mapping.toml tells every key."
     with raised_as(DataError, f"mapping {path}", "its tables and keys", ValueError, fix=fix):
-        if "path" in plain:  # a field of ours, and no key of the file
+        if "path" in plain:  # a field of `Mapping` that is not a key of the file
             raise ValueError("expected no path, found one")
         return replace(from_plain(Mapping, plain), path=path)

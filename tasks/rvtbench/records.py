@@ -1,4 +1,7 @@
-"""Records of an annotation file, read by a mapping; errors name record and key of the mapping."""
+"""Read the records of an annotation file by a `Mapping`: fields, frames, masks and boxes.
+
+Errors name the record and the key of the mapping.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,36 +25,37 @@ MAX_LINE = 2**28  # bytes
 
 @dataclass(frozen=True)
 class Record:
-    """One record, with the mapping and folders for reading it."""
+    """One record, with the mapping for reading it."""
 
     plain: object
+    """The record as the file has it."""
     where: str
-    """File and line (or place in the list)."""
+    """File and line, or number in the list."""
     mapping: Mapping
 
-    def get(self, key: str, kind: type | tuple[type, ...]) -> Any:
-        """The field that the mapping names for `key`.
+    def get(self, key: str, allowed_types: type | tuple[type, ...]) -> Any:
+        """Return the record's field for `key`, a field of `mapping.Fields`.
 
         Raises:
-            DataError: the mapping names none, the record lacks it, or it is of another type.
+            DataError: the mapping names no field, the record lacks it, or it has another type.
         """
         path = getattr(self.mapping.fields, key)
         if not path:
             raise self.error(key, "the name of a field", "none")
         value = self.plain
-        for part in path.split("."):
-            if not isinstance(value, dict) or part not in value:
+        for name in path.split("."):
+            if not isinstance(value, dict) or name not in value:
                 raise self.error(key, "this field", "none")
-            value = value[part]
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            value = value[name]
+        types = allowed_types if isinstance(allowed_types, tuple) else (allowed_types,)
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             raise self.error(
-                key, " or ".join(allowed.__name__ for allowed in kinds), repr(value)[:60]
+                key, " or ".join(allowed.__name__ for allowed in types), repr(value)[:60]
             )
         return value
 
     def error(self, key: str, expected: str, actual: str) -> DataError:
-        """A DataError about the field of `key`."""
+        """Return a DataError about the field for `key`."""
         path = getattr(self.mapping.fields, key)
         return DataError(
             f"{self.where}: {path or key!r} (fields.{key} of mapping {self.mapping.path})",
@@ -60,17 +64,17 @@ class Record:
         )
 
     def word(self, key: str, table: str) -> str:
-        """Return our word for a field's value, by a table of the mapping."""
+        """Return our word for a field's value, by the mapping's table `table`."""
         value = self.get(key, (str, int))
-        known = getattr(self.mapping, table)
-        for ours, theirs in known.items():
+        official_words = getattr(self.mapping, table)
+        for ours, theirs in official_words.items():
             if any(type(word) is type(value) and word == value for word in theirs):
                 return str(ours)
-        every = ", ".join(repr(word) for words in known.values() for word in words)
-        raise self.error(key, f"one of [{table}]: {every}", repr(value)[:40])
+        allowed = ", ".join(repr(word) for theirs in official_words.values() for word in theirs)
+        raise self.error(key, f"one of [{table}]: {allowed}", repr(value)[:40])
 
     def text(self, key: str) -> str:
-        """A text that is not blank."""
+        """Return a text field, which must not be blank."""
         value: str = self.get(key, str)
         if not value.strip():
             raise self.error(key, "a text", "a blank one")
@@ -82,7 +86,7 @@ class Record:
         return str(self.get("id", (str, int)))
 
     def is_of(self, task: str) -> bool:
-        """Return True if the record belongs to a task; all do where records name no task."""
+        """Return True if the record belongs to a task, or if the mapping has no field for it."""
         return not self.mapping.fields.task or self.word("task", "tasks") == task
 
 
@@ -105,6 +109,7 @@ def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record | D
 
 
 def _unparsed_records(path: Path, mapping: Mapping) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield (position, function that returns the record) for each record of a file."""
     if path.suffix == ".jsonl":
         for where, line in read_lines(path, MAX_LINE):
             yield where, partial(parse_line, line, where, MAX_LINE)
@@ -115,7 +120,7 @@ def _unparsed_records(path: Path, mapping: Mapping) -> Iterator[tuple[str, Calla
 
 
 def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
-    """The names of a record's frames, and their images."""
+    """Return the names of a record's frames, and their image files."""
     video, mapping = record.text("video"), record.mapping
     if mapping.fields.frames:
         names = record.get("frames", list)
@@ -124,38 +129,39 @@ def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
         if len(set(names)) < len(names):
             raise record.error("frames", "each frame once", "one twice")
     else:
-        place = path_inside(root, mapping.image(video, "x")).parent
-        names = [path.stem for path in frames_in(place)]
+        folder = path_inside(root, mapping.image(video, "x")).parent
+        names = [path.stem for path in frames_in(folder)]
     return names, [path_inside(root, mapping.image(video, name)) for name in names]
 
 
 def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tuple[Rle, ...]:
-    """A record's masks, one a frame; a frame that is not named has none.
+    """Return a record's masks of `size` (width, height), one per frame; empty if it names none.
 
     Raises:
-        DataError: they have not the mapping's form, name another frame, or have another size.
+        DataError: masks do not have the mapping's form, name another frame, or have another size.
     """
     width, height = size
     masks = [Rle.empty(height, width)] * len(names)
-    for index, plain, what in _iter_frames(record, "masks", names):
+    for index, plain, frame_where in _iter_frames(record, "masks", names):
         if plain is not None:
             try:
-                mask = Rle.from_json(plain, what)
+                mask = Rle.from_json(plain, frame_where)
             except MaskError as error:
                 raise record.error("masks", "COCO run-lengths", str(error)) from error
-            masks[index] = sized(mask, size, f"{record.where}: {what}").union(masks[index])
+            masks[index] = sized(mask, size, f"{record.where}: {frame_where}").union(masks[index])
     return tuple(masks)
 
 
 def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
-    """Return (width, height) of a record's first mask, where no image can be read; without masks
-    what its boxes reach, at least 1 × 1.
+    """Return (width, height) of a record's first mask; without masks, of the extent of its boxes.
+
+    It is the size of the placeholder for a lost video, and at least 1 × 1.
     """
     if record.mapping.fields.masks:
         with suppress(DataError):
-            for _, plain, what in _iter_frames(record, "masks", names):
+            for _, plain, frame_where in _iter_frames(record, "masks", names):
                 if plain is not None:
-                    return Rle.from_json(plain, what).size
+                    return Rle.from_json(plain, frame_where).size
     if record.mapping.fields.boxes:
         with suppress(DataError):
             boxes = [box for box in boxes_of(record, names) if box is not None]
@@ -168,19 +174,20 @@ def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
     """Return a record's box in each frame, in pixels, right and bottom exclusive; None without one.
 
     Raises:
-        DataError: they have not the mapping's form, name another frame, or have no area.
+        DataError: boxes do not have the mapping's form, name another frame, or have no area.
     """
     boxes: list[Box | None] = [None] * len(names)
-    for index, plain, what in _iter_frames(record, "boxes", names):
+    for index, plain, frame_where in _iter_frames(record, "boxes", names):
         if plain is not None:
-            boxes[index] = _box(record, plain, what)
+            boxes[index] = _box(record, plain, frame_where)
     return tuple(boxes)
 
 
-def _box(record: Record, plain: object, what: str) -> Box:
+def _box(record: Record, plain: object, where: str) -> Box:
+    """Return a box from its four numbers, by the mapping's order."""
     boxes = record.mapping.boxes
     try:
-        left, top, third, fourth = finite_numbers(plain, 4, what)
+        left, top, third, fourth = finite_numbers(plain, 4, where)
     except ParseError as error:
         raise record.error("boxes", "four numbers a box", str(error)) from error
     if boxes.order == "xywh":
@@ -189,7 +196,7 @@ def _box(record: Record, plain: object, what: str) -> Box:
         third, fourth = third + 1, fourth + 1
     if third <= left or fourth <= top:
         raise record.error(
-            "boxes", f"boxes with an area (boxes.order is {boxes.order!r})", f"{what} {plain}"
+            "boxes", f"boxes with an area (boxes.order is {boxes.order!r})", f"{where} {plain}"
         )
     return Box(left, top, third, fourth)
 
@@ -214,6 +221,7 @@ def _iter_frames(
 
 
 def _name_item(record: Record, key: str, item: object) -> tuple[str, object]:
+    """Return the frame name and the run-length of an item of the form `records`."""
     frame, rle = record.mapping.masks.frame, record.mapping.masks.rle
     if not isinstance(item, dict) or not {frame, rle} <= set(item):
         raise record.error(key, f"objects with {frame!r} and {rle!r}", repr(item)[:60])

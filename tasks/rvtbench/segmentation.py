@@ -1,4 +1,4 @@
-"""Segmentation: masks in every frame, scored as MeViS is."""
+"""Ground truth and protocol of questions for masks in every frame; they are scored as in MeViS."""
 
 from functools import partial
 
@@ -16,11 +16,11 @@ PROTOCOLS = {
 
 
 def masks_target(record: Record, film: Film) -> Target:
-    """A record's masks."""
+    """Return the target of a record: its masks, one per frame."""
     return Target(answer=Answer(masks=masks_of(record, film.names, film.media.size)))
 
 
 segmentation_task = partial(
-    build, kind="segmentation", form=AnswerForm.MASK_TRACK, ground_truth=masks_target
+    build, task_key="segmentation", form=AnswerForm.MASK_TRACK, ground_truth=masks_target
 )
-"""`build` for a benchmark's questions that ask for masks."""
+"""`harness.tasks.rvtbench.task.build` for questions that ask for masks."""

@@ -1,4 +1,7 @@
-"""RVTBench (Shen et al., 2025) and JiTBench: questions of levels and categories about videos.
+"""`build`: the tasks of RVTBench and JiTBench (Shen et al., 2025), questions about videos.
+
+Each question has a level and a category. The four tasks of RVTBench differ in their form of answer,
+and in the function that reads the ground truth of a record.
 
 One record by the default mapping (ours, not official; see `mapping.toml`):
 
@@ -47,11 +50,11 @@ def no_options(record: Record) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Source of one task: its files, mapping and kind of questions."""
+    """Everything for reading the samples of one task."""
 
     root: Path
     mapping: Mapping
-    kind: str
+    task_key: str
     """Key of the task in the mapping's [tasks]."""
     form: AnswerForm
     ground_truth: GroundTruthOf
@@ -61,7 +64,7 @@ class Source:
 def build(
     data: Path,
     name: str,
-    kind: str,
+    task_key: str,
     form: AnswerForm,
     ground_truth: GroundTruthOf,
     scoring: Protocol,
@@ -72,37 +75,38 @@ def build(
     benchmark: str = "rvtbench",
     default: Path = DEFAULT,
 ) -> Task:
-    """The task of one kind of questions.
+    """Return the task of one kind of questions.
 
     Args:
-        name: The task's name.
-        kind: Key of the task in the mapping's [tasks].
-        form: The form of answer.
-        ground_truth: Reads a record's ground truth.
+        data: The data root.
+        name: Name of the task.
+        task_key: Key of the task in the mapping's [tasks].
+        form: Form of answer.
+        ground_truth: Reads the ground truth of a record.
         scoring: The protocol.
-        split: The split's name.
-        mapping: The mapping that the records are read by; None: `default`.
-        options: Reads a record's options.
-        benchmark: The name of the benchmark's folder.
-        default: The benchmark's own mapping.
+        split: Name of the split.
+        mapping: Mapping file for the records; None: `default`.
+        options: Reads the options of a record.
+        benchmark: Folder of the benchmark below `data`.
+        default: The benchmark's own mapping file.
 
     Raises:
-        DataError: its annotation file is not there.
+        DataError: the annotation file is missing.
     """
     root = folder(data / benchmark, fix="`harness list tasks NAME` prints the source of the data.")
     source = Source(
         root=root,
         mapping=read_mapping(mapping or default),
-        kind=kind,
+        task_key=task_key,
         form=form,
         ground_truth=ground_truth,
         options=options,
     )
-    path = path_inside(root, source.mapping.file(kind))
+    path = path_inside(root, source.mapping.file(task_key))
     if not path.is_file():
         raise DataError(
             f"file {path}",
-            expected=f"the records of {kind}",
+            expected=f"the records of {task_key}",
             found="none",
             fix=f"`harness list tasks {name}` prints the source of the data. If a release has "
             f"other file names, give {name}(mapping=FILE.toml).",
@@ -121,9 +125,9 @@ def build(
 
 
 class Films:
-    """Opens videos; records of one video that follow each other share it.
+    """Opens videos; consecutive records of the same video share one.
 
-    What stands in for a lost one has the size that a record's own masks have, and is not shared.
+    The placeholder of a lost video has the size of the record's masks, and is not shared.
     """
 
     def __init__(self, source: Source) -> None:
@@ -131,7 +135,7 @@ class Films:
         self._last: tuple[list[Path], Film] | None = None
 
     def film_of(self, record: Record) -> Film:
-        """A record's video."""
+        """Return the video of a record."""
         names, paths = frames_of(record, self._source.root)
         if self._last is None or self._last[0] != paths or self._last[1].media.fault:
             media = film(paths, size=lambda: mask_size(record, names))
@@ -140,35 +144,38 @@ class Films:
 
 
 def _samples(source: Source) -> Iterator[Sample]:
+    """Yield the sample of each record; DataError for the first one that is invalid."""
     films = Films(source)
-    for record in sound(read_records(source.root, source.mapping, source.kind)):
+    for record in sound(read_records(source.root, source.mapping, source.task_key)):
         yield _sample(source, record, films.film_of(record))
 
 
-def _sample(source: Source, record: Record, film: Film) -> Sample:
+def _sample(source: Source, record: Record, record_film: Film) -> Sample:
+    """Return the sample of a query about a film."""
     level, category = record.word("level", "levels"), record.word("category", "categories")
     return Sample(
         id=record.id,
         query=Query(
             id=query_id(record.id),
             text=" ".join(record.text("query").split()),
-            media=(film.media,),
+            media=(record_film.media,),
             forms=(source.form,),
             options=source.options(record),
         ),
-        target=source.ground_truth(record, film),
+        target=source.ground_truth(record, record_film),
         group=record.text("video"),
         categories={
             "level": level,
             "category": category,
             "level and category": f"{level} {category}",
         },
-        frames=film.names,
+        frames=record_film.names,
     )
 
 
 def _check(source: Source) -> Iterator[Problem]:
-    path = str(path_inside(source.root, source.mapping.file(source.kind)))
+    """Yield the faults of all records, and of each video once."""
+    path = str(path_inside(source.root, source.mapping.file(source.task_key)))
     films = Films(source)
     ids: set[str] = set()
     videos: set[tuple[Path, ...]] = set()
@@ -179,17 +186,18 @@ def _check(source: Source) -> Iterator[Problem]:
             yield Problem(path, f"{record.where}: the id {record.id!r} comes twice")
         ids.add(record.id)
 
-    return check_each(read_records(source.root, source.mapping, source.kind), path, look)
+    return check_each(read_records(source.root, source.mapping, source.task_key), path, look)
 
 
 def _check_record(
     source: Source, record: Record, films: Films, videos: set[tuple[Path, ...]]
 ) -> Iterator[Problem]:
+    """Yield the faults of a record's video, unless it is in `videos`; raise those of the record."""
     _, images = frames_of(record, source.root)
-    gone = list(missing_files(images))
     if tuple(images) not in videos:
         videos.add(tuple(images))
-        yield from gone
-        if not gone and (problem := uneven(images)):
+        missing = list(missing_files(images))
+        yield from missing
+        if not missing and (problem := uneven(images)):
             yield problem
     _sample(source, record, films.film_of(record))

@@ -1,7 +1,7 @@
-"""Free answers and summaries by BLEU-4, ROUGE-L and CIDEr over all samples; choices by letters.
+"""Ground truth and protocols of answers in words: caption metrics, or the letter of an option.
 
-BERTScore, the papers' fourth number, needs a network: `--metrics "bertscore(model=…)"` adds it
-under a name that tells model and layer.
+Free answers and summaries are scored by BLEU-4, ROUGE-L and CIDEr over all samples. BERTScore, the
+papers' fourth number, needs a network: `--metrics "bertscore(model=…)"` adds it.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from harness.types import Answer, Prediction, Sample, Target
 
 NAMES: tuple[Name, ...] = ("ROUGE-L", "BLEU-4", "CIDEr")
 HEADLINE = "ROUGE-L"
-"""Headline of which perfect answers reach 1 at any length; of BLEU-4 and CIDEr they do not."""
+"""The only of these metrics that is 1 for perfect answers of any length."""
 
 
 def text_target(record: Record, film: Film) -> Target:
-    """The right text; the first of a list is the answer, the others are references as well."""
+    """Return the true text of a record; further texts of a list are references."""
     plain = record.get("text", (str, list))
     texts = [plain] if isinstance(plain, str) else plain
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
@@ -31,7 +31,7 @@ def text_target(record: Record, film: Film) -> Target:
 
 
 def options_of(record: Record) -> tuple[str, ...]:
-    """The choices of a question."""
+    """Return the options of a record, 2 to 26 texts."""
     options = record.get("options", list)
     if not 2 <= len(options) <= len(ascii_uppercase) or not all(
         isinstance(option, str) and option.strip() for option in options
@@ -41,23 +41,23 @@ def options_of(record: Record) -> tuple[str, ...]:
 
 
 def choice_target(record: Record, film: Film) -> Target:
-    """Return the right letter; a record may give it as the letter or as the text of the option."""
-    options, predicted = options_of(record), record.text("choice").strip()
+    """Return the true letter, which a record states as the letter or as the option's text."""
+    options, record_text = options_of(record), record.text("choice").strip()
     letters = list(ascii_uppercase[: len(options)])
-    if predicted not in options and predicted not in letters:
+    if record_text not in options and record_text not in letters:
         raise record.error(
             "choice",
             f"a letter from A to {letters[-1]}, or one of the options",
-            repr(predicted)[:40],
+            repr(record_text)[:40],
         )
-    letter = letters[options.index(predicted)] if predicted in options else predicted
+    letter = letters[options.index(record_text)] if record_text in options else record_text
     return Target(answer=Answer(choice=letter), references=(options[letters.index(letter)],))
 
 
 def score_text(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, names: Sequence[str]
 ) -> Scores:
-    """Return the item of a sample for each metric; a failure is an empty answer, and counts."""
+    """Return the corpus item of a sample for each metric; a failure counts as an empty answer."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.text is not None
     predicted = prediction.answer.text if prediction.answer is not None else None
@@ -66,14 +66,14 @@ def score_text(
 
 
 def score_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """1 for the right letter, 0 for another one and for a failure."""
+    """Return 1 for the right letter, 0 for another one and for a failure."""
     _, target, prediction = single_answer(unit, predictions)
     predicted = prediction.answer.choice if prediction.answer is not None else None
     return {"accuracy": Mean(float(predicted == target.answer.choice))}
 
 
 def by_text(name: str, tokenizer: Tokenizer, about: str) -> Protocol:
-    """A protocol of the caption metrics, by one tokenizer."""
+    """Return a protocol of the caption metrics with this tokenizer."""
     metrics = caption_metrics(NAMES, tokenizer=tokenizer)
     names = [metric.name for metric in metrics]
     scored = partial(score_text, names=names)
@@ -97,7 +97,7 @@ TEXT = {
     "rvtbench/text_simple": by_text(
         "rvtbench/text_simple",
         "simple",
-        "the same with tokens that need no Java; never to be compared with the other",
+        "the same with tokens that need no Java; not comparable with the other",
     ),
 }
 
@@ -107,5 +107,5 @@ CHOICE = Protocol(
     metrics=(Metric("accuracy", about="share of questions with the right letter"),),
     headline="accuracy",
     ceiling=Ceiling(value=1.0),
-    about="for releases with options: the right letter, no answer counts as wrong",
+    about="for releases with options: the right letter; no answer counts as wrong",
 )

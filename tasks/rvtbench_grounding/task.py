@@ -19,7 +19,7 @@ def rvtbench_grounding(
     protocol: str = "rvtbench/boxes",
     mapping: Path | None = None,
 ) -> Task:
-    """One sample a question that asks for boxes.
+    """One sample per question that asks for boxes.
 
     Args:
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.

@@ -1,4 +1,4 @@
-"""Video scenes as records of RVTBench: grounding."""
+"""Write video scenes as records of RVTBench: grounding."""
 
 from harness.tasks.rvtbench.writing import records_writer
 

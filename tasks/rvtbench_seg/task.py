@@ -17,7 +17,7 @@ def rvtbench_seg(
     protocol: str = "rvos/mevis",
     mapping: Path | None = None,
 ) -> Task:
-    """One sample a question that asks for masks.
+    """One sample per question that asks for masks.
 
     Args:
         mapping: A TOML file that says how the records are read; see docs/tasks/rvtbench.md.

@@ -1,4 +1,4 @@
-"""Video scenes as records of RVTBench: segmentation."""
+"""Write video scenes as records of RVTBench: segmentation."""
 
 from harness.tasks.rvtbench.writing import records_writer
 

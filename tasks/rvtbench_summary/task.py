@@ -20,7 +20,7 @@ def rvtbench_summary(
     protocol: str = "rvtbench/text",
     mapping: Path | None = None,
 ) -> Task:
-    """One sample a request for a summary.
+    """One sample per request for a summary.
 
     Args:
         protocol: `rvtbench/text`, or `rvtbench/text_simple` without Java.

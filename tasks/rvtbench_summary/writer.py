@@ -1,4 +1,4 @@
-"""Video scenes as records of RVTBench: summary."""
+"""Write video scenes as records of RVTBench: summary."""
 
 from harness.tasks.rvtbench.writing import records_writer
 

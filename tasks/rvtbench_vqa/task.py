@@ -21,7 +21,7 @@ def rvtbench_vqa(
     protocol: str = "rvtbench/text",
     mapping: Path | None = None,
 ) -> Task:
-    """One sample a question that is answered in words.
+    """One sample per question that is answered in words.
 
     Args:
         protocol: `rvtbench/text`, `rvtbench/text_simple` without Java, or `rvtbench/choice`, which

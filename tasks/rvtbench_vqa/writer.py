@@ -1,4 +1,4 @@
-"""Video scenes as records of RVTBench: vqa."""
+"""Write video scenes as records of RVTBench: vqa."""
 
 from harness.tasks.rvtbench.writing import records_writer
 

@@ -1,35 +1,32 @@
-"""Instances of a phrase that are found, and whether it was seen that it is there, in SA-Co."""
+"""The protocols of SA-Co: cgF1, made of pmF1 and IL_MCC.
+
+pmF1 is the F1 of a phrase's instances, over phrases that are in the image. IL_MCC is the Matthews
+correlation of predicting any instance with the phrase being in the image. cgF1 is their product.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from harness.masks import Rle
-from harness.metrics.cgf1 import (
-    best_annotator,
-    found_instances,
-    image_mcc,
-    positive_f1,
-    track_ious,
-)
+from harness.metrics.cgf1 import best_annotator, found_instances, image_mcc, positive_f1, track_ious
 from harness.scores import Corpus, Metric, Scores
 from harness.task import Ceiling, Protocol, official_and_strict, single_answer
 from harness.types import Prediction, Sample
 
-THRESHOLD = 0.5  # of scores: what is below was not predicted
+THRESHOLD = 0.5  # objects with a lower score were not predicted
 Track = tuple[Rle, ...]
 
 
 def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple[Track, ...]:
-    """Return the predicted objects with a score of at least 0.5 (with `above`, of more than 0.5).
+    """Return the predicted objects with a score of at least THRESHOLD (with `above`: above it).
 
-    Without scores all objects count. An answer that does not tell objects apart is one object; a
-    failure has no objects.
+    Without scores all objects count. An answer without instances is one object, if its mask is not
+    empty; a failure has no objects.
     """
     answer = prediction.answer
     if answer is None or answer.masks is None:
         return ()
-    alone = (answer.masks,) if any(mask.area for mask in answer.masks) else ()
-    if answer.instances is None:  # scores are then of boxes
-        return alone
+    if answer.instances is None:  # scores, if there are any, are then of boxes
+        return (answer.masks,) if any(mask.area for mask in answer.masks) else ()
     instances, scores = answer.instances, answer.box_scores or ()
     if len(scores) != len(instances):
         return instances
@@ -42,7 +39,10 @@ def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """The best of the annotators' counts. A failure is nothing predicted; with `strict`, wrong."""
+    """Return the counts of one sample, by the annotator with whom they are best.
+
+    A failure counts as an answer without objects; with `strict` it is wrong in any case.
+    """
     _, target, prediction = single_answer(unit, predictions)
     predicted = predicted_instances(prediction)
     annotators: Sequence[Sequence[Track]] = target.extra["annotators"]
@@ -53,7 +53,10 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
 
 
 def has_both(samples: Iterable[Sample]) -> float:
-    """The ceiling: 0 where every phrase is there, or none is, as nothing correlates with it."""
+    """Return the highest possible cgF1: 0 if all phrases are in their images, or none is; else 1.
+
+    In the former case IL_MCC is 0 whatever is predicted.
+    """
     return float(len({sample.categories["there"] for sample in samples}) == 2)
 
 
@@ -69,7 +72,7 @@ METRICS = (
 def protocols(
     name: str, score: Callable[..., Scores], metrics: Sequence[Metric], *, about: str
 ) -> dict[str, Protocol]:
-    """`NAME/official` and `NAME/strict`, whose headline is cgF1."""
+    """Return the protocols `NAME/official` and `NAME/strict`, whose headline is cgF1."""
     return official_and_strict(
         name,
         score,

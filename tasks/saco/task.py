@@ -1,7 +1,7 @@
 """SA-Co Gold and Silver (Carion et al., 2025): every instance of a phrase in an image, or none.
 
-COCO's layout, in which an image is a pair of a picture and a phrase.
-Gold has three files of one domain, by three annotators:
+The files have COCO's layout, but an entry of `images` is a pair of a picture and a phrase. Gold has
+three files for a domain, by three annotators:
 
     {"images": [{"id": 10000000, "file_name": "1/1001/a.jpeg", "text_input": "chili", "width": 600,
                  "height": 600, "is_instance_exhaustive": 1}],
@@ -26,7 +26,7 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 FIX = "`harness list tasks saco` prints the source of the data."
 ANNOTATORS = "abc"
 FOLDERS = {"nga_art": "nga"}
-"""Folders of images that are not called as their domain, in SAM 3's evaluation."""
+"""Folder of images of a domain, if it has another name, in SAM 3's evaluation."""
 Key = TypeVar("Key")
 Domain = Literal[
     "metaclip",
@@ -56,7 +56,7 @@ def saco(
     domain: Domain = "metaclip",
     protocol: str = "saco/official",
 ) -> Task:
-    """One sample a pair of a picture and a phrase; statistics cluster by picture.
+    """One sample per pair of a picture and a phrase; statistics cluster by picture.
 
     Args:
         split: Gold has three annotators, Silver one.
@@ -64,14 +64,14 @@ def saco(
         protocol: `saco/official` or `saco/strict`; see the card.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "saco", fix=FIX)
-    ends = (
-        [f"{annotator}_release_test" for annotator in ANNOTATORS] if split == "gold" else ["test"]
-    )
-    named = domain if domain == "fathomnet" else f"{domain}_merged"
-    files = [file(place / split / f"{split}_{named}_{end}.json", fix=FIX) for end in ends]
-    own = place / "images" / FOLDERS.get(domain, domain)
-    samples = partial(_samples, files, own if own.is_dir() else own.parent)
+    root = folder(data / "saco", fix=FIX)
+    endings = ["test"]
+    if split == "gold":
+        endings = [f"{annotator}_release_test" for annotator in ANNOTATORS]
+    stem = f"{split}_{domain}" if domain == "fathomnet" else f"{split}_{domain}_merged"
+    files = [file(root / split / f"{stem}_{ending}.json", fix=FIX) for ending in endings]
+    images = root / "images" / FOLDERS.get(domain, domain)
+    samples = partial(_samples, files, images if images.is_dir() else images.parent)
     return Task(
         name="saco",
         split=split,
@@ -79,27 +79,29 @@ def saco(
         protocol=scoring,
         samples=samples,
         annotations=tuple(files),
-        check=partial(check_by_reading, samples, place),
+        check=partial(check_by_reading, samples, root),
         check_samples=lost_media,
         arguments={"split": split, "protocol": protocol, "domain": domain},
     )
 
 
 def _samples(files: Sequence[Path], images: Path) -> Iterator[Sample]:
-    """Pairs that all annotators found to be annotated in full, as the official evaluator does."""
-    truths = [tracks_of(path, _mask_of) for path in files]
+    """Yield the pairs that every annotator has annotated in full, as the official evaluator.
+
+    `files` has one file per annotator; `images` is the folder of pictures.
+    """
+    tracks_by_annotator = [tracks_of(path, _mask_of) for path in files]
     complete = [set(_complete(path)) for path in files[1:]]
     for where, pair in entries(files[0], "image"):
         number = field(pair, "id", int, where)
-        if not pair.get("is_instance_exhaustive") or not all(
-            number in numbers for numbers in complete
-        ):
+        is_complete = pair.get("is_instance_exhaustive")
+        if not is_complete or not all(number in numbers for numbers in complete):
             continue
-        size = field(pair, "width", int, where), field(pair, "height", int, where)
+        width, height = field(pair, "width", int, where), field(pair, "height", int, where)
         name, phrase = field(pair, "file_name", str, where), field(pair, "text_input", str, where)
-        lost = max(size[0], 1), max(size[1], 1)
-        media = image_or_placeholder(path_inside(images, name), size=lost)
-        annotators = [tracks.get(number, ()) for tracks in truths]
+        size = max(width, 1), max(height, 1)  # of the placeholder
+        media = image_or_placeholder(path_inside(images, name), size=size)
+        annotators = [tracks.get(number, ()) for tracks in tracks_by_annotator]
         yield instance_sample(str(number), phrase, media, annotators, group=name, where=where)
 
 
@@ -112,10 +114,19 @@ def instance_sample(
     group: str,
     where: str,
 ) -> Sample:
-    """The sample of a phrase, with its objects by each annotator, of which there may be none.
+    """Return the sample of a phrase.
+
+    Args:
+        id: Id of the sample.
+        phrase: The noun phrase.
+        media: The image or video.
+        annotators: The objects of each annotator, as tracks of one mask per frame. Those of the
+            first are the true answer; there may be none.
+        group: Cluster of dependent samples.
+        where: File and entry, for messages.
 
     Raises:
-        DataError: there are not as many masks of an object as frames, or one has another size.
+        DataError: an object does not have one mask of the right size per frame.
     """
     (width, height), true = media.size, annotators[0]
     for track in true:
@@ -144,14 +155,14 @@ def instance_sample(
     )
 
 
-def entries(path: Path, kind: str, key: str = "") -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the place and content of each entry of the list `key`, by default `kind` and an s.
+def entries(path: Path, entry_name: str, key: str = "") -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield (position, content) of each entry of the list `key`, by default `entry_name` with an s.
 
     Raises:
         DataError: an entry is not an object.
     """
-    for entry in JsonFile(path, (key or f"{kind}s",)).items():
-        where, plain = f"{path}, {kind} {entry.key}", entry.parse()
+    for entry in JsonFile(path, (key or f"{entry_name}s",)).items():
+        where, plain = f"{path}, {entry_name} {entry.key}", entry.parse()
         if not isinstance(plain, dict):
             raise DataError(where, expected="one JSON object", found=type(plain).__name__)
         yield where, plain
@@ -170,14 +181,15 @@ def tracks_of(
 
 
 def _complete(path: Path) -> Iterator[int]:
+    """Yield the ids of the pairs that are annotated in full."""
     for where, pair in entries(path, "image"):
         if pair.get("is_instance_exhaustive"):
             yield field(pair, "id", int, where)
 
 
 def _mask_of(plain: dict[str, object], where: str) -> tuple[int, Track]:
-    """The pair that an annotation is of, and its mask as a track of one frame."""
-    pair, place = field(plain, "image_id", int, where), f"{where}: 'segmentation'"
+    """Return the id of an annotation's pair, and its mask as a track of one frame."""
+    pair, mask_where = field(plain, "image_id", int, where), f"{where}: 'segmentation'"
     if plain.get("iscrowd"):
         return pair, ()
-    return pair, (Rle.from_json(plain.get("segmentation"), place),)
+    return pair, (Rle.from_json(plain.get("segmentation"), mask_where),)

@@ -1,7 +1,7 @@
 """SA-Co VEval (Carion et al., 2025): every instance of a phrase in a video, or none.
 
-YouTube-VIS' layout, with a list of the pairs of a video and a phrase; masks are one a frame, null
-where an object is not seen:
+The file has YouTube-VIS' layout, and a list of pairs of a video and a phrase. An object has one
+mask per frame, or null where it is not seen:
 
     {"videos": [{"id": 0, "file_names": ["sav_000208/00000.jpg", …], "height": 1280, "width": 720}],
      "annotations": [{"id": 167, "video_id": 0, "category_id": 1390, "iscrowd": 0,
@@ -42,17 +42,17 @@ def saco_veval(
     domain: Literal["sav", "yt1b", "smartglasses"] = "sav",
     protocol: str = "veval/official",
 ) -> Task:
-    """One sample a pair of a video and a phrase; statistics cluster by video.
+    """One sample per pair of a video and a phrase; statistics cluster by video.
 
     Args:
-        split: One of two.
-        domain: One of three; a board's number is of one.
+        split: `test` or `val`.
+        domain: Source of the videos; a board's number is for one domain.
         protocol: `veval/official` or `veval/strict`; see the card.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "saco_veval", fix=FIX)
-    path = file(place / "annotation" / f"saco_veval_{domain}_{split}.json", fix=FIX)
-    samples = partial(_samples, path, place / "media" / FRAMES[domain])
+    root = folder(data / "saco_veval", fix=FIX)
+    path = file(root / "annotation" / f"saco_veval_{domain}_{split}.json", fix=FIX)
+    samples = partial(_samples, path, root / "media" / FRAMES[domain])
     return Task(
         name="saco_veval",
         split=split,
@@ -60,13 +60,14 @@ def saco_veval(
         protocol=scoring,
         samples=samples,
         annotations=(path,),
-        check=partial(check_by_reading, samples, place),
+        check=partial(check_by_reading, samples, root),
         check_samples=lost_media,
         arguments={"split": split, "protocol": protocol, "domain": domain},
     )
 
 
 def _samples(path: Path, frames: Path) -> Iterator[Sample]:
+    """Yield the sample of each pair of a video and a phrase; `frames` is the folder of videos."""
     videos = {field(entry, "id", int, where): entry for where, entry in entries(path, "video")}
     tracks = tracks_of(path, partial(_track_of, videos))
     for where, plain in entries(path, "pair", "video_np_pairs"):
@@ -76,21 +77,22 @@ def _samples(path: Path, frames: Path) -> Iterator[Sample]:
         yield instance_sample(
             str(field(plain, "id", int, where)),
             field(plain, "noun_phrase", str, where),
-            film(frame_paths(frames, names, suffix=""), size=partial(_itself, size)),
+            film(frame_paths(frames, names, suffix=""), size=partial(_same_size, size)),
             [tracks.get(pair, ())],
             group=str(names[0]).rpartition("/")[0],
             where=where,
         )
 
 
-def _itself(size: tuple[int, int]) -> tuple[int, int]:
+def _same_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Return `size`, as the function for a placeholder's size."""
     return size
 
 
 def _video_of(
     videos: Videos, plain: Mapping[str, object], where: str
 ) -> tuple[Mapping[str, object], tuple[int, int]]:
-    """The video of an entry, and the numbers of its video and phrase."""
+    """Return the video of an entry, and the key (video id, category id) of its pair."""
     number = field(plain, "video_id", int, where)
     if number not in videos:
         raise DataError(f"{where}: 'video_id'", expected="a video's id", found=str(number))
@@ -100,18 +102,18 @@ def _video_of(
 def _track_of(
     videos: Videos, plain: Mapping[str, object], where: str
 ) -> tuple[tuple[int, int], Track]:
-    """The video and phrase of an annotation, and its masks."""
+    """Return the key of an annotation's pair, and its masks, one per frame; none of a crowd."""
     video, pair = _video_of(videos, plain, where)
-    nothing = Rle.empty(*(field(video, side, int, where) for side in ("height", "width")))
+    empty = Rle.empty(field(video, "height", int, where), field(video, "width", int, where))
     masks = [] if plain.get("iscrowd") else field(plain, "segmentations", list, where)
     where = f"{where}: 'segmentation'"
-    return pair, tuple(nothing if rle is None else Rle.from_json(rle, where) for rle in masks)
+    return pair, tuple(empty if rle is None else Rle.from_json(rle, where) for rle in masks)
 
 
 def score_tracks(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool
 ) -> Scores:
-    """The counts of cgF1 and of HOTA, for which a score of just 0.5 is too low."""
+    """Return the counts of cgF1 and of HOTA; for the latter, scores must be above 0.5."""
     _, target, prediction = single_answer(unit, predictions)
     (true,) = target.extra["annotators"]
     items = Corpus((dict(tracked(true, predicted_instances(prediction, above=True))),))

@@ -1,4 +1,8 @@
-"""Protocols of one mask an image: LISA's, VisionReasoner's and Seg-Zero's evaluations."""
+"""Protocols that score one mask per image as LISA, VisionReasoner and Seg-Zero evaluate.
+
+gIoU is the mean IoU over samples, cIoU the sum of intersections over the sum of unions. The three
+differ in ignored pixels, in empty masks, and in constants added to denominators.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +15,7 @@ from harness.types import Prediction, Sample
 
 
 def _predicted_mask(prediction: Prediction, like: Rle) -> Rle:
-    """The predicted mask; empty for "no target" and for a failure."""
+    """Return the predicted mask; for "no target" and for a failure, an empty one of equal size."""
     if prediction.answer is None or prediction.answer.masks is None:
         return Rle.empty(like.height, like.width)
     return prediction.answer.masks[0]
@@ -23,10 +27,10 @@ def _ground_truth(sample: Sample) -> Rle:
 
 
 def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """GIoU and cIoU as LISA's `validate` computes them (train_ds.py at 3cb2d43).
+    """Return gIoU, cIoU and precisions as LISA's `validate` computes them (train_ds.py at 3cb2d43).
 
-    A failed sample counts as an empty mask with IoU 0, also where the ground truth is empty: no
-    answer is not the answer "nothing".
+    A failed sample counts as an empty mask, but its IoU is 0 even if the ground truth is empty: it
+    did not answer "nothing".
     """
     sample, target, prediction = single_answer(unit, predictions)
     ground_truth = _ground_truth(sample)
@@ -39,9 +43,9 @@ def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
 
 
 def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """GIoU and cIoU of VisionReasoner's calculate_iou_with_bbox.py (a455092).
+    """Return gIoU, cIoU and precisions as VisionReasoner's calculate_iou_with_bbox.py (a455092).
 
-    Its copies of the data hold `mask.astype(bool)`, so that ignored pixels are foreground.
+    Pixels to ignore are foreground, because its copies of the data hold `mask.astype(bool)`.
     """
     sample, target, prediction = single_answer(unit, predictions)
     ground_truth = _ground_truth(sample).union(*(target.ignore or ()))
@@ -51,18 +55,20 @@ def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Predictio
 
 
 def score_segzero(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """GIoU of Seg-Zero's evaluation.py and calculate_iou.py (42a3345).
+    """Return the scores as Seg-Zero's evaluation.py and calculate_iou.py compute them (42a3345).
 
-    Its `compute_iou` fails where ground truth and answer are both empty, and such a sample is left
-    out of every number. A failed sample stays in, with IoU 0. All else is VisionReasoner's.
+    They are VisionReasoner's, but a sample whose true and predicted masks are both empty has none,
+    because `compute_iou` fails for it. A failed sample keeps its IoU of 0.
     """
     scores = score_visionreasoner(unit, predictions)
-    union = scores["cIoU"]
-    assert isinstance(union, Ratio)
-    return {} if union.denominator == 0 and not predictions[0].failure else scores
+    ratio = scores["cIoU"]
+    assert isinstance(ratio, Ratio)
+    both_empty = ratio.denominator == 0  # the union has no pixel
+    return {} if both_empty and not predictions[0].failure else scores
 
 
 def _precision(iou: float) -> dict[str, Mean]:
+    """Return 1 or 0 under P@t for each threshold t: whether the IoU is at least t."""
     reached = precision_at([iou], thresholds=THRESHOLDS)
     return {
         f"P@{threshold}": Mean(float(hit))
@@ -71,6 +77,7 @@ def _precision(iou: float) -> dict[str, Mean]:
 
 
 def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]:
+    """Return the metrics of a protocol; the epsilons are added to denominators."""
     return (
         Metric("gIoU", epsilon=mean_epsilon, about="mean over samples of mask IoU"),
         Metric("cIoU", epsilon=ratio_epsilon, about="sum of intersections / sum of unions"),

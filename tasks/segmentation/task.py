@@ -1,4 +1,7 @@
-"""Phrases with a mask each, turned into samples and checks; shared by benchmarks of image files."""
+"""Make samples and checks of `Phrase`s: texts with one mask each, about images.
+
+A benchmark's task reads its files into phrases, and calls `segmentation_task` with them.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,19 +21,19 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrase:
-    """Target in an image, in words and as a mask."""
+    """A text about an image, with the mask of its target."""
 
     id: str
     text: str
     image: Path | bytes
-    """Its file, or the content of one."""
+    """Path of the image file, or its content."""
     mask: Rle
     where: str
-    """Place of the phrase in its file, for messages."""
+    """Position of the phrase in its file, for messages."""
     ignore: Rle | None = None
-    """Pixels that do not count."""
+    """Pixels that do not count in the score."""
     group: str = ""
-    """Group for the clusters of statistics; by default the image's content."""
+    """Cluster of dependent samples, for statistics; by default the image's content."""
     categories: Mapping[str, str] = field(default_factory=dict)
     references: tuple[str, ...] = ()
     """Further texts that belong to the ground truth."""
@@ -38,38 +41,40 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrases:
-    """Functions and files for reading a benchmark's phrases."""
+    """The phrases of a benchmark: its files, and the function that reads them."""
 
     files: Sequence[Path]
-    """The files whose content decides phrases and masks."""
+    """The annotation files, whose content decides phrases and masks."""
     read: Callable[[], Iterator[Phrase | DataError]]
-    """Every phrase in order, or why it cannot be read; read as it is needed."""
+    """Yields each phrase in order, or the error of one that cannot be read."""
     tolerance: float = 0.0
-    """Share by which the ratio of a mask's sides may differ from its image's, where masks of
-    another size are allowed; 0: only masks of the image's own size are."""
+    """Largest relative difference between the aspect ratios of a mask and its image, if masks may
+    have another size than images; 0: they must have the same size."""
 
     def samples(self) -> Iterator[Sample]:
-        """One sample a phrase.
+        """Yield one sample a phrase.
 
         Raises:
-            DataError: a phrase cannot be read, or its mask is not one of its image.
+            DataError: a phrase cannot be read, or its mask does not have its image's size.
         """
         return map(self._sample, sound(self.read()))
 
     def check(self) -> Iterator[Problem]:
-        """Everything that is wrong with the phrases and the images' headers."""
-        listed = str(self.files[0])
-        return check_each(self.read(), listed, partial(self._problems, listed))
+        """Yield the faults of phrases and of the images' headers."""
+        first_file = str(self.files[0])
+        return check_each(self.read(), first_file, partial(self._problems, first_file))
 
-    def _problems(self, listed: str, phrase: Phrase) -> Iterator[Problem]:
+    def _problems(self, first_file: str, phrase: Phrase) -> Iterator[Problem]:
+        """Yield the fault of a phrase's image, and an error as a problem of `first_file`."""
         try:
             if fault := self._media(phrase).fault:
                 where = phrase.where if isinstance(phrase.image, bytes) else str(phrase.image)
                 yield Problem(where, fault)
         except DataError as error:
-            yield Problem(listed, str(error))
+            yield Problem(first_file, str(error))
 
     def _sample(self, phrase: Phrase) -> Sample:
+        """Return the sample of a phrase, with its image opened."""
         media = self._media(phrase)
         return Sample(
             id=phrase.id,
@@ -86,30 +91,31 @@ class Phrases:
         )
 
     def _media(self, phrase: Phrase) -> Media:
-        """Open the image, or a stand-in if it is missing or damaged."""
+        """Open the image, or a placeholder if it is missing or damaged; check the mask's size."""
         mask = phrase.mask
         media = image_or_placeholder(phrase.image, f"of {phrase.where}", size=mask.size)
         width, height = media.size
-        apart = abs(mask.width * height - mask.height * width) > (
+        # |mask.width / mask.height - width / height| > tolerance * (width / height), exactly
+        other_shape = abs(mask.width * height - mask.height * width) > (
             self.tolerance * mask.height * width
         )
-        if apart or (not self.tolerance and mask.size != media.size):
-            wanted = "the shape" if self.tolerance else "the size"
+        if other_shape or (not self.tolerance and mask.size != media.size):
+            compared = "the shape" if self.tolerance else "the size"
             raise DataError(
                 f"{phrase.where}: mask",
-                expected=f"{wanted} of its image, {width} × {height}",
+                expected=f"{compared} of its image, {width} × {height}",
                 found=f"{mask.width} × {mask.height}",
             )
         return media
 
 
 def read_mask_image(path: Path) -> Rle:
-    """The pixels of an image of a mask that are not black.
+    """Return a mask of the pixels of a mask image that are not black.
 
     Raises:
-        MediaError: it is missing or damaged, or not an image of 8 bits without transparency.
+        MediaError: the file is missing or damaged, or not an 8-bit image without transparency.
     """
-    # OpenCV's weights of grey (truncated at 0.5) make no colour black but black.
+    # The same as converting to grey by OpenCV first: its rounding makes no other colour black.
     return Rle.from_array(np.asarray(decode_mask(path, str(path)).any(axis=2)))
 
 
@@ -122,14 +128,14 @@ def segmentation_task(
     split: str = "test",
     version: int = 1,
 ) -> Task:
-    """The task of a benchmark's phrases.
+    """Return the task of a benchmark's phrases.
 
     Args:
-        phrases: How they are read.
-        name: The task's name.
-        protocol: What scores them.
-        arguments: Arguments besides the split and the protocol, for the record.
-        split: The split's name.
+        phrases: The phrases.
+        name: Name of the task.
+        protocol: Protocol that scores the masks.
+        arguments: Arguments besides split and protocol, for the record.
+        split: Name of the split.
         version: Raised when samples, question text or scoring change.
     """
     return Task(

@@ -1,4 +1,8 @@
-"""Images of `questions.jsonl`, the world's own layout: one question a line, beside its images."""
+"""Check records and open media of `questions.jsonl`, the layout of the generated world.
+
+It has one question a line; its images, or the frames of its video, lie beside the file. The tasks
+`shapes_qa` and `shapes_referring` share this.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,19 +20,19 @@ QUESTIONS = "questions.jsonl"
 def check_texts(
     row: Mapping[str, object], where: str, *names: str, lists: tuple[str, ...] = ()
 ) -> None:
-    """Refuse a record if a field is not text, or one of `lists` not a list of different texts.
+    """Check that fields of a record are text (`names`) or lists of different texts (`lists`).
 
     Raises:
-        DataError: one is another, missing or blank.
+        DataError: a field is missing, blank or of another type.
     """
     for name in names:
         field(row, name, str, where)
     for name in lists:
         listed = field(row, name, list, where)
-        texts = {entry for entry in listed if isinstance(entry, str) and entry.strip()}
-        if len(texts) < len(listed):
-            shown = repr(listed)[:60]
-            raise DataError(f"{where}: {name!r}", expected="different texts", found=shown)
+        different_texts = {entry for entry in listed if isinstance(entry, str) and entry.strip()}
+        if len(different_texts) < len(listed):
+            excerpt = repr(listed)[:60]
+            raise DataError(f"{where}: {name!r}", expected="different texts", found=excerpt)
 
 
 def group_of(question: Question) -> str:
@@ -37,9 +41,9 @@ def group_of(question: Question) -> str:
 
 
 def open_media(question: Question, *, size: tuple[int, int] = (1, 1)) -> tuple[Media, ...]:
-    """Open an image, or a video of one frame a second; a stand-in if it is missing.
+    """Open a question's image, or its video of one frame a second; a placeholder if it is missing.
 
-    `size` is what the ground truth is measured in, for the latter.
+    `size` (width, height) is that of the ground truth, for the placeholder.
     """
     files = image_files(question)
     try:
@@ -52,7 +56,7 @@ def open_media(question: Question, *, size: tuple[int, int] = (1, 1)) -> tuple[M
 
 
 def unreadable(question: Question) -> Iterator[Problem]:
-    """Yield faults in the headers of images: missing, none, or of different sizes."""
+    """Yield the faults of a question's image files: missing, not an image, or different sizes."""
     files, sizes = image_files(question), set[tuple[int, int]]()
     for path in files:
         try:

@@ -1,7 +1,7 @@
 """shapes_qa: questions about existence, place, size, number and events in a generated world.
 
-One question per line of `questions.jsonl`; images lie beside it. A video is its frames, one per
-second; a question without options asks for a number. `unit` is not read.
+`questions.jsonl` has one question per line; images lie beside it. A video is a list of frames, one
+per second. A question without options asks for a number; `unit` is not read.
 
     {"id": "qa_00000_0", "frames": ["images/qa_00000.jpg"],
      "question": "What colour is the star?",
@@ -33,7 +33,7 @@ SPATIAL_AND_TEMPORAL_KINDS = frozenset(
 time."""
 
 NUMBER_TOLERANCE_PERCENT = 10
-"""Largest difference from the true number of a right one, in percent of the true one."""
+"""Largest difference of a right number from the true number, in percent of the latter."""
 FORMS = {
     "choices": (AnswerForm.CHOICE,),
     "relations": (AnswerForm.CHOICE,),
@@ -61,7 +61,7 @@ def shapes_qa(
     """Task with one sample per question; statistics cluster by video or image.
 
     Args:
-        split: Which scenes; those of `train` never show a combination that is held out.
+        split: Split of the scenes; those of `train` never show a combination that is held out.
         part: All questions; by form, those with options (`choices`) or for numbers; by kind, those
             of SPATIAL_AND_TEMPORAL_KINDS (`relations`); by media, those on one image (`still`) or
             on videos.
@@ -83,11 +83,11 @@ def shapes_qa(
     )
 
 
-def _question(part: Part, row: Mapping[str, object], where: str, place: Path) -> Question | None:
+def _question(part: Part, row: Mapping[str, object], where: str, root: Path) -> Question | None:
     """Return the question of a record; None if it is not in this part."""
     names = ("id", "question", *FIELDS.categories)
     records.check_texts(row, where, *names, lists=("frames", "options"))
-    question = FIELDS.read_record(row, where, place)
+    question = FIELDS.read_record(row, where, root)
     video = len(question.media) > 1
     is_in_part = {
         "all": True,
@@ -102,7 +102,7 @@ def _question(part: Part, row: Mapping[str, object], where: str, place: Path) ->
 
 
 def number_of(answer: Answer | None) -> float | None:
-    """Return an answer's number, or its count without one; None if neither is finite."""
+    """Return an answer's number, or else its count; None if neither is finite."""
     if answer is None:
         return None
     value = answer.number if answer.number is not None else answer.count
@@ -110,7 +110,7 @@ def number_of(answer: Answer | None) -> float | None:
 
 
 def is_within(predicted: float | None, ground_truth: float) -> bool:
-    """Return True if a number differs by at most a tenth of the true one.
+    """Return True if a number differs from the true one by at most a tenth of it.
 
     >>> [is_within(predicted, 20) for predicted in (18, 22, 22.1, None)]
     [True, True, False, False]
@@ -121,9 +121,9 @@ def is_within(predicted: float | None, ground_truth: float) -> bool:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Accuracy over all; of choices alone; and of numbers, within a tenth and by MRA.
+    """Return the accuracy, also by form: of choices; or of numbers within a tenth, and their MRA.
 
-    A failure, and an answer that is neither a choice nor a number, is wrong and counts.
+    A failure is wrong and counts; so is an answer that is neither a choice nor a number.
     """
     _, target, prediction = single_answer(unit, predictions)
     ground_truth = target.answer
@@ -142,7 +142,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
 
 
 def is_readable(sample: Sample, prediction: Prediction) -> bool:
-    """Return True if the letter or the number that the question asks for is there."""
+    """Return True if the answer has the letter, or the number, that the question asks for."""
     if sample.query.options:
         return prediction.answer is not None and prediction.answer.choice is not None
     return number_of(prediction.answer) is not None

@@ -1,4 +1,4 @@
-"""Stills and videos with their questions, in the world's own layout."""
+"""Write still images and videos with their questions, in the world's own layout."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +9,18 @@ from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
 
 PERCENT = ("width", "height", "distance", "path")
-"""Kinds whose numbers are percent of the image's side; the others are counts."""
+"""Kinds of questions for a percentage of the image's side; the other numbers are counts."""
 
 
 def write(world: World, root: Path) -> None:
     """Write `root/shapes_qa/{train,val,test}`: questions.jsonl and images."""
     for split in SPLITS:
-        place = root / "shapes_qa" / split
-        write_questions(place, _questions(world, split, place))
+        folder = root / "shapes_qa" / split
+        write_questions(folder, _questions(world, split, folder))
 
 
 def shares(total: int) -> dict[str, int]:
-    """Return the number of questions of each family, of `total`: half about stills, or a little
-    more.
+    """Return the number of questions of each family, of `total` in all; half are about stills.
 
     >>> shares(24), shares(3)
     ({'qa': 12, 'qa_video': 6, 'arrivals': 6}, {'qa': 2, 'qa_video': 1, 'arrivals': 0})
@@ -30,22 +29,23 @@ def shares(total: int) -> dict[str, int]:
     return {"qa": total - moving - arriving, "qa_video": moving, "arrivals": arriving}
 
 
-def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, object]]:
+def _questions(world: World, split: Split, folder: Path) -> Iterator[dict[str, object]]:
+    """Write the images of a split, and yield its questions."""
     total = sum(len(example.quizzes) for example in world.examples_of("qa", split))
     for family, number in shares(total).items():
         for example in world.examples_of(family, split):
             chosen = example.quizzes[:number]
             number -= len(chosen)
             if chosen:
-                names = write_images(example.scene, place)
+                names = write_images(example.scene, folder)
                 yield from (record(example, names, k, qa) for k, qa in enumerate(chosen))
 
 
-def record(example: Example, names: list[str], place: int, qa: QA) -> dict[str, object]:
+def record(example: Example, names: list[str], number: int, qa: QA) -> dict[str, object]:
     """Return one line: a question with its images, its answer and the keys of its breakdowns."""
     scene = example.scene
     return {
-        "id": f"{scene.family}_{scene.index:05d}_{place}",
+        "id": f"{scene.family}_{scene.index:05d}_{number}",
         "frames": names,
         "question": qa.text,
         "options": list(qa.options),

@@ -1,4 +1,4 @@
-"""Scores of masks by their IoU, and of boxes by one-to-one hits."""
+"""The protocol of shapes_referring: masks by their IoU, boxes by one-to-one matches."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from harness.task import Ceiling, Protocol
 from harness.types import Answer, Box, Prediction, Sample
 
 MIN_IOU = 0.5
-"""Least IoU of a true box and the predicted one that finds it."""
+"""Smallest IoU of a true and a predicted box that match."""
 
 
 def piece_boxes(mask: Rle) -> tuple[Box, ...]:
@@ -25,13 +25,13 @@ def piece_boxes(mask: Rle) -> tuple[Box, ...]:
     """
     pieces, _ = ndimage.label(mask.to_array(), structure=np.ones((3, 3), dtype=np.int64))
     return tuple(
-        Box(float(across.start), float(down.start), float(across.stop), float(down.stop))
-        for down, across in ndimage.find_objects(pieces)
+        Box(float(columns.start), float(rows.start), float(columns.stop), float(rows.stop))
+        for rows, columns in ndimage.find_objects(pieces)
     )
 
 
 def boxes_of(answer: Answer | None) -> tuple[Box, ...]:
-    """Return the boxes of an answer; if it has none, those of its mask's pieces."""
+    """Return the boxes of an answer, or else the boxes of its mask's pieces."""
     if answer is None or answer.no_target:
         return ()
     if answer.boxes is not None:
@@ -40,8 +40,7 @@ def boxes_of(answer: Answer | None) -> tuple[Box, ...]:
 
 
 def count_found(ground_truth: Sequence[Box], predicted: Sequence[Box]) -> int:
-    """Return the size of the largest one-to-one matching of true and predicted boxes with an IoU of
-    at least 0.5.
+    """Return the largest number of true boxes that can be matched one to one to predicted ones.
 
     >>> here, there = Box(0, 0, 10, 10), Box(20, 0, 30, 10)
     >>> count_found([here, there], [here, here, Box(20, 0, 30, 5)])
@@ -54,10 +53,10 @@ def count_found(ground_truth: Sequence[Box], predicted: Sequence[Box]) -> int:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Score one sample: mask IoU as LISA has it, F1 of boxes, accuracy where one box is asked for.
+    """Return LISA's mask IoU and the F1 of boxes; if one thing is asked for, also the accuracy.
 
-    A failed sample counts as an empty mask without boxes, and so does "no target", whatever stands
-    beside it: it is the answer's statement that there is nothing to mark.
+    A failure counts as an empty mask without boxes; so does "no target", even if the answer also
+    has masks or boxes.
     """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None

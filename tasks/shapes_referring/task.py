@@ -1,7 +1,7 @@
 """shapes_referring: a mask in a generated image for the object that a text describes or implies.
 
-One question a line of `questions.jsonl`; images lie beside it. Every referent has a box (right
-and bottom exclusive) and a run-length of its visible part.
+`questions.jsonl` has one question per line; images lie beside it. Every referent has a box in
+pixels (right and bottom exclusive) and a run-length of its visible part.
 
     {"id": "referring_00000_0", "image": "images/referring_00000.jpg",
      "question": "Which shape has five points?", "kind": "riddle", "level": "easy",
@@ -47,10 +47,10 @@ def shapes_referring(
     asks: Asks = "all",
     protocol: str = "shapes/referring",
 ) -> Task:
-    """One sample a question.
+    """One sample per question.
 
     Args:
-        split: Which scenes; those of `train` never show a combination that is held out.
+        split: Split of the scenes; those of `train` never show a combination that is held out.
         asks: All questions, or those for a single thing, for several, or that need reasoning.
     """
     return table_task(
@@ -70,10 +70,14 @@ def shapes_referring(
     )
 
 
-def _question(asks: Asks, row: Mapping[str, object], where: str, place: Path) -> Question | None:
-    """Return the question of a record; None if it asks for something else."""
+def _question(asks: Asks, row: Mapping[str, object], where: str, root: Path) -> Question | None:
+    """Return the question of a record; None if it is not of the kind `asks`.
+
+    Raises:
+        DataError: boxes and masks do not fit together, or to the kind of question.
+    """
     records.check_texts(row, where, "id", "question", *FIELDS.categories)
-    question = FIELDS.read_record(row, where, place)
+    question = FIELDS.read_record(row, where, root)
     boxes = tuple(_box(value, f"{where}: 'boxes'") for value in field(row, "boxes", list, where))
     masks = tuple(
         Rle.from_json(value, f"{where}: 'masks'") for value in field(row, "masks", list, where)
@@ -96,6 +100,7 @@ def _question(asks: Asks, row: Mapping[str, object], where: str, place: Path) ->
 
 
 def _box(value: object, where: str) -> Box:
+    """Return a box from [left, top, right, bottom]; DataError if it is not one with area."""
     try:
         box = Box(*finite_numbers(value, 4, where))
     except ParseError as error:
@@ -106,9 +111,9 @@ def _box(value: object, where: str) -> Box:
 
 
 def _open(question: Question) -> tuple[Media, ...]:
-    """Open a question's image, which has to be of the size of its masks."""
+    """Open a question's image; DataError unless it has the size of its masks."""
     size = question.size
-    assert size is not None, "the reader gives one"
+    assert size is not None, "`_question` sets it"
     (image,) = records.open_media(question, size=size)
     if image.size != size:
         raise DataError(
@@ -120,6 +125,7 @@ def _open(question: Question) -> tuple[Media, ...]:
 
 
 def _problems(question: Question) -> Iterator[Problem]:
+    """Yield the faults of a question's image; if it has none, check its size."""
     problems = list(records.unreadable(question))
     if not problems:
         _open(question)

@@ -1,4 +1,4 @@
-"""Stills with objects to find, in the world's own layout."""
+"""Write still images with objects to find, in the world's own layout."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +14,14 @@ from harness.world.shapes import Example, World
 def write(world: World, root: Path) -> None:
     """Write `root/shapes_referring/{train,val,test}`: questions.jsonl and images."""
     for split in SPLITS:
-        place = root / "shapes_referring" / split
-        write_questions(place, _questions(world, split, place))
+        folder = root / "shapes_referring" / split
+        write_questions(folder, _questions(world, split, folder))
 
 
-def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, object]]:
+def _questions(world: World, split: Split, folder: Path) -> Iterator[dict[str, object]]:
+    """Write the images of a split, and yield its questions."""
     for example in world.examples_of("referring", split):
-        (image,) = write_images(example.scene, place)
+        (image,) = write_images(example.scene, folder)
         yield from records(example, image)
 
 
@@ -28,10 +29,10 @@ def records(example: Example, image: str) -> Iterator[dict[str, object]]:
     """Yield the lines of one scene: a question with boxes and visible pixels of its referents."""
     scene = example.scene
     masks = visible_masks(scene)
-    for place, question in enumerate(example.questions):
+    for number, question in enumerate(example.questions):
         target = [masks[index] for index in question.referents]
         yield {
-            "id": f"{scene.family}_{scene.index:05d}_{place}",
+            "id": f"{scene.family}_{scene.index:05d}_{number}",
             "image": image,
             "question": question.text,
             "kind": question.kind,

@@ -1,4 +1,4 @@
-"""SITE-Bench, the part on images: questions of six categories, scored against chance.
+"""SITE-Bench, its questions about images, of six categories; scored relative to chance.
 
 A record: `{"question": "…", "options": ["…", "…"], "answer": "A",
 "category": "counting & existence", "dataset": "…", "visual": ["images/a.jpg"]}`
@@ -31,23 +31,24 @@ FIELDS = Fields(
 def site_bench(
     data: Path, *, split: Literal["image_test"] = "image_test", protocol: str = "site/official"
 ) -> Task:
-    """One sample a question; `protocol` is `site/official` or `site/strict`."""
-    place = data / "site_bench"
-    files = f"{split}/*" if listed(place, f"{split}/*.parquet") else f"**/{split}*"
-    return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split, protocol, version=2)
+    """One sample per question; `protocol` is `site/official` or `site/strict`."""
+    root = data / "site_bench"
+    files = f"{split}/*" if listed(root, f"{split}/*.parquet") else f"**/{split}*"
+    return table_task("site_bench", root, files, FIELDS, PROTOCOLS, split, protocol, version=2)
 
 
 def read_letter(sample: Sample, text: str, *, strict: bool) -> str | None:
-    """The letter of a response; None where it has none."""
+    """Return the letter that a protocol reads in a response; None: it reads none."""
     if strict:
         return stated_letter(sample, text)
     return site_choice(text, ground_truth(sample).extra["letters"])
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """Accuracy, and accuracy less that of chance over what chance leaves (CAA).
+    """Return the accuracy, and CAA: (accuracy - chance) / (1 - chance), chance being 1 / options.
 
-    By the official reader, a response without a letter gets an option at random, here by its id.
+    For a response without a letter, the official reader draws an option at random; here the
+    sample's id decides the draw.
     """
     sample, target, prediction = single_answer(unit, predictions)
     letters, text = target.extra["letters"], answer_text(prediction)
@@ -68,6 +69,6 @@ PROTOCOLS = official_and_strict(
     ),
     headline="CAA",
     beside=("accuracy",),
-    official="sitebench/utils.py: a response without a letter gets an option at random",
+    official="sitebench/utils.py: for a response without a letter an option is drawn at random",
     strict="only a letter that the response states counts",
 )

@@ -1,21 +1,23 @@
-"""Questions of the generated world in the layout of SITE-Bench: records, images beside them."""
+"""Write questions of the generated world in the layout of SITE-Bench: records and image files."""
 
-import json
 from pathlib import Path
 
+from harness.tasks.rvos.writing import write_lines
 from harness.tasks.site_bench.task import FIELDS
 from harness.tasks.video_qa.benchmarks import asked, record
 from harness.world.shapes import World
 
+CATEGORY = "spatial relationship reasoning"
+
 
 def write(world: World, root: Path) -> None:
     """Write `root/site_bench/image_test.jsonl` and its images."""
-    place = root / "site_bench"
-    (place / "images").mkdir(parents=True)
-    lines = []
+    folder = root / "site_bench"
+    (folder / "images").mkdir(parents=True)
+    rows = []
     for example in asked(world):
         name = f"images/{example.number:03d}.png"
-        own = {"category": "spatial relationship reasoning"}
-        (place / name).write_bytes(example.image["bytes"])
-        lines.append(json.dumps(record(FIELDS, example, **own, dataset="shapes", visual=[name])))
-    (place / "image_test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+        (folder / name).write_bytes(example.image["bytes"])
+        row = record(FIELDS, example, category=CATEGORY, dataset="shapes", visual=[name])
+        rows.append(row)
+    write_lines(folder / "image_test.jsonl", rows)

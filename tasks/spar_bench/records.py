@@ -1,4 +1,4 @@
-"""Rows of SPAR-Bench, a few at a time, checked."""
+"""Read and check the rows of SPAR-Bench's tables as questions."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -19,18 +19,19 @@ COLUMNS = {
 }
 OPTIONAL = {"img_type": "single_view or multi_view", "source": "data set"}
 BOXES = ("position_matching", "camera_motion_infer")
-"""Tasks whose questions give boxes normalized to 1000."""
+"""Tasks whose questions contain boxes in coordinates normalized to 1000."""
 FOUR_LETTERS = "ABCD"
 
 
 def read_questions(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
-    """Yield every row in order: its question, or the error that it has."""
+    """Yield the question of each row in order, or its error."""
     for path in files:
         make = partial(_question, path.parent.parent)
         yield from read_records((path,), COLUMNS, make, optional=OPTIONAL)
 
 
-def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
+def _question(root: Path, row: Mapping[str, object], where: str) -> Question:
+    """Return the question of a row; image files are named below `root`."""
     task, value = text(row, "task", where), text(row, "answer", where)
     if task not in TASKS:
         raise DataError(
@@ -39,24 +40,24 @@ def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
     if type(row["id"]) not in (int, str):
         raise DataError(f"{where}: 'id'", expected="a number", found=repr(row["id"])[:40])
     level = next(level for level, tasks in LEVELS.items() if task in tasks)
-    others = {"views": row.get("img_type"), "source": row.get("source")}
+    extras = {"views": row.get("img_type"), "source": row.get("source")}
     return Question(
         id=str(row["id"]),
         text=text(row, "question", where),
-        media=images_of(row["image"], f"{where}: 'image'", place),
+        media=images_of(row["image"], f"{where}: 'image'", root),
         answer=_answer(task, value, where),
         categories={"task": task, "level": level}
-        | {name: value if isinstance(value, str) else "" for name, value in others.items()},
+        | {name: value if isinstance(value, str) else "" for name, value in extras.items()},
         extra={"task": task, "answer": value},
     )
 
 
-def _answer(task: str, text: str, where: str) -> Answer:
-    """A number, a change of view in words, or the letter of one of the question's options."""
+def _answer(task: str, answer: str, where: str) -> Answer:
+    """Return the true answer of a task: a number, a change of view in words, or a letter."""
     if task in LEVELS["Low"]:
-        return Answer(number=numeric(text, f"{where}: 'answer'"))
+        return Answer(number=numeric(answer, f"{where}: 'answer'"))
     if task == VIEW_CHANGE:
-        return Answer(text=text)
-    if text.upper() not in tuple(FOUR_LETTERS):
-        raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(text)[:40])
-    return Answer(choice=text.upper())
+        return Answer(text=answer)
+    if answer.upper() not in tuple(FOUR_LETTERS):
+        raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(answer)[:40])
+    return Answer(choice=answer.upper())

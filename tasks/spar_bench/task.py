@@ -1,6 +1,6 @@
-"""SPAR-Bench: twenty spatial tasks, in one image or in several views of a room.
+"""SPAR-Bench: twenty spatial tasks about one image, or several views of a room.
 
-A row; its options, where it has any, are in its question:
+A row (its options, if it has any, are in its question):
 
     {"id": 12, "img_type": "single_view", "task": "depth_prediction_oc", "source": "scannet",
      "image": [{"bytes": …}], "question": "With the counter (red point) having a depth of 1.6
@@ -42,7 +42,7 @@ def spar_bench(
     protocol: str = "spar/official",
     prompt: Prompt = "question",
 ) -> Task:
-    """One sample a question; statistics cluster by its first image.
+    """One sample per question; statistics cluster by its first image.
 
     Args:
         split: `full`, or `tiny` with fifty questions a task.
@@ -51,9 +51,9 @@ def spar_bench(
             official text.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "spar_bench" / FOLDERS[split], fix=FIX)
-    files = tuple(parquet_files(place, "test", fix=FIX))
-    layout = QuestionFormat(
+    root = folder(data / "spar_bench" / FOLDERS[split], fix=FIX)
+    files = tuple(parquet_files(root, "test", fix=FIX))
+    question_format = QuestionFormat(
         files=files,
         read=partial(read_questions, files),
         open=open_images,
@@ -61,7 +61,7 @@ def spar_bench(
         text=partial(_text, prompt),
     )
     return question_task(
-        layout,
+        question_format,
         "spar_bench",
         version=3,
         protocol=scoring,
@@ -72,22 +72,28 @@ def spar_bench(
 
 
 def _text(prompt: Prompt, question: Question, media: Media) -> str:
-    words, boxes = templates("harness.tasks.spar_bench"), question.extra["task"] in BOXES
+    """Return the text of a question in the chosen prompt, by its task and form of answer."""
+    prompts, boxes = templates("harness.tasks.spar_bench"), question.extra["task"] in BOXES
     if prompt == "question":
-        return words["question_boxes" if boxes else "question"].format(question=question.text)
-    kind = KINDS[form_of(question)]
-    return words["official_boxes" if boxes else f"official_{kind}"].format(question=question.text)
+        return prompts["question_boxes" if boxes else "question"].format(question=question.text)
+    form = KINDS[form_of(question)]
+    return prompts["official_boxes" if boxes else f"official_{form}"].format(question=question.text)
 
 
-def _said(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[str, str, str | None]:
-    """Return the task, the true answer as it is in the file, and the model's answer."""
+def _parts(
+    unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> tuple[str, str, str | None]:
+    """Return the task, the true answer as written in the file, and the text of the response."""
     _, target, prediction = single_answer(unit, predictions)
     return target.extra["task"], target.extra["answer"], answer_text(prediction)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`sparbench_process_results`, by which an empty response to a choice is right."""
-    task, truth, text = _said(unit, predictions)
+    """Return the score of `sparbench_process_results`, under the name of the task.
+
+    By it, an empty response to a question with options is right.
+    """
+    task, truth, text = _parts(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
@@ -100,8 +106,11 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Score only what the response states; errors are relative to the ground truth."""
-    task, truth, text = _said(unit, predictions)
+    """Return the score of what the response states, under the name of the task.
+
+    Errors of numbers are relative to the true number.
+    """
+    task, truth, text = _parts(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
@@ -118,14 +127,14 @@ def _task_of(sample: Sample) -> str:
 
 
 def _metric_description(name: str) -> str:
-    """Describe the number of a task."""
+    """Return the description of a metric that has none of its own."""
     if name in spar.LEVELS["Low"]:
         return "mean relative accuracy"
-    others = {
+    descriptions = {
         spar.VIEW_CHANGE: "mean over five axes of MRA",
         "Middle, as printed": "what the official code prints: without the view change",
     }
-    return others.get(name, "accuracy")
+    return descriptions.get(name, "accuracy")
 
 
 METRICS = tuple(

@@ -1,8 +1,8 @@
-"""Images of the generated world in SPAR-Bench's layout, the full and the tiny one.
+"""Write images of the generated world in SPAR-Bench's layout, the full and the tiny one.
 
-Several views are the first, the middle and the last frame of a video. Depth is a thing's place in
-the order from the viewer; a change of view is what would move the image as a thing moved. All
-backgrounds are plain: a table of twenty tasks holds many images.
+Several views are the first, the middle and the last frame of a video. The depth of a thing is its
+rank in the order from the viewer. A change of view is the camera motion that would look like the
+motion of a thing. Backgrounds are plain, to keep the tables of many images small.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from harness.world.scene import Scene
 from harness.world.shapes import World
 
 PART = "test-00000-of-00001.parquet"
-THOUSAND = 1000
+THOUSAND = 1000  # range of normalized coordinates
 CHOICES: dict[str, Callable[[Scene], QA]] = {
     "obj_spatial_relation": shapes.quadrant,
     "spatial_imagination": shapes.route,
@@ -30,15 +30,15 @@ CHOICES: dict[str, Callable[[Scene], QA]] = {
 
 
 def write(world: World, root: Path) -> None:
-    """Write `size` questions, but one of each task at least, below `root/spar_bench`."""
+    """Write `world.size` questions, but at least one of each task, below `root/spar_bench`."""
     scenes = [
         replace(scene, background=replace(scene.background, kind="plain"))
         for scene in world.scenes("qa_video", "test")
     ]
-    number = max(world.size, len(TASKS))
+    n_rows = max(world.size, len(TASKS))
     rows = [
-        _row(scenes[place % len(scenes)], place, TASKS[place % len(TASKS)])
-        for place in range(number)
+        _row(scenes[row_number % len(scenes)], row_number, TASKS[row_number % len(TASKS)])
+        for row_number in range(n_rows)
     ]
     folder = root / "spar_bench"
     write_table(folder / "SPAR-Bench" / "data" / PART, rows)
@@ -46,6 +46,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
+    """Return the row of a task's question, with one image of the scene or three."""
     several = task.endswith("_mv") or task in LEVELS["Middle"]
     frames = (0, scene.frames // 2, scene.frames - 1) if several else (0,)
     question = _question(scene, task)
@@ -85,7 +86,7 @@ def _question(scene: Scene, task: str) -> QA:
 
 
 def _depth(scene: Scene, *, relative: bool) -> QA:
-    """Ask for a place in the order from the viewer, or for the number of places between two."""
+    """Ask for a thing's rank in the order from the viewer, or for the difference of two ranks."""
     first, second = pair(scene)
     near, far = (scene.things[index].depth + 1 for index, _ in (first, second))
     if relative:
@@ -97,22 +98,24 @@ def _depth(scene: Scene, *, relative: bool) -> QA:
 
 def _matching(scene: Scene, task: str) -> QA:
     """Ask for the box of a thing in the last view, normalized to 1000."""
-    index, words = pair(scene)[0]
-    right, *others = [_box(scene, index, shift) for shift in (0, 200, -200, 400)]
-    text = f"Where is the {words} of the first image in the last one ({task})?"
-    return choice(scene, task, text, answer=right, others=others, named=((index, words),))
+    index, phrase = pair(scene)[0]
+    right, *wrong_boxes = [_box(scene, index, shift) for shift in (0, 200, -200, 400)]
+    text = f"Where is the {phrase} of the first image in the last one ({task})?"
+    return choice(scene, task, text, answer=right, others=wrong_boxes, named=((index, phrase),))
 
 
 def _box(scene: Scene, index: int, shift: int) -> str:
+    """Return the box of a thing in the last frame, normalized to 1000 and moved to the right."""
     thing = scene.things[index]
-    (x, y), reach = thing.centre(scene.frames - 1), scene.radius(thing)
-    across = [side * THOUSAND // scene.width + shift for side in (x - reach, x + reach)]
-    along = [side * THOUSAND // scene.height for side in (y - reach, y + reach)]
-    return f"({across[0]},{along[0]},{across[1]},{along[1]})"
+    (x, y), radius = thing.centre(scene.frames - 1), scene.radius(thing)
+    left, right = (x_ * THOUSAND // scene.width + shift for x_ in (x - radius, x + radius))
+    top, bottom = (y_ * THOUSAND // scene.height for y_ in (y - radius, y + radius))
+    return f"({left},{top},{right},{bottom})"
 
 
 def _view_change(scene: Scene) -> str:
+    """Return the camera motion that looks like the motion of the scene's first named thing."""
     thing = scene.things[pair(scene)[0][0]]
     sideways = f"move_{'left' if thing.dx > 0 else 'right'}:{digits(abs(thing.dx) / 10)}"
-    along = f"move_{'up' if thing.dy > 0 else 'down'}:{digits(abs(thing.dy) / 10)}"
-    return f"{sideways},{along},move_forward:0.5,rotate_left:0,rotate_up:0"
+    vertical = f"move_{'up' if thing.dy > 0 else 'down'}:{digits(abs(thing.dy) / 10)}"
+    return f"{sideways},{vertical},move_forward:0.5,rotate_left:0,rotate_up:0"

@@ -1,4 +1,4 @@
-"""Questions for a number alone, in benchmarks of space that have options as well."""
+"""Score questions for a number, in spatial benchmarks that also have questions with options."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,19 +12,21 @@ from harness.types import Prediction, Sample
 def scoring_of_form(
     task: str, protocols: Mapping[str, Protocol], form: str, protocol: str
 ) -> Protocol:
-    """The protocol of a form of questions; `NAME/numeric` instead of `NAME/official` for numbers.
+    """Return the protocol for a form of questions.
+
+    For `form=numeric`, the default `NAME/official` becomes `NAME/numeric`.
 
     Args:
-        task: The task's name, for messages.
-        protocols: The benchmark's protocols.
-        form: `numeric`, or another.
-        protocol: The name of one of the protocols.
+        task: Name of the task, for messages.
+        protocols: Protocols of the benchmark.
+        form: `numeric`, or another form.
+        protocol: Name of the requested protocol.
 
     Raises:
         UsageError: there is no such protocol, or it scores another form.
     """
-    prefix, _, kind = protocol.partition("/")
-    if form == "numeric" and kind == "official" and protocol in protocols:
+    prefix, _, variant = protocol.partition("/")
+    if form == "numeric" and variant == "official" and protocol in protocols:
         protocol = f"{prefix}/numeric"
     scoring = choose("protocol", protocols, protocol)
     if (form == "numeric") != protocol.endswith("/numeric"):
@@ -37,7 +39,7 @@ def scoring_of_form(
 
 
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
+    """Return MRA and relative accuracy of the number that the model's parser read, or 0."""
     _, target, prediction = single_answer(unit, predictions)
     ground_truth = target.answer.number
     assert ground_truth is not None, "numeric samples have a number"

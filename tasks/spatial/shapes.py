@@ -1,7 +1,8 @@
-"""Questions of space and time about the generated world, and its scenes as video files.
+"""Questions of space and time about scenes of the generated world, for the spatial benchmarks.
 
-The world's own questions (`harness.world.qa`) need scenes that allow them. The questions here fit
-every scene with two named things, so that every type of a benchmark occurs.
+The writers of these benchmarks' sample data use them. Each function asks one question about any
+scene with two named things, so that every question type of a benchmark occurs; the world's own
+questions (`harness.world.qa`) need special scenes. Places are in pixels, y downwards.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from harness.world.scene import Scene
 RATE = 1  # frames a second
 UNIT = "pixels"
 OTHER_NUMBERS = (Fraction(1, 2), Fraction(3, 2), Fraction(2), Fraction(3))
+"""Wrong options of a number, as factors of the right one."""
 
 
 def write_video(path: Path, scene: Scene) -> None:
@@ -30,7 +32,7 @@ def write_video(path: Path, scene: Scene) -> None:
 
 @lru_cache(maxsize=512)
 def _mp4(scene: Scene) -> bytes:
-    """The file, kept: many benchmarks show the same scenes, and no encoder is quick."""
+    """Return a scene as an MP4 file; cached, because many benchmarks show the same scenes."""
     frames = [render(scene, frame) for frame in range(scene.frames)]
     return encode_mp4(frames, times=range(scene.frames))
 
@@ -53,10 +55,10 @@ def count(scene: Scene) -> QA:
 
 def width(scene: Scene) -> QA:
     """Ask for the width of a thing."""
-    index, words = pair(scene)[0]
+    index, phrase = pair(scene)[0]
     size = float(2 * scene.radius(scene.things[index]))
-    text = f"What is the width of the {words} (in {UNIT})?"
-    return QA(kind="width", text=text, answer=size, named=((index, words),))
+    text = f"What is the width of the {phrase} (in {UNIT})?"
+    return QA(kind="width", text=text, answer=size, named=((index, phrase),))
 
 
 def room(scene: Scene) -> QA:
@@ -79,28 +81,28 @@ def distance(scene: Scene) -> QA:
     return QA(
         kind="distance",
         text=text,
-        answer=float(max(1, round(_distance(scene, first, second)))),
+        answer=float(max(1, round(_offset_length(scene, first, second)))),
         named=(first, second),
     )
 
 
 def displacement(scene: Scene) -> QA:
-    """Ask for the way of a thing to the end, along the axis on which it moves furthest."""
-    index, words = max(called(scene), key=lambda named: _speed(scene, named[0]))
+    """Ask how far the fastest thing moves in all, along the axis on which it moves more."""
+    index, phrase = max(called(scene), key=lambda thing_: _speed(scene, thing_[0]))
     moved = _speed(scene, index) * (scene.frames - 1)
-    text = f"How far does the {words} move sideways or upwards, whichever is more?"
-    return QA(kind="displacement", text=text, answer=float(moved), named=((index, words),))
+    text = f"How far does the {phrase} move sideways or upwards, whichever is more?"
+    return QA(kind="displacement", text=text, answer=float(moved), named=((index, phrase),))
 
 
 def side_question(scene: Scene) -> QA:
-    """Left or right."""
-    return _side_question(scene, ("left", "right"), lambda dx, dy: "left" if dx < 0 else "right")
+    """Ask on which side of a thing another one is: left or right."""
+    return _relative_side(scene, ("left", "right"), lambda dx, dy: "left" if dx < 0 else "right")
 
 
 def quadrant(scene: Scene) -> QA:
-    """One of four corners."""
+    """Ask in which of four quadrants around a thing another one is."""
     options = ("above left", "above right", "below left", "below right")
-    return _side_question(
+    return _relative_side(
         scene,
         options,
         lambda dx, dy: f"{'above' if dy < 0 else 'below'} {'left' if dx < 0 else 'right'}",
@@ -108,20 +110,20 @@ def quadrant(scene: Scene) -> QA:
 
 
 def third_question(scene: Scene) -> QA:
-    """Left, right or neither clearly."""
+    """Ask if a thing is to the left or right of another, or mainly above or below it."""
 
     def option_for(dx: int, dy: int) -> str:
         return "above or below" if abs(dx) < abs(dy) else "left" if dx < 0 else "right"
 
-    return _side_question(scene, ("left", "right", "above or below"), option_for)
+    return _relative_side(scene, ("left", "right", "above or below"), option_for)
 
 
 def route(scene: Scene) -> QA:
     """Ask for the first direction of a route."""
     start, goal = pair(scene)
-    dx, dy = _displacement(scene, goal, start)
-    sideways, along = ("right" if dx > 0 else "left"), ("down" if dy > 0 else "up")
-    right = f"{sideways}, then {along}"
+    dx, dy = _offset(scene, goal, start)
+    sideways, vertically = ("right" if dx > 0 else "left"), ("down" if dy > 0 else "up")
+    right = f"{sideways}, then {vertically}"
     ways = [f"{first}, then {then}" for first in ("left", "right") for then in ("up", "down")]
     text = f"You are at the {start[1]} and go to the {goal[1]}. Which way do you go?"
     return choice(scene, "route", text, answer=right, others=ways, named=(start, goal))
@@ -129,114 +131,119 @@ def route(scene: Scene) -> QA:
 
 def nearer_question(scene: Scene) -> QA:
     """Ask for the one of two things that is nearer to the middle of the image at the start."""
-    nearer, farther = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
+    nearer, farther = sorted(pair(scene), key=lambda thing_: _from_middle(scene, thing_))
     text = "Which of these objects is closest to the middle of the picture at the start?"
     return pick(scene, "nearer", text, answer=nearer[1], group=(nearer, farther))
 
 
 def appearance(scene: Scene) -> QA:
     """Ask for the order in which things appear; things that appear at once are ordered by place."""
-    things = sorted(
+    chosen = sorted(
         called(scene)[:3],
-        key=lambda named: (visible_frames(scene, named[0])[0], scene.things[named[0]].x),
+        key=lambda thing_: (visible_frames(scene, thing_[0])[0], scene.things[thing_[0]].x),
     )
-    words = [word for _, word in things]
-    others = [", ".join(words[1:] + words[:1])]
-    others += [", ".join(words[::-1])] if len(words) > 2 else []
+    phrases = [phrase for _, phrase in chosen]
+    wrong = [", ".join(phrases[1:] + phrases[:1])]
+    wrong += [", ".join(phrases[::-1])] if len(phrases) > 2 else []
     text = (
         "What is the order of the first appearance of these objects, those seen at once from "
-        f"left to right: {', '.join(sorted(words))}?"
+        f"left to right: {', '.join(sorted(phrases))}?"
     )
-    return choice(scene, "appearance", text, answer=", ".join(words), others=others, named=things)
+    return choice(scene, "appearance", text, answer=", ".join(phrases), others=wrong, named=chosen)
 
 
 def trajectory(scene: Scene) -> QA:
     """Ask for the direction in which a thing moves."""
-    index, words = pair(scene)[0]
+    index, phrase = pair(scene)[0]
     thing = scene.things[index]
-    across = ("", "right", "left")[thing.heading[0]]
-    along = ("", "down", "up")[thing.heading[1]]
-    right = " and ".join(filter(None, (across, along))) or "not at all"
+    sideways = ("", "right", "left")[thing.heading[0]]  # heading is 0, 1 or -1
+    vertically = ("", "down", "up")[thing.heading[1]]
+    right = " and ".join(filter(None, (sideways, vertically))) or "not at all"
     ways = ("left", "right", "up", "down", "not at all", "left and up", "right and down")
-    others = [way for way in ways if way != right][:4]
+    wrong = [way for way in ways if way != right][:4]
     return choice(
         scene,
         "trajectory",
-        f"How does the {words} move?",
+        f"How does the {phrase} move?",
         answer=right,
-        others=others,
-        named=((index, words),),
+        others=wrong,
+        named=((index, phrase),),
     )
 
 
 def faster(scene: Scene) -> QA:
-    """Ask for the speed of a thing, as a number with options."""
-    index, words = max(called(scene), key=lambda named: _speed(scene, named[0]))
+    """Ask for the speed of the fastest thing, as a number with options."""
+    index, phrase = max(called(scene), key=lambda thing_: _speed(scene, thing_[0]))
     return with_numbers(
         scene,
         "speed",
-        f"What is the speed of the {words} along the axis on which it moves most?",
+        f"What is the speed of the {phrase} along the axis on which it moves most?",
         _speed(scene, index),
         f"{UNIT}/s",
     )
 
 
-def place(scene: Scene, *, frame: int, what: str) -> QA:
+def place(scene: Scene, *, frame: int, moment: str) -> QA:
     """Ask for the centre of a thing, with its order from the viewer as a third coordinate."""
-    index, words = pair(scene)[0]
+    index, phrase = pair(scene)[0]
     thing = scene.things[index]
     x, y = thing.centre(frame)
-    spots = [(x + dx, y + dy, thing.depth) for dx, dy in ((0, 0), (40, 0), (0, 40), (-40, 0))]
-    right, *others = (f"[{a}, {b}, {c}]" for a, b, c in spots)
-    text = f"Where is the centre of the {words} {what}, as [x, y, order from the viewer]?"
-    return choice(scene, "place", text, answer=right, others=others, named=((index, words),))
+    positions = [(x + dx, y + dy, thing.depth) for dx, dy in ((0, 0), (40, 0), (0, 40), (-40, 0))]
+    right, *wrong = (f"[{a}, {b}, {c}]" for a, b, c in positions)
+    text = f"Where is the centre of the {phrase} {moment}, as [x, y, order from the viewer]?"
+    return choice(scene, "place", text, answer=right, others=wrong, named=((index, phrase),))
 
 
 def camera(scene: Scene) -> QA:
     """Ask for the camera's rotation; there is none."""
-    others = ("to the left", "to the right", "upwards")
+    wrong = ("to the left", "to the right", "upwards")
     return choice(
-        scene, "camera", "How does the camera turn?", answer="it does not turn", others=others
+        scene, "camera", "How does the camera turn?", answer="it does not turn", others=wrong
     )
 
 
 def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) -> QA:
-    """A number as a choice among five with the same unit."""
+    """Return a question for a number, with five options in the same unit."""
     right = max(1, round(value))
-    others = dict.fromkeys(f"{round(right * part)} {unit}" for part in OTHER_NUMBERS)
-    return choice(scene, kind, text, answer=f"{right} {unit}", others=others)
+    wrong = dict.fromkeys(f"{round(right * factor)} {unit}" for factor in OTHER_NUMBERS)
+    return choice(scene, kind, text, answer=f"{right} {unit}", others=wrong)
 
 
-def _side_question(scene: Scene, options: Sequence[str], value: Callable[[int, int], str]) -> QA:
+def _relative_side(scene: Scene, options: Sequence[str], value: Callable[[int, int], str]) -> QA:
+    """Ask where a thing is as seen from another; `value` gives the right option by (dx, dy)."""
     subject, reference = pair(scene)
-    dx, dy = _displacement(scene, subject, reference)
+    dx, dy = _offset(scene, subject, reference)
     right = value(dx, dy)
     text = f"Seen from the {reference[1]}, where is the {subject[1]} at the start?"
     return choice(scene, "side", text, answer=right, named=(subject, reference), others=options)
 
 
-def _displacement(scene: Scene, first: Named, second: Named) -> tuple[int, int]:
-    (x, y), (u, v) = (scene.things[index].centre(0) for index, _ in (first, second))
-    return x - u, y - v
+def _offset(scene: Scene, first: Named, second: Named) -> tuple[int, int]:
+    """Return (dx, dy) from the second to the first thing in frame 0."""
+    x, y = scene.things[first[0]].centre(0)
+    second_x, second_y = scene.things[second[0]].centre(0)
+    return x - second_x, y - second_y
 
 
-def _distance(scene: Scene, first: Named, second: Named) -> float:
-    return hypot(*_displacement(scene, first, second))
+def _offset_length(scene: Scene, first: Named, second: Named) -> float:
+    return hypot(*_offset(scene, first, second))
 
 
-def _from_middle(scene: Scene, named: Named) -> int:
-    x, y = scene.things[named[0]].centre(0)
+def _from_middle(scene: Scene, thing_: Named) -> int:
+    """Return four times the squared distance of a thing from the image's middle in frame 0."""
+    x, y = scene.things[thing_[0]].centre(0)
     return (2 * x - scene.width) ** 2 + (2 * y - scene.height) ** 2
 
 
 def _speed(scene: Scene, index: int) -> int:
+    """Return the pixels per frame along the axis on which a thing moves more."""
     return max(abs(scene.things[index].dx), abs(scene.things[index].dy))
 
 
 Asked = Callable[[Scene], QA]
 ENDS: Mapping[str, Asked] = MappingProxyType(
     {
-        "start": lambda scene: place(scene, frame=0, what="at the start"),
-        "end": lambda scene: place(scene, frame=scene.frames - 1, what="at the end"),
+        "start": lambda scene: place(scene, frame=0, moment="at the start"),
+        "end": lambda scene: place(scene, frame=scene.frames - 1, moment="at the end"),
     }
 )

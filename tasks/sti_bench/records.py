@@ -1,4 +1,4 @@
-"""Rows of STI-Bench's `qa.parquet`, checked, and the ones that ask for a number."""
+"""Read the rows of STI-Bench's `qa.parquet`, and turn some into questions for a number."""
 
 import json
 import re
@@ -25,14 +25,14 @@ KIND_OF_TASK: Mapping[str, str] = MappingProxyType(
     {**dict.fromkeys(STATIC, "static"), **dict.fromkeys(DYNAMIC, "dynamic")}
 )
 
-# A number, then a unit: a sign, or letters with powers and parts, such as m/s² or km/h.
+# A number and a unit, which is a sign, or letters with powers and parts: "0.8 m", "-12 m/s²".
 QUANTITY = re.compile(
     r"\s*([-+]?\d+(?:\.\d+)?)\s*([°%]|[^\W\d_](?:[^\W\d_]|[./²³° -])*(?:\^?-?[23])?)\s*\Z"
 )
 
 
 FIELDS = Fields(
-    # As the official scripts tell questions apart.
+    # The fields by which the official scripts identify a question.
     id="{Video}|{ID}|{time_start}|{time_end}",
     media="{Video}",
     question="Question",
@@ -47,11 +47,12 @@ OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of pl
 
 
 def read_questions(path: Path) -> Iterator[Question | DataError]:
-    """Yield every row in order: its question, or the error that it has."""
+    """Yield the question of each row in order, or its error."""
     return read_records((path,), COLUMNS, _question, optional=OPTIONAL)
 
 
 def _question(row: Mapping[str, Any], where: str) -> Question:
+    """Return the question of a row, with its categories."""
     options = _options(row["Candidates"], where)
     question = FIELDS.read_record({**row, "Candidates": options}, where)
     scene, source = row.get("scene") or row.get("Scene"), row.get("Source")
@@ -65,18 +66,18 @@ def _question(row: Mapping[str, Any], where: str) -> Question:
 
 
 def in_numbers(question: Question) -> Question | None:
-    """Return the question for a number, without its options.
+    """Return the question as one for a number, without its options.
 
     None: the options are not all numbers of one unit, or all are equal. This rule is our own. The
-    unit is the `unit` of the question's row, and the prompt names it.
+    prompt names the unit, which is added to the question's row as `unit`.
     """
-    quantities = [quantity(option) for option in question.options]
-    known = [pair for pair in quantities if pair is not None]
-    values, units = {value for value, _ in known}, {unit.lower() for _, unit in known}
-    if len(known) < len(quantities) or len(units) != 1 or len(values) < 2:
+    parsed = [quantity(option) for option in question.options]
+    quantities = [pair for pair in parsed if pair is not None]
+    values, units = {value for value, _ in quantities}, {unit.lower() for _, unit in quantities}
+    if len(quantities) < len(parsed) or len(units) != 1 or len(values) < 2:
         return None
     assert question.answer is not None and question.answer.choice is not None
-    value, unit = known[FIVE_LETTERS.index(question.answer.choice)]
+    value, unit = quantities[FIVE_LETTERS.index(question.answer.choice)]
     return replace(
         question, options=(), answer=Answer(number=value), row={**question.row, "unit": unit}
     )
@@ -105,21 +106,21 @@ def _options(value: Any, where: str) -> list[str]:
             ) from error
     pairs = value.items() if isinstance(value, dict) else value
     try:
-        given = {key: option for key, option in pairs if option is not None}
+        by_letter = {key: option for key, option in pairs if option is not None}
     except (TypeError, ValueError):
-        given = {}
-    letters = list(FIVE_LETTERS[: len(given)])
+        by_letter = {}
+    letters = list(FIVE_LETTERS[: len(by_letter)])
     if (
-        len(given) < 2
-        or sorted(given, key=str) != letters
-        or not all(isinstance(option, str) and option.strip() for option in given.values())
+        len(by_letter) < 2
+        or sorted(by_letter, key=str) != letters
+        or not all(isinstance(option, str) and option.strip() for option in by_letter.values())
     ):
         raise DataError(
             f"{where}: 'Candidates'",
             expected="texts by the letters A, B, … to E",
             found=repr(value)[:60],
         )
-    return [given[letter].strip() for letter in letters]
+    return [by_letter[letter].strip() for letter in letters]
 
 
 def scene_of(video: str) -> str:

@@ -28,7 +28,7 @@ from harness.types import AnswerForm
 
 FIX = "`harness list tasks sti_bench` prints the source of the data."
 PLACES = ("video", "videos")
-"""Folders that `video.zip` is unpacked to: the script's default, and the README's."""
+"""Folders of the unpacked `video.zip`: the official script's default, and the README's."""
 
 Form = Literal["choice", "numeric"]
 Prompt = Literal["question", "official"]
@@ -46,7 +46,7 @@ def sti_bench(
     prompt: Prompt = "question",
     frames: int | Spec | None = None,
 ) -> Task:
-    """One sample a question; statistics cluster by video.
+    """One sample per question; statistics cluster by video.
 
     Args:
         protocol: `sti/official` or `sti/strict`; with `form=numeric` always `sti/numeric`.
@@ -54,9 +54,9 @@ def sti_bench(
             without the options.
         prompt: `question`: the stretch of time and the question, options apart; `official`: all
             the text of the official script, options in it.
-        frames: Which frames of the video there are: a rule of `harness.frames`, such as 30 or
-            `fps(rate=2,max_frames=64)`; without, all of them, and a model shows what its own
-            rule says.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
     """
     scoring = scoring_of_form("sti_bench", PROTOCOLS, form, protocol)
     if form == "numeric" and prompt == "official":
@@ -65,19 +65,19 @@ def sti_bench(
             expected="prompt=question",
             found="prompt=official, which lists options",
         )
-    place = folder(data / "sti_bench", fix=FIX)
-    path = file(place / "qa.parquet", fix=FIX)
-    videos = Videos(tuple(place / name for name in PLACES), frames)
-    layout = QuestionFormat(
+    root = folder(data / "sti_bench", fix=FIX)
+    path = file(root / "qa.parquet", fix=FIX)
+    videos = Videos(tuple(root / name for name in PLACES), frames)
+    question_format = QuestionFormat(
         files=(path,),
         read=partial(_questions_of_form, path, form),
         open=videos.open,
         problems=videos.problems,
-        apart=prompt == "question",
+        separate_options=prompt == "question",
         text=wording_of("harness.tasks.sti_bench", "numeric" if form == "numeric" else prompt),
     )
     return question_task(
-        layout,
+        question_format,
         "sti_bench",
         protocol=scoring,
         split=split,
@@ -90,13 +90,10 @@ def sti_bench(
 def _questions_of_form(path: Path, form: Form) -> Iterator[Question | DataError]:
     """Yield the questions in the selected form, and the errors of rows that cannot be read."""
     for question in read_questions(path):
-        chosen = (
-            question
-            if form == "choice" or isinstance(question, DataError)
-            else in_numbers(question)
-        )
-        if chosen is not None:
-            yield chosen
+        if form == "choice" or isinstance(question, DataError):
+            yield question
+        elif (numeric := in_numbers(question)) is not None:
+            yield numeric
 
 
 PROTOCOLS = {

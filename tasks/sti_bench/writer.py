@@ -1,4 +1,4 @@
-"""Videos of the generated world in STI-Bench's layout: `qa.parquet` and a folder of videos."""
+"""Write videos of the generated world in STI-Bench's layout: `qa.parquet` and its videos."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ TASKS = tuple(KIND_OF_TASK)
 
 
 def write(world: World, root: Path) -> None:
-    """Write `size` questions, but at least one of each task, below `root/sti_bench`."""
+    """Write `world.size` questions, but at least one of each task, below `root/sti_bench`."""
     scenes = world.scenes("qa_video", "test")
     folder = root / "sti_bench"
     rows = [
@@ -31,11 +31,12 @@ def write(world: World, root: Path) -> None:
 
 
 def name_of(index: int) -> str:
-    """Return the file's name of a scene, which contains its kind of place."""
+    """Return the file name of a scene's video, which shows its kind of place."""
     return NAMES[index % len(NAMES)].format(index)
 
 
 def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
+    """Return the row of a task's question about the whole video."""
     question = _question_of_task(scene, task)
     return {
         "Video": name_of(scene.index),
@@ -51,18 +52,17 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
 
 
 def _question_of_task(scene: Scene, task: str) -> QA:
-    """The question of a task."""
-    if task == "Dimensional Measurement":
-        question = shapes.width(scene)
+    """Return a question of a task about a scene."""
+    lengths = {
+        "Dimensional Measurement": shapes.width,
+        "Displacement & Path Length": shapes.displacement,
+    }
+    if task in lengths:
+        question = lengths[task](scene)
         return shapes.with_numbers(
             scene, question.kind, question.text, float(question.answer), "pixels"
         )
-    if task == "Displacement & Path Length":
-        question = shapes.displacement(scene)
-        return shapes.with_numbers(
-            scene, question.kind, question.text, float(question.answer), "pixels"
-        )
-    others = {
+    question_of_task = {
         "Spatial Relation": shapes.quadrant,
         "3D Video Grounding": shapes.ENDS["start"],
         "Speed & Acceleration": shapes.faster,
@@ -70,4 +70,4 @@ def _question_of_task(scene: Scene, task: str) -> QA:
         "Trajectory Description": shapes.trajectory,
         "Pose Estimation": shapes.ENDS["end"],
     }
-    return others[task](scene)
+    return question_of_task[task](scene)

@@ -1,4 +1,4 @@
-"""Values of a record's cells, as JSON has them or as text tables write them."""
+"""Read the values of a record's cells, as JSON has them or as text tables write them."""
 
 import ast
 import base64
@@ -12,11 +12,13 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.layout import path_inside
+from harness.layout.places import flat_polygons
+from harness.tasks.refer.annotations import is_polygon
 
 MAX_LITERAL = 100_000
-"""Characters of a list that stands as text in a cell."""
+"""Most characters of a list or an object that is parsed from a cell's text."""
 BASE64_LENGTH = 64
-"""Characters from which on a text may be an image: file names are shorter."""
+"""Least number of characters of an image in base64; names of files are shorter."""
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 DATA_URI = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 
@@ -28,7 +30,7 @@ BETWEEN = re.compile(r"\s*(?:-|–|—|~|;|,(?=\s)|\bto\b)\s*")
 
 
 def plain_value(value: object) -> Any:
-    """Return a cell's value; a text that is a list or an object, as text tables have them, is read.
+    """Return a cell's value; the text of a list or an object, as in text tables, is parsed.
 
     >>> plain_value("[1, 2]"), plain_value("['a', 'b']"), plain_value("a"), plain_value("[x")
     ([1, 2], ['a', 'b'], 'a', '[x')
@@ -43,6 +45,23 @@ def plain_value(value: object) -> Any:
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     return value
+
+
+def right_texts(value: object) -> list[Any]:
+    """Return the texts of a list of texts, or of a cell's text that is one; else [value].
+
+    Numbers beside texts, and the only number of a list, are texts too; several are a point or a
+    box.
+
+    >>> right_texts(["a", 2]), right_texts("['a', 'b']"), right_texts([3]), right_texts("[1, 2]")
+    (['a', 2], ['a', 'b'], [3], ['[1, 2]'])
+    """
+    plain = plain_value(value)
+    if not isinstance(plain, list) or not all(type(part) in (str, int, float) for part in plain):
+        return [value]
+    has_text = any(isinstance(part, str) for part in plain)
+    is_number = len(plain) == 1 and not isinstance(value, str)
+    return plain if has_text or is_number else [value]
 
 
 def is_empty(value: object) -> bool:
@@ -72,7 +91,7 @@ def numbers(value: object, count: int, where: str) -> list[float]:
 
 
 def clock_span(value: object) -> list[float] | None:
-    """Return [start, end] in seconds of two times, in a text or in a list; None of others.
+    """Return [start, end] in seconds of two times in a text or a list; None for anything else.
 
     Times are `[h:]mm:ss`, or both are numbers of seconds.
 
@@ -92,6 +111,33 @@ def clock_span(value: object) -> list[float] | None:
             return None
         return [3600 * hours + 60 * minutes + seconds for hours, minutes, seconds in split]
     return [float(text) for text in texts] if all(map(SECONDS.fullmatch, texts)) else None
+
+
+def only_window(value: object) -> object:
+    """Return the window in a list of one, as QVHighlights writes it; other values as they are.
+
+    >>> only_window("[[10, 16]]"), only_window([24.3, 30.4]), only_window([[20, 24], [40, 44]])
+    ([10, 16], [24.3, 30.4], [[20, 24], [40, 44]])
+    """
+    plain = plain_value(value)
+    is_only = isinstance(plain, list) and len(plain) == 1 and isinstance(plain[0], list)
+    return plain[0] if is_only else value
+
+
+def polygons_of(plain: object) -> object:
+    """Return polygons in COCO's flat form, also those in a list for each object; others unchanged.
+
+    >>> polygons_of([[[[0, 0], [4, 0], [4, 4]]], [[[6, 0], [9, 0], [9, 4]]]])
+    [[0, 0, 4, 0, 4, 4], [6, 0, 9, 0, 9, 4]]
+    """
+    objects: list[list[float]] = []
+    for part in map(flat_polygons, plain) if isinstance(plain, list) else ():
+        if not isinstance(part, list) or not part or not all(map(is_polygon, part)):
+            break
+        objects += part
+    else:
+        return objects or plain
+    return flat_polygons(plain)
 
 
 def image_cells(value: object, where: str, folder: Path) -> tuple[bytes | Path, ...]:
@@ -115,6 +161,7 @@ def image_cells(value: object, where: str, folder: Path) -> tuple[bytes | Path, 
 
 
 def _image(entry: object, where: str, folder: Path) -> bytes | Path:
+    """Return one image of a cell; see `image_cells`."""
     if isinstance(entry, Mapping):
         entry = entry.get("bytes") or entry.get("path")
     if isinstance(entry, bytes):
@@ -134,6 +181,7 @@ def _image(entry: object, where: str, folder: Path) -> bytes | Path:
 
 
 def _base64(text: str, where: str) -> bytes | None:
+    """Decode an image in base64; None for another text, such as a name."""
     prefix = DATA_URI.match(text)
     body = text[prefix.end() :] if prefix else text
     if prefix is None and (len(text) < BASE64_LENGTH or not BASE64.fullmatch(text)):

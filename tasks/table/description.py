@@ -14,6 +14,8 @@ from harness.tasks.table.layouts import LAYOUTS
 Form = Literal[
     "choice", "number", "count", "text", "boxes", "points", "mask", "interval", "mask_track"
 ]  # values of `harness.types.AnswerForm`
+CHECK = "CHECK"
+"""Mark of what a draft could not know."""
 VIDEOS = "youtube_vos"
 """The layout of videos with a mask in every frame, which is not one of rows."""
 WRITTEN: Mapping[str, tuple[str, ...]] = {
@@ -31,7 +33,7 @@ class MediaFields:
     """The section `media`."""
 
     images: str | tuple[str, ...] = ""
-    """Field of an image or of a list of them, or several fields."""
+    """Field of an image or of a list of them, a pattern such as `{id}.jpg`, or several of these."""
     video: str = ""
     """Pattern of a video's name, such as `{video}.mp4`."""
     folder: str = "."
@@ -86,7 +88,10 @@ class AnswerField:
 
     form: Form
     field: str = ""
-    """Field of the ground truth; empty where it is not public."""
+    """Field of the ground truth, or a pattern, as of a mask's file; empty where it is not public.
+
+    In TOML, an interval may have two fields, `["start", "end"]`: they become a pattern.
+    """
     written: str = ""
     """The convention it is written in; see `WRITTEN`."""
     coordinates: Literal["pixels", "relative", "thousandths"] = "pixels"
@@ -129,7 +134,8 @@ class Description:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise ValueError(f"name: expected letters, digits and _, found {self.name!r}")
+            expected = "letters, digits and _, and no digit first"
+            raise ValueError(f"name: expected {expected}, found {self.name!r}")
         if self.layout not in (*LAYOUTS, VIDEOS):
             known = " or ".join(map(repr, (*LAYOUTS, VIDEOS)))
             raise ValueError(f"layout: expected {known}, found {self.layout!r}")
@@ -138,6 +144,10 @@ class Description:
                 f"answer: form: expected 'mask_track' exactly with layout = {VIDEOS!r}, "
                 f"found {self.answer.form!r} with {self.layout!r}"
             )
+        drafted = {"question: text": self.question.text, "media: images": self.media.images}
+        for key, value in drafted.items():
+            if value == CHECK:
+                raise ValueError(f"{key}: expected a field of the table, found still {CHECK!r}")
         if self.layout != VIDEOS and not self.question.text:
             raise ValueError("question: text: expected a field or a pattern, found none")
         if self.layout != VIDEOS and not (self.media.images or self.media.video):
@@ -164,4 +174,22 @@ def read_description(path: Path) -> Description:
         plain = tomllib.loads(read_text(path))
         if "path" in plain:
             raise ValueError("expected no key 'path', found one")
-        return replace(from_plain(Description, plain), path=path)
+        return replace(from_plain(Description, _with_joined_fields(plain)), path=path)
+
+
+def _with_joined_fields(plain: dict[str, object]) -> dict[str, object]:
+    """Return a description whose two fields of an interval, begin and end, are one pattern."""
+    answer = plain.get("answer")
+    names = answer.get("field") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or not isinstance(names, list):
+        return plain
+    if answer.get("form") != "interval" or len(names) != 2:
+        raise ValueError(
+            f"answer: field: expected a field, or the two of an interval, found {names!r}"
+        )
+    if unfit := [name for name in names if not isinstance(name, str) or {*name} & {*"{}[].:!"}]:
+        raise ValueError(
+            "answer: field: expected two names without . : ! [ ] { }, "
+            f"found {unfit[0]!r}; give the field another name"
+        )
+    return {**plain, "answer": {**answer, "field": f"{{{names[0]}}} - {{{names[1]}}}"}}

@@ -1,87 +1,53 @@
-"""A first description of a table from its fields; what they leave open is marked."""
+"""Draft the description of a table from its first records; doubtful values are marked."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from harness.errors import DataError, HarnessError, raised_as
-from harness.formats.tables import DATE
 from harness.layout import JsonFile
 from harness.media import open_image
+from harness.tasks.qa.questions import fill_pattern
+from harness.tasks.table.annotation_files import refuse_boxes
 from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_absent, is_empty, plain_value
-from harness.tasks.table.description import VIDEOS, AnswerField
-from harness.tasks.table.draft_options import are_lettered_lines, letters_of_lines, option_columns
-from harness.tasks.table.draft_truth import Size, Values
+from harness.tasks.table.description import CHECK, VIDEOS, AnswerField
+from harness.tasks.table.draft_fields import Draft, columns_of, field_names, named, values_of
+from harness.tasks.table.draft_options import without_letters
+from harness.tasks.table.draft_question import draft_question
+from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.layouts import LAYOUTS
+from harness.tasks.table.object_lists import of_columns, of_objects
+from harness.tasks.table.other_forms import refuse_label_studio
 from harness.tasks.table.rows import Record, table_records
 from harness.tasks.table.truth import mask_of
 
 LOOKED_AT = 200
-"""Records from which a description is drafted."""
+"""Number of records from which a description is drafted."""
 MASKS = 20
-"""Masks that are looked at."""
+"""Number of mask images that are read to find out whether white is the object."""
 OBJECTS: Mapping[str, str] = {"coco": "category", "captions": "caption", "odvg": "phrase"}
-"""Fields of the question in layouts of objects, whose boxes are known to be (left, top, right,
-bottom) in pixels."""
-CHECK = "CHECK"
-"""Mark of what a draft could not know."""
-NAMES: Mapping[str, str] = {
-    "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name",
-    "video": r"videos?(_path|_file|_name|_id)?|vid",
-    "question": r"question|query|prompt|instruction|caption|phrase|expression|sentence|ref|text",
-    "options": r"options|choices|candidates",
-    "answer": r"answers?|ground_?truth|gt(_answer)?|solution|target|label|correct(_answer)?|"
-    r"count|bbox|boxe?s|mask|masks|segmentation|timestamps?|interval|span",
-    "id": r"(question_?|sample_?|q)?id|index|idx|uid",
-    "category": r"(l2-)?category|task(_type)?|type|question_type|subset|topic|dataset",
-}
-"""Names of fields by what they hold, in the order of preference."""
-
-
-@dataclass
-class Draft:
-    """What is known of a table; values that are guesses have a word on why."""
-
-    layout: str
-    root: Path
-    """Folder of the table."""
-    media: dict[str, object] = field(default_factory=dict)
-    question: dict[str, object] = field(default_factory=dict)
-    answer: dict[str, object] = field(default_factory=dict)
-    scoring: dict[str, object] = field(default_factory=dict)
-    doubts: dict[str, str] = field(default_factory=dict)
-    """What to check, by `section.key`."""
-
-    def toml(self, name: str) -> str:
-        """Return the description's text, with a comment beside each doubt."""
-        lines = [f"name = {_plain(name)}"]
-        if self.layout != "rows":
-            lines.append(f"layout = {_plain(self.layout)}")
-        for section in ("media", "question", "answer", "scoring"):
-            lines += ["", f"[{section}]"] if getattr(self, section) else []
-            for key, value in getattr(self, section).items():
-                doubt = self.doubts.get(f"{section}.{key}")
-                lines.append(
-                    f"{key} = {_plain(value)}" + (f"  # {CHECK}: {doubt}" if doubt else "")
-                )
-        return "\n".join(lines) + "\n"
+"""Field of the question in each layout of objects; their boxes are always xyxy in pixels."""
+COCO_DIGITS = 12
+"""Digits to which COCO pads the numbers of images in their files' names."""
+UNITS = re.compile(r"(?:.*[_ ])?units?(?:[_ ].*)?", re.IGNORECASE)
+"""Names of fields that hold the unit of a number."""
+VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
+IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg")
 
 
 def draft(table: Path) -> Draft:
-    """Look at the first records of a table.
+    """Draft the description of a table from its first records.
 
     Raises:
         DataError: it cannot be read, or holds no record.
     """
     layout = _layout(table)
     if layout == VIDEOS:
-        folder = _folder_of(table.parent, ["JPEGImages"], video=True)[0]
+        folder = next(iter(_folders_of(table.parent, ["JPEGImages"], video=True)[0]), "")
         return Draft(
             layout,
-            table.parent,
+            table,
             media={"folder": folder or "."},
             answer={"form": "mask_track"},
             doubts={} if folder else {"media.folder": "the folder that has JPEGImages"},
@@ -91,19 +57,52 @@ def draft(table: Path) -> Draft:
     records = [parse() for parse in parsed]
     if not records:
         raise DataError(f"table {table}", expected="records", found="none")
-    description = Draft(layout, table.parent)
+    refuse_label_studio(table, records)
+    refuse_boxes(table, records[0])
+    description = Draft(layout, table, columns=columns_of(records))
     _draft_media(description, records)
     if layout in OBJECTS:
         description.question |= {"id": "id", "text": OBJECTS[layout]}
         description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
         return description
-    _draft_question(description, records)
+    draft_question(description, records)
+    turns = [row["conversations"] for row in records] if layout == "llava" else []
+    if any(isinstance(listed, list) and len(listed) > 2 for listed in turns):
+        doubt = "the first turn alone: later ones of a conversation are left out"
+        description.doubts["question.text"] = doubt
+    if description.layout == "messages" and any(len(_spoken(row)) > 1 for row in records):
+        doubt = "the last message of the user alone: a system's and earlier ones are left out"
+        description.doubts["question.text"] = doubt
     _draft_answer(description, records)
+    _doubt_context(description, records)
+    text = description.question["text"]
+    if text != CHECK and any(not is_absent(row.get("hint")) for row in records):
+        text = text if "{" in str(text) else f"{{{text}}}"
+        description.question["text"] = f"{{hint}}\n{text}"  # as in VLMEvalKit's MMBench
     return description
 
 
+def _spoken(row: Record) -> list[object]:
+    """Return the messages of the system and the user in a record of chat messages."""
+    listed = plain_value(row["messages"])
+    messages = listed if isinstance(listed, list) else []
+    roles = [message.get("role") for message in messages if isinstance(message, dict)]
+    return [role for role in roles if role in ("system", "user")]
+
+
+def _doubt_context(description: Draft, records: Sequence[Record]) -> None:
+    """Add a doubt if records have a text, a region or a time that the question may be about."""
+    used = [*description.question.values(), description.answer.get("field")]
+    names = [name for name in named(records, "context") if name not in used]
+    if names and "question.text" not in description.doubts:
+        description.doubts["question.text"] = (
+            f"is {', '.join(names)} part of the question? A pattern asks it: "
+            f'"{{{names[0]}}}\\n{{{description.question["text"]}}}"'
+        )
+
+
 def _columns(table: Path) -> Sequence[str]:
-    """Return the columns of a Parquet file; () of other tables, which are read whole."""
+    """Return the columns of a Parquet file; () for other tables, whose records are read whole."""
     if table.suffix.lower() != ".parquet":
         return ()
     from pyarrow import ArrowException, parquet
@@ -114,6 +113,7 @@ def _columns(table: Path) -> Sequence[str]:
 
 
 def _layout(table: Path) -> str:
+    """Return the layout that the keys of a file or of its first record show."""
     if table.suffix.lower() == ".json":
         try:
             (keys,) = [{key for key, _ in JsonFile(table).members()}]
@@ -135,45 +135,93 @@ def _layout(table: Path) -> str:
     return "rows"
 
 
-def _named(records: Sequence[Record], what: str) -> list[str]:
-    """Return the fields whose name is one for `what` and that have a value, the best first."""
-    names = [name for name in records[0] if any(not is_empty(row.get(name)) for row in records)]
-    patterns = NAMES[what].split("|") if "(" not in NAMES[what] else [NAMES[what]]
-    return [name for pattern in patterns for name in names if re.fullmatch(pattern, name, re.I)]
-
-
-def _values(records: Sequence[Record], name: str) -> list[object]:
-    return [plain_value(row[name]) for row in records if not is_empty(row.get(name))]
-
-
 def _draft_media(description: Draft, records: Sequence[Record]) -> None:
+    """Fill in the section `media`: the fields of images or of the video, and their folder."""
     for kind, key in (("image", "images"), ("video", "video")):
-        fields = list(dict.fromkeys(_named(records, kind)))
+        fields = named(records, kind) or _of_files(records, kind)
+        if kind == "image":  # TimeChat's `image_id` names a video
+            fields = [name for name in fields if name not in _of_files(records, "video")]
         if not fields:
             continue
         numbered = [name for name in fields if re.search(r"\d$", name)]
-        description.media[key] = numbered if len(numbered) > 1 and key == "images" else fields[0]
-        names = _file_names(_values(records, fields[0]))
-        if names:
-            folder, suffix = _folder_of(description.root, names, video=key == "video")
-            description.media["folder"] = folder or "."
-            if suffix:
-                description.media[key] = f"{{{fields[0]}}}{suffix}"
-            if folder is None:
-                description.doubts["media.folder"] = (
-                    f"no folder beside the table holds {names[0]!r}"
-                )
+        chosen = numbered if len(numbered) > 1 and kind == "image" else fields[:1]
+        pattern = _draft_folder(description, values_of(records, fields[0]), fields[0], kind)
+        named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
+        description.media[key] = named_so if len(chosen) > 1 else named_so[0]
+        if kind == "video":
+            _draft_clip(description, records)
         return
     description.media["images"] = CHECK
     description.doubts["media.images"] = (
-        f"the field of the image, or video = …, of {_fields(records)}"
+        f"the field of the image, or video = …, of {field_names(records)}"
     )
 
 
+def _draft_clip(description: Draft, records: Sequence[Record]) -> None:
+    """Fill in the part of the video, where records have a start and an end beside it."""
+    starts, ends = named(records, "clip start"), named(records, "clip end")
+    if starts and ends:
+        description.media["clip"] = [starts[0], ends[0]]
+        description.doubts["media.clip"] = (
+            "is the question about this part of the video, in seconds? Otherwise leave the line out"
+        )
+
+
+def _draft_folder(description: Draft, values: Sequence[object], name: str, kind: str) -> str:
+    """Fill in the folder of media; return what makes their files of the names in a field.
+
+    Args:
+        description: The draft.
+        values: The values of the field.
+        name: The field.
+        kind: "image" or "video".
+
+    Returns:
+        Braces with a suffix, such as `{}.jpg`, or "" if the names are those of the files.
+    """
+    names, is_video = _file_names(values), kind == "video"
+    are_numbers = len(names) == len(values) and all(map(str.isdecimal, names))
+    if not (is_video or are_numbers):
+        names = [text for text in names if not text.isdecimal()]  # other records of VLMEvalKit
+    if not names:
+        return ""
+    folders, pattern = _folders_of(description.table.parent, names, video=is_video)
+    if not folders and all(type(value) is int for value in values):
+        padded = [f"{value:0{COCO_DIGITS}}" for value in values]
+        folders, pattern = _folders_of(description.table.parent, padded, video=is_video)
+        pattern = (pattern or "{}").replace("{", f"{{:0{COCO_DIGITS}") if folders else ""
+    description.media["folder"] = folders[0] if len(folders) == 1 else "."
+    if are_numbers and not (folders or is_video):
+        doubt = f'numbers name images: a pattern such as "{{{name}}}.jpg"'
+        description.doubts["media.images"] = doubt
+    elif len(folders) != 1:
+        description.doubts["media.folder"] = (
+            f"{' and '.join(folders[:2]) or 'no folder beside the table'} "
+            f"{'hold' if folders else 'holds'} {names[0]!r}"
+        )
+    return pattern
+
+
+def _of_files(records: Sequence[Record], kind: str) -> list[str]:
+    """Return the fields whose values all are names of image or video files, by the suffix."""
+    suffixes = VIDEO_SUFFIXES if kind == "video" else IMAGE_SUFFIXES
+    return [
+        name
+        for name in records[0]
+        if (values := values_of(records, name))
+        and all(isinstance(value, str) and value.lower().endswith(suffixes) for value in values)
+    ]
+
+
 def _file_names(values: Sequence[object]) -> list[str]:
+    """Return the names of files among values, which may be numbers."""
     flat = [part for value in values for part in (value if isinstance(value, list) else [value])]
     named = [
-        part.get("path") if isinstance(part, dict) and not part.get("bytes") else part
+        str(part)
+        if type(part) is int
+        else part.get("path")
+        if isinstance(part, dict) and not part.get("bytes")
+        else part
         for part in flat
     ]
     return [
@@ -181,102 +229,81 @@ def _file_names(values: Sequence[object]) -> list[str]:
         for name in named
         if isinstance(name, str)
         and not name.startswith(("data:", "http"))
-        and not name.isdecimal()
         and not (len(name) >= BASE64_LENGTH and BASE64.fullmatch(name))
     ]
 
 
-def _folder_of(root: Path, names: Sequence[str], *, video: bool) -> tuple[str | None, str]:
-    """Return the folder beside the table in which the first names are files, and a suffix that
-    they lack; None if there is none.
+def _folders_of(root: Path, names: Sequence[str], *, video: bool) -> tuple[list[str], str]:
+    """Return (folders that have the first files, braces with a suffix that their names lack).
+
+    Looked through are the table's folder and those at most two levels below it.
     """
     folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
     folders += [
         path for folder in folders[1:] for path in sorted(folder.iterdir()) if path.is_dir()
     ]
-    suffixes = ["", ".mp4", ".webm", ".mkv", ".avi"] if video else ["", ".jpg", ".png", ".jpeg"]
-    for suffix in suffixes:
-        for folder in folders:
-            if all((folder / f"{name}{suffix}").exists() for name in names[:5]):
-                return str(folder.relative_to(root)), suffix
-    return None, ""
-
-
-def _draft_question(description: Draft, records: Sequence[Record]) -> None:
-    question = description.question
-    fields = [
-        name
-        for name in _named(records, "question")
-        if all(isinstance(value, str) for value in _values(records, name))
-    ]
-    question["text"] = fields[0] if fields else CHECK
-    if not fields:
-        description.doubts["question.text"] = f"the field of the question, of {_fields(records)}"
-    for name in _named(records, "id"):
-        values = [str(row.get(name)) for row in records]
-        if len(set(values)) == len(values):
-            question["id"] = name
-            break
-    options = next(
-        (
-            name
-            for name in _named(records, "options")
-            if all(isinstance(value, (list, dict)) for value in _values(records, name))
-        ),
-        None,
-    )
-    columns = option_columns(
-        [name for name in records[0] if name not in {question["text"], *question.values()}], records
-    )
-    lines = next(
-        (name for name in _named(records, "options") if are_lettered_lines(_values(records, name))),
-        None,
-    )
-    if options is not None:
-        question["options"] = options
-        texts = [value for value in _values(records, options) if isinstance(value, list)]
-        marked = re.compile(r"\s*\(?[A-Z][.):]")
-        if texts and all(marked.match(str(text)) for text in texts[0]):
-            question["lettered"] = True
-    elif lines is not None:
-        question |= {"options": lines, "lettered": True}
-    elif columns:
-        question["options"] = columns
-        cells = [str(row.get(name)) for row in records for name in columns]
-        if date := next(filter(DATE.fullmatch, cells), None):
-            doubt = f"{date!r} is a date: did a spreadsheet program make it of a text such as 1-2?"
-            description.doubts["question.options"] = doubt
-    kinds = {
-        name: name
-        for name in _named(records, "category")
-        if 1 < len({str(value) for value in _values(records, name)}) <= len(records) / 2
-    }
-    if kinds:
-        question["categories"] = kinds
+    for suffix in ("", *(VIDEO_SUFFIXES if video else IMAGE_SUFFIXES)):
+        paths = [f"{name}{suffix}" for name in names[:5]]
+        holding = [path for path in folders if all((path / name).exists() for name in paths)]
+        if holding:
+            return [str(path.relative_to(root)) for path in holding], suffix and f"{{}}{suffix}"
+    return [], ""
 
 
 def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
+    """Fill in the sections `answer` and `scoring`, and letters of options in the questions."""
     taken = {description.question.get("text"), description.question.get("id")}
-    fields = [name for name in _named(records, "answer") if name not in taken]
-    if not fields:
-        description.answer["form"] = "text"
-        doubt = "the form of the answer; no field of a ground truth was found"
-        description.doubts["answer.form"] = doubt
+    fields = [name for name in named(records, "answer") if name not in taken]
+    boxes = of_objects(description.table, records[0]) or of_columns(records[0])
+    if not fields or (boxes and fields == ["timestamp"]):  # the time of the image
+        _draft_no_field(description, boxes)
         return
-    answered = [row for row in records if not is_empty(row.get(fields[0]))]
+    if description.layout == "llava":
+        fields.sort(key=lambda name: name != "answer")  # the conversation's own
+    given = values_of(records, fields[0])
+    filled = {
+        name: values[0] for name in columns_of(records) if (values := values_of(records, name))
+    }
+    candidates = [*fields[1:], *(name for name in named([filled], "answer") if name not in fields)]
+    if others := [
+        name for name in candidates if name not in taken and values_of(records, name) != given
+    ]:
+        doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
+        description.doubts["answer.field"] = doubt
+    listed = str(description.question.get("options"))
+    answered = [
+        row
+        for row in records
+        if not is_empty(row.get(fields[0])) and plain_value(row.get(listed)) != []
+    ]
+    options = _options_of(description, answered)
     truth = Values(
         fields[0],
-        _values(answered, fields[0]),
+        values_of(answered, fields[0]),
         [_size(description, row) for row in answered],
-        _options_of(description, answered),
+        options,
         "video" in description.media,
-        [str(row.get(str(description.question["text"]))) for row in answered],
+        [_question_of(description, row) for row in answered],
         columns if isinstance(columns := description.question.get("options"), list) else (),
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
     description.doubts |= {f"answer.{key}": doubt for key, doubt in truth.doubts.items()}
-    if truth.keys.get("written") == "option" and (odd := _not_an_option(description, answered)):
-        description.doubts["answer.written"] = f"{odd!r} is not the text of an option"[:120]
+    if given and (doubt := of_objects(description.table, {fields[0]: given[0]})):
+        description.doubts["answer.form"] = doubt
+    if truth.form in ("number", "count") and (doubt := _doubt_about_units(description, answered)):
+        description.doubts["answer.form"] = doubt
+    if truth.keys.get("written") == "option":
+        pairs = zip(values_of(answered, fields[0]), options or (), strict=False)
+        if odd := next((str(v) for v, texts in pairs if str(v).strip() not in texts), None):
+            description.doubts["answer.written"] = f"{odd!r} is not the text of an option"[:120]
+    if (
+        description.layout in ("llava", "messages")
+        and truth.keys.get("coordinates") == "relative"
+        and are_in_padded(
+            values_of(answered, fields[0]), [_size(description, row) for row in answered]
+        )
+    ):
+        description.doubts["answer.coordinates"] = PADDED
     if truth.protocol:
         description.scoring["protocol"] = truth.protocol
     if truth.letters:
@@ -289,74 +316,87 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["question.letters"] = doubt
 
 
+def _draft_no_field(description: Draft, boxes: str) -> None:
+    """Fill in the section `answer` of records without such a field; `boxes`: how to read boxes."""
+    if window := description.media.pop("clip", None):
+        description.doubts.pop("media.clip")
+        description.answer |= {"form": "interval", "field": window, "written": "seconds"}
+        description.doubts["answer.field"] = (
+            "is this time the answer, in seconds? If the question is about this part of the video, "
+            "clip = … in [media] names it"
+        )
+        return
+    description.answer["form"] = "text"
+    doubt = "the form of the answer; no field of a ground truth was found"
+    description.doubts["answer.form"] = boxes or doubt
+
+
 def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:
-    """Doubt masks of which most are white on more than half of the image."""
+    """Add a doubt if most masks are white on more than half of their image."""
     name = str(description.answer["field"])
-    folder = Path(description.root, str(description.media.get("folder", ".")))
+    folder = Path(description.table.parent, str(description.media.get("folder", ".")))
     field_of_masks = AnswerField(form="mask", field=name, written="image")
     shares = []
     for row in records[:MASKS]:
         try:
-            mask = mask_of(row[name], field_of_masks, (0, 0), folder, name).to_array()
+            mask = mask_of(row[name], field_of_masks, None, folder, name).to_array()
         except HarnessError:
             continue  # `data check` names it
         shares.append(mask.mean())
     if shares and sum(share > 0.5 for share in shares) > len(shares) / 2:
         doubt = "most are white on more than half of the image: is white the object?"
-        description.doubts["answer.field"] = doubt
+        before = description.doubts.get("answer.field")
+        description.doubts["answer.field"] = f"{before}; {doubt}" if before else doubt
 
 
-def _options_of(description: Draft, records: Sequence[Record]) -> list[int] | None:
+def _doubt_about_units(description: Draft, records: Sequence[Record]) -> str:
+    """Return what to check about a field of units beside numbers; "" if questions name the unit."""
+    for name in filter(UNITS.fullmatch, records[0]):
+        units = list(dict.fromkeys(str(value) for value in values_of(records, name)))
+        asked = re.compile(rf"\b{re.escape(units[0])}\b" if units else "", re.IGNORECASE)
+        if len(units) > 1 or not all(asked.search(_question_of(description, r)) for r in records):
+            listed = ", ".join(units[:4])
+            return f"numbers are in {name} ({listed}): write all in the unit that its question asks"
+    return ""
+
+
+def _question_of(description: Draft, row: Record) -> str:
+    """Return the text of a record's question."""
+    name = str(description.question["text"])
+    return str(row.get(name)) if "{" not in name else name.format_map(row)
+
+
+def _options_of(description: Draft, records: Sequence[Record]) -> list[list[str]] | None:
+    """Return the texts of each record's options; None where the records have none."""
     options = description.question.get("options")
-    if isinstance(options, list):
-        return [sum(not is_absent(row.get(name)) for name in options) for row in records]
     if options is None:
         return None
-    return [
-        len(value) if isinstance(value, (list, dict)) else letters_of_lines(str(value))
-        for row in records
-        for value in [plain_value(row[str(options)])]
-    ]
+    listed = [_texts(options, row) for row in records]
+    return list(map(without_letters, listed)) if description.question.get("lettered") else listed
 
 
-def _not_an_option(description: Draft, records: Sequence[Record]) -> str | None:
-    """Return the first answer that is not the text of an option of its question."""
-    options, field = description.question.get("options"), str(description.answer["field"])
-    for row in records:
-        texts = plain_value(row.get(options)) if isinstance(options, str) else None
-        if isinstance(options, list):
-            texts = [row.get(name) for name in options]
-        known = {str(text).strip() for text in texts} if isinstance(texts, list) else set()
-        if known and str(row[field]).strip() not in known:
-            return str(row[field])
-    return None
+def _texts(options: object, row: Record) -> list[str]:
+    """Return the texts of a record's options, in their order."""
+    if isinstance(options, list):
+        return [str(row[name]).strip() for name in options if not is_absent(row.get(name))]
+    value = plain_value(row[str(options)])
+    if isinstance(value, dict):  # by letter
+        value = [value[letter] for letter in sorted(value)]
+    lines = value if isinstance(value, list) else str(value).split("\n")
+    return [str(line).strip() for line in lines]
 
 
 def _size(description: Draft, row: Record) -> Size:
-    """Return width and height of a record's image, if it is a file."""
-    name = plain_value(row.get(str(description.media.get("images"))))
+    """Return (width, height) of a record's image; None if it is not a file that can be read."""
+    field = str(description.media.get("images"))
+    try:
+        cell = fill_pattern(field, row, "") if "{" in field else row.get(field)
+    except DataError:
+        return None
+    name = plain_value(cell)
     name = name[0] if isinstance(name, list) and name else name
     try:
-        path = Path(description.root, str(description.media.get("folder")), str(name))
+        path = Path(description.table.parent, str(description.media.get("folder")), str(name))
         return open_image(path).size if isinstance(name, str) else None
     except DataError:
         return None
-
-
-def _fields(records: Sequence[Record]) -> str:
-    return ", ".join(records[0])
-
-
-def _plain(value: object) -> str:
-    """Return a value as TOML has it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return (
-            "{ "
-            + ", ".join(f"{_plain(key)} = {_plain(item)}" for key, item in value.items())
-            + " }"
-        )
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_plain, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)

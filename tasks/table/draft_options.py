@@ -1,27 +1,32 @@
-"""Where a table has the options of its questions: a list, a text, columns, or the question.
+"""Find the options of a table's questions: in columns, in lines of a text, or in the question.
 
 Columns of options are numbered or lettered from the first on, whatever else their names are:
 `A`, `B`; `option_a`; `choice1`; `candidate-0`.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from string import ascii_uppercase
 
+from harness.foreign_lines import command
 from harness.tasks.table.cells import is_absent, plain_value
 
 SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
-"""A name, what separates it from its number or letter, and that."""
+"""Name of a column in three parts: the name, a separator, and a number or letter."""
 NOT_OPTIONS = re.compile(
     r"image|img|picture|video|vid|frame|question|query|prompt|hint|mask|box|bbox|point|id|index|"
     r"split|level|category|l|x|y|hop|turn|path|file|url",
     re.IGNORECASE,
 )
-"""Names of other columns that are numbered."""
+"""Names of numbered columns that hold something else than options."""
 STARTS = ("0", "1", "a", "A")
-MARK = re.compile(r"(?:^|(?<=\s))\(?([A-Z])(?:\)|[.:](?=\s))", re.MULTILINE)
-"""A letter that begins an option in a text."""
+MARK = re.compile(
+    r"(?:^|(?<=[\s;,]))(?:\((?P<small>[a-z])\)|\(?(?P<large>[A-Z])(?:\)|[.:](?=\s)))", re.MULTILINE
+)
+"""A letter that begins an option in a text; a small one stands in brackets."""
 LINE = re.compile(r"\s*\(?([A-Z])\s*[.):]\s*\S")
+LINE_MARK = re.compile(r"\s*\(?[A-Z]\s*[.):]\s*")
 
 
 def option_columns(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -43,7 +48,7 @@ def option_columns(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -
 
 
 def _after(first: str, steps: int) -> str:
-    """Return the number or letter so many places after the first."""
+    """Return the number or letter that comes `steps` after `first`."""
     return str(int(first) + steps) if first.isdecimal() else chr(ord(first) + steps)
 
 
@@ -54,7 +59,7 @@ def _hold_texts(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) ->
 
 
 def are_lettered_lines(values: Sequence[object]) -> bool:
-    """Return True if all are texts of lines that begin with A., B., …."""
+    """Return True if all values are texts of two or more lines that begin with A., B., …."""
     return bool(values) and all(
         isinstance(value, str) and letters_of_lines(value) >= 2 for value in values
     )
@@ -63,8 +68,33 @@ def are_lettered_lines(values: Sequence[object]) -> bool:
 def letters_of_lines(text: str) -> int:
     """Return the number of lines of a text, if these begin with A., B., …; else 0."""
     lines = [line for line in text.split("\n") if line.strip()]
-    letters = [match[1] if (match := LINE.match(line)) else "" for line in lines]
-    return len(lines) if letters == list(ascii_uppercase[: len(lines)]) else 0
+    return len(lines) if are_lettered(lines) else 0
+
+
+def are_lettered(options: Sequence[object]) -> bool:
+    """Return True if options begin with A., B., … in this order."""
+    letters = [match[1] if (match := LINE.match(str(text))) else "" for text in options]
+    return letters == list(ascii_uppercase[: len(letters)])
+
+
+def with_options(table: Path, name: str) -> str:
+    """Return what to do about records whose list of options, the field `name`, is empty."""
+    program = f'select(."{name}" | length > 0)'
+    suffix = table.suffix.lower()
+    if suffix == ".jsonl":
+        return f"{command(program, table.name)}, named NEW.jsonl, keeps the others"
+    if suffix == ".json":
+        return f"{command(f'.[] | {program}', table.name)}, named NEW.jsonl, keeps the others"
+    return "make two tables"
+
+
+def without_letters(texts: Iterable[object]) -> list[str]:
+    """Return options without the letters that they begin with.
+
+    >>> without_letters(["A. cat", "(B) dog"])
+    ['cat', 'dog']
+    """
+    return [LINE_MARK.sub("", str(text)).strip() for text in texts if str(text).strip()]
 
 
 def letters_in(question: str) -> int:
@@ -72,8 +102,11 @@ def letters_in(question: str) -> int:
 
     >>> letters_in("Which?\nA. the cat\nB. the dog"), letters_in("(A) or (B)?"), letters_in("A.")
     (2, 2, 0)
+    >>> letters_in("Which? (a) 0.1 (b) 0.2"), letters_in("a. the cat b. the dog")
+    (2, 0)
     """
     count = 0
     for match in MARK.finditer(question):
-        count += match[1] == ascii_uppercase[min(count, 25)]
+        letter = match["large"] or match["small"].upper()
+        count += letter == ascii_uppercase[min(count, 25)]
     return count if count > 1 else 0

@@ -1,18 +1,32 @@
-"""The form of answers and the convention that their values show; what they leave open is named."""
+"""Find the form of answers, and the convention that they are written in, by their values.
+
+Where the values allow several, a doubt names these.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from string import ascii_uppercase
 
-from harness.tasks.table.cells import clock_span
+from harness.tasks.table.cells import clock_span, only_window, polygons_of
+from harness.tasks.table.conventions import CONVENTIONS
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import looks_like
+from harness.tasks.table.protocols import BITS
 
 Size = tuple[int, int] | None
 ORDERS = ("xyxy", "xywh", "cxcywh")
+PADDED = (
+    "fractions of the image, or of the square that LLaVA pads it to? Those are not read: x in "
+    "pixels is x * max(w, h) - (max(w, h) - w) / 2, y alike"
+)
+"""Doubt about boxes in fractions that may be of padded squares, as in LLaVA's mix665k."""
+TIMES = re.compile("time|window|interval|span|moment", re.IGNORECASE)
+"""Names of fields that hold times; such a field has intervals even if no video is known."""
+ASKS_NUMBER = re.compile(r"\b(?:how|what|which|count|number|sum|total)\b", re.IGNORECASE)
+"""A question, or a field's name, whose answers 1 and 0 are numbers."""
 EDGE = 0.01
 """Part of a side, at most one pixel, by which a box may leave its image."""
 
@@ -24,7 +38,7 @@ class Truth:
     form: str
     keys: dict[str, object] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
-    """What to check, by the key."""
+    """Text that says what to check, by the key."""
     protocol: str = ""
     """The protocol, where another than the form's default is meant."""
     letters: str = ""
@@ -33,14 +47,14 @@ class Truth:
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a field of the ground truth, and what is known beside them."""
+    """The values of a field of the ground truth, and the media, options and texts beside them."""
 
     field: str
     values: Sequence[object]
     sizes: Sequence[Size]
     """Width and height of each value's image; None where it is not a file."""
-    options: Sequence[int] | None
-    """The number of options of each record; None: the records have none."""
+    options: Sequence[Sequence[str]] | None
+    """The texts of each record's options; None: the records have none."""
     has_video: bool
     questions: Sequence[str] = ()
     """The texts of the questions."""
@@ -48,14 +62,25 @@ class Values:
     """The columns that hold an option each."""
 
     def truth(self) -> Truth:
-        """Return the form, and the convention as far as the values show it."""
+        """Return the form of the answers, and their convention as far as the values show it."""
         if self.options is not None:
             return self._choice(self.options)
-        for truth in (self._boxes(), self._mask(), self._interval()):
+        for truth in (self._boxes(), self._interval(), self._mask()):
+            if truth is not None and self.has_video and truth.form in ("boxes", "mask"):
+                doubt = f"{truth.form} are read of images alone, and not of videos"
+                return replace(truth, doubts={**truth.doubts, "form": doubt})
             if truth is not None:
                 return truth
+        if self.values and self._are_yes_no():
+            doubt = (
+                "are 1, 0, true and false yes and no? They are read so, unless the form is number"
+            )
+            return Truth("text", doubts={"form": doubt}, protocol="text/yes_no")
         if self.values and all(map(_is_number, self.values)):
             whole = all(float(str(value)).is_integer() for value in self.values)
+            if TIMES.search(self.field):
+                doubt = f"is {self.field} the answer, or the time of a frame?"
+                return Truth("number", doubts={"form": doubt})
             counted = whole and re.search("count|number", self.field, re.IGNORECASE)
             return Truth("count" if counted else "number")
         if self.values and all(map(_has_decimal_comma, self.values)):
@@ -63,12 +88,26 @@ class Values:
             return Truth("number", doubts={"form": doubt})
         return self._text()
 
+    def _are_yes_no(self) -> bool:
+        """Return True for truth values, and for 1 and 0 unless each question asks for a number."""
+        texts = {str(value).strip().lower() for value in self.values}
+        if not texts <= BITS.keys():
+            return False
+        ask_numbers = ASKS_NUMBER.search(self.field) or all(map(ASKS_NUMBER.search, self.questions))
+        return texts <= {"true", "false"} or not ask_numbers
+
     def _text(self) -> Truth:
         """Return the form of texts, with a doubt where they look like something else."""
+        for value in self.values:
+            parts = value if isinstance(value, list) else [value]
+            if any(isinstance(part, (dict, list)) for part in parts):
+                doubt = f"{value!r:.60} is not a text: write texts, numbers in a list, or a mask"
+                return Truth("text", doubts={"form": " ".join(doubt.split())})
         texts = [str(value).strip() for value in self.values]
         counts = [letters_in(question) for question in self.questions]
         letters = ascii_uppercase[: max(counts, default=0)] if all(counts) else ""
-        if texts and all(re.fullmatch(r"[A-H]", text) for text in texts):
+        single = r"[A-Ha-h]|\([a-h]\)" if letters else r"[A-H]"
+        if texts and all(re.fullmatch(single, text) for text in texts):
             return Truth("choice", {"written": "letter"}, letters=letters)
         if letters and texts and all(re.match(r"\(?[A-Z][.):]", text) for text in texts):
             return Truth("choice", {"written": "marked"}, letters=letters)
@@ -85,26 +124,27 @@ class Values:
             return Truth("text", doubts={"form": doubt[:200]})
         return Truth("text")
 
-    def _choice(self, options: Sequence[int]) -> Truth:
+    def _choice(self, options: Sequence[Sequence[str]]) -> Truth:
+        """Return the likeliest convention in which every value names one of its options."""
         texts = [str(value).strip() for value in self.values]
-        if self.columns and all(text in self.columns for text in texts):
-            single = all(len(name) == 1 for name in self.columns)
-            return Truth("choice", {"written": "letter" if single else "field"})
-        if all(re.fullmatch(r"[A-Za-z]", text) for text in texts):
-            return Truth("choice", {"written": "letter"})
-        if all(re.match(r"\(?[A-Z][.):]", text) for text in texts):
-            return Truth("choice", {"written": "marked"})
-        if not all(text.isdecimal() for text in texts):
-            return Truth("choice", {"written": "option"})
-        places = [int(text) for text in texts]
-        if 0 in places:
-            return Truth("choice", {"written": "place"})
-        if any(place == count for place, count in zip(places, options, strict=False)):
-            return Truth("choice", {"written": "place_from_1"})
-        doubt = "do places begin with 0, or with 1 (place_from_1)? The values allow both"
-        return Truth("choice", {"written": "place"}, {"written": doubt})
+        places = {
+            name: [read(*pair, self.columns) for pair in zip(texts, options, strict=True)]
+            for name, read in CONVENTIONS.items()
+        }
+        fitting = {name: read for name, read in places.items() if None not in read}
+        if not fitting:
+            are_places = all(text.isdecimal() for text in texts)
+            are_letters = all(re.fullmatch(r"[A-Za-z]", text) for text in texts)
+            written = "place" if are_places else "letter" if are_letters else "option"
+            doubts = {"written": "no such options are there"} if written != "option" else {}
+            return Truth("choice", {"written": written}, doubts)
+        written = next(iter(fitting))
+        differing = [name for name, read in fitting.items() if read != fitting[written]]
+        doubt = f"or {' or '.join(differing)}? The values allow each" if differing else ""
+        return Truth("choice", {"written": written}, {"written": doubt} if doubt else {})
 
     def _boxes(self) -> Truth | None:
+        """Return the first order and frame that fit all boxes; None if not all values are boxes."""
         rows = [
             (row, size)
             for value, size in zip(self.values, self.sizes, strict=True)
@@ -134,9 +174,12 @@ class Values:
         return Truth("boxes", keys, doubts)
 
     def _mask(self) -> Truth | None:
-        polygons = [row for value in self.values for part in _parts(value) for row in _rows(part)]
+        """Return how masks are written: as polygons, run-lengths or images; None without masks."""
+        flat = list(map(polygons_of, self.values))
+        polygons = [row for value in flat for part in _parts(value) for row in _rows(part)]
         if polygons and all(len(row) >= 6 and _is_row(row, len(row)) for row in polygons):
-            return Truth("mask", {"written": "coco"})
+            doubt = "are pairs corners of a polygon, or points?" if flat != [*self.values] else ""
+            return Truth("mask", {"written": "coco"}, {"form": doubt} if doubt else {})
         if self.values and all(map(_is_run_length, self.values)):
             return Truth("mask", {"written": "coco"})
         if self.values and all(map(_is_image, self.values)):
@@ -144,30 +187,56 @@ class Values:
         return None
 
     def _interval(self) -> Truth | None:
-        if not self.has_video or not self.values:
+        """Return how intervals are written; None for values that are not times."""
+        are_times = TIMES.search(self.field)
+        if not (self.has_video or are_times) or not self.values:
             return None
+        values = list(map(only_window, self.values))
         keys: dict[str, object] = {"written": "seconds"}
         doubt = "seconds, or milliseconds? Numbers of frames are not read"
-        if all(_is_row(value, 2) for value in self.values):
+        if all(_is_row(value, 2) for value in values):
             return Truth("interval", keys, {"written": doubt})
-        if not all(isinstance(value, (str, list)) and clock_span(value) for value in self.values):
+        rows: list[object] = []
+        for value in values:
+            rows += _rows(value) or [None]
+        if are_times and all(_is_row(row, 2) for row in rows):
+            several = "some have several windows: an interval is one; leave those records out"
+            return Truth("interval", keys, {"form": several})
+        if not all(isinstance(value, (str, list)) and clock_span(value) for value in values):
             return None
-        are_clocks = all(":" in str(value) for value in self.values)
+        are_clocks = all(":" in str(value) for value in values)
         return Truth("interval", keys, {} if are_clocks else {"written": doubt})
 
 
+def are_in_padded(values: Sequence[object], sizes: Sequence[Size]) -> bool:
+    """Return True if boxes in fractions all lie on the image in the middle of a padded square.
+
+    It is False if all images are square, or if not all sizes are known.
+    """
+    shares = [(side / max(size) for side in size) for size in sizes if size]
+    inside = [
+        (1 - share) / 2 - EDGE <= number <= (1 + share) / 2 + EDGE
+        for value, sides in zip(values, map(tuple, shares), strict=False)
+        for row in _rows(value)
+        for number, share in zip(row, (*sides, *sides), strict=False)
+    ]
+    return len(shares) == len(sizes) and any(w != h for w, h in filter(None, sizes)) and all(inside)
+
+
 def _parts(value: object) -> Iterable[object]:
+    """Return the members of a list of lists; any other value as the only one."""
     return value if isinstance(value, list) and _rows(value) == value else [value]
 
 
 def _rows(value: object) -> list[list[float]]:
-    """Return a list of lists as it is, and one list of numbers as the only one."""
+    """Return a list of lists as it is, any other list as the only row, and else no rows."""
     if isinstance(value, list) and value and isinstance(value[0], list):
         return value
     return [value] if isinstance(value, list) and value else []
 
 
 def _is_row(row: object, length: int) -> bool:
+    """Return True for a list of `length` numbers."""
     return (
         isinstance(row, list)
         and len(row) == length
@@ -176,16 +245,19 @@ def _is_row(row: object, length: int) -> bool:
 
 
 def _is_run_length(value: object) -> bool:
+    """Return True for a mask as COCO's run-length."""
     return isinstance(value, dict) and {"size", "counts"} <= value.keys()
 
 
 def _is_image(value: object) -> bool:
+    """Return True for an image as a table has it: its bytes, or the name of its file."""
     if isinstance(value, dict):
         return "bytes" in value
     return isinstance(value, str) and Path(value).suffix.lower() in (".png", ".jpg", ".bmp")
 
 
 def _is_number(value: object) -> bool:
+    """Return True for a number, or its text."""
     try:
         float(str(value))
     except ValueError:
@@ -199,12 +271,14 @@ def _has_decimal_comma(value: object) -> bool:
 
 
 def _bounds(frame: str, size: Size) -> tuple[float, float]:
+    """Return the largest x and y in a frame of coordinates."""
     if frame == "pixels":
         return size or (inf, inf)
     return (1.0, 1.0) if frame == "relative" else (1000.0, 1000.0)
 
 
 def _fits(row: Sequence[float], order: str, bounds: tuple[float, float]) -> bool:
+    """Return True if four numbers in this order are a box with an area within the bounds."""
     left, top, third, fourth = row
     if order == "xywh":
         third, fourth = left + third, top + fourth

@@ -1,31 +1,43 @@
-"""Layouts of files that are not a record a row: rows are made of them, with fields of their own.
+"""Make rows of files that do not have a record per row, each layout with fields of its own.
 
 | layout | a row is | its fields |
 |---|---|---|
 | `llava` | the first question of a conversation | the record's own, `question`, `answer` |
 | `messages` | the last user message of a record | the record's own, `question`, `images` |
-| `coco` | the objects of a category in an image | `image`, `category`, `boxes`, `masks`, `count` |
+| `coco` | a category in an image | `image`, `category`, `boxes`, `masks`, `count`, `iscrowd` |
 | `captions` | an object with a caption (MDETR's files) | `image`, `caption`, `boxes`, `masks` |
 | `odvg` | a phrase or a category of an image | `image`, `phrase`, `caption`, `boxes`, `count` |
 
 Boxes are (left, top, right, bottom) in pixels; masks are COCO's segmentations.
 """
 
+import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import DataError
+from harness.foreign_lines import command
 from harness.layout import JsonFile, field
 from harness.tasks.refer.annotations import refuse_other_order
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.rows import Record, table_records
+from harness.tasks.table.unread_fields import MEDIA, refuse_marks
 
 Rows: TypeAlias = Iterator[tuple[str, Callable[[], Record]]]
 Columns: TypeAlias = Collection[str]
 Layout: TypeAlias = Callable[[Path, Columns, Columns], Rows]
 IMAGE = "<image>"
+PLACEHOLDER = re.compile(r"<\w+>")
+"""A mark in a text, such as `<s0>`, whose value VTimeLLM has in another field."""
+FILLED = (
+    '(if type == "array" then .[] else . end) | getpath(%s) as $values | .conversations[].value '
+    "|= reduce ($values | to_entries[]) as $entry (.; split($entry.key) "
+    "| join($entry.value | tostring))"
+)
+"""Program of jq that writes values, which lie at a path of keys, in place of their marks."""
 SIZE = "stated size"
 """Key of a row for [width, height] of its image as the file has them, or None."""
 
@@ -33,10 +45,15 @@ SIZE = "stated size"
 def llava(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     """Yield the first question of each conversation of a LLaVA file, and its answer."""
     for where, parse in table_records(path, ("conversations",)):
-        yield where, partial(_first_turn, parse, where)
+        yield where, partial(_first_turn, parse, where, path, {*columns, *optional})
 
 
-def _first_turn(parse: Callable[[], Record], where: str) -> Record:
+def _first_turn(parse: Callable[[], Record], where: str, table: Path, named: Columns) -> Record:
+    """Return a record with its first question and answer as fields.
+
+    Fields of its own with these names are called `own_question` and `own_answer`. The values of
+    marks are not looked for in the fields `named`, which the description reads.
+    """
     record = parse()
     turns = field(record, "conversations", list, where)
     texts = [field(turn, "value", str, f"{where}: 'conversations'") for turn in turns[:2]]
@@ -47,8 +64,38 @@ def _first_turn(parse: Callable[[], Record], where: str) -> Record:
             expected="a turn of human, and one of gpt",
             found=", ".join(map(repr, speakers)) or "none",
         )
-    question = texts[0].replace("<video>", "").replace(IMAGE, "").strip()
-    return {**record, "question": question, "answer": texts[1].strip()}
+    for path, values in _objects(record):
+        marks = [name for name in values if _is_placeholder(name)]
+        if used := [mark for mark in marks if any(mark in text for text in texts)]:
+            raise DataError(
+                f"{where}: 'conversations'",
+                expected="texts without marks for other values",
+                found=f"{used[0]}, whose value is in {'.'.join(path)!r}",
+                fix=f"{command(FILLED % json.dumps(path), table.name)}, named NEW.jsonl, fills "
+                "them in.",
+            )
+    refuse_marks(record, texts[:1], texts[1], named, f"{where}: 'conversations'")
+    turn = {
+        "question": texts[0].replace("<video>", "").replace(IMAGE, "").strip(),
+        "answer": texts[1].strip(),
+    }
+    own = {f"own_{name}": record[name] for name in turn if name in record}
+    return {**record, **own, **turn}
+
+
+def _is_placeholder(name: str) -> bool:
+    """Return True for a mark of a value; `<image>` is one of a medium."""
+    return bool(PLACEHOLDER.fullmatch(name)) and not MEDIA.fullmatch(name[1:-1])
+
+
+def _objects(
+    plain: object, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, object]]]:
+    """Yield (keys that lead to it, object) for each object below `plain`."""
+    for name, value in plain.items() if isinstance(plain, dict) else ():
+        if isinstance(value, dict):
+            yield (*path, name), value
+            yield from _objects(value, (*path, name))
 
 
 def messages(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
@@ -58,6 +105,7 @@ def messages(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
 
 
 def _last_user_message(parse: Callable[[], Record], where: str) -> Record:
+    """Return a record with the texts and images of its last user message as fields."""
     record = parse()
     listed = plain_value(record["messages"])
     users = [
@@ -77,6 +125,7 @@ def _last_user_message(parse: Callable[[], Record], where: str) -> Record:
 
 
 def _part_image(part: Mapping[str, Any]) -> object:
+    """Return the image of a part of a message; None if it has none."""
     image = part.get("image_url", part.get("image"))
     return image.get("url") if isinstance(image, dict) else image
 
@@ -87,6 +136,7 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
         entry["id"]: entry["name"] for _, entry in _entries(path, "categories", ("id", "name"))
     }
     objects: dict[tuple[object, object], list[Any]] = {}
+    crowds = set()
     for where, entry in _entries(path, "annotations", ("image_id", "category_id", "bbox")):
         if entry["category_id"] not in names:
             raise DataError(
@@ -94,8 +144,11 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
                 expected="an id of categories",
                 found=repr(entry["category_id"])[:40],
             )
-        if not entry.get("iscrowd"):
-            objects.setdefault((entry["image_id"], entry["category_id"]), []).append(entry)
+        key = (entry["image_id"], entry["category_id"])
+        if entry.get("iscrowd") or entry.get("ignore"):
+            crowds.add(key)
+        else:
+            objects.setdefault(key, []).append(entry)
     images = {entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name"))}
     for (image, category), entries in objects.items():
         where = f"{path}, image {image!r}, category {names[category]!r}"
@@ -106,6 +159,7 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
             "image": images[image]["file_name"],
             "category": names[category],
             "count": len(entries),
+            "iscrowd": int((image, category) in crowds),
         }
         yield where, partial(_with_objects, row, images[image], entries, where)
 
@@ -142,7 +196,7 @@ def _with_objects(
 
 
 def _stated_size(image: Mapping[str, Any]) -> object:
-    """Return [width, height] that a file states for an image; None where it states none."""
+    """Return the [width, height] that a file states for an image; None if it states none."""
     size = [image.get(side) for side in ("width", "height")]
     return size if all(type(side) is int and side > 0 for side in size) else None
 
@@ -160,6 +214,7 @@ def odvg(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
 
 
 def _of_odvg(record: Record, where: str) -> list[Record]:
+    """Return the rows of one line of ODVG."""
     grounding, detection = (plain_value(record.get(name)) for name in ("grounding", "detection"))
     if isinstance(grounding, dict):
         regions, caption, phrase = field(grounding, "regions", list, where), grounding, "phrase"
@@ -187,11 +242,12 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
 
 
 def _raise(error: DataError) -> Record:
+    """Raise the error; in place of a function that returns a record."""
     raise error
 
 
 def _entries(path: Path, name: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (place, entry) of a list of a JSON file, whose entries have to have these keys."""
+    """Yield (place for errors, entry) of a list in a JSON file; every entry must have `keys`."""
     for entry in JsonFile(path, (name,)).items():
         where = f"{path}, {name} {entry.key}"
         plain = entry.parse()

@@ -1,4 +1,4 @@
-"""Stretches of time of a table, compared with the lengths of their videos."""
+"""Refuse intervals and clips of a table that reach beyond the end of their video."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -13,7 +13,7 @@ BEYOND = 1.0
 
 @dataclass
 class Lengths:
-    """The lengths of the videos of a folder."""
+    """Times of the frames of a folder's videos, of which the last one read is kept."""
 
     folder: Path
     frames_per_second: float
@@ -22,10 +22,10 @@ class Lengths:
     """Name and times of the video that was read last: its questions often follow each other."""
 
     def check(self, video: str, clip: Clip, where: str) -> None:
-        """Raise if a stretch of time reaches beyond its video; one that is unreadable is passed by.
+        """Check that a stretch of time ends with its video; one that cannot be read passes.
 
         Raises:
-            DataError: it does; the video's length and rate are named.
+            DataError: it ends later; the error names the video's length and rate.
         """
         times = self._times(video)
         if not times:
@@ -39,8 +39,10 @@ class Lengths:
             where,
             expected=f"seconds within its video, which ends at {end:.2f} s",
             found=f"{clip.start:g} to {clip.end:g} s",
-            fix="Are these numbers of frames? Divide them by the frames per second at which they "
-            f"were counted (the video has {rate:.6g}). Milliseconds? Those of an interval have "
+            fix="If these are numbers of frames, divide them by the frames per second at which "
+            "they "
+            f"were counted (the video has {rate:.6g}). If they are milliseconds, those of an "
+            "interval have "
             'written = "milliseconds"; divide those of a clip by 1000.',
         )
 

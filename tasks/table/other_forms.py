@@ -1,50 +1,129 @@
-"""Tables in other forms of JSON than a list of records, and the command that makes one of each."""
+"""Refuse JSON in the forms of other programs, and name the command that makes records of it."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
 from harness.errors import DataError
 from harness.files import open_regular
+from harness.foreign import new_name
 from harness.layout import JsonFile
+from harness.tasks.table.cells import plain_value
+from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, refuse_via2
 
 ROWS_OF_COLUMNS = ". as $t | [.[]][0] | keys_unsorted | map(. as $row | $t | map_values(.[$row]))"
-"""jq's program for an object of columns, each an object by the number of the row."""
+"""Program of jq for an object of columns, each an object by the number of the row."""
 LABELME = (
-    '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image | .shapes[] '
-    "| (.points | map(.[0])) as $x | (.points | map(.[1])) as $y "
-    '| {image: $image, question: .label, mask: [if .shape_type == "polygon" then (.points '
+    '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image | .shapes '
+    '| map(if .label | tostring | test("^(ignored?|void|dont_?care)$"; "i") '
+    'then error("a shape to ignore") else . end) '
+    "| group_by(.label)[] | {image: $image, question: .[0].label, mask: map((.points "
+    '| map(.[0])) as $x | (.points | map(.[1])) as $y | if .shape_type == "polygon" then (.points '
     '| flatten) elif .shape_type == "rectangle" then [($x | min), ($y | min), ($x | max), '
     '($y | min), ($x | max), ($y | max), ($x | min), ($y | max)] else error("a shape that is not '
-    'a polygon") end]}]'
+    'a polygon") end)}]'
 )
-"""jq's program for annotations of labelme, an object an image, read with `-s`."""
+"""Program of jq for labelme's annotations, one file per image, read with `-s`.
+
+A record is all shapes of one label in an image.
+"""
+
+DATUMARO = (
+    "[.categories.label.labels as $names | .items[] "
+    '| ((.image // .media).path | split("/") | last) as $image | .annotations '
+    '| map(if .attributes.is_crowd? == true then error("a crowd") else . end) '
+    "| group_by(.label_id)[] | {image: $image, question: $names[.[0].label_id].name, mask: ("
+    'if length == 1 and .[0].type == "mask" then .[0].rle else map('
+    'if .type == "polygon" then .points elif .type == "bbox" then '
+    "(.bbox | [.[0], .[1], .[0] + .[2], .[1], .[0] + .[2], .[1] + .[3], .[0], .[1] + .[3]]) "
+    'else error("not a box, a polygon, or the only mask of its label") end) end)}]'
+)
+"""Program of jq for Datumaro's annotations, which CVAT exports too; a record as for labelme."""
+SEGMENT_ANYTHING = (
+    '[.[] | .image.file_name as $image | .annotations[] | {image: $image, question: ("the object '
+    'at (" + (.point_coords[0] | map(tostring) | join(", ")) + ")"), mask: .segmentation}]'
+)
+"""Program of jq for SA-1B's files, one per image, read with `-s`."""
+ACTIVITYNET = (
+    "[to_entries[] | .key as $video | [.value.timestamps, .value.sentences] | transpose[] | "
+    '{video: $video, question: (.[1] | sub("^ +"; "")), answer: .[0]}]'
+)
+"""Program of jq for ActivityNet Captions: an object of moments and sentences by video."""
+TACOS = (
+    "[to_entries[] | .key as $video | .value.fps as $fps | [.value.timestamps, .value.sentences] "
+    "| transpose[] | {video: $video, question: .[1], answer: (.[0] | map(. / $fps))}]"
+)
+"""Program of jq for TACoS, the same with moments in numbers of frames."""
+
+
+RECORDS_BY_KEY = (
+    '[to_entries[] | {id: .key} + .value + (if .value | has("id") then {key: .key} else {} end)]'
+)
+"""Program of jq for an object of records; a record with an id has its key as `key`."""
+LISTS_BY_KEY = (
+    '[to_entries[] | select((.value | type == "array") and (.value[0] | type == "object")) '
+    "| .key as $key | .value[] | {key: $key} + .]"
+)
+"""Program of jq for an object with several lists of records, each of which gets its list's key."""
+NOT_EMPTY = 'if . == [] then error("no record") else . end'
+OF_SHAPES = "groups, attributes and texts of shapes"
+
+
+def refuse_label_studio(path: Path, records: Sequence[Mapping[str, object]]) -> None:
+    """Raise DataError if a column has Label Studio's shapes, as its CSV and JSON-MIN have them."""
+    for cell in (plain_value(cell) for record in records for cell in record.values()):
+        shape = cell[0] if isinstance(cell, list) and cell else None
+        if isinstance(shape, dict) and "original_width" in shape:
+            raise LABEL_STUDIO.error(path)
 
 
 def refuse_object(path: Path) -> None:
-    """Raise DataError if a JSON file is an object, with the command that makes a list of it."""
+    """Raise DataError if a JSON file is an object, and name the command that makes a list of it."""
     with open_regular(path) as file:
         if not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             return
     table = JsonFile(path)
     keys = [key for key, _ in table.members()]
-    command = f"jq {quote(_program(table, keys))} {quote(path.name)} > NEW.json"
+    name, to = quote(path.name), new_name(path.name, ".json")
+    refuse_tool_object(path, keys)
+    program, left_out = _program(table, keys)
+    command = f"jq {quote(f'{program} | {NOT_EMPTY}')} {name} > {to}"
     if {"imagePath", "shapes"} <= {*keys}:
-        command = f"jq -s {quote(LABELME)} *.json > NEW.json"
+        command, left_out = (
+            f"jq -s {quote(f'{LABELME} | {NOT_EMPTY}')} *.json > NEW.json",
+            OF_SHAPES,
+        )
+    if {"categories", "items"} <= {*keys}:
+        command, left_out = f"jq {quote(f'{DATUMARO} | {NOT_EMPTY}')} {name} > {to}", OF_SHAPES
+    if {"image", "annotations"} == {*keys}:
+        command = f"jq -s {quote(f'{SEGMENT_ANYTHING} | {NOT_EMPTY}')} *.json > NEW.json"
+        left_out = ""
     raise DataError(
         f"file {path}",
         expected="a list of records",
         found=f"an object with the keys {', '.join(keys[:5])}"[:120],
-        fix=f"`{command}` makes one.",
+        fix=f"`{command}` makes one{left_out and f', without {left_out}'}.",
     )
 
 
-def _program(table: JsonFile, keys: list[str]) -> str:
-    """Return jq's program that makes a list of records of an object with these keys."""
-    values = [entry.text.lstrip()[:1] for entry in table.entries()]
-    if lists := [key for key, mark in zip(keys, values, strict=True) if mark == "["]:
-        return " + ".join(f'.["{key}"]' for key in lists)
-    if "{" in values and set(values) == {"{"}:
-        rows = [key for key, _ in JsonFile(table.path, (keys[0],)).members()]
-        if rows and all(row.isdecimal() for row in rows):
-            return ROWS_OF_COLUMNS
-    return "[to_entries[] | {id: .key} + .value]"
+def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
+    """Return (jq program that makes a list of records of an object, what the list lacks)."""
+    starts = ["".join(entry.text[:1000].split())[:2] for entry in table.entries()]
+    values = [start[:1] for start in starts]
+    lists = [key for key, start in zip(keys, starts, strict=True) if start in ("[{", "[]")]
+    left_out = ", ".join(repr(key) for key in keys if key not in lists)[:120]
+    if len(lists) == 1:
+        return f'.["{lists[0]}"]', left_out
+    if lists:
+        return LISTS_BY_KEY, left_out
+    if set(values) != {"{"}:
+        return "[.]", ""
+    rows = [key for key, _ in JsonFile(table.path, (keys[0],)).members()]
+    refuse_via2(table.path, rows, {"filename", "regions", "file_attributes"})
+    if {"timestamps", "sentences", "fps"} <= {*rows}:
+        return TACOS, "fps: timestamps are taken for numbers of frames, as TACoS has them"
+    if {"timestamps", "sentences"} <= {*rows}:
+        return ACTIVITYNET, ""
+    if rows and all(row.isdecimal() for row in rows):
+        return ROWS_OF_COLUMNS, ""
+    return RECORDS_BY_KEY, ""

@@ -1,4 +1,4 @@
-"""Protocols by the form of answer, for benchmarks that have no scorer of their own."""
+"""Protocols for each form of answer, for benchmarks that have no scorer of their own."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,9 @@ from harness.metrics.numeric import mean_relative_accuracy, only_number
 from harness.metrics.point_readers import share_points
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
-from harness.stated.intervals import refuse_beyond, stated_interval
+from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
+from harness.stated.markup import without_end_tokens
 from harness.stated.yes_no import says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
@@ -39,10 +40,15 @@ RELAXED = 0.05
 EQUAL = 1e-9
 YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 """Letters by which the reader of options reads yes and no."""
+BITS: Mapping[str, str] = {"1": "yes", "0": "no", "true": "yes", "false": "no"}
+"""Yes and no as tables write them besides, in small letters."""
 
 
 def score_number(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Equality, relaxed accuracy and MRA of the number that a response states; none scores 0."""
+    """Score the number that a response states, by equality, relaxed accuracy and MRA.
+
+    Without a number each is 0.
+    """
     sample, target, prediction = single_answer(unit, predictions)
     truth, text = target.answer.number, answer_text(prediction)
     assert truth is not None, "the reader gives one"
@@ -62,9 +68,10 @@ def score_text(
     judge: Judge | None = None,
     is_judged: bool = False,
 ) -> Scores:
-    """1 if a response has the words of a right text or, for a judge, its meaning."""
+    """Score 1 if a response has the words of a right text or, for a judge, its meaning."""
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
+    text = None if text is None else without_end_tokens(text)
     truths = [target.answer.text or "", *target.references]
     right = text is not None and any(same_words(text, truth) for truth in truths)
     if text and not right and is_judged:
@@ -76,7 +83,7 @@ def score_text(
 
 
 def yes_or_no(text: str, question: str = "") -> str | None:
-    """Return "yes" or "no", of which a response to a question states one; else None.
+    """Return the one of "yes" and "no" that a response to a question states; None for neither.
 
     >>> yes_or_no("Yes – the red car passes."), yes_or_no("No."), yes_or_no("Yes or no?")
     ('yes', 'no', None)
@@ -89,7 +96,7 @@ def yes_or_no(text: str, question: str = "") -> str | None:
 
 
 def score_yes_no(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """1 if a response states the true one of "yes" and "no"."""
+    """Score 1 if a response states the true one of "yes" and "no"."""
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
     read = None if text is None else yes_or_no(text, sample.query.text)
@@ -99,10 +106,10 @@ def score_yes_no(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
 
 
 def check_truth(protocol: str, answer: Answer, where: str) -> None:
-    """Raise if a protocol cannot score a ground truth.
+    """Check that a protocol can score a ground truth.
 
     Raises:
-        DataError: it is another text than "yes" and "no", and the protocol is `text/yes_no`.
+        DataError: the protocol is `text/yes_no`, and the text is neither "yes" nor "no".
     """
     if protocol != BINARY.name:
         return
@@ -116,31 +123,34 @@ def check_truth(protocol: str, answer: Answer, where: str) -> None:
 
 
 def stated_in(sample: Sample, prediction: Prediction) -> Interval | None:
-    """Return the interval that a response states, else what the model's own grammar has read.
+    """Return the interval that a response states, else the one that the model's own grammar read.
 
-    One beyond the sample's video is none.
+    An interval beyond the end of the sample's video does not count: the result is None.
     """
     text = answer_text(prediction) if prediction.responses else None
     interval = None if prediction.answer is None else prediction.answer.interval
+    video = sample.query.media[0]
+    times = video.times() if prediction.responses and video.is_video else ()
     with suppress(ParseError):
         if text is not None:
-            interval = Interval(*stated_interval(text))
+            return Interval(*stated_interval(text, sample.query.text, times))
     with suppress(ParseError):
-        if interval is not None and prediction.responses and sample.query.media[0].is_video:
-            refuse_beyond(*interval, sample.query.media[0].times())
+        if interval is not None and prediction.responses:
+            refuse_unit(text or "", sample.query.text, times)
+            refuse_beyond(*interval, times)
         return interval
     return None
 
 
 def score_stated_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """1 if a response states the right option by its letter or its text."""
+    """Score 1 if a response states the right option by its letter or its text."""
     sample, target, prediction = single_answer(unit, predictions)
     read = stated_choice(sample, answer_text(prediction) or "")
     return {"accuracy": Mean(float(read == target.extra["letter"]))}
 
 
 def stated_choice(sample: Sample, text: str) -> str | None:
-    """Return the letter of the one option that a response states by letter or text; else None."""
+    """Return the letter of the option that a response states by letter or text; else None."""
     try:
         letters = ground_truth(sample).extra["letters"] or ascii_uppercase
         return stated_letter(text, letters, sample.query.options)
@@ -179,7 +189,7 @@ TEXT = Protocol(
     headline="accuracy",
     ceiling=Ceiling(value=1.0),
     about="equal words but for case, blanks and a full stop at the end",
-    reads=read_by(lambda _, text: text.strip() or None),
+    reads=read_by(lambda _, text: without_end_tokens(text).strip() or None),
 )
 BINARY = replace(
     TEXT,

@@ -1,6 +1,7 @@
-"""Records of a table as questions and phrases, by its description."""
+"""Read the records of a table as questions or phrases, by its description."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,20 +13,29 @@ from harness.media import Media
 from harness.spec import Spec
 from harness.tasks.pointing.task import region_answer
 from harness.tasks.qa.images import open_images
-from harness.tasks.qa.questions import FILE, INDEX, Fields, Question
+from harness.tasks.qa.questions import FILE, INDEX, Fields, Question, fill_pattern
 from harness.tasks.qa.task import Videos
 from harness.tasks.qa.videos import Clip
 from harness.tasks.segmentation.task import Phrase
 from harness.tasks.table.cells import BASE64_LENGTH, image_cells, is_absent, is_empty, plain_value
-from harness.tasks.table.description import Description
+from harness.tasks.table.conventions import conventions_of, letter_of
+from harness.tasks.table.description import CHECK, WRITTEN, Description
 from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
-from harness.tasks.table.protocols import check_truth
+from harness.tasks.table.protocols import BINARY, BITS, check_truth
 from harness.tasks.table.rows import Record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
+from harness.tasks.table.unread_fields import (
+    UNREAD,
+    refuse_ignored,
+    refuse_marks,
+    refuse_other_boxes,
+    stated_size,
+)
 from harness.types import Answer, AnswerForm
 
 T = TypeVar("T")
+WRITTEN_IN_PIXELS = ("boxes", "points", "mask")
 CHOICE_FORMS: Mapping[str, Literal["letter", "marked", "place", "option"]] = {
     "letter": "letter",
     "marked": "marked",
@@ -52,41 +62,41 @@ class Records:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of media."""
+        """The folder that the names of images and videos are below."""
         return self.table.parent / self.description.media.folder
 
     @property
     def videos(self) -> Videos | None:
-        """The videos, where questions have some."""
+        """The videos; None where questions are about images."""
         if not self.description.media.video:
             return None
         rate = self.description.media.frames_per_second
         return Videos((self.folder,), self.frames, frames_per_second=rate)
 
     def rows(self) -> Iterator[tuple[str, Callable[[], Record]]]:
-        """Yield the place of each record and the function that returns it, with its number."""
+        """Yield (place for errors, function that returns the record) of each record."""
         options = self.description.question.options
-        optional = () if isinstance(options, str) else options
-        listed = LAYOUTS[self.description.layout](self.table, self.fields, optional)
+        optional = (*UNREAD, *(() if isinstance(options, str) else options))
+        required, wanted = self.fields, list(self.description.question.where)
+        if wanted:  # records that are left out may lack the others
+            required, optional = wanted, (*self.fields, *optional)
+        listed = LAYOUTS[self.description.layout](self.table, required, optional)
         for index, (where, parse) in enumerate(listed):
             yield where, partial(self._numbered, parse, index)
 
     def _numbered(self, parse: Callable[[], Record], index: int) -> Record:
+        """Return a record with the table's name and its own number added."""
         return {**parse(), FILE: self.table.stem, INDEX: index}
 
     def each(self, make: Callable[[Record, str], T]) -> Iterator[T | DataError]:
-        """Yield what `make` returns of each record that counts, or its error."""
+        """Yield the result of `make` for each record that fits `question.where`, or its error."""
         wanted = self.description.question.where
         for where, parse in self.rows():
             try:
                 row = parse()
-                if missing := [name for name in self.fields if name not in row]:
-                    raise DataError(
-                        where,
-                        expected=", ".join(self.fields),
-                        found=f"no {', '.join(missing)}, but {', '.join(row)}"[:300],
-                    )
-                if all(row.get(name) in _listed(value) for name, value in wanted.items()):
+                _require(row, list(wanted), where)
+                if all(row[name] in _listed(value) for name, value in wanted.items()):
+                    _require(row, self.fields, where)
                     yield make(row, where)
             except DataError as error:
                 yield error if where in str(error) else DataError(f"{where}: {error}")
@@ -101,22 +111,23 @@ class Records:
 
     @property
     def _text_key(self) -> str:
-        """Field of the question's text that a record gets when it is read, as messages name it."""
+        """Name of the field for the question's text that `question` adds; messages show it."""
         return f"{self.description.question.text} (question)"
 
     @property
     def _options_key(self) -> str:
-        """The same of the list of options."""
+        """Name of the field for the list of options that `question` adds."""
         options = self.description.question.options
         return f"{options if isinstance(options, str) else ', '.join(options)} (options)"
 
     @property
     def _answer_key(self) -> str:
-        """The same of the choice, in one convention."""
+        """Name of the field for the choice that `question` adds, in one convention."""
         return f"{self.description.answer.field} (answer)"
 
     @cached_property
     def _reader(self) -> Fields:
+        """Reader of a record to which the three fields above have been added."""
         question, answer = self.description.question, self.description.answer
         clip = self.description.media.clip or None
         return Fields(
@@ -137,13 +148,36 @@ class Records:
     def fields(self) -> Sequence[str]:
         """The fields that every record has to have."""
         question, media = self.description.question, self.description.media
-        names = [*media.image_fields, *media.clip, *question.categories.values(), *question.where]
-        for pattern in (question.id, question.text, question.group, media.video):
-            names += names_in(_pattern(pattern))
+        answer = self.description.answer
+        names = [*media.clip, *question.categories.values(), *question.where]
+        patterns = (*media.image_fields, question.id, question.text, question.group, media.video)
+        for pattern in (*patterns, answer.field):
+            is_name = pattern in self._names_with_braces
+            names += [pattern] if is_name else names_in(_pattern(pattern))
         if isinstance(question.options, str):
             names += [question.options] if question.options else []
-        names += [self.description.answer.field] if self.description.answer.field else []
         return [name for name in dict.fromkeys(names) if name not in (FILE, INDEX)]
+
+    @cached_property
+    def _names_with_braces(self) -> frozenset[str]:
+        """Fields whose names have braces, and which are not patterns: the first record has them."""
+        question, media = self.description.question, self.description.media
+        used = (question.text, *media.image_fields, self.description.answer.field)
+        patterns = [name for name in used if "{" in name]
+        if not patterns:
+            return frozenset()
+        row: Record = {}
+        with suppress(DataError):  # named where the records are read
+            for _, parse in LAYOUTS[self.description.layout](self.table, (), patterns):
+                row = parse()
+                break
+        return frozenset(patterns) & row.keys()
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """All fields that the description names."""
+        options = self.description.question.options
+        return frozenset((*self.fields, *([options] if isinstance(options, str) else options)))
 
     def question(self, row: Record, where: str) -> Question:
         """Return a record's question.
@@ -151,16 +185,34 @@ class Records:
         Raises:
             DataError: a field is missing or of another kind; the field is named.
         """
+        return self._question(row, self._named, where)
+
+    def _question(self, row: Record, named: frozenset[str], where: str) -> Question:
+        """Return a record's question; `named` are the fields that the whole description names."""
         described, answer = self.description, self.description.answer
+        if answer.form == "count" or described.layout != "coco":  # which leaves crowds out
+            refuse_ignored(row, answer.form, named, where)
+        if answer.written in WRITTEN["boxes"]:
+            refuse_other_boxes(row, answer.written, answer.field not in ("", *row), where)
         prepared = {
             **row,
             self._text_key: self._text(row, where),
             self._options_key: self._options(row, where),
         }
         if answer.form == "choice" and answer.field:
-            prepared[self._answer_key] = self._choice(row[answer.field])
+            place = f"{where}: {answer.field!r}"
+            choice, options = _cell(row, answer.field, place), prepared[self._options_key]
+            self._refuse_other_convention(choice, options, place)
+            prepared[self._answer_key] = self._choice(choice)
+        texts = [str(prepared[self._text_key])]
+        if isinstance(options := prepared[self._options_key], list):
+            texts += map(str, options)
+        is_text = answer.form == "text" and answer.field in row
+        refuse_marks(row, texts, str(row[answer.field]) if is_text else "", named, where)
         question = self._reader.read_record(prepared, where)
         where = f"{where}, question {question.id!r}"
+        if question.text.strip() == CHECK:  # the printed command of `data init` has it
+            raise DataError(where, expected="a question", found=f"the placeholder {CHECK}")
         _refuse_equal(question.options, f"{where}: {self._options_key}")
         if question.clip is not None:
             names = " and ".join(map(repr, described.media.clip))
@@ -175,12 +227,14 @@ class Records:
         self._check_size(row, question, where)
         if not answer.field or answer.form == "choice":
             return replace(question, form=AnswerForm(answer.form))
+        place = f"{where}: {answer.field!r}"
         return replace(
-            self._with_truth(question, row[answer.field], f"{where}: {answer.field!r}"),
+            self._with_truth(question, _cell(row, answer.field, place), place),
             form=AnswerForm(answer.form),
         )
 
     def _with_truth(self, question: Question, value: object, where: str) -> Question:
+        """Return a question with the ground truth of a cell, in any form but a choice."""
         answer = self.description.answer
         if answer.form in ("boxes", "points"):
             media = self._opened(question)
@@ -196,10 +250,25 @@ class Records:
             levels = region_of(value, answer, media, self.folder, where)
             return replace(question, answer=region_answer(levels))
         truth, references = plain_answer(value, answer, where)
+        bit = (truth.text or "").strip().lower()
+        if self.protocol == BINARY.name and bit in BITS and self._are_bits:
+            truth = replace(truth, text=BITS[bit])
         check_truth(self.protocol, truth, where)
         if truth.interval is not None:
             self._lengths.check(str(question.media), Clip(*truth.interval), where)
         return replace(question, answer=truth, references=references)
+
+    @cached_property
+    def _are_bits(self) -> bool:
+        """True if the ground truth of every record is 1, 0, true or false."""
+        name, wanted = self.description.answer.field, self.description.question.where
+        for _, parse in self.rows():
+            with suppress(DataError):  # named where the record is read
+                row = parse()
+                is_asked = all(row.get(key) in _listed(value) for key, value in wanted.items())
+                if is_asked and str(row.get(name)).strip().lower() not in BITS:
+                    return False
+        return True
 
     @cached_property
     def _lengths(self) -> Lengths:
@@ -207,21 +276,43 @@ class Records:
 
     def _check_size(self, row: Record, question: Question, where: str) -> None:
         """Raise DataError if the file states another size for an image than the image has."""
-        stated = row.get(SIZE)
+        answer = self.description.answer
+        in_pixels = answer.form in WRITTEN_IN_PIXELS and answer.coordinates == "pixels"
+        are_of_box = {"width", "height"} & {*names_in(_pattern(answer.field))}
+        names, stated = ("width", "height"), row.get(SIZE)
+        if stated is None and in_pixels and answer.written != "image" and not are_of_box:
+            names, stated = stated_size(row) or (names, None)
         if not isinstance(stated, list):
             return
         media = self._opened(question)
-        if media.fault is None and tuple(stated) != media.size:
+        is_other = media.fault is None and tuple(stated) != media.size
+        if is_other and not (names == ("width", "height") and self._are_sides(row, stated)):
             width, height = media.size
             raise DataError(
-                f"{where}: 'width' and 'height'",
+                f"{where}: {' and '.join(map(repr, names))}",
                 expected=f"the size of its image, {width} × {height}",
                 found=" × ".join(map(str, stated)),
                 fix="Was the image resized or turned? Its boxes and masks are in pixels of the "
                 "original.",
             )
 
+    def _are_sides(self, row: Record, size: Sequence[int]) -> bool:
+        """Return True if [width, height] are the extent of the record's only box, in pixels."""
+        answer = self.description.answer
+        box = plain_value(row.get(answer.field))
+        if isinstance(box, list) and len(box) == 1:
+            box = box[0]
+        if answer.written not in WRITTEN["boxes"] or not isinstance(box, list) or len(box) != 4:
+            return False
+        if not all(type(side) in (int, float) for side in box):
+            return False
+        first, extent = box[:2], box[2:]
+        if answer.written == "xyxy":
+            extent = [end - start for start, end in zip(first, extent, strict=True)]
+        return all(abs(side - of_box) < 1 for side, of_box in zip(size, extent, strict=True))
+
     def _opened(self, question: Question) -> Media:
+        """Open a question's image; a DataError if the description has videos."""
         if self.videos is not None:
             raise DataError(
                 f"description {self.description.path}",
@@ -236,7 +327,7 @@ class Records:
         Raises:
             DataError: a field is missing or of another kind; the field is named.
         """
-        question = replace(self, description=self._unanswered).question(row, where)
+        question = replace(self, description=self._unanswered)._question(row, self._named, where)
         media = open_images(question)[0]
         field = self.description.answer.field
         image = question.media[0]
@@ -246,7 +337,13 @@ class Records:
             id=question.id,
             text=question.text,
             image=image,
-            mask=mask_of(row[field], self.description.answer, media.size, self.folder, place),
+            mask=mask_of(
+                _cell(row, field, place),
+                self.description.answer,
+                media,
+                self.folder,
+                place,
+            ),
             where=where,
             group=question.group,
             categories=question.categories,
@@ -254,21 +351,26 @@ class Records:
 
     @cached_property
     def _unanswered(self) -> Description:
+        """The description without the field of the ground truth."""
         return replace(self.description, answer=replace(self.description.answer, field=""))
 
     def _text(self, row: Record, where: str) -> str:
+        """Return the question's text: a field, or a pattern with its fields filled in."""
         pattern = self.description.question.text
-        if "{" not in pattern:
+        if "{" not in pattern or pattern in row:
             return str(row[pattern]) if not is_empty(row[pattern]) else ""
-        filled = {name: "" if is_empty(row[name]) else row[name] for name in names_in(pattern)}
+        filled = {name: "" if is_absent(row[name]) else row[name] for name in names_in(pattern)}
         return pattern.format_map(filled).strip()
 
     def _options(self, row: Record, where: str) -> object:
+        """Return the options as a list of texts, or a value that the reader refuses, as it is."""
         options = self.description.question.options
         if isinstance(options, str):
             value = plain_value(row[options]) if options else None
             if isinstance(value, dict):  # by letter: {"A": "left", "B": "right"}
                 value = [value[letter] for letter in sorted(value)]
+            if isinstance(value, list):
+                return [repr(text) if type(text) in (int, float) else text for text in value]
             return value
         values = [row.get(name) for name in options]
         while values and is_absent(values[-1]):
@@ -282,6 +384,7 @@ class Records:
         return [value if isinstance(value, str) else repr(value) for value in values]
 
     def _choice(self, value: object) -> object:
+        """Return an answer in the convention of `CHOICE_FORMS` that its own one stands for."""
         answer = self.description.answer
         if isinstance(value, str):
             value = value.strip()
@@ -291,23 +394,42 @@ class Records:
         names = self.description.question.options
         if answer.written == "field" and value in names and not isinstance(names, str):
             return names.index(str(value))
-        if answer.written == "letter" and isinstance(value, str) and len(value) == 1:
-            return value.upper()
-        return value
+        if answer.written == "letter" and isinstance(value, str):
+            return letter_of(value) or value
+        is_number = type(value) in (int, float)
+        return repr(value) if answer.written == "option" and is_number else value
+
+    def _refuse_other_convention(self, value: object, options: object, where: str) -> None:
+        """Raise DataError if an answer names an option in another convention than the stated."""
+        answer, names = self.description.answer, self.description.question.options
+        if not isinstance(options, list) or is_empty(value):
+            return
+        columns = () if isinstance(names, str) else names
+        fitting = conventions_of(str(value).strip(), [str(text) for text in options], columns)
+        if fitting and answer.written not in (*fitting, "marked"):
+            ways = " or ".join(f'written = "{name}"' for name in fitting)
+            raise DataError(
+                where,
+                expected=f"an option, written as {answer.written!r}",
+                found=repr(value)[:60],
+                fix=f"If all answers are so, {ways} in the description reads them.",
+            )
 
     def _images(self, row: Record, where: str) -> tuple[bytes | Path, ...]:
+        """Return the images of a record, of which there must be one at least."""
         images: list[bytes | Path] = []
         for name in self.description.media.image_fields:
-            if not is_empty(row[name]) and row[name] != []:
-                cell = self._referred(row[name])
-                images += image_cells(cell, f"{where}: {name!r}", self.folder)
+            place = f"{where}: {name!r}"
+            value = _cell(row, name, place)
+            if not is_empty(value) and value != []:
+                images += image_cells(self._referred(value), place, self.folder)
         if not images:
             fields = ", ".join(map(repr, self.description.media.image_fields))
             raise DataError(f"{where}: {fields}", expected="at least one image", found="none")
         return tuple(images)
 
     def _referred(self, cell: object) -> object:
-        """Return a cell, or the image of the record that it names, as VLMEvalKit's tables do."""
+        """Return a cell, or, as in VLMEvalKit, the image of the other record whose id it is."""
         if not isinstance(cell, str) or not cell.strip().isdecimal():
             return cell
         if (self.folder / cell).exists():
@@ -316,7 +438,7 @@ class Records:
 
     @cached_property
     def _shared_images(self) -> Mapping[str, object]:
-        """Images of records that others name by their id; those alone are held in memory."""
+        """Images, by the record's id, that other records name; only these are held in memory."""
         name, key = self.description.media.image_fields[0], self._id_field
         rows = [(str(row[key]), row[name]) for _, parse in self.rows() if key in (row := parse())]
         named = {str(cell).strip() for _, cell in rows if len(str(cell)) < BASE64_LENGTH}
@@ -324,11 +446,13 @@ class Records:
 
     @property
     def _id_field(self) -> str:
+        """Field of the id that other records name; `index` where the description has none."""
         id = self.description.question.id
         return id if id and "{" not in id else "index"
 
 
 def _refuse_equal(options: Sequence[str], where: str) -> None:
+    """Raise DataError if two options of a question are equal but for blanks."""
     words = [" ".join(option.split()) for option in options]
     if equal := [word for word in words if words.count(word) > 1]:
         raise DataError(
@@ -344,10 +468,30 @@ def _pattern(text: str) -> str:
     return f"{{{text}}}" if text and "{" not in text else text
 
 
+def _require(row: Record, names: Sequence[str], where: str) -> None:
+    """Raise DataError if a record lacks one of these fields."""
+    if missing := [name for name in names if name not in row]:
+        raise DataError(
+            where,
+            expected=", ".join(names),
+            found=f"no {', '.join(missing)}, but {', '.join(row)}"[:300],
+        )
+
+
+def _cell(row: Record, name: str, where: str) -> object:
+    """Return a record's field, or of a pattern its text; None if a field of it is empty."""
+    if "{" not in name or name in row:
+        return row[name]
+    if any(is_empty(row[part]) for part in names_in(name)):
+        return None
+    return fill_pattern(name, row, where)
+
+
 def names_in(pattern: str) -> list[str]:
     """Return the fields that a pattern names."""
     return [name for _, name, _, _ in Formatter().parse(pattern) if name]
 
 
 def _listed(value: object) -> Sequence[object]:
+    """Return a list as it is; any other value as the only member of one."""
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""Records of a table: JSON lines, a JSON list, Parquet, CSV or TSV, one at a time."""
+"""Read the records of a table, one at a time: JSON lines, a JSON list, Parquet, CSV or TSV."""
 
 import csv
 import re
@@ -13,14 +13,15 @@ from harness.files import open_regular
 from harness.foreign import other_encoding, refuse_foreign, to_lines
 from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
-from harness.tasks.qa.tables import SUFFIXES, unparsed_records
+from harness.tasks.qa.tables import SUFFIXES, is_lines, unparsed_records
+from harness.tasks.table.annotation_files import A_LINE_A_QUESTION, refuse_text
 from harness.tasks.table.other_forms import refuse_object
 
 Record: TypeAlias = dict[str, object]
 DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
-"""What usually separates the cells, by the file's suffix."""
+"""Usual separator of the cells, by the file's suffix."""
 SEPARATOR = re.compile(r"sep=(.)\r?\n")
-"""First line by which Excel is told what separates the cells."""
+"""First line of a file that tells Excel the separator of its cells."""
 MAX_CELL = 2**26
 """Bytes of a cell of a text table, which may be an image in base64."""
 
@@ -42,6 +43,8 @@ def table_records(
     """
     path = file(path, fix="Give the table's path.")
     suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        refuse_text(path)
     if suffix in DELIMITERS:
         for where, record in _text_rows(path, DELIMITERS[suffix], columns):
             yield where, partial(dict, record)
@@ -51,9 +54,9 @@ def table_records(
             f"table {path}",
             expected=" or ".join((*SUFFIXES, *DELIMITERS)),
             found=suffix or "a name without a suffix",
-            fix="Save it in one of these formats." if suffix else "Rename it.",
+            fix=f"Save a table in one of these formats. {A_LINE_A_QUESTION}",
         )
-    if suffix == ".json":
+    if suffix == ".json" and not is_lines(path):
         refuse_object(path)
     yield from unparsed_records(
         path, dict.fromkeys(columns, ""), optional=dict.fromkeys(optional, "")
@@ -63,6 +66,7 @@ def table_records(
 def _text_rows(
     path: Path, delimiter: str, columns: Collection[str]
 ) -> Iterator[tuple[str, Record]]:
+    """Yield (place for errors, record) of each line of a CSV or TSV file."""
     csv.field_size_limit(MAX_CELL)
     what, fix = f"table {path}", other_encoding(path.name)
     refuse_foreign(path, DataError, what, "a table of text")
@@ -100,7 +104,7 @@ def _text_rows(
 
 
 def _unquoted(path: Path) -> str:
-    """Return what makes lines of a table whose cells hold quotation marks that quote nothing."""
+    """Return the fix for a table whose quotation marks are part of its texts: a command."""
     mark = DELIMITERS[path.suffix.lower()]
     rows = "csv.DictReader(open(sys.argv[1], newline=''), delimiter=%r, quoting=csv.QUOTE_NONE)"
     lines = to_lines(rows % mark, path.name, "csv")
@@ -108,7 +112,7 @@ def _unquoted(path: Path) -> str:
 
 
 def _delimiter(header: str, usual: str) -> str:
-    """Return what separates the cells: programs in some languages write semicolons.
+    """Return the separator of the cells: programs in some languages write semicolons.
 
     >>> _delimiter("id;question;answer", ","), _delimiter("a;b,c", ","), _delimiter("id", ",")
     (';', ',', ',')
@@ -120,6 +124,7 @@ def _delimiter(header: str, usual: str) -> str:
 
 
 def _check_header(what: str, names: list[str], columns: Collection[str]) -> None:
+    """Raise DataError if a column is missing or repeated; `what` names the table."""
     if repeated := {name for name in names if name and names.count(name) > 1}:
         raise DataError(what, expected="each column once", found=f"{', '.join(repeated)} twice")
     if missing := [name for name in columns if name not in names]:

@@ -49,7 +49,9 @@ def table(
             root.
         split: One of the description's `files`; without them `test`, the table itself.
         protocol: In place of the description's.
-        frames: Which frames of a video there are: a rule of `harness.frames`; by default all.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
     """
     path = file if file.is_absolute() or file.exists() else data / file
     description = read_description(

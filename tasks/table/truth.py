@@ -1,26 +1,55 @@
-"""Ground truth of a cell, by the form of answer and the convention that the description names."""
+"""Read the ground truth in a cell, by the form and the convention that the description names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from harness.errors import DataError
+from harness.image_file import is_turned
 from harness.layout.mask_image import foreground, read_mask_image
-from harness.layout.places import refuse_outside
+from harness.layout.places import refuse_ignored_orientation, refuse_outside
 from harness.masks import Rle
-from harness.media import Media
+from harness.media import Media, files_of
 from harness.tasks.pointing.task import Levels
 from harness.tasks.qa.questions import numeric
 from harness.tasks.refer.annotations import ImageInfo, Thing, is_polygon, union
-from harness.tasks.table.cells import clock_span, image_cells, is_empty, numbers, plain_value
+from harness.tasks.table.cells import (
+    clock_span,
+    image_cells,
+    is_empty,
+    numbers,
+    only_window,
+    plain_value,
+    polygons_of,
+    right_texts,
+)
 from harness.tasks.table.description import AnswerField
 from harness.types import Answer, Box, Interval
 
 LOSSLESS = ("PNG", "BMP", "TIFF")
 """Pillow's names of formats that keep the values of a mask."""
+ACROSS, DOWN = ("width", "w"), ("height", "h")
+SIDES: Mapping[str, Sequence[Sequence[str]]] = {
+    "xyxy": (
+        ("xmin", "x_min", "x1", "x_1", "xtl", "left"),
+        ("ymin", "y_min", "y1", "y_1", "ytl", "top"),
+        ("xmax", "x_max", "x2", "x_2", "xbr", "right"),
+        ("ymax", "y_max", "y2", "y_2", "ybr", "bottom"),
+    ),
+    "xywh": (("x", "xmin", "x_min", "left"), ("y", "ymin", "y_min", "top"), ACROSS, DOWN),
+    "cxcywh": (
+        ("x", "cx", "xc", "x_center", "center_x"),
+        ("y", "cy", "yc", "y_center", "center_y"),
+        ACROSS,
+        DOWN,
+    ),
+}
+"""Names of the sides of a box in an object, by the convention."""
+FROM_ZERO = ("x0", "y0", "x1", "y1")
+"""Names of the sides of a box as xyxy, of which `x1` is the right one."""
 REACH = 1.0
-"""Pixels by which a box may leave its image: files round."""
+"""Pixels by which a box may leave its image, since files round."""
 
 
 def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer, tuple[str, ...]]:
@@ -38,24 +67,49 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
                 raise DataError(where, expected="a whole number ≥ 0", found=repr(value)[:40])
             return Answer(count=int(count)), ()
         case "interval":
-            start, end = clock_span(value) or numbers(value, 2, where)
+            window = only_window(value)
+            start, end = clock_span(window) or numbers(window, 2, where)
             if not 0 <= start < end:
                 raise DataError(where, expected="0 ≤ start < end", found=repr(value)[:60])
             scale = 1000 if field.written == "milliseconds" else 1
             return Answer(interval=Interval(start / scale, end / scale)), ()
-    plain = plain_value(value)
-    texts = [str(part) for part in (plain if isinstance(plain, list) else [value])]
+    parts = right_texts(value)
+    if parts == [value] and (odd := _odd_part(value)):
+        raise DataError(
+            where,
+            expected="a text, or a list of right texts",
+            found=odd[:60],
+            fix="Write the texts alone, as `map(.answer)` of jq does for objects, or name another "
+            "field.",
+        )
+    texts = [str(part) for part in parts]
     if any(is_empty(text) for text in texts) or not texts or is_empty(value):
         raise DataError(where, expected="a text, or a list of right texts", found=repr(value)[:60])
     return Answer(text=texts[0]), tuple(texts[1:])
 
 
+def _odd_part(value: object) -> str:
+    """Return what of a cell is not a right text; "" if the cell is one.
+
+    The text of a list of numbers, or of tuples, is a text: models write boxes and points so.
+    """
+    if isinstance(value, dict):
+        return repr(value)
+    plain = plain_value(value)
+    if not isinstance(plain, list):
+        return ""
+    odd = [part for part in plain if type(part) not in (int, float, tuple)]
+    if odd:
+        return repr(next((part for part in odd if not isinstance(part, str)), odd[0]))
+    return "" if plain and isinstance(value, str) else repr(plain)
+
+
 def boxes_of(value: object, field: AnswerField, media: Media, where: str) -> tuple[Box, ...]:
-    """Return the boxes of a cell in pixels of the image: one of four numbers, or a list of such.
+    """Return the boxes of a cell, in pixels of the image. A cell is one box, or a list of them.
 
     Raises:
-        DataError: it is something else, or a box without area or outside the image, which says
-            that the description names another order or frame than the file has.
+        DataError: it is something else, or a box without area or outside the image, as it is where
+            the description names another order or frame than the file has.
     """
     plain = plain_value(value)
     entries = plain if isinstance(plain, list) and plain and _is_list(plain[0]) else [plain]
@@ -63,12 +117,14 @@ def boxes_of(value: object, field: AnswerField, media: Media, where: str) -> tup
 
 
 def _is_list(value: object) -> bool:
+    """Return True for a value that may be a box in a list of boxes."""
     return isinstance(value, (list, tuple, Mapping))
 
 
 def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
+    """Return one box in pixels of the image, from four numbers in the described order and frame."""
     if isinstance(value, Mapping):
-        value = list(value.values())
+        value = _named_sides(value, field.written, where)
     sides = numbers(value, 4, where)
     width, height = media.size
     across, down = {
@@ -107,15 +163,42 @@ def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
     return box
 
 
+def _named_sides(value: Mapping[str, object], written: str, where: str) -> list[object]:
+    """Return the sides of a box in the order of their names.
+
+    Sides with unknown names are read in the order of the file.
+
+    Raises:
+        DataError: there are not four, or a known name stands for another side than `written` has.
+    """
+    sides = {key.lower(): side for key, side in value.items()}
+    known = SIDES[written]
+    if written == "xyxy" and sides.keys() == {*FROM_ZERO}:
+        known = [(name,) for name in FROM_ZERO]
+    named = [[key for key in sides if key in names] for names in known]
+    all_names = {name for order in SIDES.values() for names in order for name in names}
+    is_in_order = all(
+        key in names or key not in all_names for key, names in zip(sides, known, strict=False)
+    )
+    if len(sides) != 4 or len(value) != 4 or not (all(named) or is_in_order):
+        raise DataError(
+            where,
+            expected=f"four numbers, or names such as {', '.join(n[0] for n in SIDES[written])}",
+            found=", ".join(value)[:80],
+            fix="Write boxes as four numbers in a list, or name another order (written).",
+        )
+    return [sides[key] for key, *_ in named] if all(named) else [*sides.values()]
+
+
 def mask_of(
-    value: object, field: AnswerField, size: tuple[int, int], folder: Path, where: str
+    value: object, field: AnswerField, media: Media | None, folder: Path, where: str
 ) -> Rle:
     """Return the mask of a cell: an image of it, or COCO's polygons or run-length.
 
     Args:
         value: The cell.
         field: The convention.
-        size: Width and height of its image.
+        media: Its image, which only polygons and run-lengths need.
         folder: The folder of files that are named.
         where: The place of the cell, for messages.
 
@@ -126,11 +209,15 @@ def mask_of(
         (image,) = image_cells(value, where, folder)
         what = f"{where}: {image}" if isinstance(image, Path) else where
         return Rle.from_array(foreground(read_mask_image(image, what, LOSSLESS), what))
-    plain = plain_value(value)
+    assert media is not None, "polygons and run-lengths are of an image"
+    plain, size = polygons_of(plain_value(value)), media.size
     if isinstance(plain, list) and plain and type(plain[0]) in (int, float):
         plain = [plain]  # one polygon
     if isinstance(plain, list):
-        refuse_outside([part for part in plain if is_polygon(part)], size, where)
+        polygons = [part for part in plain if is_polygon(part)]
+        if any(map(is_turned, files_of(media))):
+            refuse_ignored_orientation(polygons, size, where)
+        refuse_outside(polygons, size, where)
     image_info = ImageInfo(id=0, file_name="", width=size[0], height=size[1])
     thing = Thing(0, 0, 0, crowd=False, plain={"segmentation": plain}, where=where)
     mask = union(thing.parts(image_info))
@@ -147,7 +234,7 @@ def mask_of(
 def region_of(value: object, field: AnswerField, media: Media, folder: Path, where: str) -> Levels:
     """Return the region in which points count, 255 inside, from a mask or from boxes."""
     if field.written in ("image", "coco"):
-        mask = mask_of(value, field, media.size, folder, where).to_array()
+        mask = mask_of(value, field, media, folder, where).to_array()
         if not mask.any():
             raise DataError(where, expected="a region with a pixel", found="none")
         return np.asarray(mask, dtype=np.uint8) * np.uint8(255)

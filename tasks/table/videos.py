@@ -1,4 +1,4 @@
-"""Expressions about videos in the layout of YouTube-VOS, for datasets of one's own.
+"""Task of expressions about videos in the layout of YouTube-VOS, for datasets of one's own.
 
 `meta_expressions.json` is the table; below `media.folder` lie `JPEGImages/<video>/<frame>.jpg` and
 `Annotations/<video>/<frame>.png`, whose pixels have the number of the object, an expression's
@@ -26,7 +26,7 @@ ANNOTATIONS = "Annotations"
 
 @dataclass(frozen=True)
 class Expressions:
-    """The videos of a table in the layout of YouTube-VOS."""
+    """Reader of a table's videos in the layout of YouTube-VOS."""
 
     videos: VideoList
 
@@ -65,6 +65,7 @@ class Expressions:
 def _masks(
     tracks: Mapping[int, tuple[Rle, ...]], expression: object, where: str
 ) -> tuple[Rle, ...]:
+    """Return the masks of an expression's object, one per frame."""
     number = str(field(expression, "obj_id", (str, int), where))
     if number in map(str, VOID) and min(tracks, default=0) not in VOID:
         raise DataError(

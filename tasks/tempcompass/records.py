@@ -40,7 +40,7 @@ class Record:
 class Listing:
     """Files with the questions of some formats."""
 
-    place: Path
+    root: Path
     formats: tuple[Format, ...]
 
     @property
@@ -51,22 +51,22 @@ class Listing:
             # The hub's table of captions holds the judge's questions itself.
             judge_files = [path for path in self.files_of("multi-choice") if path.suffix == ".json"]
             paths += [path for path in judge_files if path not in paths]
-        meta = self.place / "meta_info.json"
+        meta = self.root / "meta_info.json"
         return (*paths, *([meta] if meta.is_file() else []))
 
     def files_of(self, form: Format) -> tuple[Path, ...]:
-        """The files of one format: JSON, or the hub's table."""
-        path = self.place / "questions" / f"{form}.json"
+        """Return the files of one format: the JSON file, or else the hub's table."""
+        path = self.root / "questions" / f"{form}.json"
         if path.is_file():
             return (path,)
-        return tuple(listed(self.place / form, "test-*.parquet"))
+        return tuple(listed(self.root / form, "test-*.parquet"))
 
 
 class RawQuestion(NamedTuple):
     """A question as a file has it."""
 
     where: str
-    """Its place, for errors."""
+    """File and position of the question, for messages."""
     video: str
     aspect: str
     number: int
@@ -75,12 +75,12 @@ class RawQuestion(NamedTuple):
 
 
 def read_records(listing: Listing) -> Iterator[Record | DataError]:
-    """Yield every question in order, or why it, or the rest of its file, cannot be read.
+    """Yield every question in order, or an error in place of one, or of the rest of a file.
 
     Raises:
         DataError: meta_info.json, or for captions the JSON of multiple choice, is damaged.
     """
-    meta = listing.place / "meta_info.json"
+    meta = listing.root / "meta_info.json"
     types = JsonIndex(JsonFile(meta)) if meta.is_file() else {}
     for form in listing.formats:
         is_json = any(path.suffix == ".json" for path in listing.files_of(form))
@@ -98,8 +98,9 @@ def read_records(listing: Listing) -> Iterator[Record | DataError]:
 
 
 def _raw_questions(listing: Listing, form: Format) -> Iterator[RawQuestion | DataError]:
+    """Yield the questions of one format, or an error in place of one or of the rest of a file."""
+    # Tables do not number the questions on a (video, aspect); the count runs on from file to file.
     numbers: Counter[tuple[str, str]] = Counter()
-    """Questions so far of each video and aspect: tables do not number them, and may be several."""
     for path in listing.files_of(form):
         try:
             if path.suffix.lower() == ".parquet":
@@ -113,6 +114,7 @@ def _raw_questions(listing: Listing, form: Format) -> Iterator[RawQuestion | Dat
 def _questions_of_table(
     path: Path, form: Format, numbers: Counter[tuple[str, str]]
 ) -> Iterator[RawQuestion]:
+    """Yield a table's questions, and add them to `numbers`, the questions so far by `key`."""
     columns = (*COLUMNS, *(JUDGE_COLUMNS if form == "captioning" else ()))
     for number, row in enumerate(rows(path, columns)):
         key = str(row["video_id"]), str(row["dim"])
@@ -121,6 +123,7 @@ def _questions_of_table(
 
 
 def _questions_of_json(path: Path) -> Iterator[RawQuestion | DataError]:
+    """Yield a JSON file's questions, or an error in place of the rest of a video."""
     for entry in JsonFile(path).entries():
         try:
             yield from _questions_of_video(entry.parse(), str(entry.key), path)
@@ -129,6 +132,7 @@ def _questions_of_json(path: Path) -> Iterator[RawQuestion | DataError]:
 
 
 def _questions_of_video(plain: Any, video: str, path: Path) -> Iterator[RawQuestion]:
+    """Yield the questions of `{aspect: [question, …]}`, the entry of one video."""
     aspects = field({video: plain}, video, dict, str(path))
     for aspect in aspects:
         where = f"{path}, video {video!r}, {aspect}"
@@ -139,10 +143,10 @@ def _questions_of_video(plain: Any, video: str, path: Path) -> Iterator[RawQuest
 
 
 def _judge_fields(listing: Listing) -> Callable[[str, str], dict[str, str]]:
-    """Return a look-up: (video, aspect) → JUDGE_COLUMNS of the first multiple-choice question on
-    it; empty without one.
+    """Return a function: (video, aspect) → fields JUDGE_COLUMNS for a caption; empty for none.
 
-    The repository's JSON of captions lacks these fields, which the hub's table has.
+    They are the first multiple-choice question on the aspect. The repository's JSON of captions
+    lacks these fields, which the hub's table has.
     """
     indices = [
         JsonIndex(JsonFile(path))
@@ -164,7 +168,7 @@ def _judge_fields(listing: Listing) -> Callable[[str, str], dict[str, str]]:
 
 
 def _finer_aspect(types: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
-    """Return the finer aspect of a video's aspect, from meta_info.json; empty where it has none."""
+    """Return the finer aspect of a video's aspect, from meta_info.json; empty if it has none."""
     if aspect == "order":
         return aspect  # meta_info.json gives no type for it; the official table shows it as its own
     plain = types.get(video)
@@ -176,6 +180,7 @@ def _finer_aspect(types: Mapping[str, Any], video: str, aspect: str, meta: str) 
 
 
 def _record(form: Format, raw: RawQuestion, aspect_type: str) -> Record:
+    """Check a question's fields, and that its answer is one of those that its format has."""
     question, answer = (field(raw.fields, key, str, raw.where) for key in ("question", "answer"))
     if raw.aspect not in ASPECTS:
         raise DataError(raw.where, expected=" or ".join(ASPECTS), found=repr(raw.aspect)[:40])

@@ -1,4 +1,4 @@
-"""Scores of responses to each of the four formats."""
+"""Score TempCompass' responses, each format by its own rules, and captions by a judge as well."""
 
 import re
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def by_rules(record: Record, text: str) -> bool | None:
 
 
 def strict_verdict(record: Record, text: str) -> bool | None:
-    """Return the verdict of a strict reading of a response; None where it states nothing."""
+    """Return the verdict that a response states, read strictly; None if it states none."""
     if record.format == "multi-choice":
         if text.strip() == record.answer:
             return True
@@ -52,13 +52,13 @@ def strict_verdict(record: Record, text: str) -> bool | None:
 
 
 def option_text(option: str) -> str:
-    """An option without its letter."""
+    """Return an option without its letter."""
     match = LETTERED.match(option)
     return match[2].strip() if match else option.strip()
 
 
 def right_caption(record: Record) -> str:
-    """The text of the option that a right caption supports."""
+    """Return the text of the option that a right caption supports."""
     assert record.judge_question is not None, "every caption has a question for the judge"
     return option_text(record.judge_question[1])
 
@@ -84,6 +84,11 @@ def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
 
 
 def _normalize(text: str) -> str:
+    """Return the words in lower case, with one blank before and behind each.
+
+    >>> _normalize("It's red.")
+    ' it s red '
+    """
     return f" {' '.join(WORDS.findall(text.lower()))} "
 
 
@@ -95,17 +100,19 @@ class Scoring:
     judge: Judge | None = None
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        """Return means of the question's aspect, of `avg`, and of the match rate; no match is
-        wrong.
+        """Return the score under the question's aspect and `avg`, and the protocol's rate.
+
+        The rate is that of unreadable verdicts where a judge is asked, else of responses that fit
+        a rule; the strict protocol has none. Without a verdict a response is wrong.
         """
         (sample,), (prediction,) = unit, predictions
         text, record = answer_text(prediction), _record(sample)
         judged = record.format == "captioning" and self.protocol != "tempcompass/strict"
         verdict, readable = None, True
-        if text is not None:
-            verdict, readable = (
-                self._judged(record, text) if judged else (self.rule_verdict(sample, text), True)
-            )
+        if text is not None and judged:
+            verdict, readable = self._judged(record, text)
+        elif text is not None:
+            verdict = self.rule_verdict(sample, text)
         right = Mean(float(verdict is True))
         scores = {record.aspect: right, "avg": right}
         if judged:
@@ -115,8 +122,9 @@ class Scoring:
         return scores
 
     def rule_verdict(self, sample: Sample, text: str) -> bool | None:
-        """Return the verdict of the rules on a response; None where none fits. Captions need the
-        judge.
+        """Return the verdict of the protocol's rules on a response; None where no rule fits.
+
+        Only the strict protocol has a rule for captions; else True means that one can be judged.
         """
         record = _record(sample)
         if self.protocol == "tempcompass/strict":
@@ -134,8 +142,9 @@ class Scoring:
         if self.judge is None:
             raise unjudged(RUBRIC)
         verdict = self.judge.judge(RUBRIC, question, tempcompass.strip_marks(text), answer)
-        said = after_thought(verdict.text)
-        return tempcompass.captioning(said, answer) is True, tempcompass.chooses(said)
+        verdict_text = after_thought(verdict.text)
+        is_right = tempcompass.captioning(verdict_text, answer) is True
+        return is_right, tempcompass.chooses(verdict_text)
 
 
 def _record(sample: Sample) -> Record:
@@ -152,7 +161,7 @@ RULES = Protocol(
     headline="avg",
     beside=(tempcompass.MATCH_RATE.name,),
     ceiling=Ceiling(value=1.0),
-    about="eval_*.py with --disable_llm: hand-made rules; a response that none fits is wrong",
+    about="eval_*.py with --disable_llm: rules; a response that fits no rule is wrong",
 )
 PROTOCOLS = {
     "tempcompass/rules": RULES,
@@ -164,7 +173,7 @@ PROTOCOLS = {
         beside=(tempcompass.MATCH_RATE.name, UNREADABLE.name),
         rubric=RUBRIC,
         judged=lambda judge: Scoring("tempcompass/judged", judge),
-        about="captions by a judge that sees nothing else; the other formats by rules",
+        about="captions by a judge that sees only the caption; the other formats by rules",
     ),
     "tempcompass/strict": replace(
         RULES,

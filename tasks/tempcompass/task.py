@@ -36,14 +36,15 @@ def tempcompass(
     frames: int | Spec | None = None,
     protocol: str = "tempcompass/rules",
 ) -> Task:
-    """One sample a question; statistics cluster by video.
+    """One sample per question; statistics cluster by video.
 
     Args:
         split: One of the four formats, or `all`.
         prompt: `official`: the official text, answered by text; `question`: multiple-choice
             questions with their options apart, answered by a letter.
-        frames: A rule for the frames that a video consists of; all, without, of which a model shows
-            what its own rule says.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `tempcompass/rules` (not for captions), `tempcompass/judged` or
             `tempcompass/strict`.
     """
@@ -56,24 +57,24 @@ def tempcompass(
             expected="protocol=tempcompass/judged with --judge, or tempcompass/strict, for what "
             "no rule can score",
         )
-    place = folder(data / "tempcompass", fix=FIX)
-    listing = Listing(place, formats)
+    root = folder(data / "tempcompass", fix=FIX)
+    listing = Listing(root, formats)
     if missing := [name for name in formats if not listing.files_of(name)]:
         raise DataError(
-            f"folder {place}",
+            f"folder {root}",
             expected=f"questions/{missing[0]}.json or {missing[0]}/test-*.parquet",
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "videos",), frames, ("{}.mp4",))
-    layout = QuestionFormat(
+    videos = Videos((root / "videos",), frames, ("{}.mp4",))
+    question_format = QuestionFormat(
         files=listing.files,
         read=partial(_questions, listing, prompt),
         open=videos.open,
         problems=videos.problems,
     )
     return question_task(
-        layout,
+        question_format,
         "tempcompass",
         version=3,
         protocol=scoring,
@@ -84,8 +85,9 @@ def tempcompass(
 
 
 def _form(format: Format, prompt: Prompt) -> AnswerForm:
-    apart = format == "multi-choice" and prompt == "question"
-    return AnswerForm.CHOICE if apart else AnswerForm.TEXT
+    """Return the form of answer that a model is asked for."""
+    has_options = format == "multi-choice" and prompt == "question"
+    return AnswerForm.CHOICE if has_options else AnswerForm.TEXT
 
 
 def _questions(listing: Listing, prompt: Prompt) -> Iterator[Question | DataError]:
@@ -94,8 +96,9 @@ def _questions(listing: Listing, prompt: Prompt) -> Iterator[Question | DataErro
 
 
 def _question(record: Record, prompt: Prompt) -> Question:
-    apart = _form(record.format, prompt) is AnswerForm.CHOICE
-    if apart:
+    """Return a question with its options apart, or else within the official text."""
+    has_options = _form(record.format, prompt) is AnswerForm.CHOICE
+    if has_options:
         text = record.question.split("\n")[0]
         answer = Answer(choice=record.answer.strip()[0])
     else:
@@ -109,7 +112,7 @@ def _question(record: Record, prompt: Prompt) -> Question:
         media=record.video,
         answer=answer,
         group=record.video,
-        options=tuple(map(option_text, record.options)) if apart else (),
+        options=tuple(map(option_text, record.options)) if has_options else (),
         categories={"format": record.format, "aspect": record.aspect, "type": record.aspect_type},
         extra={"record": record},
     )

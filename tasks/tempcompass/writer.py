@@ -1,4 +1,4 @@
-"""Videos of the generated world in TempCompass' layouts: four formats of every question.
+"""Write the generated world's videos in TempCompass' layouts: four formats of every question.
 
 The repository's files are `questions/<format>.json`; the hub's tables,
 `<format>/test-00000-of-00001.parquet`, hold the same questions. The reader takes the former first.
@@ -27,6 +27,7 @@ ASPECT = {
 Questions: TypeAlias = dict[str, dict[str, list[dict[str, str]]]]
 """Questions of one format, by video and aspect."""
 NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
+"""Names of the two lines of `caption_matching`: "Option 1" and "Option 2", and so on."""
 
 
 def write(world: World, root: Path) -> None:
@@ -37,34 +38,38 @@ def write(world: World, root: Path) -> None:
     meta = {}
     for number, (scene, questions) in enumerate(examples):
         video = name(scene)
-        kinds: dict[str, object] = dict.fromkeys(ASPECTS)
-        meta[video] = {"eval_dim": kinds, "content": ["shapes"]}
+        entry_of_aspect: dict[str, object] = dict.fromkeys(ASPECTS)
+        meta[video] = {"eval_dim": entry_of_aspect, "content": ["shapes"]}
         for question in questions:
             aspect = ASPECT[question.kind]
-            kinds[aspect] = {"type": question.kind}
+            entry_of_aspect[aspect] = {"type": question.kind}
             for format, entry in _formats(question, number).items():
                 formats[format].setdefault(video, {}).setdefault(aspect, []).append(entry)
     write_videos(folder / "videos", [scene for scene, _ in examples])
-    _write(folder / "meta_info.json", meta)
+    _write_json(folder / "meta_info.json", meta)
     for format, plain in formats.items():
-        _write(folder / "questions" / f"{format}.json", plain)
+        _write_json(folder / "questions" / f"{format}.json", plain)
         rows = list(_rows(plain, formats["multi-choice"] if format == "captioning" else {}))
         write_table(folder / format / "test-00000-of-00001.parquet", rows)
 
 
 def _rows(plain: Questions, choices: Questions) -> Iterator[dict[str, str]]:
-    """The rows of one format's table, with the first of `choices` on each aspect, if any."""
+    """Yield the rows of one format's table.
+
+    With `choices`, each row has the first of these questions on its aspect, for the judge.
+    """
     for video, aspects in plain.items():
         for aspect, questions in aspects.items():
-            judged = {}
+            judge_fields = {}
             if choices:
-                first = choices[video][aspect][0]
-                judged = {"mc_question": first["question"], "mc_answer": first["answer"]}
+                choice = choices[video][aspect][0]
+                judge_fields = {"mc_question": choice["question"], "mc_answer": choice["answer"]}
             for question in questions:
-                yield {**question, "video_id": video, "dim": aspect, **judged}
+                yield {**question, "video_id": video, "dim": aspect, **judge_fields}
 
 
 def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
+    """Return a question's fields in each format; in every second video "yes" is right."""
     right = f"{question.letter}. {question.answer}"
     wrong = next(option for option in question.options if option != question.answer)
     text = question.answer if number % 2 else wrong
@@ -95,10 +100,11 @@ def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
 
 
 def _matching(question: QA, wrong: str, number: int) -> dict[str, str]:
-    kind, marks = NAMES[number % len(NAMES)]
+    """Return the fields of `caption_matching`: two lines; the first is right if `number` is odd."""
+    caption_name, marks = NAMES[number % len(NAMES)]
     pair = [str(question.answer), wrong] if number % 2 else [wrong, str(question.answer)]
     lines = [
-        f"{kind} {mark}: {question.text} It is {option}."
+        f"{caption_name} {mark}: {question.text} It is {option}."
         for mark, option in zip(marks, pair, strict=True)
     ]
     return {
@@ -107,6 +113,7 @@ def _matching(question: QA, wrong: str, number: int) -> dict[str, str]:
     }
 
 
-def _write(path: Path, plain: object) -> None:
+def _write_json(path: Path, plain: object) -> None:
+    """Write a JSON file, and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8", newline="\n")

@@ -32,8 +32,6 @@ PROTOCOLS = letter_protocols(
 def three_dsr_bench(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "3dsr/lmms"
 ) -> Task:
-    """One sample a question; `protocol` is `3dsr/lmms` or `3dsr/strict`."""
-    place, files = data / "three_dsr_bench", "3dsr/test-*.parquet"
-    return table_task(
-        "three_dsr_bench", place, files, FIELDS, PROTOCOLS, split, protocol, version=2
-    )
+    """One sample per question; `protocol` is `3dsr/lmms` or `3dsr/strict`."""
+    root, files = data / "three_dsr_bench", "3dsr/test-*.parquet"
+    return table_task("three_dsr_bench", root, files, FIELDS, PROTOCOLS, split, protocol, version=2)

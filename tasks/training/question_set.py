@@ -1,4 +1,4 @@
-"""Tasks of questions in Video-R1's form: reader, samples and checks of such a file."""
+"""Format of tasks whose questions are a file in Video-R1's form: reader, samples and checks."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,12 +27,12 @@ def question_set(
     *,
     is_selected: Callable[[Question], bool],
     extended: Callable[[Question], Question] = lambda question: question,
-    others: tuple[Path, ...] = (),
+    other_files: tuple[Path, ...] = (),
 ) -> QuestionFormat:
-    """The selected questions of a file whose images and videos lie beside it.
+    """Return the format of the selected questions of a file; images and videos lie beside it.
 
-    Malformed records are left out; `check` names them: among some hundred thousand of other
-    people's records, one that says nothing is not the end of a training.
+    Malformed records are left out, and `check` names them: one of some hundred thousand must not
+    end a training.
 
     Args:
         name: The task's name.
@@ -41,10 +41,11 @@ def question_set(
         sampled: The choice of questions.
         is_selected: Returns True if a question belongs to the task.
         extended: Adds to a question what other files say of it.
-        others: Those files.
+        other_files: The files that `extended` reads, whose content decides the questions too.
     """
 
     def read() -> Iterator[Question | DataError]:
+        """Yield the selected questions, and the errors of malformed records."""
         for question in read_questions(path, path.parent):
             if isinstance(question, DataError):
                 yield question
@@ -55,13 +56,13 @@ def question_set(
             elif is_selected(question):
                 yield extended(question)
 
-    def usable() -> Iterator[Question]:
+    def read_valid() -> Iterator[Question]:
         return (question for question in read() if isinstance(question, Question))
 
     return QuestionFormat(
-        files=(path, *others),
+        files=(path, *other_files),
         read=read,
-        choose=partial(sampled.choose, usable, name),
+        choose=partial(sampled.choose, read_valid, name),
         open=partial(_open, videos, path.parent),
         problems=partial(_problems, videos, path.parent),
         opens_all=False,
@@ -69,6 +70,7 @@ def question_set(
 
 
 def _open(videos: Videos, root: Path, question: Question) -> tuple[Media, ...]:
+    """Open a question's video, or its images, which must lie below `root`."""
     if isinstance(question.media, str):
         return videos.open(question)
     path_inside(root, question.group)
@@ -76,7 +78,10 @@ def _open(videos: Videos, root: Path, question: Question) -> tuple[Media, ...]:
 
 
 def _problems(videos: Videos, root: Path, question: Question) -> Iterator[Problem]:
-    """Yield the faults of an image, or the video that is not there: none is opened, of so many."""
+    """Yield the faults of a question's images, or that its video is missing.
+
+    Videos are not opened: there are too many.
+    """
     if not isinstance(question.media, str):
         yield from image_problems(question, partial(_open, videos, root))
         return

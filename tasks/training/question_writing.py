@@ -1,4 +1,4 @@
-"""Questions of the generated world in Video-R1's form."""
+"""Records of the generated world's questions in Video-R1's form."""
 
 from harness.tasks.qa.answer_text import digits
 from harness.tasks.qa.options import lettered
@@ -6,7 +6,7 @@ from harness.world.qa import QA
 
 
 def record(question: QA, number: int, *, path: str, video: bool, source: str) -> dict[str, object]:
-    """One record: a question with options or for a number."""
+    """Return the record of a question with options or for a number."""
     solution = digits(float(question.answer)) if question.is_number else question.letter
     return {
         "problem_id": number,
@@ -21,7 +21,7 @@ def record(question: QA, number: int, *, path: str, video: bool, source: str) ->
 
 
 def free_form(number: int, text: str, answer: str, *, path: str, source: str) -> dict[str, object]:
-    """One record that is answered in a word, about an image."""
+    """Return the record of a question about an image that is answered in a word."""
     return {
         "problem_id": number,
         "problem": text,

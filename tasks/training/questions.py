@@ -1,4 +1,4 @@
-"""Questions in the form of Video-R1's JSON, which SpaceR's and STV-205k use as well.
+"""Read questions in the form of Video-R1's JSON, which SpaceR and STV-205k use as well.
 
     {"problem_id": 2, "problem": "What appears on the screen …?", "data_type": "video",
      "problem_type": "multiple choice", "options": ["A. …", "B. …"],
@@ -46,7 +46,7 @@ NEEDED = {
 
 
 def read_questions(
-    path: Path, root: Path, *, kinds: Sequence[str] = VIDEO_R1
+    path: Path, root: Path, *, problem_types: Sequence[str] = VIDEO_R1
 ) -> Iterator[Question | DataError]:
     """Yield every record of a `.json` list or a `.jsonl` file in order, or the error that it has.
 
@@ -55,7 +55,7 @@ def read_questions(
     Args:
         path: The file.
         root: The folder that the paths of images are below.
-        kinds: The types of problem that there may be.
+        problem_types: The types of problem that there may be.
 
     Raises:
         DataError: the file is missing or no JSON.
@@ -64,7 +64,7 @@ def read_questions(
     def read() -> Iterator[Question | DataError]:
         for number, (where, plain) in enumerate(_read_plain(path)):
             try:
-                yield read_question(plain, where, number, root=root, kinds=kinds)
+                yield read_question(plain, where, number, root=root, problem_types=problem_types)
             except DataError as error:
                 yield error
 
@@ -72,17 +72,19 @@ def read_questions(
 
 
 def distinct(entries: Iterable[Question | DataError]) -> Iterator[Question | DataError]:
-    """Yield what was read, with `#2`, `#3`, … behind an id that comes again."""
-    seen: Counter[str] = Counter()
+    """Yield the entries; an id that comes again has `#2`, `#3`, … behind it."""
+    n_seen: Counter[str] = Counter()
     for entry in entries:
         if isinstance(entry, Question):
-            seen[entry.id] += 1
-            again = seen[entry.id]
-            entry = entry if again == 1 else replace(entry, id=f"{entry.id}#{again}")
+            n_seen[entry.id] += 1
+            occurrence = n_seen[entry.id]
+            if occurrence > 1:
+                entry = replace(entry, id=f"{entry.id}#{occurrence}")
         yield entry
 
 
 def _read_plain(path: Path) -> Iterator[tuple[str, object]]:
+    """Yield (place for errors, record) of each entry of a JSON list or line of a `.jsonl` file."""
     if path.suffix == ".jsonl":
         yield from records(path, {})
     else:
@@ -96,11 +98,11 @@ def read_question(
     number: int = 0,
     *,
     root: Path = Path(),
-    kinds: Sequence[str] = VIDEO_R1,
+    problem_types: Sequence[str] = VIDEO_R1,
 ) -> Question:
-    """Check one record, whose number is its id if it names none.
+    """Check one record, except for its frames, and except that its path stays below `root`.
 
-    Whether its path stays below `root` is for those who open it; its frames are not looked at.
+    Without a `problem_id` its id is `number`.
 
     Raises:
         DataError: a field is missing, or not what its type of problem needs.
@@ -108,41 +110,44 @@ def read_question(
     for key in NEEDED:
         field(plain, key, (str, int), where)
     assert isinstance(plain, Mapping), "it has fields"
-    kind, medium = text(plain, "problem_type", where), text(plain, "data_type", where)
-    if kind not in kinds:
+    problem_type, medium = text(plain, "problem_type", where), text(plain, "data_type", where)
+    if problem_type not in problem_types:
         raise DataError(
-            f"{where}: 'problem_type'", expected=f"one of {', '.join(kinds)}", found=repr(kind)[:40]
+            f"{where}: 'problem_type'",
+            expected=f"one of {', '.join(problem_types)}",
+            found=repr(problem_type)[:40],
         )
     if medium not in ("image", "video"):
         raise DataError(f"{where}: 'data_type'", expected="image or video", found=repr(medium)[:40])
-    options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
+    options = _options(plain.get("options"), where) if problem_type == "multiple choice" else ()
     solution, path = _solution(plain, where), _path(plain, where)
     media: str | tuple[Path, ...] = path
     if medium == "image" or not path:
         media = (root / path,) if path else ()
-    # A number as it was written, with its decimals and commas: Video-R1's reward compares decimals.
-    written = {"solution": solution} if FORMS[kind] is AnswerForm.NUMBER else {}
+    # Video-R1's reward compares the decimals of a number, so its text is kept as well.
+    number_text = {"solution": solution} if FORMS[problem_type] is AnswerForm.NUMBER else {}
     return Question(
         id=str(field({"problem_id": number, **plain}, "problem_id", (str, int), where)),
         text=text(plain, "problem", where).strip(),
         media=media,
         options=options,
-        answer=_answer(solution, kind, len(options), f"{where}: 'solution'"),
+        answer=_answer(solution, problem_type, len(options), f"{where}: 'solution'"),
         group=path,
-        problem_type=kind,
+        problem_type=problem_type,
         categories={
-            "type": kind,
+            "type": problem_type,
             "source": str(plain.get("data_source", "")) or "unknown",
             "medium": medium,
         },
-        extra={"problem_type": kind, **written},
+        extra={"problem_type": problem_type, **number_text},
         row=plain,
     )
 
 
 def _path(plain: Mapping[str, object], where: str) -> str:
-    """Return the path below the data's folder: files contain `./x` or `/x`; empty if the record
-    lists frames.
+    """Return the path below the data's folder, which a file has as `./x`, `/x` or `x`.
+
+    It is empty if the record lists frames instead.
     """
     if "path" not in plain and "frames" in plain:
         return ""
@@ -151,48 +156,54 @@ def _path(plain: Mapping[str, object], where: str) -> str:
 
 
 def _options(value: object, where: str) -> tuple[str, ...]:
+    """Check the options, and return them without their letters."""
     if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
         raise DataError(f"{where}: 'options'", expected="a list of texts", found=repr(value)[:60])
     return texts(value, where)
 
 
 def _solution(plain: Mapping[str, object], where: str) -> str:
-    whole = text(plain, "solution", where)
-    inner = tag_text(whole, "answer")
-    return whole.strip() if inner is None else inner
+    """Return the text in `<answer>…</answer>`, or all of the solution without these tags."""
+    solution = text(plain, "solution", where)
+    inner = tag_text(solution, "answer")
+    return solution.strip() if inner is None else inner
 
 
-def _answer(text: str, kind: str, options: int, what: str) -> Answer:
-    if kind == "multiple choice":
+def _answer(solution: str, problem_type: str, options: int, where: str) -> Answer:
+    """Parse the solution of a question of a type; `where` names it in errors."""
+    if problem_type == "multiple choice":
         letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:options]
-        letter = text.rstrip(".").strip()
+        letter = solution.rstrip(".").strip()
         if len(letter) != 1 or letter not in letters:
-            raise DataError(what, expected=f"a letter from A to {letters[-1]}", found=text[:40])
+            raise DataError(
+                where, expected=f"a letter from A to {letters[-1]}", found=solution[:40]
+            )
         return Answer(choice=letter)
-    if FORMS[kind] is AnswerForm.NUMBER:
-        return Answer(number=_number(text, what))
-    if kind == "IoU":
-        return Answer(boxes=(Box(*_numbers(text, 4, what)),))
-    if kind == "IoU 3D":
-        return Answer(boxes_3d=(Box3D(*_numbers(text, 6, what)),))
-    if not text:
-        raise DataError(what, expected="text", found="none")
-    return Answer(text=text)
+    if FORMS[problem_type] is AnswerForm.NUMBER:
+        return Answer(number=_number(solution, where))
+    if problem_type == "IoU":
+        return Answer(boxes=(Box(*_numbers(solution, 4, where)),))
+    if problem_type == "IoU 3D":
+        return Answer(boxes_3d=(Box3D(*_numbers(solution, 6, where)),))
+    if not solution:
+        raise DataError(where, expected="text", found="none")
+    return Answer(text=solution)
 
 
-def _number(text: str, what: str) -> float:
-    """A number as Video-R1's reward reads it: without commas."""
+def _number(solution: str, where: str) -> float:
+    """Return a number as Video-R1's reward reads it: without commas."""
     try:
-        number = float(text.replace(",", ""))
+        number = float(solution.replace(",", ""))
     except ValueError:
         number = math.nan
     if not abs(number) < 1e15:
-        raise DataError(what, expected="a number", found=text[:40])
+        raise DataError(where, expected="a number", found=solution[:40])
     return number
 
 
-def _numbers(text: str, count: int, what: str) -> list[float]:
+def _numbers(solution: str, count: int, where: str) -> list[float]:
+    """Parse a JSON list of `count` numbers."""
     try:
-        return list(finite_numbers(loads_strict(text), count, what))
+        return list(finite_numbers(loads_strict(solution), count, where))
     except ParseError as error:
-        raise DataError(what, expected=f"[{count} numbers]", found=text[:60]) from error
+        raise DataError(where, expected=f"[{count} numbers]", found=solution[:60]) from error

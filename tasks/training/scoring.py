@@ -18,15 +18,16 @@ from harness.task import Ceiling, Protocol, single_answer
 from harness.types import Answer, Box, Prediction, Sample
 
 MIN_IOU = 0.5
+"""An object is found at an IoU above this."""
 
 
 def found_objects(
     ground_truth: Sequence[Box], predicted: Sequence[Box], *, inclusive: bool = False
 ) -> tuple[float, float]:
-    """(share of objects found, mean IoU) of the best one-to-one assignment.
+    """Return (share of objects found, mean IoU) of the best one-to-one assignment.
 
-    Both are sums over assigned pairs, divided by the larger number of boxes; an object is found at
-    an IoU above 0.5. An empty answer scores 1 and 1 where there is no target.
+    Both are sums over assigned pairs, divided by the larger number of boxes. An empty answer scores
+    1 and 1 where there is no target.
 
     Args:
         ground_truth: True boxes.
@@ -36,26 +37,26 @@ def found_objects(
     >>> found_objects([Box(0, 0, 10, 10)], [Box(0, 0, 10, 10), Box(50, 50, 60, 60)])
     (0.5, 0.5)
     """
-    limit = max(len(ground_truth), len(predicted))
-    if not limit:
+    count = max(len(ground_truth), len(predicted))
+    if not count:
         return 1.0, 1.0
     if not ground_truth or not predicted:
         return 0.0, 0.0
     ious = (box_iou_inclusive if inclusive else box_iou)(ground_truth, predicted)
     rows, columns = linear_sum_assignment(-ious)
     pairs = ious[rows, columns]
-    return float((pairs > MIN_IOU).sum() / limit), float(pairs.sum() / limit)
+    return float((pairs > MIN_IOU).sum() / count), float(pairs.sum() / count)
 
 
 def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Share of objects found and mean IoU; a failure scores 0 and 0."""
+    """Return the share of objects found and the mean IoU; a failure scores 0 and 0."""
     _, target, prediction = single_answer(unit, predictions)
     if prediction.answer is None:
         return {"found@0.5": Mean(0.0), "mIoU": Mean(0.0)}
-    recall, iou = found_objects(
+    found_share, iou = found_objects(
         target.answer.boxes or (), prediction.answer.boxes or (), inclusive=True
     )
-    return {"found@0.5": Mean(recall), "mIoU": Mean(iou)}
+    return {"found@0.5": Mean(found_share), "mIoU": Mean(iou)}
 
 
 def value(ground_truth: Answer, predicted: Answer | None) -> tuple[str, float]:
@@ -71,10 +72,9 @@ def value(ground_truth: Answer, predicted: Answer | None) -> tuple[str, float]:
         return "number", relative_accuracy(_number(predicted), ground_truth.number)
     if ground_truth.boxes_3d is not None:
         boxes = (predicted.boxes_3d if predicted else None) or ()
-        same = len(boxes) == len(ground_truth.boxes_3d) and bool(boxes)
-        return "box_3d", float(
-            np.diag(box_iou_3d(ground_truth.boxes_3d, boxes)).mean()
-        ) if same else 0.0
+        if not boxes or len(boxes) != len(ground_truth.boxes_3d):
+            return "box_3d", 0.0
+        return "box_3d", float(np.diag(box_iou_3d(ground_truth.boxes_3d, boxes)).mean())
     if ground_truth.boxes is not None:
         boxes_2d = (predicted.boxes if predicted else None) or ()
         return "box", found_objects(ground_truth.boxes, boxes_2d)[1]
@@ -83,6 +83,7 @@ def value(ground_truth: Answer, predicted: Answer | None) -> tuple[str, float]:
 
 
 def _number(predicted: Answer | None) -> float | None:
+    """Return the finite number or count of an answer; None for any other."""
     if predicted is None:
         return None
     number = predicted.number if predicted.number is not None else predicted.count
@@ -90,14 +91,15 @@ def _number(predicted: Answer | None) -> float | None:
 
 
 def _normalize(text: str) -> str:
+    """Return the text in lower case, with one blank between words."""
     return " ".join(text.lower().split())
 
 
 def score_answers(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`value` over all questions, and over those of each kind of answer."""
+    """Return the answer's `value`, as the score and under its kind of answer."""
     _, target, prediction = single_answer(unit, predictions)
-    kind, right = value(target.answer, prediction.answer)
-    return {"score": Mean(right), kind: Mean(right)}
+    answer_form, right = value(target.answer, prediction.answer)
+    return {"score": Mean(right), answer_form: Mean(right)}
 
 
 OBJECTS = {

@@ -1,4 +1,4 @@
-"""Still scenes in the form of the 840 × 840 training tables, for generated worlds."""
+"""Rows of still scenes in the form of the 840 × 840 training tables, for generated worlds."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ COLUMNS = {
 
 
 def scenes(world: World) -> list[Scene]:
-    """`size` stills of `train`, before a plain background: their large images pack well."""
+    """Return `size` stills of `train`, before a plain background so that large images pack well."""
     chosen = world.scenes("still", "train")[: world.size]
     return [
         replace(scene, background=Background("plain", scene.background.seed)) for scene in chosen
@@ -38,49 +38,50 @@ def scenes(world: World) -> list[Scene]:
 
 
 def image(scene: Scene, name: str) -> dict[str, bytes | str]:
-    """The scene squashed to 840 × 840, each pixel the nearest of the scene's, as a table's cell.
+    """Return a table's cell: the scene at 840 × 840, each pixel the nearest of the scene's.
 
     The official tables were made by area interpolation; nearest pixels keep the file small.
     """
-    whole = render(scene)
+    pixels = render(scene)
     rows = np.arange(SIDE) * scene.height // SIDE
     columns = np.arange(SIDE) * scene.width // SIDE
-    squashed = np.ascontiguousarray(whole[rows][:, columns])
+    squashed = np.ascontiguousarray(pixels[rows][:, columns])
     return {"bytes": encode_png(squashed), "path": name}
 
 
 def to_840(x: int, y: int, scene: Scene) -> list[int]:
-    """A pixel of the scene in the table's frame, rounded as the official script rounds."""
+    """Return a pixel of the scene in the table's frame, rounded as the official script rounds."""
     return [int(x * SIDE / scene.width + 0.5), int(y * SIDE / scene.height + 0.5)]
 
 
 def box_of(mask: BoolArray, scene: Scene) -> list[int]:
-    """[x1, y1, x2, y2] of a mask: its first and its last column and row, in the table's frame."""
+    """Return a mask's first and last column and row in the table's frame: [x1, y1, x2, y2]."""
     left, top, right, bottom = edges(mask)
     return to_840(left, top, scene) + to_840(right - 1, bottom - 1, scene)
 
 
 def circles(mask: BoolArray, scene: Scene, count: int) -> list[list[int]]:
-    """Centres of the largest circles inside a mask, largest first, in the table's frame.
+    """Return the centres of `count` circles inside a mask, in the table's frame.
 
-    After each, the circle is taken out of the mask; where nothing is left, the last comes again.
+    Each is the largest in what the circles before it leave of the mask; where nothing is left, the
+    last centre comes again.
     """
-    left = mask.copy()
+    remaining = mask.copy()
     centres: list[list[int]] = []
     y, x = np.mgrid[: mask.shape[0], : mask.shape[1]]
     for _ in range(count):
-        depth = distance_transform_edt(np.pad(left, 1))[1:-1, 1:-1]
+        depth = distance_transform_edt(np.pad(remaining, 1))[1:-1, 1:-1]
         row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
         if depth[row, column] <= 0:
             centres.append(centres[-1])
             continue
         centres.append(to_840(int(column), int(row), scene))
-        left &= (x - column) ** 2 + (y - row) ** 2 >= depth[row, column] ** 2
+        remaining &= (x - column) ** 2 + (y - row) ** 2 >= depth[row, column] ** 2
     return centres
 
 
 def objects(scene: Scene, referents: Sequence[int]) -> str:
-    """The solution of VisionReasoner's table."""
+    """Return a solution of VisionReasoner's table."""
     masks = visible_masks(scene)
     return json.dumps(
         [
@@ -94,7 +95,7 @@ def objects(scene: Scene, referents: Sequence[int]) -> str:
 
 
 def one_object(scene: Scene, referent: int) -> str:
-    """The solution of Seg-Zero's table."""
+    """Return a solution of Seg-Zero's table."""
     mask = visible_masks(scene)[referent]
     left, top, right, bottom = box_of(mask, scene)
     (x1, y1), (x2, y2) = circles(mask, scene, 2)
@@ -102,16 +103,17 @@ def one_object(scene: Scene, referent: int) -> str:
 
 
 def scene_question(scene: Scene, *, plural: bool) -> Question:
-    """Return a question of the scene: for several things where it allows one, or for a single
-    thing.
+    """Return a question of the scene, for several things if `plural`, else for one.
+
+    Where the scene has no such question, it is any question.
     """
     questions = list(every_question(scene))
-    wanted = [question for question in questions if (question.count > 1) == plural]
-    return Draws(scene.seed, scene.id, "840").choice(wanted or questions)
+    matching = [question for question in questions if (question.count > 1) == plural]
+    return Draws(scene.seed, scene.id, "840").choice(matching or questions)
 
 
 def row(scene: Scene, name: str, question: Question, solution: str) -> dict[str, object]:
-    """A row of either table."""
+    """Return a row of either table."""
     return {
         "id": name,
         "problem": question.text,
@@ -122,6 +124,6 @@ def row(scene: Scene, name: str, question: Question, solution: str) -> dict[str,
     }
 
 
-def write_rows(place: Path, rows: Iterator[dict[str, object]]) -> None:
-    """Write a copy's folder with its one file of `train`."""
-    write_table(place, "train", list(rows), COLUMNS)
+def write_rows(folder: Path, rows: Iterator[dict[str, object]]) -> None:
+    """Write the table's one file of `train` below `folder`, the folder of a copy from the hub."""
+    write_table(folder, "train", list(rows), COLUMNS)

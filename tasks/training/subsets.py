@@ -1,4 +1,4 @@
-"""Random part of a training set, drawn by a seed: the same whatever else is read."""
+"""Draw a random part of a training set, which depends on a seed and the set's name alone."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RandomSubset:
-    """`number` of the existing samples, uniformly without replacement; all of them for None."""
+    """`number` of a set's samples, drawn uniformly without replacement; all of them for None."""
 
     number: int | None
     seed: int = 0
@@ -26,12 +26,12 @@ class RandomSubset:
             )
 
     def choose(self, read: Callable[[], Iterable[T]], name: str) -> Iterator[T]:
-        """The items that belong to the sample of the set of this name, in order.
+        """Return the drawn items of the set of this name, in their order.
 
-        `read` is called for each pass over all items, of which there are two if some are left out.
+        `read` is called for each pass over all items: once to count them, once to yield them.
         """
         if self.number is None:
             return iter(read())
-        every = range(sum(1 for _ in read()))
-        kept = frozenset(Draws(self.seed, "training", name).shuffle(every)[: self.number])
-        return (item for place, item in enumerate(read()) if place in kept)
+        positions = range(sum(1 for _ in read()))
+        drawn = frozenset(Draws(self.seed, "training", name).shuffle(positions)[: self.number])
+        return (item for position, item in enumerate(read()) if position in drawn)

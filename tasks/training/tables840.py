@@ -1,4 +1,4 @@
-"""The training tables of Seg-Zero and VisionReasoner: a 840 × 840 image, a text, its solution.
+"""Read the training tables of Seg-Zero and VisionReasoner: an 840 × 840 image, a text, a solution.
 
     {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "solution": "[…]",
      "image": {"bytes": …}, "img_height": 427, "img_width": 640}
@@ -51,27 +51,33 @@ Parse = Callable[[str, str], Solution]
 
 
 def table_task(
-    name: str, place: Path, parse: Parse, *, split: str, protocol: Protocol, fix: str
+    name: str, root: Path, parse: Parse, *, split: str, protocol: Protocol, fix: str
 ) -> Task:
-    """The task of such a table below `place`, the folder of a copy from the hub.
+    """Return the task of such a table below `root`, the folder of a copy from the hub.
 
     Raises:
         DataError: the folder or its `data/train-*.parquet` is not there.
     """
-    files = parquet_files(folder(place, fix=fix), split, fix=fix)
+    files = parquet_files(folder(root, fix=fix), split, fix=fix)
     make = partial(_question, parse)
-    layout = QuestionFormat(
+    question_format = QuestionFormat(
         files=files,
         read=lambda: distinct(read_records(files, COLUMNS, make, optional=OPTIONAL)),
         open=open_square,
         problems=partial(image_problems, open=open_square),
     )
     return question_task(
-        layout, name, protocol=protocol, split=split, forms=(AnswerForm.BOXES,), arguments={}
+        question_format,
+        name,
+        protocol=protocol,
+        split=split,
+        forms=(AnswerForm.BOXES,),
+        arguments={},
     )
 
 
 def _question(parse: Parse, row: Mapping[str, object], where: str) -> Question:
+    """Check one row, whose solution `parse` reads."""
     image = row["image"]
     encoded = image.get("bytes") if isinstance(image, dict) else None
     if not isinstance(encoded, bytes) or not encoded:
@@ -84,7 +90,7 @@ def _question(parse: Parse, row: Mapping[str, object], where: str) -> Question:
         media=(encoded,),
         answer=solution.answer,
         form=AnswerForm.BOXES,
-        categories={"objects": ("none", "one")[len(boxes)] if len(boxes) < 2 else "several"},
+        categories={"objects": {0: "none", 1: "one"}.get(len(boxes), "several")},
         extra=solution.plain,
     )
 
@@ -106,7 +112,7 @@ def open_square(question: Question) -> tuple[Media, ...]:
 
 
 def whole_numbers(numbers: object, count: int, where: str) -> list[int]:
-    """`count` whole numbers of the 840 × 840 frame.
+    """Check and return `count` whole numbers of the 840 × 840 frame.
 
     Raises:
         DataError: they are others, or lie outside the frame.
@@ -123,10 +129,10 @@ def whole_numbers(numbers: object, count: int, where: str) -> list[int]:
 
 
 def box(numbers: object, where: str) -> tuple[Box, list[int]]:
-    """A box of the table, as a box of ours and as plain numbers; they are the same four.
+    """Return a box of the table as a `Box` and as numbers, the same four.
 
-    Rewards compare responses with these very numbers, so right and bottom are unchanged: the last
-    column and row, one less than elsewhere here.
+    Right and bottom stay as they are in the table, since rewards compare responses with them: the
+    last column and row, one less than in other boxes of the package.
 
     Raises:
         DataError: it is not a box with right ≥ left and bottom ≥ top.

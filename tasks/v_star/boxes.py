@@ -9,7 +9,7 @@ from harness.responses import nesting_depth
 from harness.types import Box
 
 FENCED = re.compile(r"```json\s*\n(\[.*?\]|\{.*?\})\s*\n```", re.DOTALL)
-MAX_DEPTH = 64
+MAX_DEPTH = 64  # levels of nested JSON
 MAX_RESPONSE = 20_000
 """Characters of a response that are read: the search for fences takes quadratic time."""
 
@@ -44,21 +44,23 @@ def _json_in(response: str) -> str | None:
     fence = FENCED.search(response) if "```json" in response else None
     if fence:
         return fence[1].strip().replace("'", '"')
-    starts = [(place, pair) for pair in ("[]", "{}") if (place := response.find(pair[0])) >= 0]
-    for start, pair in sorted(starts):
+    starts = [(start, pair) for pair in ("[]", "{}") if (start := response.find(pair[0])) >= 0]
+    for first, pair in sorted(starts):
         end = response.rfind(pair[1])
-        if end > start:
-            return response[start : end + 1].replace("'", '"')
+        if end > first:
+            return response[first : end + 1].replace("'", '"')
     return None
 
 
 def _loads(text: str) -> object:
+    """Parse JSON of at most MAX_DEPTH levels; ValueError for other text."""
     if nesting_depth(text) > MAX_DEPTH:
         raise ValueError("too many levels")
     return json.loads(text)
 
 
 def _by_second(value: object) -> Mapping[str, object]:
+    """Return the boxes of `{second: box}`, of a list of such, or of `[[second, box], …]`."""
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return {key: boxes for item in value for key, boxes in item.items()}
     if isinstance(value, list):

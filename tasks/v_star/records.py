@@ -54,19 +54,20 @@ class Record:
 
 def read_records(path: Path) -> Iterator[Record | DataError]:
     """Yield the record of every item in order, or the error of an invalid item."""
-    counts: Counter[str] = Counter()
+    n_by_video: Counter[str] = Counter()
     for entry in JsonFile(path).items():
         try:
-            yield _record(entry.parse(), f"{path}, item {entry.key}", counts)
+            yield _record(entry.parse(), f"{path}, item {entry.key}", n_by_video)
         except DataError as error:
             yield error
 
 
-def _record(item: object, where: str, counts: Counter[str]) -> Record:
+def _record(item: object, where: str, n_by_video: Counter[str]) -> Record:
+    """Check one item, and add it to `n_by_video`, the items so far by video."""
     video = field(item, "vid", (str, int), where)
     assert isinstance(item, Mapping), "it has a field"
-    counts[str(video)] += 1
-    number_of_video = counts[str(video)]
+    n_by_video[str(video)] += 1
+    number_of_video = n_by_video[str(video)]
     width, height = (field(item, side, int, where) for side in ("width", "height"))
     rate, frames = number(item, "fps", where), number(item, "frame_count", where)
     if rate <= 0 or frames <= 0 or width <= 0 or height <= 0:
@@ -89,13 +90,14 @@ def _record(item: object, where: str, counts: Counter[str]) -> Record:
         spatial_question=text(item, "spatial_question", where),
         spatial_question_2=text(item, "spatial_question_2", where),
         boxes=tuple(
-            _box(entry, f"{where}, box {place}")
-            for place, entry in enumerate(field(item, "bboxes", list, where))
+            _box(entry, f"{where}, box {index}")
+            for index, entry in enumerate(field(item, "bboxes", list, where))
         ),
     )
 
 
 def _interval(value: list[object], where: str) -> Interval:
+    """Check `[start, end]`, in seconds."""
     plain = dict(enumerate(value))
     if len(value) != 2:
         raise DataError(f"{where}: 'timestamps'", expected="two numbers", found=repr(value)[:60])
@@ -106,6 +108,7 @@ def _interval(value: list[object], where: str) -> Interval:
 
 
 def _box(value: object, where: str) -> tuple[float, Box]:
+    """Return (time in seconds, box in pixels) of one entry of `bboxes`."""
     if not isinstance(value, Mapping):
         raise DataError(where, expected="an object", found=repr(value)[:40])
     sides = (number(value, side, where) for side in ("xmin", "ymin", "xmax", "ymax"))

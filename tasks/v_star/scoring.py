@@ -57,19 +57,20 @@ class Scoring:
         text = answer_text(prediction)
         if not text:
             return _UNANSWERED
-        by = rubric(self.rubric)
+        judge_rubric = rubric(self.rubric)
         case = Case(sample.target.extra["question"], text, sample.target.answer.text)
-        if self.judge is None and cases_to_judge(by, [case]):
+        if self.judge is None and cases_to_judge(judge_rubric, [case]):
             raise unjudged(self.rubric)
         # Without a judge, the rubric decides this answer by rules alone.
-        grade = judgement(self.judge or _NoJudge(), by, case)
-        scale = by.grade_scale()
+        grade = judgement(self.judge or _NoJudge(), judge_rubric, case)
+        scale = judge_rubric.grade_scale()
         is_official_scale = (scale.lowest, scale.highest) == (0, HIGHEST) and not scale.words
         if self.reading == "official" and grade.by == "judge" and is_official_scale:
             return vstar.read_rating(grade.text)  # "3." is not a rating, "4" is
         return round(grade.score * HIGHEST) if grade.readable else None
 
     def _when_score(self, sample: Sample, prediction: Prediction) -> float:
+        """Return the temporal IoU of an answer to "when"."""
         assert sample.target is not None
         ground_truth: Interval = sample.target.extra["interval"]
         parsed = None if prediction.answer is None else prediction.answer.interval
@@ -79,6 +80,7 @@ class Scoring:
         return temporal_iou_of_hull(ground_truth, stated_interval or parsed)
 
     def _where_scores(self, sample: Sample, prediction: Prediction) -> NDArray[np.float64]:
+        """Return the IoU of an answer to "where" with each box of the ground truth."""
         assert sample.target is not None
         predicted = _boxes(sample, prediction)
         times: Literal["text", "number"] = "text" if self.reading == "official" else "number"
@@ -103,6 +105,7 @@ def is_readable(reading: Reading, sample: Sample, prediction: Prediction) -> boo
 
 
 _UNANSWERED = -1
+"""In place of a rating: there is no answer to "what"."""
 
 
 class _NoJudge:
@@ -148,7 +151,7 @@ def _reached(samples: Iterable[Sample]) -> float:
 
 
 ABOUT: Mapping[str, str] = {
-    "Acc": "share of answers to what that the judge rates 2 or 3 of 3",
+    "Acc": "share of answers to 'what' that the judge rates 2 or 3 of 3",
     "rating": "mean rating, from 0 to 3",
     "m_tIoU": "mean temporal IoU",
     "m_vIoU": "mean of boxes' IoU over annotated seconds",
@@ -164,20 +167,21 @@ ABOUT: Mapping[str, str] = {
 
 
 def _with_description(metric: Metric) -> Metric:
+    """Return the metric with the text of ABOUT for the longest start of its name, and its chain."""
     start = max((name for name in ABOUT if metric.name.startswith(name)), key=len)
     chain = {"1": ", chain 1", "2": ", chain 2"}.get(metric.name[-1], "")
     return replace(metric, about=ABOUT[start] + chain)
 
 
-def with_rubric(protocol: Protocol, rubric: str) -> Protocol:
+def with_rubric(protocol: Protocol, rubric_name: str) -> Protocol:
     """Return the protocol with answers to "what" graded by another rubric."""
     reading: Reading = "strict" if protocol.name.endswith("strict") else "official"
     return replace(
         protocol,
-        rubric=rubric,
-        score=Scoring(reading, rubric),
+        rubric=rubric_name,
+        score=Scoring(reading, rubric_name),
         reads=partial(is_readable, reading),
-        judged=partial(Scoring, reading, rubric),
+        judged=partial(Scoring, reading, rubric_name),
     )
 
 
@@ -188,7 +192,7 @@ OFFICIAL = Protocol(
     headline="mAM",
     beside=("mLGM",),
     ceiling=Ceiling(value=_reached, why="a track has no frame at a second beyond the video"),
-    about="V-STaR's eval.py: an item without an answer to what counts in Acc and joint scores; "
+    about="V-STaR's eval.py: an item without an answer to 'what' counts in Acc and joint scores; "
     "the headline is mAM, papers print mLGM × 100",
 )
 PROTOCOLS = {

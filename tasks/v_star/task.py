@@ -99,6 +99,7 @@ def v_star(
 
 
 def _samples(source: Source) -> Iterator[Sample]:
+    """Yield the five samples of each item that can be read."""
     files = Files(source.videos)
     for record in sound(read_records(source.path)):
         media = _media(record, files, source.videos)
@@ -122,6 +123,7 @@ class Files:
 
     @cached_property
     def _all_files(self) -> Mapping[str, Path]:
+        """All videos and folders below `videos`, by name without suffix; the first of a name."""
         by_stem: dict[str, Path] = {}
         for path in listed(self.videos, "**/*") if self.videos.is_dir() else ():
             if path.suffix.lower() == ".mp4":
@@ -132,6 +134,7 @@ class Files:
 
 
 def _media(record: Record, files: Files, videos: Path) -> Media:
+    """Open an item's video at one frame per second; a stand-in if it is missing or damaged."""
     path = files.find(record.video)
     where = videos if path is None else path.parent
     name = f"{record.video}.mp4" if path is None else path.name
@@ -141,6 +144,7 @@ def _media(record: Record, files: Files, videos: Path) -> Media:
 
 
 def _sample(record: Record, step: str, media: Media, source: Source) -> Sample:
+    """Return the sample of one of an item's five questions."""
     answer, form = _ground_truth(record, step, media, source.where)
     return Sample(
         id=f"{record.id}/{step}",
@@ -168,6 +172,7 @@ def _sample(record: Record, step: str, media: Media, source: Source) -> Sample:
 def _ground_truth(
     record: Record, step: str, media: Media, where: Where
 ) -> tuple[Answer, AnswerForm]:
+    """Return the right answer to a question, and the form that a model is asked for."""
     if step == "what":
         return Answer(text=record.answer), AnswerForm.TEXT
     if step in ("when", "when2"):
@@ -180,9 +185,10 @@ def _ground_truth(
 
 
 def _text(record: Record, step: str, source: Source) -> str:
+    """Return the text of a question; a later one of a chain contains the answers before it."""
     spatial = step in ("where", "where2")
-    words: Any = templates("harness.tasks.v_star")
-    wording = words["official" if spatial and source.where == "text" else source.prompt][step]
+    prompts: Any = templates("harness.tasks.v_star")
+    wording = prompts["official" if spatial and source.where == "text" else source.prompt][step]
     questions = {
         "what": record.question,
         "where": record.spatial_question,
@@ -205,6 +211,7 @@ def _text(record: Record, step: str, source: Source) -> str:
 
 
 def _check(source: Source) -> Iterator[Problem]:
+    """Yield the errors of items, and the faults of their videos."""
     files = Files(source.videos)
 
     def look(record: Record) -> Iterator[Problem]:

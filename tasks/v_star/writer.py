@@ -1,4 +1,7 @@
-"""Write the generated world's `arrivals` scenes, which things enter and leave, as V-STaR."""
+"""Write scenes of the generated world in V-STaR's format.
+
+They are of the family `arrivals`, in which things enter and leave the picture.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +20,7 @@ def write(world: World, root: Path) -> None:
     """Write `world.size` items and the videos of all scenes below `root/v_star`."""
     scenes = world.scenes(FAMILY, "test")
     folder = root / "v_star"
-    items = [_item(scenes[place % len(scenes)], place) for place in range(world.size)]
+    items = [_item(scenes[number % len(scenes)], number) for number in range(world.size)]
     for scene in scenes:
         write_video(folder / "videos" / f"{_name(scene)}.mp4", scene)
     text = json.dumps(items, indent=1) + "\n"
@@ -28,9 +31,10 @@ def _name(scene: Scene) -> str:
     return f"{FAMILY}_{scene.index:05d}"
 
 
-def _item(scene: Scene, place: int) -> dict[str, object]:
-    things = called(scene)
-    index, words = things[place % len(things)]
+def _item(scene: Scene, number: int) -> dict[str, object]:
+    """Return an item about a thing of the scene; `number` counts all items."""
+    named_things = called(scene)
+    index, phrase = named_things[number % len(named_things)]
     thing, visible = scene.things[index], interval(scene, index)
     return {
         "vid": _name(scene),
@@ -39,14 +43,14 @@ def _item(scene: Scene, place: int) -> dict[str, object]:
         "width": scene.width,
         "height": scene.height,
         "frame_count": scene.frames,
-        "question": f"Is the {words} small, medium or large?",
+        "question": f"Is the {phrase} small, medium or large?",
         "chain": "",
-        "object": words,
+        "object": phrase,
         "answer": f"It is {thing.size}.",
-        "temporal_question": f"When is the {words} in the picture?",
+        "temporal_question": f"When is the {phrase} in the picture?",
         "timestamps": [visible.start, visible.end],
-        "spatial_question": f"Where is the {words} while it is in the picture?",
-        "spatial_question_2": f"Where is the {words}?",
+        "spatial_question": f"Where is the {phrase} while it is in the picture?",
+        "spatial_question_2": f"Where is the {phrase}?",
         "bboxes": [_box(scene, index, frame) for frame in visible_frames(scene, index)],
     }
 

@@ -1,4 +1,4 @@
-"""Video-MME's questions: the hub's table, or JSON in the form of its result files."""
+"""Read Video-MME's questions: the hub's table, or JSON in the form of its result files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +12,7 @@ DURATIONS = ("short", "medium", "long")
 PATTERNS = ("{}.mp4", "{}.MP4", "{}.mkv", "{}.webm")
 JSON = "videomme.json"
 OF_VIDEO = ("duration", "domain", "sub_category")
+"""Fields that the JSON file has once for all questions of a video."""
 FIELDS = Fields(
     id="{question_id}",
     media="{videoID}",
@@ -22,27 +23,28 @@ FIELDS = Fields(
 )
 
 
-def files(place: Path) -> tuple[Path, ...]:
-    """The files that hold the questions: a table wherever the hub's download puts it, or JSON."""
-    for folder in (place / "videomme", place / "data", place):
+def files(root: Path) -> tuple[Path, ...]:
+    """Return the files of questions: the table, wherever a download puts it, or else JSON."""
+    for folder in (root / "videomme", root / "data", root):
         if tables := listed(folder, "test-*.parquet"):
             return tuple(tables)
-    return (place / JSON,) if (place / JSON).is_file() else ()
+    return (root / JSON,) if (root / JSON).is_file() else ()
 
 
 def read_questions(paths: tuple[Path, ...]) -> Iterator[Question | DataError]:
-    """Every question in order, or why it cannot be read."""
+    """Yield every question in order, or the error that it has."""
     if paths[0].suffix.lower() == ".parquet":
         yield from read_records(paths, FIELDS.columns, FIELDS.read_record)
         return
     for entry in JsonFile(paths[0]).items():
         try:
-            yield from _of_video(entry)
+            yield from _questions_of_video(entry)
         except DataError as error:
             yield error
 
 
-def _of_video(entry: Entry) -> Iterator[Question | DataError]:
+def _questions_of_video(entry: Entry) -> Iterator[Question | DataError]:
+    """Yield the questions that the JSON file lists below a video, each with the video's fields."""
     where = f"{entry.path}, video {entry.key}"
     video: Mapping[str, object] = entry.parse()
     for row in field(video, "questions", list, where):
@@ -50,13 +52,13 @@ def _of_video(entry: Entry) -> Iterator[Question | DataError]:
             yield DataError(f"{where}: 'questions'", expected="objects", found=repr(row)[:60])
             continue
         name = video.get("videoID", video.get("video_id"))
-        shared = {key: video.get(key) for key in OF_VIDEO}
+        video_fields = {key: video.get(key) for key in OF_VIDEO}
         try:
-            yield FIELDS.read_record({**shared, "videoID": name, **row}, where)
+            yield FIELDS.read_record({**video_fields, "videoID": name, **row}, where)
         except DataError as error:
             yield error
 
 
-def subtitle_path(place: Path, name: str) -> Path:
+def subtitle_path(root: Path, name: str) -> Path:
     """Return the path of a video's subtitles; they may be missing."""
-    return path_inside(place / "subtitle", f"{name}.srt")
+    return path_inside(root / "subtitle", f"{name}.srt")

@@ -32,6 +32,7 @@ from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks video_mme` prints the source of the data."
 NONE = "No subtitles available"
+"""Stands in a question for the subtitles of a video without any, as in the official prompt."""
 
 Duration = Literal["all", "short", "medium", "long"]
 Subtitles = Literal["none", "shown", "all"]
@@ -48,15 +49,16 @@ def video_mme(
     frames: int | Spec | None = None,
     protocol: str = "videomme/official",
 ) -> Task:
-    """One sample a question; statistics cluster by video.
+    """One sample per question; statistics cluster by video.
 
     Args:
         duration: `all`, or only the short, medium or long videos.
         subtitles: `none`; `shown`: of the frames that `frames` chooses, as officially; `all`.
         prompt: `question`: options apart; `official`: all of the official text, which asks for
             a letter as text.
-        frames: A rule for the frames that a video consists of; all, without, of which a model shows
-            what its own rule says.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `videomme/official` or `videomme/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -66,29 +68,29 @@ def video_mme(
             expected="frames=…, the rule for the shown frames",
             found="none",
         )
-    place = folder(data / "video_mme", fix=FIX)
-    sources = files(place)
+    root = folder(data / "video_mme", fix=FIX)
+    sources = files(root)
     if not sources:
         raise DataError(
-            f"folder {place}",
+            f"folder {root}",
             expected="videomme/test-*.parquet or videomme.json",
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "data", place / "videos"), frames, PATTERNS)
-    worded = SubtitledQuestion(place, videos, subtitles, prompt)
-    layout = QuestionFormat(
+    videos = Videos((root / "data", root / "videos"), frames, PATTERNS)
+    question_text = SubtitledQuestion(root, videos, subtitles, prompt)
+    question_format = QuestionFormat(
         files=sources,
         read=lambda: _questions_of_length(sources, duration),
         open=videos.open,
-        problems=worded.problems,
+        problems=question_text.problems,
         opens_all=subtitles == "none",  # a video without its file of subtitles has none
-        text=worded,
-        apart=prompt == "question",
-        as_text=prompt == "official",
+        text=question_text,
+        separate_options=prompt == "question",
+        answer_as_text=prompt == "official",
     )
     return question_task(
-        layout,
+        question_format,
         "video_mme",
         version=3,
         protocol=scoring,
@@ -113,29 +115,30 @@ def _questions_of_length(
 
 @dataclass(frozen=True, slots=True)
 class SubtitledQuestion:
-    """The text of a question, with the subtitles of its video before it."""
+    """Function that puts the subtitles of a question's video before its text."""
 
-    place: Path
+    root: Path
     videos: Videos
     subtitles: Subtitles
     prompt: Prompt
 
     def __call__(self, question: Question, media: Media) -> str:
-        """All the text that a model is given."""
+        """Return all the text that a model is given."""
         text = wording_of("harness.tasks.video_mme", self.prompt)(question, media)
         if self.subtitles == "none":
             return text
-        before = templates("harness.tasks.video_mme")["subtitles"]
-        return before.format(subtitles=self._lines(str(question.media), media) or NONE) + text
+        template = templates("harness.tasks.video_mme")["subtitles"]
+        return template.format(subtitles=self._lines(str(question.media), media) or NONE) + text
 
     def _lines(self, name: str, media: Media) -> str:
-        path = subtitle_path(self.place, name)
+        """Return a video's subtitles, all or those of the frames in `media`, a line each."""
+        path = subtitle_path(self.root, name)
         if not path.is_file():  # 156 of the 900 videos have none
             return ""
         lines = srt(path)
         if self.subtitles == "shown" and media.fault is None:
-            whole = open_video(self.videos.path(name), None)
-            lines = at_frames(lines, media.times(), frame_rate(whole.times()))
+            video = open_video(self.videos.path(name), None)
+            lines = at_frames(lines, media.times(), frame_rate(video.times()))
         return "\n".join(map(line_text, lines))
 
     def problems(self, question: Question) -> Iterator[Problem]:
@@ -143,24 +146,24 @@ class SubtitledQuestion:
         yield from self.videos.problems(question)
         if self.subtitles == "none":
             return
-        place = self.place / "subtitle"
-        if not place.is_dir():
-            yield Problem(str(place), "is missing, which holds all subtitles")
+        root = self.root / "subtitle"
+        if not root.is_dir():
+            yield Problem(str(root), "is missing, which holds all subtitles")
             return
         try:
-            path = subtitle_path(self.place, str(question.media))
+            path = subtitle_path(self.root, str(question.media))
             if path.is_file():
                 srt(path)
         except DataError as error:
-            yield Problem(str(place / f"{question.media}.srt"), str(error))
+            yield Problem(str(root / f"{question.media}.srt"), str(error))
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`eval_your_results.py`: an unreadable response counts nowhere; a missing one is wrong."""
     _, target, prediction = single_answer(unit, predictions)
-    anything, letter = response(prediction, video_mme_choice)
-    counted = float(letter is not None or not anything)
-    return {"accuracy": Ratio(float(letter == target.extra["letter"]), counted)}
+    has_response, letter = response(prediction, video_mme_choice)
+    weight = float(letter is not None or not has_response)
+    return {"accuracy": Ratio(float(letter == target.extra["letter"]), weight)}
 
 
 PROTOCOLS = letter_protocols(

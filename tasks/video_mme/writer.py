@@ -1,4 +1,4 @@
-"""Videos of the generated world in Video-MME's layouts, with subtitles for two of three.
+"""Write the generated world's videos in Video-MME's layouts, with subtitles for two of three.
 
 The hub's table and `videomme.json`, a list of videos with their questions as in the official result
 files, hold the same. The reader takes the former first.
@@ -34,14 +34,14 @@ def write(world: World, root: Path) -> None:
     folder = root / "video_mme"
     examples = choose_questions(world, "test")
     rows = [
-        _row(scene, question, number, place)
-        for number, (scene, questions) in enumerate(examples, start=1)
-        for place, question in enumerate(questions, start=1)
+        _row(scene, question, video_number, question_number)
+        for video_number, (scene, questions) in enumerate(examples, start=1)
+        for question_number, question in enumerate(questions, start=1)
     ]
     write_videos(folder / "data", [scene for scene, _ in examples])
     (folder / "subtitle").mkdir()
-    for number, (scene, _) in enumerate(examples):
-        if number % 3 < 2:
+    for video_number, (scene, _) in enumerate(examples):
+        if video_number % 3 < 2:
             path = folder / "subtitle" / f"{name(scene)}.srt"
             path.write_text(_subtitles(scene), encoding="utf-8", newline="\n")
     write_table(folder / "videomme" / "test-00000-of-00001.parquet", rows)
@@ -49,27 +49,26 @@ def write(world: World, root: Path) -> None:
 
 
 def _videos(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """The rows of the table by video, as the official result files nest them."""
-    return [
-        {
-            **{key: first[key] for key in OF_VIDEO},
-            "questions": [{key: row[key] for key in OF_QUESTION} for row in (first, *rest)],
-        }
-        for first, *rest in (
-            list(of_video) for _, of_video in groupby(rows, lambda row: row["videoID"])
-        )
-    ]
+    """Return the table's rows by video, as the official result files nest them."""
+    videos = []
+    for _, group in groupby(rows, lambda row: row["videoID"]):
+        video_rows = list(group)
+        video_fields = {key: video_rows[0][key] for key in OF_VIDEO}
+        questions = [{key: row[key] for key in OF_QUESTION} for row in video_rows]
+        videos.append({**video_fields, "questions": questions})
+    return videos
 
 
-def _row(scene: Scene, question: QA, number: int, place: int) -> dict[str, object]:
+def _row(scene: Scene, question: QA, video_number: int, question_number: int) -> dict[str, object]:
+    """Return the table's row of a question on a video; both numbers count from 1."""
     return {
-        "video_id": f"{number:03d}",
-        "duration": DURATIONS[number % 3],
+        "video_id": f"{video_number:03d}",
+        "duration": DURATIONS[video_number % 3],
         "domain": DOMAIN,
         "sub_category": "Astronomy",
         "url": "https://shapes.invalid",
         "videoID": name(scene),
-        "question_id": f"{number:03d}-{place}",
+        "question_id": f"{video_number:03d}-{question_number}",
         "task_type": TYPES[question.kind],
         "question": question.text,
         "options": lettered(question.options),
@@ -79,9 +78,9 @@ def _row(scene: Scene, question: QA, number: int, place: int) -> dict[str, objec
 
 def _subtitles(scene: Scene) -> str:
     """Return subtitles without hints at the answers: the number of every second."""
-    parts = []
+    blocks = []
     for second in range(0, scene.frames, 2):
         times = f"00:00:{second:02d},000 --> 00:00:{second + 1:02d},500"
         text = f'<font color="white" size=".72c">This is second {second}.</font>'
-        parts.append(f"{second // 2 + 1}\n{times}\n{text}\n")
-    return "\n".join(parts)
+        blocks.append(f"{second // 2 + 1}\n{times}\n{text}\n")
+    return "\n".join(blocks)

@@ -1,4 +1,4 @@
-"""Video-MME-v2's score of four questions together: consistency counts, and chains of reasoning."""
+"""Score Video-MME-v2's questions in groups of four: by consistency, or as chains of reasoning."""
 
 from collections.abc import Sequence
 
@@ -9,21 +9,25 @@ from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.options import stated_letter
 from harness.types import Prediction, Sample
 
-GROUP = 4
+GROUP = 4  # questions on a video, scored together
 SQUARES = (0.0, 100.0 / 16, 100.0 * 4 / 16, 100.0 * 9 / 16, 100.0)
+"""Points by the number of right answers."""
 CHAINS = {
     "[1, 2, 3, 4]": SQUARES,
     "[1, [2, 3], 4]": (0.0, 100.0 / 12, 100.0 * 4 / 12, 100.0 * 7 / 12, 100.0),
     "[[1, 2], 3, 4]": (0.0, 100.0 / 10, 100.0 * 2 / 10, 100.0 * 5 / 10, 100.0),
 }
-"""Points by the length of the chain of right answers, by which questions build on which."""
-SIDEWAYS = {"[1, [2, 3], 4]": 1, "[[1, 2], 3, 4]": 0}
-"""Length of a chain that the question after next extends, where two questions are of one step."""
+"""Points of each structure of a group, by the length of its chain of right answers.
+
+In a structure, questions in brackets of their own are of one step: none of them builds on another.
+"""
+STEP_OF_TWO = {"[1, [2, 3], 4]": 1, "[[1, 2], 3, 4]": 0}
+"""Number of questions before the step of two. Where its first is wrong, its second still counts."""
 LEVELS = ("1", "2", "3")
 
 
 def relevance(scores: Sequence[int]) -> float:
-    """Points for a group of questions on one matter: the square of the share that is right.
+    """Return the points of a group of questions on one matter: the square of the share right.
 
     >>> relevance([1, 1, 0, 0]), relevance([1, -1, 0, 0])
     (25.0, 0.0)
@@ -33,25 +37,24 @@ def relevance(scores: Sequence[int]) -> float:
 
 
 def logic(scores: Sequence[int], structure: str) -> float:
-    """Points for a chain of questions: by how many are right before the first that is wrong.
+    """Return the points of a chain of questions: by how many are right before the first wrong one.
 
-    A score of -1, which the official script gives to an answer that it cannot read, is no 0: there
-    the chain goes on.
+    The official script scores an answer that it cannot read as -1, which does not end a chain.
 
     >>> logic([1, 0, 1, 1], "[1, 2, 3, 4]"), logic([1, 0, 1, 1], "[1, [2, 3], 4]")
     (6.25, 33.333333333333336)
     >>> logic([-1, -1, -1, -1], "[1, 2, 3, 4]")
     100.0
     """
-    wrong = [place for place, score in enumerate(scores) if not score]
+    wrong = [position for position, score in enumerate(scores) if not score]
     length = wrong[0] if wrong else len(scores)
-    if length == SIDEWAYS.get(structure) and scores[length + 1]:
+    if length == STEP_OF_TWO.get(structure) and scores[length + 1]:
         length += 1
     return CHAINS[structure][length]
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """The points of a group, from 0 to 1, under all its headings, and the share of right answers.
+    """Return the points of a group, from 0 to 1, under all its headings, and its accuracy.
 
     Args:
         unit: Four questions on one video.
@@ -59,28 +62,30 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
         strict: An answer that cannot be read is wrong; else it is -1, as in `evaluate`, and does
             not count in `accuracy`.
     """
-    scores = [_score(*pair, strict=strict) for pair in zip(unit, predictions, strict=True)]
-    kind, level = (unit[-1].categories.get(name) for name in ("group_type", "level"))
-    if kind == "logic":
+    scores = [_question_score(*pair, strict=strict) for pair in zip(unit, predictions, strict=True)]
+    group_type, level = (unit[-1].categories.get(name) for name in ("group_type", "level"))
+    if group_type == "logic":
         points = logic(scores, ground_truth(unit[-1]).extra["structure"]) / 100
         by_kind: Scores = {"logic": Mean(points)}
     else:
         points = relevance(scores) / 100
         by_kind = {"relevance": Mean(points), "relevance_linear": Mean(sum(scores) / GROUP)}
-    counted = [points for points in scores if points >= 0]
+    readable_scores = [score for score in scores if score >= 0]
     return {
         **by_kind,
         "score": Mean(points),
         **({f"level_{level}": Mean(points)} if level in LEVELS else {}),
-        "accuracy": Ratio(float(sum(counted)), float(len(counted))),
+        "accuracy": Ratio(float(sum(readable_scores)), float(len(readable_scores))),
     }
 
 
 def _letter(sample: Sample, text: str, *, strict: bool) -> str | None:
+    """Return the letter in a response; None where the protocol finds none."""
     return stated_letter(sample, text) if strict else video_mme_v2_choice(text)
 
 
-def _score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
+def _question_score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
+    """Return 1 for the right letter, 0 for a wrong one; without one -1, but 0 if `strict`."""
     letter = _letter(sample, answer_text(prediction) or "", strict=strict)
     if letter is None:
         return 0 if strict else -1
@@ -89,7 +94,9 @@ def _score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
 
 METRICS = (
     Metric("score", about="mean over groups of a group's points"),
-    Metric("relevance", about="the same, of groups on one matter: the square of the share right"),
+    Metric(
+        "relevance", about="the same, of groups of related questions: the square of the share right"
+    ),
     Metric("relevance_linear", about="mean share of right answers of these groups"),
     Metric("logic", about="the same, of chains: right answers before the first wrong one"),
     *(Metric(f"level_{level}", about=f"the same, of groups of level {level}") for level in LEVELS),
@@ -104,6 +111,6 @@ PROTOCOLS = official_and_strict(
     metrics=METRICS,
     headline="score",
     beside=("accuracy",),
-    official="test_video_mme_v2.py: an unreadable answer is -1, which goes on with a chain",
+    official="test_video_mme_v2.py: an unreadable answer is -1, which continues a chain",
     strict="only a stated letter counts, and an unreadable answer is wrong",
 )

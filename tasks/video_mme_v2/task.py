@@ -50,34 +50,41 @@ def video_mme_v2(
     frames: int | Spec | None = None,
     protocol: str = "videommev2/official",
 ) -> Task:
-    """One sample a question; the four of a video are a unit, which is scored together.
+    """One sample per question; the four of a video are a unit, which is scored together.
 
     Args:
         subtitles: `none`, or `all` words before the question.
         prompt: `question`: options apart; `official`: all of the official text.
-        frames: A rule for the frames that a video consists of; all, without.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `videommev2/official` or `videommev2/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "video_mme_v2", fix=FIX)
-    tables = listed(place, "test*.parquet") or listed(place, "data/test-*.parquet")
+    root = folder(data / "video_mme_v2", fix=FIX)
+    tables = listed(root, "test*.parquet") or listed(root, "data/test-*.parquet")
     if not tables:
-        raise DataError(f"folder {place}", expected="test.parquet", found="no such file", fix=FIX)
-    videos = Videos((place / "data", place / "videos"), frames, ("{}.mp4",))
-    worded = Worded(place, subtitles, prompt, videos)
-    layout = QuestionFormat(
+        raise DataError(f"folder {root}", expected="test.parquet", found="no such file", fix=FIX)
+    videos = Videos((root / "data", root / "videos"), frames, ("{}.mp4",))
+    question_text = SubtitledQuestion(root, subtitles, prompt, videos)
+    question_format = QuestionFormat(
         files=tables,
         read=lambda: read_questions(tables),
         open=videos.open,
-        problems=worded.problems,
+        problems=question_text.problems,
         opens_all=subtitles == "none",
-        text=worded,
-        apart=prompt == "question",
-        as_text=prompt == "official",
+        text=question_text,
+        separate_options=prompt == "question",
+        answer_as_text=prompt == "official",
     )
     arguments = {"subtitles": subtitles, "prompt": prompt, "frames": str(videos.selection)}
     return question_task(
-        layout, "video_mme_v2", version=2, protocol=scoring, split=split, arguments=arguments
+        question_format,
+        "video_mme_v2",
+        version=2,
+        protocol=scoring,
+        split=split,
+        arguments=arguments,
     )
 
 
@@ -89,10 +96,11 @@ def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:
         if errors := [entry for entry in group if isinstance(entry, DataError)]:
             yield from errors
             continue
-        yield from _together([entry for entry in group if isinstance(entry, Question)])
+        yield from _unit_of_group([entry for entry in group if isinstance(entry, Question)])
 
 
 def _question(row: Mapping[str, object], where: str) -> Question:
+    """Check one row; `extra["structure"]` is one of CHAINS, or empty for a group by relevance."""
     question = FIELDS.read_record(row, where)
     if question.categories["group_type"] == "relevance":
         return replace(question, extra={"structure": ""})
@@ -109,7 +117,7 @@ def _question(row: Mapping[str, object], where: str) -> Question:
     return replace(question, extra={"structure": structure})
 
 
-def _together(group: Sequence[Question]) -> Iterator[Question | DataError]:
+def _unit_of_group(group: Sequence[Question]) -> Iterator[Question | DataError]:
     """Yield four questions as one unit, or an error if they are not of one video."""
     first, last = group[0], group[-1]
     media = {question.media for question in group}
@@ -120,45 +128,46 @@ def _together(group: Sequence[Question]) -> Iterator[Question | DataError]:
             found=f"{len(group)} on {', '.join(sorted(map(str, media)))}",
         )
         return
-    given = {name: last.row[name] for name in OF_GROUP if last.row[name] is not None}
-    # A whole number beside a missing one is a float in tables that pandas writes.
-    shared = {
-        name: f"{value:g}" if type(value) is float else str(value) for name, value in given.items()
-    }
-    categories = {**last.categories, **shared}
+    categories = dict(last.categories)
+    for name in OF_GROUP:
+        value = last.row[name]
+        if value is not None:
+            # A whole number beside a missing one is a float in tables that pandas writes.
+            categories[name] = f"{value:g}" if type(value) is float else str(value)
     for question in group:
         yield replace(question, unit=str(question.media), categories=categories, extra=last.extra)
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
-    """The text of a question, with the words of its video before it."""
+class SubtitledQuestion:
+    """Function that puts the words of a question's video before its text."""
 
-    place: Path
+    root: Path
     subtitles: str
     prompt: str
     videos: Videos
 
     def __call__(self, question: Question, media: Media) -> str:
-        """All the text that a model is given."""
-        worded = wording_of(PACKAGE, self.prompt)(question, media)
+        """Return all the text that a model is given."""
+        question_text = wording_of(PACKAGE, self.prompt)(question, media)
         if self.subtitles == "none":
-            return worded
-        before = templates(PACKAGE)["subtitles"]
-        return before.format(subtitles=self._words(str(question.media))) + worded
+            return question_text
+        template = templates(PACKAGE)["subtitles"]
+        return template.format(subtitles=self._words(str(question.media))) + question_text
 
     def _words(self, name: str) -> str:
-        path = path_inside(self.place / "subtitle", f"{name}.jsonl")
+        """Return the words of a video's subtitles; empty if it has no file of them."""
+        path = path_inside(self.root / "subtitle", f"{name}.jsonl")
         if not path.is_file():
             return ""
         lines = records(path, {"text": "word"})
         return " ".join(text(row, "text", where) for where, row in lines)
 
     def problems(self, question: Question) -> Iterator[Problem]:
-        """Yield the faults of the video, and of its words where they are needed."""
+        """Yield the faults of the video and, if its words are used, of their file."""
         yield from self.videos.problems(question)
         if self.subtitles == "all":
             try:
                 self._words(str(question.media))
             except DataError as error:
-                yield Problem(str(self.place / "subtitle"), str(error))
+                yield Problem(str(self.root / "subtitle"), str(error))

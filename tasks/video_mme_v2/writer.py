@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of Video-MME-v2, four questions each."""
+"""Write the generated world's videos in the layout of Video-MME-v2, four questions each."""
 
 from pathlib import Path
 
@@ -10,35 +10,36 @@ from harness.world.qa import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-OPTIONS = 8
+OPTIONS = 8  # of each question
 
 
 def write(world: World, root: Path) -> None:
     """Write `root/video_mme_v2/test.parquet`, the videos, and the words of every second one."""
-    place = root / "video_mme_v2"
+    folder = root / "video_mme_v2"
     videos = choose_questions(world, "test", limit=GROUP)
     groups = [(scene, questions) for scene, questions in videos if len(questions) == GROUP]
     if not groups:  # the world is too small
         return
     rows = []
     for number, (scene, questions) in enumerate(groups, start=1):
-        write_videos(place / "data", [scene], names=[f"{number:03d}"])
+        write_videos(folder / "data", [scene], names=[f"{number:03d}"])
         rows += [
-            _row(number, place_, question) for place_, question in enumerate(questions, start=1)
+            _row(number, position, question) for position, question in enumerate(questions, start=1)
         ]
         if number % 2:
-            write_lines(place / "subtitle" / f"{number:03d}.jsonl", _words(scene))
-    write_table(place / "test.parquet", rows)
+            write_lines(folder / "subtitle" / f"{number:03d}.jsonl", _words(scene))
+    write_table(folder / "test.parquet", rows)
 
 
-def _row(number: int, place: int, question: QA) -> dict[str, object]:
+def _row(number: int, position: int, question: QA) -> dict[str, object]:
+    """Return the row of a video's question; every second video has a chain, of each structure."""
     structures = list(CHAINS)
     logic = number % 2 == 0
     options = [*question.options]
     options += [f"none of these ({k})" for k in range(OPTIONS - len(options))]
     return {
         "video_id": f"{number:03d}",
-        "question_id": f"{number:03d}-{place}",
+        "question_id": f"{number:03d}-{position}",
         "question": question.text,
         "options": "\n".join(lettered(options)),
         "answer": question.letter,
@@ -51,7 +52,7 @@ def _row(number: int, place: int, question: QA) -> dict[str, object]:
 
 
 def _words(scene: Scene) -> list[dict[str, object]]:
-    """Words without hints at the answers: the number of every second."""
+    """Return words without hints at the answers: the number of every second."""
     return [
         {"text": f"second-{k}", "start_time": float(k), "end_time": k + 0.5}
         for k in range(scene.frames)

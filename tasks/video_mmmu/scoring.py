@@ -1,4 +1,4 @@
-"""Scores of Video-MMMU's questions, as its authors and lmms-eval read letters and free answers."""
+"""Score Video-MMMU's questions, as its authors and lmms-eval read letters and free answers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,49 +27,69 @@ KEYS = (
     *("measured as ", "observed as ", "concluded as ", "found to be ", "equals "),
     *("determined to be ", "number of ", "value is ", "adds up to ", "have ", "has "),
 )
-"""Words before what a line says."""
+"""Words that an answer follows in a line, such as "so x is 12"."""
 NUMBERS = (
     r"-?\b\d{1,3}(?:,\d{3})+\b",
     r"-?\d+(?:\.\d+)?[eE][+-]?\d+",
     r"-?(?:\d+\.\d+|\.\d+|\d+\b)(?![eE][+-]?\d+)(?![,\d])",
 )
+"""Forms of numbers: "1,200", "1.2e3", and "12.5" or "12"."""
 
 MARKS = frozenset(":,.!?;'")
+"""Marks that do not count as an answer when nothing else follows the words."""
 
 
-def is_free_answer(said: str, truth: str) -> bool:
-    """Return True if a response that is not empty says a text (`parse_open_response`, `eval_open`).
+def is_free_answer_right(response: str, truth: str) -> bool:
+    """Return True if a response that is not empty gives a free answer.
 
-    Of each line the shortest rest behind one of `KEYS` counts; of lines without, all of the
-    response. One of these has the true text in it, or is its number or has it in it, to two places.
+    As `parse_open_response` and `eval_open` of the official code: one of the answers in the
+    response, or a number in it, has the true text in it, or equals the true number to two places.
 
-    >>> [is_free_answer(text, "12.5") for text in ("so x = 12.504", "12.5 or 13", "12.6")]
+    >>> [is_free_answer_right(text, "12.5") for text in ("so x = 12.504", "12.5 or 13", "12.6")]
     [True, True, False]
     """
-    whole = said[:MAX_TEXT].strip().strip(".").lower()
-    lines, answers = whole.split("\n"), []
+    answers = _answers_in(response)
+    answers += [
+        number for answer in answers for form in NUMBERS for number in re.findall(form, answer)
+    ]
+    true_values = _normalized(truth)
+    for answer in answers:
+        for value in _normalized(answer):
+            if isinstance(value, str):
+                if any(isinstance(true, str) and true in value for true in true_values):
+                    return True
+            elif value in true_values:
+                return True
+    return False
+
+
+def _answers_in(response: str) -> list[str]:
+    """Return the shortest text behind one of `KEYS` in each line that has one of them.
+
+    Without such a line, the only answer is the whole response.
+    """
+    text = response[:MAX_TEXT].strip().strip(".").lower()
+    lines, answers = text.split("\n"), []
     for number, line in enumerate(lines, start=1):
         keys = (*KEYS, "=") if number == len(lines) else KEYS
         shortest = ""
-        for rest in (line.split(key)[-1].strip() for key in keys if key in line):
-            if not shortest or len(rest) < len(shortest):
-                shortest = rest
+        for tail in (line.split(key)[-1].strip() for key in keys if key in line):
+            if not shortest or len(tail) < len(shortest):
+                shortest = tail
         if shortest and shortest not in MARKS:
             answers.append(shortest)
-    answers = answers or [whole]
-    answers += [match for rest in answers for form in NUMBERS for match in re.findall(form, rest)]
-    true = _normalized(truth)
-    return any(
-        any(isinstance(right, str) and right in value for right in true)
-        if isinstance(value, str)
-        else value in true
-        for rest in answers
-        for value in _normalized(rest)
-    )
+    return answers or [text]
 
 
 def _normalized(text: str) -> list[str] | list[float]:
-    """A number to two places; or a text, and where it is one character, with a blank beside it."""
+    """Return the forms of a text that are compared.
+
+    A number is rounded to two places. A single character has a blank before it in one form and
+    behind it in the other. Other texts are in lower case.
+
+    >>> _normalized("1,200.123"), _normalized("Two"), _normalized("b")
+    ([1200.12], ['two'], [' b', 'b '])
+    """
     text = text.strip()
     try:
         return [round(float(text.replace(",", "")), 2)]
@@ -79,7 +99,7 @@ def _normalized(text: str) -> list[str] | list[float]:
 
 
 def read_letter(sample: Sample, text: str, rule: Rule) -> str | None:
-    """Return the letter that a text has for a question with options; None where it has none."""
+    """Return the letter that a text gives for a question with options; None if it gives none."""
     extra = ground_truth(sample).extra
     if rule == "strict":
         return stated_letter(sample, text)
@@ -89,15 +109,16 @@ def read_letter(sample: Sample, text: str, rule: Rule) -> str | None:
 
 
 def is_left_out(sample: Sample, text: str | None, rule: Rule) -> bool:
-    """Return True of a text that stands for a failed request: it counts nowhere.
+    """Return True if a text stands for a failed request, which counts nowhere.
 
-    Officially those are an empty response and "API Error"; in lmms-eval, of a free answer alone.
+    Officially an empty response and "API Error" do; in lmms-eval, only those to questions without
+    options.
     """
     is_free = ground_truth(sample).extra["letter"] is None
     return rule != "strict" and text in ("", API_ERROR) and (is_free or rule == "official")
 
 
-def read_answer(sample: Sample, prediction: Prediction, rule: Rule) -> bool:
+def has_answer(sample: Sample, prediction: Prediction, rule: Rule) -> bool:
     """Return True if the rules find an answer in a response."""
     text = answer_text(prediction)
     if text is None or is_left_out(sample, text, rule):
@@ -108,25 +129,26 @@ def read_answer(sample: Sample, prediction: Prediction, rule: Rule) -> bool:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], rule: Rule) -> Scores:
-    """Accuracy, also of the sample's track; of a question without its lecture, of that alone."""
+    """Return the accuracy, also under the sample's track; without the lecture under that alone."""
     sample, target, prediction = single_answer(unit, predictions)
-    truth, said = target.answer.text, answer_text(prediction)
+    truth, text = target.answer.text, answer_text(prediction)
     if rule == "strict":
         right = strict_accuracy(unit, predictions)["accuracy"] == Mean(1.0)
     elif target.extra["letter"] is None:
-        right = bool(said) and is_free_answer(said or "", truth or "")
+        right = bool(text) and is_free_answer_right(text or "", truth or "")
     else:
-        right = said is not None and read_letter(sample, said, rule) == target.extra["letter"]
-    counted = 0.0 if is_left_out(sample, said, rule) else 1.0
-    accuracy, track = Ratio(float(right) * counted, counted), sample.categories["track"]
-    return (
-        {track: accuracy} if track == "question_only" else {"accuracy": accuracy, track: accuracy}
-    )
+        right = text is not None and read_letter(sample, text, rule) == target.extra["letter"]
+    weight = 0.0 if is_left_out(sample, text, rule) else 1.0
+    accuracy, track = Ratio(float(right) * weight, weight), sample.categories["track"]
+    if track == "question_only":
+        return {track: accuracy}
+    return {"accuracy": accuracy, track: accuracy}
 
 
 def knowledge_gain(after: Numbers, before: Numbers) -> Numbers:
-    """The share of what was wrong before that is right after, less what became wrong; 0 where
-    nothing was wrong.
+    """Return (after - before) / (1 - before): the net share of wrong answers that became right.
+
+    It is 0 where no answer was wrong before.
 
     >>> float(knowledge_gain(0.75, 0.5)), float(knowledge_gain(1.0, 1.0))
     (0.5, 0.0)
@@ -145,7 +167,8 @@ METRICS = (
         "knowledge_gain",
         inputs=("adaptation", "question_only"),
         derived=knowledge_gain,
-        about="Δknowledge: share of what was wrong without the lecture that it puts right, net",
+        about="Δknowledge: net share of questions, wrong without the lecture, that are right "
+        "with it",
     ),
 )
 
@@ -159,7 +182,7 @@ PROTOCOLS = {
     f"videommmu/{rule}": Protocol(
         name=f"videommmu/{rule}",
         score=partial(score, rule=rule),
-        reads=partial(read_answer, rule=rule),
+        reads=partial(has_answer, rule=rule),
         metrics=METRICS,
         headline="accuracy",
         ceiling=Ceiling(value=1.0),

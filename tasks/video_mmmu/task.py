@@ -21,7 +21,7 @@ from harness.task import Task, choose
 from harness.tasks.qa.options import texts
 from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.tables import text
-from harness.tasks.qa.task import QuestionFormat, Videos, parts, question_task
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task, split_files
 from harness.tasks.video_mmmu.scoring import PROTOCOLS, TRACKS
 from harness.types import AnswerForm
 
@@ -35,7 +35,7 @@ SUBJECTS = {
     "Engineering": "Agriculture Architecture_and_Engineering Computer_Science Electronics"
     " Energy_and_Power Materials Mechanical_Engineering",
 }
-FOLDERS = {subject: place for place, names in SUBJECTS.items() for subject in names.split()}
+FOLDERS = {subject: folder for folder, names in SUBJECTS.items() for subject in names.split()}
 FIELDS = Fields(
     id="{track}/{id}",
     media="{video}",
@@ -56,34 +56,36 @@ def video_mmmu(
     frames: int | Spec | None = None,
     protocol: str = "videommmu/official",
 ) -> Task:
-    """One sample a question; statistics cluster by lecture.
+    """One sample per question; statistics cluster by lecture.
 
     Args:
         split: A track; `all` three; `knowledge`: the questions of `adaptation` with their lectures
             and once more without, for the gain that papers call Δknowledge.
-        frames: A rule for the frames that a video consists of; all, without.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `videommmu/official`, `videommmu/lmms` or `videommmu/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = data / "video_mmmu"
+    root = data / "video_mmmu"
     tables = {
-        track: parts(place, f"{_table(track)}/test-*.parquet", "video_mmmu")
+        track: split_files(root, f"{_table(track)}/test-*.parquet", "video_mmmu")
         for track in SPLITS.get(split, TRACKS)
     }
-    videos = Videos((place,), frames)
+    videos = Videos((root,), frames)
 
     def read() -> Iterator[Question | DataError]:
         for track, files in tables.items():
             yield from read_records(files, COLUMNS, partial(_question, track))
 
-    layout = QuestionFormat(
+    question_format = QuestionFormat(
         files=tuple(dict.fromkeys(path for files in tables.values() for path in files)),
         read=read,
         open=videos.open,
         problems=videos.problems,
     )
     return question_task(
-        layout,
+        question_format,
         "video_mmmu",
         version=2,
         protocol=scoring,
@@ -94,23 +96,28 @@ def video_mmmu(
 
 
 def _table(track: str) -> str:
+    """Return the name of the folder with a track's table."""
     return "Adaptation" if track == "question_only" else track.capitalize()
 
 
 def _question(track: str, row: Mapping[str, object], where: str) -> Question:
+    """Check one row; its subject and its video follow from its id and the track.
+
+    `extra["options"]` are the options as the table has them, for the official rules.
+    """
     id, options = text(row, "id", where), row["options"]
-    written = [str(option) for option in options] if isinstance(options, list) else []
+    official_options = [str(option) for option in options] if isinstance(options, list) else []
     subject = "_".join(id.split("_")[1:-1])
-    place = FOLDERS.get(subject, "")
-    video = f"question_only/{id}_image.mp4" if track == "question_only" else f"{place}/{id}.mp4"
+    folder = FOLDERS.get(subject, "")
+    video = f"question_only/{id}_image.mp4" if track == "question_only" else f"{folder}/{id}.mp4"
     if isinstance(options, list) and _are_lettered(options):
         options = list(texts(options, where))
-    read = {"track": track, "video": video, "subject": subject, "folder": place}
-    question = FIELDS.read_record({**row, **read, "options": options}, where)
-    return replace(question, extra={**question.extra, "options": written})
+    derived = {"track": track, "video": video, "subject": subject, "folder": folder}
+    question = FIELDS.read_record({**row, **derived, "options": options}, where)
+    return replace(question, extra={**question.extra, "options": official_options})
 
 
 def _are_lettered(options: Sequence[object]) -> bool:
-    """True if options begin with `A.`, `B.`, … as `parse_options` of lmms-eval looks for them."""
+    """Return True if the options begin with `A.`, `B.`, …, as lmms-eval's `parse_options` asks."""
     pairs = zip(ascii_uppercase, options, strict=False)
     return bool(options) and all(str(option).startswith(f"{letter}.") for letter, option in pairs)

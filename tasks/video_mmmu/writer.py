@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of Video-MMMU, each question in all three tracks."""
+"""Write the generated world's videos in Video-MMMU's layout, each question in all three tracks."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ def write(world: World, root: Path) -> None:
 
     Every other question of adaptation has no options.
     """
-    place, tables = root / "video_mmmu", dict[str, list[Row]]()
+    folder, tables = root / "video_mmmu", dict[str, list[Row]]()
     for number, scene, question in asked(world):
         subject = list(FOLDERS)[number % len(FOLDERS)]
         id = f"validation_{subject}_{number}"
-        write_videos(place / FOLDERS[subject], [scene], names=[id])
-        write_videos(place / "question_only", [scene], names=[f"{id}_image"])
+        write_videos(folder / FOLDERS[subject], [scene], names=[id])
+        write_videos(folder / "question_only", [scene], names=[f"{id}_image"])
         right, options = str(question.answer), list(question.options)
         for track in ("Perception", "Comprehension", "Adaptation"):
             is_open = track == "Adaptation" and number % 2 == 1
@@ -27,4 +27,4 @@ def write(world: World, root: Path) -> None:
             row["question_type"] = "open" if is_open else "multiple-choice"
             tables.setdefault(track, []).append(row)
     for track, rows in tables.items():
-        write_table(place / track / "test-00000-of-00001.parquet", rows)
+        write_table(folder / track / "test-00000-of-00001.parquet", rows)

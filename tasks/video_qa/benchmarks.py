@@ -54,7 +54,7 @@ def in_text(question: QA) -> str:
     return f"{question.text} Options: {' '.join(lettered(question.options))}"
 
 
-def record(fields: Fields, example: Asked, **others: object) -> Row:
+def record(fields: Fields, example: Asked, **extra: object) -> Row:
     """Return the record of a question: the inverse of `Fields.read_record`.
 
     Args:
@@ -79,13 +79,11 @@ def record(fields: Fields, example: Asked, **others: object) -> Row:
     row[fields.question] = in_text(question) if fields.letters else question.text
     answers = {"place": example.place, "option": question.answer, "letter": question.letter}
     row[fields.answer] = answers.get(fields.form, f"{question.letter}. {question.answer}")
-    return row | {
-        key: value(example) if callable(value) else value for key, value in others.items()
-    }
+    return row | {key: value(example) if callable(value) else value for key, value in extra.items()}
 
 
 def question_writer(
-    path: str, fields: Fields, *, videos: str = "", **others: object
+    path: str, fields: Fields, *, videos: str = "", **extra: object
 ) -> Callable[[World, Path], None]:
     """Return a function that writes a table with one row per question.
 
@@ -98,7 +96,7 @@ def question_writer(
 
     def write(world: World, root: Path) -> None:
         """Write the table, and the videos of its questions."""
-        write_table(root / path, [record(fields, example, **others) for example in asked(world)])
+        write_table(root / path, [record(fields, example, **extra) for example in asked(world)])
         if videos:
             scenes = {file_name(example.scene): example.scene for example in asked(world)}
             write_videos(root / videos, list(scenes.values()))

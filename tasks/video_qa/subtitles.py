@@ -12,7 +12,7 @@ from harness.layout import field, read_json
 
 CLOCK = re.compile(r"(\d{1,3}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\Z")
 SPOKEN = re.compile(r"""<font color="white" size=".72c">(.*?)</font>""")
-MAX_BYTES = 2**26
+MAX_BYTES = 2**26  # of a file of subtitles
 FRAME = "<frame {number}>"
 """Placeholder for a frame between lines of subtitles; numbers start at 1."""
 
@@ -38,9 +38,9 @@ def srt(path: Path) -> list[Line]:
         DataError: the file is missing or not text, or a time cannot be parsed.
     """
     text_at: dict[tuple[float, float], str] = {}
-    for number, part in enumerate(_text(path).split("\n\n"), start=1):
-        rows = part.split("\n")
-        if not part.strip() or len(rows) < 3:
+    for number, block in enumerate(_text(path).split("\n\n"), start=1):
+        rows = block.split("\n")
+        if not block.strip() or len(rows) < 3:
             continue
         times = rows[1].split(" --> ")
         if len(times) != 2:
@@ -55,11 +55,12 @@ def srt(path: Path) -> list[Line]:
 
 
 def _text(path: Path) -> str:
-    what = f"subtitles {path}"
-    refuse_foreign(path, DataError, what, "a SubRip file")
-    with raised_as(DataError, what, "a SubRip file", OSError, UnicodeDecodeError):
+    """Read a SubRip file of at most MAX_BYTES, with line ends of one character."""
+    file_name = f"subtitles {path}"
+    refuse_foreign(path, DataError, file_name, "a SubRip file")
+    with raised_as(DataError, file_name, "a SubRip file", OSError, UnicodeDecodeError):
         if path.stat().st_size > MAX_BYTES:
-            raise DataError(what, expected=f"at most {MAX_BYTES} bytes", found="more")
+            raise DataError(file_name, expected=f"at most {MAX_BYTES} bytes", found="more")
         return read_text(path, "utf-8-sig").replace("\r\n", "\n")
 
 
@@ -79,11 +80,11 @@ def line_text(line: Line) -> str:
     >>> line_text(Line(0, 1, "x"))
     'x'
     """
-    texts = SPOKEN.findall(line.text)
-    return str(texts[0]) if texts else line.text
+    spoken = SPOKEN.findall(line.text)
+    return str(spoken[0]) if spoken else line.text
 
 
-def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> list[Line]:
+def at_frames(lines: Sequence[Line], shown_times: Sequence[float], rate: float) -> list[Line]:
     """Return the lines that are visible in at least one shown frame, in the order of `lines`.
 
     The rule is that of lmms-eval's `videomme_doc_to_text_subtitle`: times are truncated to frame
@@ -92,10 +93,10 @@ def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> lis
 
     Args:
         lines: All lines of the video.
-        shown: Times of the shown frames in seconds.
+        shown_times: Times of the shown frames in seconds.
         rate: Average frames per second of the video.
     """
-    frames = [round(time * rate) for time in shown]
+    frames = [round(time * rate) for time in shown_times]
     return [
         line
         for line in lines
@@ -127,6 +128,7 @@ def read_subtitles(path: Path, *, start: float, duration: float) -> list[Line]:
 
 
 def _read_line(plain: object, start: float, duration: float, where: str) -> Line:
+    """Return an entry of either form, with its times counted from `start`, in seconds."""
     if isinstance(plain, dict) and "timestamp" in plain:
         times = field(plain, "timestamp", list, where)
         if len(times) != 2 or type(times[0]) not in (int, float):
@@ -143,6 +145,7 @@ def _read_line(plain: object, start: float, duration: float, where: str) -> Line
 
 
 def _seconds(text: str, where: str) -> float:
+    """Return the seconds of a time such as 00:01:02.5."""
     try:
         hours, minutes, seconds = text.split(":")
         value = int(hours) * 3600 + int(minutes) * 60 + float(seconds)

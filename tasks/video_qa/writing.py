@@ -35,10 +35,10 @@ def choose_questions(
 
 def _multiple_choice(questions: Sequence[QA]) -> Iterator[QA]:
     """Yield the multiple-choice questions; of questions with equal texts, only the first."""
-    texts = set()
+    earlier_texts = set()
     for question in questions:
-        if not question.is_number and question.text not in texts:
-            texts.add(question.text)
+        if not question.is_number and question.text not in earlier_texts:
+            earlier_texts.add(question.text)
             yield question
 
 

@@ -3,8 +3,8 @@ r"""ViewSpatial-Bench: where things are and how they are turned, for the camera 
 A row: `{"images": […], "question": "…", "choices": "A. left\\nB. right…", "answer": "A. left",
 "question_type": "Camera perspective - Relative Direction"}`
 
-A record of the authors' `ViewSpatial-Bench.json` has the names of its images, as `image_path`. It
-is read where there are no tables; of several copies, the one in the fewest folders.
+Where there are no tables, the authors' `ViewSpatial-Bench.json` is read, whose records name their
+images in `image_path`; of several copies of this file, the one in the fewest folders.
 """
 
 from dataclasses import replace
@@ -38,10 +38,10 @@ PROTOCOLS = letter_protocols(
 def view_spatial(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "viewspatial/official"
 ) -> Task:
-    """One sample a question; `protocol` is `viewspatial/official` or `viewspatial/strict`."""
-    place, files, fields = data / "view_spatial", TABLES, FIELDS
-    copies = [] if listed(place, TABLES) else listed(place, f"**/{JSON}")
+    """One sample per question; `protocol` is `viewspatial/official` or `viewspatial/strict`."""
+    root, files, fields = data / "view_spatial", TABLES, FIELDS
+    copies = [] if listed(root, TABLES) else listed(root, f"**/{JSON}")
     if copies:
-        first = min(copies, key=lambda path: len(path.parts)).relative_to(place)
+        first = min(copies, key=lambda path: len(path.parts)).relative_to(root)
         files, fields = escape(first.as_posix()), replace(FIELDS, images=("image_path",))
-    return table_task("view_spatial", place, files, fields, PROTOCOLS, split, protocol, version=2)
+    return table_task("view_spatial", root, files, fields, PROTOCOLS, split, protocol, version=2)

@@ -1,4 +1,4 @@
-"""Records of VSI-Bench and of its subsets, one at a time, checked."""
+"""Read and check the records of VSI-Bench and of its subsets, one at a time."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -39,41 +39,42 @@ class Listing:
 
     files: tuple[Path, ...]
     ids: Path | None = None
-    """A file of ids."""
+    """A file of question ids; None if all questions of `files` belong to the subset."""
     without: bool = False
-    """True if the subset is all but those ids."""
+    """True if the subset is all questions but those of `ids`."""
 
     @property
     def annotations(self) -> tuple[Path, ...]:
-        """All files whose content decides the samples."""
+        """Return all files whose content decides the samples."""
         return self.files if self.ids is None else (*self.files, self.ids)
 
 
-def find_listing(place: Path, split: Split) -> Listing | None:
+def find_listing(root: Path, split: Split) -> Listing | None:
     """Return the files of a subset; None if they are not there."""
-    if split in SUBSETS and (path := place / SUBSETS[split]).is_file():
+    if split in SUBSETS and (path := root / SUBSETS[split]).is_file():
         return Listing((path,))
-    candidates = (tuple(listed(place, pattern)) for pattern in FULL)
+    candidates = (tuple(listed(root, pattern)) for pattern in FULL)
     files = next((tables for tables in candidates if tables), ())
     if not files or split == "full":
         return Listing(files) if files else None
-    ids = place / (TINY if split == "tiny" else PRUNED)
+    ids = root / (TINY if split == "tiny" else PRUNED)
     return Listing(files, ids, split == "debiased") if ids.is_file() else None
 
 
 def read_questions(
-    listed: Listing, *, only_numbers: bool = False
+    subset: Listing, *, only_numbers: bool = False
 ) -> Iterator[Question | DataError]:
     """Yield every question of a subset in order, or the error that it has.
 
     Args:
-        listed: The subset.
+        subset: The subset.
         only_numbers: Leave out those that have options.
     """
-    ids = None if listed.ids is None else listed_ids(listed.ids)
+    ids = None if subset.ids is None else listed_ids(subset.ids)
 
     def choose(row: Mapping[str, object], where: str) -> Question | None:
-        if ids is not None and (str(row["id"]) in ids) == listed.without:
+        """Return the question of a row; None if it is not one of those to read."""
+        if ids is not None and (str(row["id"]) in ids) == subset.without:
             return None
         is_number = row["question_type"] in NUMBER_TYPES
         question = (NUMBERS if is_number else FIELDS).read_record(row, where)
@@ -82,5 +83,5 @@ def read_questions(
         return replace(question, extra={"type": row["question_type"]})
 
     return (
-        question for question in read_records(listed.files, COLUMNS, choose) if question is not None
+        question for question in read_records(subset.files, COLUMNS, choose) if question is not None
     )

@@ -45,7 +45,7 @@ def vsi_bench(
     prompt: Prompt = "question",
     frames: int | Spec | None = None,
 ) -> Task:
-    """One sample a question; statistics cluster by video.
+    """One sample per question; statistics cluster by video.
 
     Args:
         split: `full`, `debiased`, `pruned` (the questions that were taken out of it) or `tiny`.
@@ -54,32 +54,32 @@ def vsi_bench(
         form: `mixed`, or `numeric`: only the questions for a number.
         prompt: `question`: the official first line and the question, options apart; `official`:
             all of the official text.
-        frames: Which frames of the video there are: a rule of `harness.frames`, such as 30 or
-            `fps(rate=2,max_frames=64)`; without, all of them, and a model shows what its own
-            rule says.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
     """
     scoring = scoring_of_form("vsi_bench", PROTOCOLS, form, protocol)
-    place = folder(data / "vsi_bench", fix=FIX)
-    listed = find_listing(place, split)
-    if listed is None:
+    root = folder(data / "vsi_bench", fix=FIX)
+    listing = find_listing(root, split)
+    if listing is None:
         raise DataError(
-            f"folder {place}",
+            f"folder {root}",
             expected=f"the files of the subset {split}",
             found="no such files",
             fix=FIX,
         )
-    videos = Videos((place,), frames)
+    videos = Videos((root,), frames)
     forms = (AnswerForm.NUMBER,) if form == "numeric" else (AnswerForm.CHOICE, AnswerForm.NUMBER)
-    layout = QuestionFormat(
-        files=listed.annotations,
-        read=partial(read_questions, listed, only_numbers=form == "numeric"),
+    question_format = QuestionFormat(
+        files=listing.annotations,
+        read=partial(read_questions, listing, only_numbers=form == "numeric"),
         open=videos.open,
         problems=videos.problems,
         text=partial(_text, prompt),
-        apart=prompt == "question",
+        separate_options=prompt == "question",
     )
     return question_task(
-        layout,
+        question_format,
         "vsi_bench",
         version=3,
         protocol=scoring,
@@ -90,6 +90,7 @@ def vsi_bench(
 
 
 def _text(prompt: Prompt, question: Question, media: Media) -> str:
+    """Return the text that a model is given."""
     name = "question"
     if prompt == "official":
         name = "official_choice" if question.options else "official_number"
@@ -100,7 +101,7 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
 
 
 def official_value(sample: Sample, text: str) -> float:
-    """Score of the letter or the number before the first space."""
+    """Return the score of the letter or the number before the first space."""
     answer = ground_truth(sample).answer
     if answer.number is None:
         return vsi.choice_score(text, answer.choice or "")
@@ -108,7 +109,7 @@ def official_value(sample: Sample, text: str) -> float:
 
 
 def strict_value(sample: Sample, text: str) -> float:
-    """Score of the letter that a text states, or of the only number in it."""
+    """Return the score of the letter that a text states, or of the only number in it."""
     target = ground_truth(sample)
     if target.answer.number is None:
         return float(strict_choice(text, letters=target.extra["letters"]) == target.answer.choice)
@@ -116,14 +117,14 @@ def strict_value(sample: Sample, text: str) -> float:
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`vsibench_process_results`: the text before the first space is a letter or a number."""
+    """Score as `vsibench_process_results`: the text before the first space is the answer."""
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
     return {target.extra["type"]: Mean(0.0 if text is None else official_value(sample, text))}
 
 
 def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """lmms-eval since 2026: as before, but a number is found anywhere, in digits or in words."""
+    """Score as lmms-eval since 2026: a number is found anywhere, in digits or in words."""
     _, target, prediction = single_answer(unit, predictions)
     text, number = answer_text(prediction), target.answer.number
     if text is None or number is None:
@@ -132,7 +133,7 @@ def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """The letter that the response states, or the only number in it."""
+    """Score the letter that the response states, or the only number in it."""
     sample, target, prediction = single_answer(unit, predictions)
     return {target.extra["type"]: Mean(strict_value(sample, answer_text(prediction) or ""))}
 
@@ -151,7 +152,7 @@ def reads_lmms2026(sample: Sample, text: str) -> object:
 
 
 def reads_strict(sample: Sample, text: str) -> object:
-    """The letter that is stated, or the only number."""
+    """Return the letter that is stated, or the only number."""
     letters, number = _question_form(sample)
     return only_number(text, sample.query.text) if number else strict_choice(text, letters=letters)
 
@@ -163,7 +164,7 @@ def _question_form(sample: Sample) -> tuple[str, bool]:
 
 
 def score_numeric_type(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`score_numeric`, whose MRA counts for the question's type as well."""
+    """Return `score_numeric`, and its MRA under the question's type as well."""
     _, target, _ = single_answer(unit, predictions)
     scores = score_numeric(unit, predictions)
     return {target.extra["type"]: scores["MRA"], **scores}
@@ -189,7 +190,7 @@ OFFICIAL = Protocol(
     metrics=vsi.METRICS,
     headline="overall",
     ceiling=Ceiling(value=1.0),
-    about="thinking-in-space's vsibench/utils.py: what stands before the first space counts",
+    about="thinking-in-space's vsibench/utils.py: the text before the first space counts",
 )
 PROTOCOLS = {
     **with_whole_responses(OFFICIAL),

@@ -1,4 +1,4 @@
-"""Videos of the generated world in VSI-Bench's layout, with its subsets.
+"""Write the generated world's videos in VSI-Bench's layout, with its subsets.
 
 All questions are there twice: as `test.jsonl`, and in the table that the hub had before 2025,
 `test-00000-of-00001.parquet`. The reader takes the former first.
@@ -17,7 +17,7 @@ from harness.world.scene import Scene
 from harness.world.shapes import World
 
 DATASET = "shapes"
-ASKED: dict[str, Asked] = {
+QUESTION_OF_TYPE: dict[str, Asked] = {
     "object_counting": shapes.count,
     "object_abs_distance": shapes.distance,
     "object_size_estimation": shapes.width,
@@ -30,17 +30,20 @@ ASKED: dict[str, Asked] = {
     "obj_appearance_order": shapes.appearance,
 }
 TYPES = (*NUMBER_TYPES, *CHOICE_TYPES)
-TWICE = 2 * len(TYPES)
+MIN_QUESTIONS = 2 * len(TYPES)
+"""Two questions of each type."""
 
 
 def write(world: World, root: Path) -> None:
-    """Write `size` questions, but two of each type at least, below `root/vsi_bench`.
+    """Write `world.size` questions, but at least two of each type, below `root/vsi_bench`.
 
-    Every subset has all types: every second round of types is pruned.
+    Questions come in rounds of one per type. Every second round is pruned, so the pruned and the
+    debiased subset both contain every type.
     """
     scenes = world.scenes("qa_video", "test")
     folder = root / "vsi_bench"
-    rows = [_row(scenes[number % len(scenes)], number) for number in range(max(world.size, TWICE))]
+    count = max(world.size, MIN_QUESTIONS)
+    rows = [_row(scenes[number % len(scenes)], number) for number in range(count)]
     for scene in scenes:
         write_video(folder / DATASET / f"{scene.index:08d}.mp4", scene)
     write_lines(folder / "test.jsonl", rows)
@@ -49,19 +52,21 @@ def write(world: World, root: Path) -> None:
     (folder / "pruned_ids.txt").write_text("".join(f"{row['id']}\n" for row in pruned))
     write_table(folder / "test_pruned.parquet", pruned)
     write_table(folder / "test_debiased.parquet", [row for row in rows if row not in pruned])
-    tiny = [place + len(TYPES) * (place % 2) for place in range(len(TYPES))]
+    # One question of each type, in turns of the first and the second round of types.
+    tiny = [position + len(TYPES) * (position % 2) for position in range(len(TYPES))]
     (folder / "tiny_ids.txt").write_text("".join(f"{number}\n" for number in tiny))
 
 
 def _row(scene: Scene, number: int) -> dict[str, object]:
-    kind = TYPES[number % len(TYPES)]
-    question = ASKED[kind](scene)
+    """Return question `number` about a scene; consecutive numbers take the types in turn."""
+    question_type = TYPES[number % len(TYPES)]
+    question = QUESTION_OF_TYPE[question_type](scene)
     text = digits(float(question.answer)) if question.is_number else question.letter
     return {
         "id": number,
         "dataset": DATASET,
         "scene_name": f"{scene.index:08d}",
-        "question_type": kind,
+        "question_type": question_type,
         "question": question.text,
         "ground_truth": text,
         "options": None if question.is_number else lettered(question.options),

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.task import Task
-from harness.tasks.pointing.task import (
-    LMMS_FORMS,
-    region_task,
-    share_protocols,
-    tuple_forms,
-    white,
-)
+from harness.tasks.pointing.task import LMMS_FORMS, region_task, share_protocols, tuple_forms, white
 from harness.tasks.qa.questions import Fields
 
 FIELDS = Fields(
@@ -41,6 +35,6 @@ PROTOCOLS = share_protocols(
 def where2place(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "where2place/official"
 ) -> Task:
-    """One sample a question; `protocol` is `where2place/official` or `where2place/white`."""
+    """One sample per question; `protocol` is `where2place/official` or `where2place/white`."""
     files = f"data/{split}-*.parquet"
     return region_task("where2place", data, files, FIELDS, PROTOCOLS, split, protocol)

@@ -1,4 +1,7 @@
-"""Still scenes in FlagEval's table of Where2Place; regions are JPEG files, grey along borders."""
+"""Write still scenes as FlagEval's table of Where2Place.
+
+Regions are JPEG files, grey along borders.
+"""
 
 import io
 from pathlib import Path
@@ -29,6 +32,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _jpeg(region: BoolArray) -> bytes:
+    """Encode a region, white on black, as a JPEG file."""
     file = io.BytesIO()
     Image.fromarray(region.astype(np.uint8) * 255).save(file, "JPEG", quality=30)
     return file.getvalue()

@@ -367,6 +367,6 @@ def test_a_missing_package_is_named(ask, monkeypatch, module):
     ids=["loops", "multiplies", "fills beside an image"],
 )
 def test_a_chat_template_without_end_is_stopped(checkpoint, ask, monkeypatch, template):
-    monkeypatch.setattr("harness.models.backends.inputs.RENDERING", 0.5)
+    monkeypatch.setattr("harness.models.backends.inputs.RENDER_SECONDS", 0.5)
     (checkpoint / "chat_template.jinja").write_text(template)
     ask().says("chat_template.jinja")

@@ -136,7 +136,7 @@ def test_a_cut_image_is_a_failed_sample(harness, reason_seg, share, is_reserved)
     assert found["failures"]["infrastructure"] == found["n_failed"] == 1
     assert found["n_total"] == 2
     explained = harness("explain", harness.run, "val_00001", "--json").json
-    assert "val_00001.jpg" in explained["failure"] and "without its end" in explained["failure"]
+    assert "val_00001.jpg" in explained["failure"] and "truncated" in explained["failure"]
 
 
 def chunk(kind, data):

@@ -16,7 +16,7 @@ from harness.masks import Rle
 from harness.world.encode import encode_png
 
 case = pytest.mark.case
-COMMAND = re.compile(r"`((?:jq|python) -c.*?)(?: > NEW)?`", re.DOTALL)
+COMMAND = re.compile(r"`((?:jq|\S*python\S*) -c.*?)(?: > NEW)?`", re.DOTALL)
 
 
 @pytest.fixture

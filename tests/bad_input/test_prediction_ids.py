@@ -29,5 +29,5 @@ def test_ids_as_paths_are_refused_with_a_command(harness, reason_seg, arguments)
 @case("a file about no sample, with --allow-extra", "refused; it would score nothing", code=3)
 def test_a_file_of_which_nothing_is_left_is_refused(harness, reason_seg):
     rows = [{"id": f"other_{number}", "no_target": True} for number in range(8)]
-    done = harness.score(rows, "--allow-extra").says("8 others", "No line is about a sample")
+    done = harness.score(rows, "--allow-extra").says("8 others", "No line belongs to a sample")
     assert not done.out

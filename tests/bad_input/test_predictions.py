@@ -369,6 +369,15 @@ def test_a_sample_without_a_line_fails(harness, counting):
     assert found["failures"]["infrastructure"] == found["n_failed"] == found["n_total"] - 1 == 7
 
 
+@case("`null` in place of a whole value", "a failure of the model, counted in the score", code=0)
+@pytest.mark.parametrize("key", ["response", "answer", "boxes", "points"])
+@pytest.mark.parametrize("model", [[], ["--model", "qwen_vl(backend=stored)"]])
+def test_null_in_place_of_a_value_fails(harness, counting, key, model):
+    rows = [{"id": "0", key: None}] + [{"id": f"{n}", "answer": n} for n in range(1, 8)]
+    scored = harness.score(rows, *model, tasks="counting", code=0).task("counting")
+    assert scored["n_failed"] == scored["failures"]["model"] == 1
+
+
 @case(
     "boxes for masks, masks for a count, two kinds, an unknown field",
     "refused; says what fits the question",
@@ -406,7 +415,7 @@ def test_a_row_must_fit_its_question(harness, bench, task, row, words):
 @pytest.mark.parametrize("model", [[], ["--model", "random"]])
 def test_responses_need_a_reader(harness, counting, model):
     rows = [{"id": "0", "response": "3"}]
-    harness.score(rows, *model, tasks="counting").says("qwen_vl(backend=stored)")
+    harness.score(rows, *model, tasks="counting").says("qwen_vl(backend=stored")
 
 
 @case(

@@ -349,7 +349,7 @@ def test_a_damaged_journal_costs_only_what_is_damaged(harness, finished, damage)
     assert (finished / "results.json").read_bytes() == results
     Run.open(finished).check_files()
     if damage != "missing":
-        done.says("quarantined", "samples.0.1.jsonl")
+        done.says("moved aside", "samples.0.1.jsonl")
 
 
 @case("a journal that lacks a sample, for commands that only read", "refused", code=5)

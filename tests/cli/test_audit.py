@@ -9,11 +9,11 @@ import pytest
 from harness import plugins
 from harness.backend import Chat
 from harness.chat import ChatRequest, ChatResponse
-from harness.cli.audit import COLOURS, badge
 from harness.cli.main import main
 from harness.leaderboards.differences.audit import Audit, Control
 from harness.leaderboards.differences.audit_verdicts import judge_blind, judge_options
 from harness.leaderboards.differences.option_order import shuffled_options
+from harness.leaderboards.render.audit import COLOURS, badge
 from harness.media import pixels
 from harness.models.backends.ablation import AblationChat, _other_tiles
 from harness.models.backends.inputs import conversation_of

@@ -35,7 +35,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
 from planted import FAULTS, QWEN, Changed, Networks, built, equal_cases
 
-QUICK = ("other system prompt", "max_tokens cut", "clips sent as images", "smaller max_pixels")
+QUICK = (
+    *("other system prompt", "max_tokens cut", "clips sent as images", "smaller max_pixels"),
+    *("smaller max_pixels before a server", "JPEG that is sent"),
+)
 SAME = (f"{QWEN}, bfloat16", f"{QWEN}, another seed", f"{QWEN}, a server that tells nothing")
 CASES = {case.name: case for case in (*FAULTS, *equal_cases())}
 
@@ -83,8 +86,25 @@ def test_what_was_not_compared_is_not_called_equal(networks):
     a, b = (replace(model, chat=Changed(model.chat, opaque=True)) for _ in range(2))
     certificate = certify(("A", "B"), (a, b), battery(5, a.forms))
     assert certificate.verdict == "cannot tell"
-    unknown = {check.aspect for check in certificate.checks if check.equal is None}
-    assert {"images", "log-probabilities", "choice of tokens", "weights"} <= unknown
+    unknown = {check.aspect: check.words for check in certificate.checks if check.equal is None}
+    assert {"images", "log-probabilities", "choice of tokens", "weights"} <= unknown.keys()
+    assert unknown["log-probabilities"] == "A does not tell them"
+    assert unknown["choice of tokens"] == "neither network is in this process"
+
+
+class Encoded(Changed):
+    """An adapter that tells its text, and that it encodes images."""
+
+    def describe(self):
+        return {**super().describe(), "images": "jpeg of quality 30"}
+
+
+@pytest.mark.parametrize(("adapter", "verdict"), [(Changed, "equal"), (Encoded, "cannot tell")])
+def test_other_settings_of_images_that_nobody_saw_are_not_equal(networks, adapter, verdict):
+    model = networks.model(QWEN)
+    other = replace(model, chat=adapter(model.chat, opaque=True))
+    certificate = certify(("A", "B"), (model, other), battery(5, model.forms))
+    assert certificate.verdict == verdict
 
 
 def test_a_model_without_a_network_is_refused():
@@ -141,7 +161,7 @@ def test_tensors_of_other_shapes_are_infinitely_far_apart():
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "tokens", "turns", "early"),
+    ("a", "b", "tokens", "diverges", "early"),
     [
         ("abcd", "abcd", 4, 0, None),
         ("abcd", "abxd", 3, 1, None),
@@ -149,7 +169,7 @@ def test_tensors_of_other_shapes_are_infinitely_far_apart():
         ("abcd", "ab…", 2, 0, None),  # cut: the limit's doing
     ],
 )
-def test_how_far_two_responses_go_the_same_way(a, b, tokens, turns, early):
+def test_how_far_two_responses_begin_alike(a, b, tokens, diverges, early):
     def response(text):
         plain = text.removesuffix("…")
         written = tuple(map(ord, plain))
@@ -157,8 +177,8 @@ def test_how_far_two_responses_go_the_same_way(a, b, tokens, turns, early):
             text=plain, tokens=written, completion_tokens=len(written), cut=text != plain
         )
 
-    way = Questions((ScriptedChat(responses=[""]),) * 2).way(response(a), response(b))
-    assert way == (tokens, turns, early)
+    questions = Questions((ScriptedChat(responses=[""]),) * 2)
+    assert questions.common_start(response(a), response(b)) == (tokens, diverges, early)
 
 
 def test_rates_add_up_as_squares_and_an_unknown_type_counts_as_bfloat16():

@@ -187,7 +187,7 @@ def test_a_typed_rule_for_frames_keeps_its_pixels(folder, name):
 def test_a_sweep_over_rules_evaluates_each_once(folder):
     says(folder, "spacer(frames=8,pixels=28224)")
     rules = [parse(f"linspace(n=8,max_pixels={pixels})") for pixels in (200704, 50176)]
-    sweep = Sweep(parse(f"spacer(checkpoint={folder})"), {"frames": rules}, whole=as_trained)
+    sweep = Sweep(parse(f"spacer(checkpoint={folder})"), {"frames": rules}, resolve=as_trained)
     budgets = [str(as_trained(spec)).partition("frames=")[2] for spec, _ in sweep.models()]
     assert budgets == ["8,pixels=28224)", *(f"{rule})" for rule in rules)]
 

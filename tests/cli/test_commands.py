@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import doctor
+from harness import machine
 from harness.cli.config import read_config
 from harness.cli.main import build_parser, main
 from harness.cli.tables import wrap_lines
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.spec import slug
 
 FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
@@ -199,7 +199,7 @@ def test_without_a_kind_the_kinds_are_listed(command):
     [
         (["eval"], ["--model", "--tasks", "--data", "--out"]),
         (["eval", "--model", "random"], ["--tasks", "--data", "--out"]),
-        (["sweep"], ["--model", "--vary", "--tasks", "--data", "--out"]),
+        (["sweep", "--vary", "seed=1,2"], ["--model", "--tasks", "--data", "--out"]),
         (["score"], ["--predictions", "--tasks", "--data"]),
         (["verify"], ["--tasks", "--data"]),
         (["data", "check"], ["--tasks", "--data"]),
@@ -375,7 +375,7 @@ def test_doctor_tells_what_is_there_and_what_to_do_about_what_is_not(monkeypatch
     started = []
     monkeypatch.setattr(subprocess, "run", lambda line, **_: started.append(line))
     monkeypatch.setattr(
-        doctor, "installed_version", lambda name: "1.0" if name == "numpy" else None
+        machine, "installed_version", lambda name: "1.0" if name == "numpy" else None
     )
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert main(["doctor", "--json"]) == 6
@@ -394,10 +394,10 @@ def test_doctor_reports_an_installation_without_metadata(monkeypatch, capsys):
     def lacking(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(doctor, "requires", lacking)
+    monkeypatch.setattr(machine, "requires", lacking)
     assert main(["doctor", "--json"]) == 6
     shown = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-    assert shown[doctor.DISTRIBUTION]["needed"] and shown[doctor.DISTRIBUTION]["fix"]
+    assert shown[machine.DISTRIBUTION]["needed"] and shown[machine.DISTRIBUTION]["fix"]
 
 
 @pytest.mark.parametrize("evaluates", [True, False])
@@ -405,10 +405,10 @@ def test_doctor_understands_markers(evaluates, monkeypatch):
     markers = ("", "; extra == 'ocr'", "; python_version < '3'", "; extra == 'a' or extra == 'b'")
     always = "lacking1>=4; python_version >= '3'"
     listed = [*(f"lacking>={place}{one}" for place, one in enumerate(markers)), always]
-    monkeypatch.setattr(doctor, "requires", lambda name: listed)
+    monkeypatch.setattr(machine, "requires", lambda name: listed)
     if not evaluates:
         monkeypatch.setitem(sys.modules, "packaging.markers", None)
-    found = [one.fix for one in doctor._core() if one.name.startswith("lacking")]
+    found = [one.fix for one in machine.core() if one.name.startswith("lacking")]
     assert found == [f'pip install "{one}"' for one in (listed[0], *[always] * evaluates)]
 
 
@@ -417,8 +417,8 @@ def test_doctor_does_not_wait_for_a_driver_that_hangs(tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(doctor, "ANSWERS", 0.05)
-    found = doctor._accelerator()
+    monkeypatch.setattr(machine, "DRIVER_SECONDS", 0.05)
+    found = machine._accelerator()
     assert found.fix and "nvidia-smi" in found.fix
 
 
@@ -428,8 +428,8 @@ def test_doctor_names_a_gpu_and_a_torch_that_cannot_use_it(version, right, tmp_p
     program.write_text("#!/bin/sh\necho 'NVIDIA L40, 46068 MiB'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(doctor, "installed_version", lambda name: version)
-    found = doctor._accelerator()
+    monkeypatch.setattr(machine, "installed_version", lambda name: version)
+    found = machine._accelerator()
     assert found.state == "NVIDIA L40, 46068 MiB" and (found.fix == "") == right
 
 
@@ -451,6 +451,8 @@ def test_folders_of_runs_are_readable_and_never_the_same_for_two_specs():
         "a(b=c/d)",
         "a(b=c d)",
         "a(b=c+d)",
+        "a-b",
+        "a(b)",
         "a-b=1",
         "a@b=1",
         "a(b=1)@c",
@@ -485,3 +487,19 @@ def test_a_pipe_that_is_not_our_output_is_a_fault(monkeypatch, capsys):
     monkeypatch.setattr("harness.cli.doctor.doctor", lose_a_child)
     assert main(["doctor"]) == HarnessError.exit_code
     assert "Broken pipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "instead"),
+    [
+        ("eval --limit 8", "--subset first<N>"),
+        ("eval --model_args=pretrained=x", "--model NAME(key=value,…)"),
+        ("eval --batch_size 8", "Use --batch-size."),
+        ("train --learning_rate 1e-6", "--set learning_rate=VALUE"),
+        ("board site --run runs --out s --titles x", "Use --title."),
+        ("list --never-heard-of", "--never-heard-of"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_one_that_is_meant(typed, instead, capsys):
+    assert main(typed.split()) == UsageError.exit_code
+    assert instead in capsys.readouterr().err

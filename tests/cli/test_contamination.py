@@ -14,13 +14,12 @@ from harness.leaderboards.row import row
 from harness.record import Run
 from harness.run.contamination import (
     Contamination,
-    TrainedSample,
     checkpoints,
     read_contamination,
-    trained_by,
+    samples_of_model,
     with_images,
-    write_samples,
 )
+from harness.run.training_record import TrainedSample, write_samples
 from harness.spec import parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,7 +40,7 @@ def evaluate(tmp_path, monkeypatch):
     """Evaluates a model without weights, as if its checkpoint had been trained on something."""
 
     def evaluated(known, *more):
-        monkeypatch.setattr(contamination, "trained_by", lambda model: known)
+        monkeypatch.setattr(contamination, "samples_of_model", lambda model: known)
         return main(
             [
                 "eval",
@@ -158,9 +157,9 @@ def test_checkpoints_are_found_wherever_a_spec_names_them(tmp_path, rows):
         f"m(checkpoint={one},backend=b(checkpoint={two},size=3),other=c(checkpoint=/none))"
     )
     assert list(checkpoints(spec)) == [one, two]
-    assert trained_by(spec) is None and list(checkpoints(None)) == []
+    assert samples_of_model(spec) is None and list(checkpoints(None)) == []
     write_samples(two / "harness_samples.jsonl", rows)
-    assert trained_by(spec) == rows
+    assert samples_of_model(spec) == rows
 
 
 def test_an_adapter_was_trained_on_what_its_training_was(tmp_path, rows):
@@ -176,7 +175,7 @@ def test_an_adapter_was_trained_on_what_its_training_was(tmp_path, rows):
     ):
         spec = parse(f"m(checkpoint=none/none,backend=transformers(adapter={named}))")
         assert list(checkpoints(spec)) == [found]
-        assert trained_by(spec) == (None if named == copied else rows)
+        assert samples_of_model(spec) == (None if named == copied else rows)
 
 
 @pytest.mark.parametrize(

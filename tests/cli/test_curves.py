@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.leaderboards.figure import Panel, figure
-from harness.run.contamination import MANIFEST, VERSION
+from harness.run.training_record import MANIFEST, VERSION
 
 SVG = "{http://www.w3.org/2000/svg}"
 

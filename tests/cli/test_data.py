@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from harness.card import Card
 from harness.cli.main import main
@@ -282,6 +283,15 @@ def test_a_table_is_named_as_it_is_typed_and_equal_lines_are_one(tmp_path, capsy
     assert "harness data check 'table(file=mine.jsonl)'" in capsys.readouterr().err
     assert main([*command, "mine.jsonl"]) == 2
     assert '"table(file=mine.jsonl)"' in capsys.readouterr().err
+
+
+def test_a_drafted_name_is_one_that_the_check_takes(tmp_path, capsys):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    table = tmp_path / "4-count.jsonl"
+    table.write_text(json.dumps({"image": "a.png", "question": "How many?", "count": 4}))
+    assert main(["data", "init", str(table)]) == 0
+    assert main(["data", "check", f"table(file={table})"]) == 0
+    assert "table_4_count" in capsys.readouterr().out
 
 
 def test_a_split_that_is_not_there_is_answered_with_those_that_are(tmp_path, capsys):

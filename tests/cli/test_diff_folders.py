@@ -1,15 +1,23 @@
 """`harness diff` of folders of runs, and what it draws."""
 
+import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import harness
 from harness.cli.main import main
+from harness.cli.spec_arguments import run_folder
 from harness.errors import StoreError, UsageError
+from harness.leaderboards.board import build
+from harness.leaderboards.differences.causes import MODEL, UNKNOWN, setting_causes
 from harness.leaderboards.differences.diff import Difference, Step
 from harness.leaderboards.differences.waterfall import lines
+from harness.leaderboards.gate import check
+from harness.leaderboards.site.write import write_site
+from harness.spec import slug
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
 
@@ -27,9 +35,37 @@ def runs(tmp_path_factory):
 
 def test_two_models_folders_are_compared_on_the_one_task_of_both(runs, capsys):
     assert main(["diff", str(runs / "a"), str(runs / "b")]) == 0
-    of_folders = capsys.readouterr().out
+    of_folders, notes = capsys.readouterr()
+    assert f"only in {runs / 'b'}: counting" in notes and f"only in {runs / 'a'}" not in notes
     assert main(["diff", str(runs / "a" / "reason_seg"), str(runs / "b" / "reason_seg")]) == 0
     assert of_folders == capsys.readouterr().out
+
+
+def test_diff_gate_and_compare_page_count_the_same_samples(runs, tmp_path, capsys):
+    pair = [runs / name / "reason_seg" for name in ("a", "b")]
+    assert main(["diff", *map(str, pair), "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    (verdict,) = check(*pair).verdicts
+    counts = {name: plain["changes"][name] for name in ("worse", "better", "total")}
+    assert counts == {name: getattr(verdict.changes, name) for name in counts}
+    assert plain["steps"][0]["samples"] == counts["worse"] + counts["better"] > 0
+    write_site(build(pair), tmp_path / "site", images=False)
+    text = next((tmp_path / "site").rglob("samples.js")).read_text("utf-8")
+    columns = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    first, second = (columns["runs"][name]["score"] for name in ("r0", "r1"))
+    changed = sum(a != b for a, b in zip(first, second, strict=True))
+    assert changed == counts["worse"] + counts["better"] and len(first) == counts["total"]
+
+
+def test_models_of_other_names_are_the_cause_where_one_asks_no_network():
+    described = ({"name": "random"}, {"name": "pocket", "chat": {"name": "pocket"}})
+    a, b = (
+        SimpleNamespace(manifest={"model": {"name": model["name"], "description": model}})
+        for model in described
+    )
+    assert setting_causes(a, b) == {MODEL: ["random → pocket"]}
+    b.manifest["model"]["name"] = "random"
+    assert list(setting_causes(a, b)) == [UNKNOWN]
 
 
 def test_of_several_tasks_the_error_names_each_command(runs, capsys):
@@ -97,3 +133,13 @@ def test_a_kept_baseline_has_no_predictions_to_compare(runs, first_two, tmp_path
     assert main(check) == 1
     printed = capsys.readouterr().out
     assert "without --subset" in printed and "harness diff" not in printed
+
+
+def test_a_hyphen_is_a_character_of_a_folders_name_and_older_folders_stay(tmp_path):
+    assert run_folder(tmp_path, "lisa-mine", "mevis", "my-ids.txt") == (
+        tmp_path / "lisa-mine" / "mevis@my-ids.txt"
+    )
+    older = tmp_path / slug("lisa-mine", hashed=True)
+    older.mkdir()
+    assert run_folder(tmp_path, "lisa-mine", "mevis", None) == older / "mevis"
+    assert older.name.startswith("lisa-mine-") and len(older.name) == len("lisa-mine-") + 8

@@ -220,7 +220,7 @@ def words_alone(instances, *, frame=0):
         next(iter(samples_of(plugins.build("tasks", parse("mevis"), MEVIS)))),
         target=Target(answer=Answer(masks=whole, instances=instances)),
     )
-    climber = ladders._Climber(None, None, ParsedObject())
+    climber = ladders._Corrector(None, None, ParsedObject())
     parsed = Parsed(form="mask_track", phrase="the dogs", frame=frame)
     return lambda *good: climber._prompts(sample, parsed, frozenset(good)), whole
 
@@ -233,7 +233,7 @@ def test_words_alone_name_all_that_is_meant():
         ((nothing, Rle.from_array(left)), (nothing, Rle.from_array(right))), frame=1
     )
     start, (fed,) = prompts("wrong mask")
-    assert start == 1 and fed.fed and Rle.from_array(fed.truth.mask) == whole[1]
+    assert start == 1 and fed.uses_true_mask and Rle.from_array(fed.truth.mask) == whole[1]
     assert prompts("wrong thing", "wrong extent") == prompts()
     prompts, whole = words_alone(
         ((nothing, Rle.from_array(left)), (nothing, Rle.from_array(right))), frame=0

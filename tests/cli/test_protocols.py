@@ -5,6 +5,7 @@ import json
 import pytest
 
 from harness import plugins
+from harness.catalog.task_facts import protocol_facts
 from harness.cli.main import main
 from harness.errors import StoreError
 from harness.leaderboards.board import build
@@ -93,3 +94,17 @@ def test_names_are_checked_and_only_all_of_them_are_left_in_the_run(run, capsys)
     assert main(["score", str(run.folder), "--protocols", "seg/zero"]) == 2
     assert main(["score", str(run.folder), "--protocols", "all", "--tasks", "mevis"]) == 2
     assert main(["score", "--protocols", "all"]) == 2
+
+
+def test_protocols_of_a_task_without_a_card_are_those_of_its_module(run, capsys, monkeypatch):
+    monkeypatch.setattr("harness.plugins.find_card", lambda task: None)
+    scores = bracketed(capsys, run.folder, "--protocols", "all")
+    assert set(NAMES) == {*scores}
+    assert all(score["value"] is not None for score in scores.values())
+    assert scores["seg/lisa"]["about"]
+
+
+def test_a_task_without_a_card_is_shown_with_the_protocols_of_its_module():
+    facts = protocol_facts(plugins.installed_plugins("tasks")["sti_bench"])
+    assert (facts["protocol"], facts["headline"]) == ("sti/official", "accuracy")
+    assert "sti/numeric" in facts["protocols"]

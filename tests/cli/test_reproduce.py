@@ -15,7 +15,14 @@ import pytest
 from harness import plugins
 from harness.cli.main import build_parser, main
 from harness.errors import DataError, UsageError
-from harness.leaderboards.definitions import definitions, find, methods, methods_of, read
+from harness.leaderboards.definitions import (
+    definitions,
+    find,
+    methods,
+    methods_of,
+    read,
+    unreadable,
+)
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.table_commands import plan
@@ -263,6 +270,13 @@ def test_a_training_in_a_folder_of_a_papers_name_hides_no_board(tmp_path, monkey
     assert find("dr2seg", "3").paper == "dr2seg"
 
 
+def test_a_folder_without_boards_hides_none(tmp_path, monkeypatch):
+    (tmp_path / "glance").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="dr2seg"):
+        find("glance", "1")
+
+
 def test_an_unknown_device_names_those_that_are_known(capsys):
     code = main(["reproduce", "dr2seg", "3", "--dry-run", "--device", "abacus"])
     assert code == UsageError.exit_code
@@ -274,7 +288,10 @@ def test_an_unknown_device_names_those_that_are_known(capsys):
     [
         ('paper = "mine"', "paper = 3", "paper"),
         ('title = "two baselines"', "", "title"),
-        ('row = "frame"', 'line = "frame"', "line"),
+        ('row = "frame"', 'line = "frame"', "number 1: unknown key 'line'; its keys are row,"),
+        ('task = "reason_seg", ', "judged = 1,", "columns, number 1: unknown key 'judged'"),
+        ('"two baselines"', '"x"\ntrainings.a.model = "y"', "[trainings.a]: unknown key 'model'"),
+        ('table = "1"', 'file = "x"', "the file: unknown key 'file'; its keys are"),
         ('model = "whole_frame"', 'model = "dr2seg(checkpoint={gone})"', "gone"),
         ("rows = [", "rows = [[", "board"),
     ],
@@ -311,7 +328,16 @@ def test_two_boards_of_one_name_are_refused(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.toml").write_text(BOARD)
     with pytest.raises(DataError, match=r"b\.toml"):
-        definitions(tmp_path)
+        find(str(tmp_path), "1")
+
+
+def test_a_board_that_cannot_be_read_stops_no_other(tmp_path):
+    (tmp_path / "a.toml").write_text(BOARD)
+    (tmp_path / "b.toml").write_text(BOARD.replace('table = "1"', 'table = "2"\nset = 1'))
+    assert find(str(tmp_path), "1").table == "1"
+    assert [path.name for path in unreadable(tmp_path)] == ["b.toml"]
+    with pytest.raises(DataError, match="unknown key 'set'"):
+        find(str(tmp_path), "2")
 
 
 def test_a_configuration_that_is_not_installed_is_named(tmp_path):

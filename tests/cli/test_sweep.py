@@ -7,18 +7,18 @@ from harness.cli.main import main
 from harness.cli.model_choice import requested_models
 from harness.errors import UsageError
 from harness.record import Run, runs_below
-from harness.run.sweep import Sweep, merge_values, sweep_of, values, with_argument
+from harness.run.sweep import Sweep, merge_values, parse_setting, sweep_of, with_argument
 from harness.spec import parse
 
 
 def test_values_are_read_as_in_a_spec():
-    assert values("frames=4,fps(rate=2,max_frames=8),none") == (
+    assert parse_setting("frames=4,fps(rate=2,max_frames=8),none") == (
         "frames",
         (4, parse("fps(rate=2,max_frames=8)"), None),
     )
     for text in ("frames", "=4", "a b=1"):
         with pytest.raises(UsageError, match="SETTING=VALUE"):
-            values(text)
+            parse_setting(text)
 
 
 def test_a_setting_that_is_named_again_has_all_its_values():

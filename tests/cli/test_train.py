@@ -18,7 +18,7 @@ from harness.cli.main import build_parser, main
 from harness.errors import UsageError
 from harness.judging import rubric as find_rubric
 from harness.run.checkpoint_provenance import read_origins
-from harness.run.contamination import Training
+from harness.run.training_record import Training
 from harness.spec import parse
 from harness.trainer import Curve
 

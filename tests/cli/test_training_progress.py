@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cli.training_progress import StepBars, TrainingLines, shown
+from harness.cli.training_progress import StepBars, TrainingLines, formatted_numbers
 
 NUMBERS = {
     "loss": -0.0,
@@ -21,11 +21,11 @@ NUMBERS = {
 
 
 def test_a_step_says_its_reward_with_its_parts_clips_and_shares_of_time():
-    line = "  ".join(shown(NUMBERS))
+    line = "  ".join(formatted_numbers(NUMBERS))
     assert "reward 1.235  (iou 0.50)" in line
     assert "clip 0.0% low, 1.2% high" in line
     assert "10.0 s (generation 60%, update 30%)" in line
-    assert list(shown({})) == []
+    assert list(formatted_numbers({})) == []
 
 
 def test_a_log_file_has_a_line_a_step_with_the_time_left(capsys):

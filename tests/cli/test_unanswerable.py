@@ -16,7 +16,7 @@ from harness.record import Run
 from harness.run.batching import select
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
-from harness.run.preflight import survey
+from harness.run.survey import survey
 from harness.spec import Spec
 from harness.types import AnswerForm, Query
 

@@ -124,6 +124,23 @@ def test_files_of_labelme_become_results_by_name(tmp_path):
 
 
 @needs_jq
+def test_annotations_of_datumaro_become_results_by_name(tmp_path):
+    shapes = [
+        {"type": "bbox", "label_id": 1, "bbox": [3, 4, 30, 40]},
+        {"type": "polygon", "label_id": 0, "points": [1, 2, 11, 2, 11, 22, 1, 22]},
+        {"type": "mask", "label_id": 2, "rle": {"size": [60, 90], "counts": [306, 8, 5086]}},
+    ]
+    names = [{"name": name} for name in ("person", "cat", "traffic light")]
+    item = {"id": "val/000000000007", "annotations": shapes, "image": {"size": [60, 90]}}
+    path = tmp_path / "default.json"
+    path.write_text(json.dumps({"categories": {"label": {"labels": names}}, "items": [item]}))
+    with pytest.raises(DataError) as error:
+        boxes_of(path)
+    path.write_bytes(run(error, tmp_path))
+    assert boxes_of(path) == {**EXPECTED, "7/10": [[5, 6, 6, 14]]}
+
+
+@needs_jq
 def test_a_name_beside_another_number_is_refused_with_a_command(tmp_path):
     path = tmp_path / "results.json"
     record = {"image_id": 7, "category_id": 1, "category_name": "cat", "bbox": [3, 4, 30, 40]}

@@ -20,7 +20,7 @@ from harness.layout import JsonFile, file, parse_line, read_json, read_lines, ro
 from harness.layout.mask_image import read_mask_image
 from harness.media import image_bytes, open_image
 from harness.media import pixels as as_media
-from harness.models.backends.checkpoint import check_safetensors
+from harness.models.backends.weights import check_safetensors
 from harness.tasks.qa.tables import listed_ids
 from harness.tasks.refer.plain_pickle import read_plain_pickle
 from harness.tasks.video_qa.subtitles import srt

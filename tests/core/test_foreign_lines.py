@@ -243,7 +243,10 @@ def test_numbers_of_options_are_no_letters_until_somebody_says_from_where(tmp_pa
 
 @pytest.mark.parametrize(
     ("given", "letter"),
-    [("B", "B"), ("b", "B"), ("(B)", "B"), ("B.", "B"), (" b) ", "B"), ("", None), ("two", None)],
+    [
+        *(("B", "B"), ("b", "B"), ("(B)", "B"), ("B.", "B"), (" b) ", "B")),
+        *((text, None) for text in ("", "two", "E", "(Z)")),
+    ],
 )
 def test_a_letter_is_read_as_labels_are_written_and_nothing_else_is_one(tmp_path, given, letter):
     query = asking(form=AnswerForm.CHOICE, options=("x", "y", "z", "w"))

@@ -57,10 +57,10 @@ def sample(number):
 SAMPLES = [sample(number) for number in range(2 * len(ASKED))]
 
 
-def shown(one, hidden):
+def shown(sample, hidden):
     """What a row may tell of a sample besides its number, without what is hidden."""
-    video, place = one.id.split("/")
-    info = {"id": one.id, "video": f"{video}.mp4", "question": ASKED[int(place)]}
+    video, place = sample.id.split("/")
+    info = {"id": sample.id, "video": f"{video}.mp4", "question": ASKED[int(place)]}
     return {name: text for name, text in info.items() if name not in hidden}
 
 
@@ -78,35 +78,37 @@ def whole(path, plain):
 # in that order wherever the format numbers them.
 
 
-def jsonl(root, told, hidden):
-    return lines(root / "x.jsonl", [{"id": one.id, "response": one.id} for one in told])
+def jsonl(root, answered, hidden):
+    return lines(
+        root / "x.jsonl", [{"id": sample.id, "response": sample.id} for sample in answered]
+    )
 
 
-def logged(number, one, hidden):
-    about = shown(one, hidden)
+def logged(number, sample, hidden):
+    about = shown(sample, hidden)
     return {
         "doc_id": number,
         "target": "A",
         "input": about.get("question", ""),
-        "filtered_resps": one.id,
+        "filtered_resps": sample.id,
         "some_score": about,
     }
 
 
-def lmms(root, told, hidden):
-    rows = [logged(number, one, hidden) for number, one in enumerate(told)]
+def lmms(root, answered, hidden):
+    rows = [logged(number, sample, hidden) for number, sample in enumerate(answered)]
     return lines(root / "x_samples_y.jsonl", rows)
 
 
-def vsi(root, told, hidden):
-    rows = [logged(number, one, hidden) for number, one in enumerate(told)]
+def vsi(root, answered, hidden):
+    rows = [logged(number, sample, hidden) for number, sample in enumerate(answered)]
     return whole(root / "vsibench.json", {"logs": rows})
 
 
-def vlmevalkit(root, told, hidden):
+def vlmevalkit(root, answered, hidden):
     rows = [
-        {"index": number, **shown(one, hidden), "prediction": one.id}
-        for number, one in enumerate(told)
+        {"index": number, **shown(sample, hidden), "prediction": sample.id}
+        for number, sample in enumerate(answered)
     ]
     with (root / "x.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))
@@ -115,131 +117,142 @@ def vlmevalkit(root, told, hidden):
     return root / "x.csv"
 
 
-def inspect(root, told, hidden):
+def inspect(root, answered, hidden):
     samples = [
         {
-            "id": number + 1 if "id" in hidden else one.id,
-            "input": shown(one, hidden).get("question", ""),
+            "id": number + 1 if "id" in hidden else sample.id,
+            "input": shown(sample, hidden).get("question", ""),
             "target": "A",
-            "output": {"choices": [{"message": {"role": "assistant", "content": one.id}}]},
-            "metadata": {"video": one.id.split("/")[0]} if "video" not in hidden else {},
+            "output": {"choices": [{"message": {"role": "assistant", "content": sample.id}}]},
+            "metadata": {"video": sample.id.split("/")[0]} if "video" not in hidden else {},
         }
-        for number, one in enumerate(told)
+        for number, sample in enumerate(answered)
     ]
     return whole(root / "x.json", {"samples": samples})
 
 
-def every_eval_ever(root, told, hidden):
+def evalscope(root, answered, hidden):
+    rows = []
+    for number, sample in enumerate(answered):
+        video = {"video": sample.id.split("/")[0]} if "video" not in hidden else {}
+        about = {"metadata": video if "id" in hidden else {**video, "id": sample.id}}
+        messages = [{"role": "user", "content": shown(sample, hidden).get("question", "")}]
+        output = {"choices": [{"message": {"role": "assistant", "content": sample.id}}]}
+        rows.append({"index": number, "messages": messages, "model_output": output, **about})
+    return lines(root / "x_default.jsonl", rows)
+
+
+def every_eval_ever(root, answered, hidden):
     rows = [
         {
-            "sample_id": str(number) if "id" in hidden else one.id,
-            "input": {"raw": shown(one, hidden).get("question", "")},
-            "output": {"raw": [one.id]},
+            "sample_id": str(number) if "id" in hidden else sample.id,
+            "input": {"raw": shown(sample, hidden).get("question", "")},
+            "output": {"raw": [sample.id]},
             "evaluation": {"score": 1.0},
         }
-        for number, one in enumerate(told)
+        for number, sample in enumerate(answered)
     ]
     return lines(root / "x_samples.jsonl", rows)
 
 
-def video_mme(root, told, hidden):
+def video_mme(root, answered, hidden):
     return whole(
         root / "x.json",
-        [{"questions": [{"question_id": one.id, "response": one.id}]} for one in told],
+        [{"questions": [{"question_id": sample.id, "response": sample.id}]} for sample in answered],
     )
 
 
-def sti(root, told, hidden):
+def sti(root, answered, hidden):
     rows = []
-    for one in told:
-        video, place = one.id.split("/")
+    for sample in answered:
+        video, place = sample.id.split("/")
         keys = {"id": video, "id_file": place, "time_s": 0, "time_e": 1}
-        rows.append({**keys, "model_out": one.id})
+        rows.append({**keys, "model_out": sample.id})
     return whole(root / "x.json", rows)
 
 
-def tempcompass(root, told, hidden):
+def tempcompass(root, answered, hidden):
     plain = {}
-    for one in told:
-        about = shown(one, {*hidden, "id", "video"})
-        plain.setdefault(one.group.rpartition("/")[2], {"order": []})["order"].append(
-            {**about, "response": one.id}
+    for sample in answered:
+        about = shown(sample, {*hidden, "id", "video"})
+        plain.setdefault(sample.group.rpartition("/")[2], {"order": []})["order"].append(
+            {**about, "response": sample.id}
         )
     return whole(root / "yes_no.json", plain)
 
 
-def blink(root, told, hidden):
-    return whole(root / "x.json", {one.id: f"({letter(one)})" for one in told})
+def blink(root, answered, hidden):
+    return whole(root / "x.json", {sample.id: f"({letter(sample)})" for sample in answered})
 
 
-def letter(one):
-    return "ABCDEFGH"[SAMPLES.index(one)]
+def letter(sample):
+    return "ABCDEFGH"[SAMPLES.index(sample)]
 
 
-def coco(root, told, hidden):
+def coco(root, answered, hidden):
     rows = [
-        {"video_id": one.id, "segmentations": [run_length(one, frame) for frame in FRAMES]}
-        for one in told
+        {"video_id": sample.id, "segmentations": [run_length(sample, frame) for frame in FRAMES]}
+        for sample in answered
     ]
     return whole(root / "x.json", rows)
 
 
-def sa2va(root, told, hidden):
+def sa2va(root, answered, hidden):
     plain = {}
-    for one in told:
-        video, expression = one.id.split("/")
-        masks = [run_length(one, frame) for frame in FRAMES]
+    for sample in answered:
+        video, expression = sample.id.split("/")
+        masks = [run_length(sample, frame) for frame in FRAMES]
         expressions = plain.setdefault(video, {})
         expressions[expression] = {"frames": list(FRAMES), "prediction_masks": masks}
     return whole(root / "results.json", plain)
 
 
-def perception_test(root, told, hidden):
+def perception_test(root, answered, hidden):
     plain = {}
-    for one in told:
-        video, place = one.id.split("/")
-        option = SAMPLES.index(one) // 3 % 2
-        answer = {"id": int(place), "answer_id": option, "answer": one.query.options[option]}
+    for sample in answered:
+        video, place = sample.id.split("/")
+        option = SAMPLES.index(sample) // 3 % 2
+        answer = {"id": int(place), "answer_id": option, "answer": sample.query.options[option]}
         plain.setdefault(video, []).append(answer)
     return whole(root / "answers.json", plain)
 
 
-def qvhighlights(root, told, hidden):
+def qvhighlights(root, answered, hidden):
     rows = []
-    for one in told:
-        video, place = one.id.split("/")
-        windows = [[SAMPLES.index(one), 20.5, 0.9], [0, 1, 0.1]]
+    for sample in answered:
+        video, place = sample.id.split("/")
+        windows = [[SAMPLES.index(sample), 20.5, 0.9], [0, 1, 0.1]]
         query = ASKED[int(place)]
         about = {"qid": 7, "query": query, "vid": video, "pred_saliency_scores": [0.1]}
         rows.append({**about, "pred_relevant_windows": windows})
     return lines(root / "submission.jsonl", rows)
 
 
-def run_length(one, frame):
+def run_length(sample, frame):
     labels = np.zeros((SIDE, SIDE), bool)
-    labels.flat[: number(one, frame)] = True
+    labels.flat[: number(sample, frame)] = True
     return Rle.from_array(labels).to_json()
 
 
-def png_tree(root, told, hidden):
-    for one in told:
+def png_tree(root, answered, hidden):
+    for sample in answered:
         for frame in reversed(FRAMES):
-            image(root / "tree" / one.id / f"{frame}.png", number(one, frame))
+            image(root / "tree" / sample.id / f"{frame}.png", number(sample, frame))
     return root / "tree"
 
 
-def label_tree(root, told, hidden):
-    for one in told:  # expressions of a video share its images
+def label_tree(root, answered, hidden):
+    for sample in answered:  # expressions of a video share its images
         for frame in FRAMES:
-            video = one.id.split("/")[0]
+            video = sample.id.split("/")[0]
             path = root / "tree" / "anno_0" / video / f"{frame}.png"
             image(path, 1)
     return root / "tree"
 
 
-def mask_tree(root, told, hidden):
-    for one in told:
-        image(root / "tree" / f"{one.id}.png", number(one, FRAMES[0]))
+def mask_tree(root, answered, hidden):
+    for sample in answered:
+        image(root / "tree" / f"{sample.id}.png", number(sample, FRAMES[0]))
     return root / "tree"
 
 
@@ -250,8 +263,8 @@ def image(path, count):
     path.write_bytes(encode_png(labels))
 
 
-def number(one, frame):
-    return 2 * SAMPLES.index(one) + FRAMES.index(frame) + 1
+def number(sample, frame):
+    return 2 * SAMPLES.index(sample) + FRAMES.index(frame) + 1
 
 
 WRITERS = {
@@ -259,6 +272,7 @@ WRITERS = {
     "lmms-eval": lmms,
     "vlmevalkit": vlmevalkit,
     "inspect": inspect,
+    "evalscope": evalscope,
     "every-eval-ever": every_eval_ever,
     "video-mme": video_mme,
     "tempcompass": tempcompass,
@@ -276,6 +290,7 @@ WRITERS = {
 NEEDS = {
     "jsonl": {"id"},
     "inspect": {"id"},
+    "evalscope": {"id"},
     "every-eval-ever": {"id"},
     "video-mme": {"id"},
     "sti": {"id"},
@@ -306,27 +321,33 @@ def read(name, path):
         requested = SAMPLES[:: len(ASKED)] if name == "label-tree" else SAMPLES
         if name == "mask-tree":
             still = {"media": (IMAGE,), "forms": (AnswerForm.MASK,)}
-            requested = [replace(one, query=replace(one.query, **still)) for one in requested]
+            requested = [
+                replace(sample, query=replace(sample.query, **still)) for sample in requested
+            ]
         made = list(_tree(name)(path, requested))
         return {
-            one.id: tuple(mask.area for mask in output.answer.masks)
-            for one, output in zip(requested, made, strict=True)
+            sample.id: tuple(mask.area for mask in output.answer.masks)
+            for sample, output in zip(requested, made, strict=True)
         }
     samples = SAMPLES
     if name in MASKS:
         tracks = [
-            replace(one, query=replace(one.query, forms=(AnswerForm.MASK_TRACK,)))
-            for one in samples
+            replace(sample, query=replace(sample.query, forms=(AnswerForm.MASK_TRACK,)))
+            for sample in samples
         ]
         rows = read_format(name, path, tracks).rows
         return {
-            one.id: tuple(mask.area for mask in row_to_answer(rows[one.id], one.query).masks)
-            for one in tracks
+            sample.id: tuple(
+                mask.area for mask in row_to_answer(rows[sample.id], sample.query).masks
+            )
+            for sample in tracks
         }
     if name == "sti":
         samples = [
-            Sample(id=f"{one.id.replace('/', '|')}|0|1", query=one.query, target=one.target)
-            for one in SAMPLES
+            Sample(
+                id=f"{sample.id.replace('/', '|')}|0|1", query=sample.query, target=sample.target
+            )
+            for sample in SAMPLES
         ]
     rows = read_format(name, path, samples).rows
     return {key.removesuffix("|0|1").replace("|", "/"): rows[key].value for key in rows}
@@ -334,18 +355,18 @@ def read(name, path):
 
 def right(name):
     if name == "blink":
-        return {one.id: f"({letter(one)})" for one in SAMPLES}
+        return {sample.id: f"({letter(sample)})" for sample in SAMPLES}
     if name == "qvhighlights":
-        return {one.id: [place, 20.5] for place, one in enumerate(SAMPLES)}
+        return {sample.id: [place, 20.5] for place, sample in enumerate(SAMPLES)}
     if name == "perception-test":
-        return {one.id: "AB"[place // 3 % 2] for place, one in enumerate(SAMPLES)}
+        return {sample.id: "AB"[place // 3 % 2] for place, sample in enumerate(SAMPLES)}
     if name == "png-tree" or name in MASKS:
-        return {one.id: tuple(number(one, frame) for frame in FRAMES) for one in SAMPLES}
+        return {sample.id: tuple(number(sample, frame) for frame in FRAMES) for sample in SAMPLES}
     if name == "mask-tree":
-        return {one.id: (number(one, FRAMES[0]),) for one in SAMPLES}
+        return {sample.id: (number(sample, FRAMES[0]),) for sample in SAMPLES}
     if name == "label-tree":
-        return {one.id: (1, 1) for one in SAMPLES[:: len(ASKED)]}
-    return {one.id: one.id for one in SAMPLES}
+        return {sample.id: (1, 1) for sample in SAMPLES[:: len(ASKED)]}
+    return {sample.id: sample.id for sample in SAMPLES}
 
 
 HIDDEN = [
@@ -405,13 +426,15 @@ def test_logs_of_counts_score_the_same_or_are_refused(tmp_path_factory, order, r
         output[GROUND_TRUTHS[int(name)]].append(int(row.value))
     responded = {
         ground_truth: sorted(
-            ground_truth + row % 2 for row, one in enumerate(GROUND_TRUTHS) if one == ground_truth
+            ground_truth + row % 2
+            for row, count in enumerate(GROUND_TRUTHS)
+            if count == ground_truth
         )
         for ground_truth in GROUND_TRUTHS
     }
     right = [sorted(output[ground_truth]) == responded[ground_truth] for ground_truth in output]
-    assert all(right), "responses to one count are those of another"
+    assert all(right), "responses to sample count are those of another"
     in_order = all(GROUND_TRUTHS[row] == GROUND_TRUTHS[place] for place, row in enumerate(order))
     assert (not found.unmatched) == (in_order or not renumbered)
     if found.unmatched:
-        assert set(output) <= {5, 7}, "a count that one sample has"
+        assert set(output) <= {5, 7}, "a count that sample sample has"

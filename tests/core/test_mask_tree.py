@@ -129,7 +129,7 @@ def test_a_file_that_tells_no_mask_is_refused_by_name(tmp_path):
     for values, says in [
         (RAMP * 2, ("a.npy", "from 0 to 1", "0 to 2")),
         (RAMP - 0.5, ("a.npy", "-0.5")),
-        (np.where(MASK, np.nan, RAMP), ("a.npy", "nan")),
+        (np.where(MASK, np.nan, RAMP), ("a.npy", "NaN")),
         ((RAMP * 7).astype(np.int32), ("a.npy", "one value besides 0")),
         (RAMP.astype(complex), ("a.npy", "complex")),
         (np.full(MASK.shape, "x"), ("a.npy", "U1")),
@@ -243,6 +243,13 @@ def test_masks_that_all_come_out_empty_though_files_have_values_are_refused(tmp_
     for name in "ab":
         saved(tmp_path / f"{name}.png", np.zeros_like(faint))
     assert not read(tmp_path, "a", "b")["a"].any()
+
+
+@pytest.mark.parametrize("number", [1001, 10_000, 33_002])
+def test_numbers_of_classes_and_objects_are_no_probabilities(tmp_path, number):
+    saved(tmp_path / "a.png", MASK.astype(np.uint16) * number)
+    refused(tmp_path, "a", says=("a.png", "class", "8 bits"))
+    refused(tmp_path, "a", says=("a.png", "MOTS"), threshold=0)
 
 
 def test_masks_in_which_readers_see_other_pixels_are_refused(tmp_path):

@@ -4,6 +4,7 @@ import io
 import pickle
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,21 @@ def test_sixteen_bits_keep_their_high_byte(tmp_path):
     np.testing.assert_array_equal(
         open_image(tmp_path / "x.png").frame(0)[:, :, 0], GRADIENT[:, :, 0]
     )
+
+
+def test_a_file_written_again_has_its_new_pixels(tmp_path):
+    path = save(tmp_path / "x.png", COLOUR)
+    open_image(path).frame(0)
+    save(path, 255 - COLOUR)
+    np.testing.assert_array_equal(open_image(path).frame(0), 255 - COLOUR)
+
+
+def test_a_relative_path_names_another_file_in_another_folder(tmp_path, monkeypatch):
+    for name, array in (("a", COLOUR), ("b", 255 - COLOUR)):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        save(Path("x.png"), array)
+        np.testing.assert_array_equal(open_image(Path("x.png")).frame(0), array)
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
@@ -168,7 +184,7 @@ def test_the_cache_is_bounded_and_shared(tmp_path):
     small = FrameCache(max_bytes=2 * COLOUR.nbytes)
     for k in range(10):
         small.get(open_image(save(tmp_path / f"{k}.png", COLOUR))._load[0])
-    assert small.held_bytes <= 2 * COLOUR.nbytes
+    assert small._bytes <= 2 * COLOUR.nbytes
 
 
 def test_bytes_in_memory_are_decoded_by_the_same_rule():

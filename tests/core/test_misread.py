@@ -24,7 +24,7 @@ from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id
 
 pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-COMMAND = re.compile(r"`((?:jq|python) -c .*?) > NEW`")
+COMMAND = re.compile(r"`((?:jq|\S*python\S*) -c .*?) > NEW`")
 WIDTH, HEIGHT, SECONDS = 640, 480, 60
 
 
@@ -75,6 +75,23 @@ def test_a_table_of_arrow_is_named_with_the_command_that_makes_lines(tmp_path, n
         list(read_rows(path))
     convert(path, error)
     assert [(row.id, row.value) for row in read_rows(path)] == [("0", 9), ("1", 7)]
+
+
+def test_centres_and_widths_of_moments_have_a_command(tmp_path):
+    window = {"vid": "v", "query": "q", "qid": 7, "pred_relevant_windows": [[40.0, 10.0, 0.9]]}
+    path = write(tmp_path / "moments.jsonl", [window])
+    with pytest.raises(DataError, match=r"\[centre, width\]") as error:
+        read_format("qvhighlights", path, [sample("7", AnswerForm.INTERVAL, SECONDS)])
+    convert(path, error, 2)
+    read = json.loads(path.read_text("utf-8"))
+    assert read == {**window, "pred_relevant_windows": [[35.0, 45.0, 0.9]]}
+
+
+def test_spans_of_fractions_are_not_taken_for_seconds(tmp_path):
+    samples = [sample(str(place), AnswerForm.INTERVAL, SECONDS) for place in range(2)]
+    rows = [{"id": "0", "answer": [0.6, 0.2]}, {"id": "1", "answer": [0.3, 0.4]}]
+    with pytest.raises(DataError, match="fractions of the video"):
+        check(write(tmp_path / "spans.jsonl", rows), samples)
 
 
 def test_zeros_at_the_end_are_an_unfinished_copy_of_text_alone(tmp_path):
@@ -153,8 +170,14 @@ def test_boxes_that_fit_in_no_order_are_refused_by_their_line(tmp_path):
     ("given", "offered"),
     [
         ([[20, 5], [3, 10]], [[[20, 25], [3, 13]]]),  # a duration alone fits
-        ([[50, 20], [40, 30]], [[[20, 50], [30, 40]]]),  # beyond the video as durations
-        ([[20, 5], [30, 10]], [[[5, 20], [10, 30]], [[20, 25], [30, 40]]]),
+        (
+            [[50, 20], [40, 30]],
+            [[[20, 50], [30, 40]], [[40, 60], [25, 55]]],
+        ),  # beyond the video as durations
+        (
+            [[20, 5], [30, 10]],
+            [[[5, 20], [10, 30]], [[20, 25], [30, 40]], [[17.5, 22.5], [25, 35]]],
+        ),
     ],
 )
 def test_each_order_of_intervals_that_fits_has_a_command(tmp_path, given, offered):

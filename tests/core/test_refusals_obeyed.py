@@ -76,8 +76,8 @@ def test_moments_by_id(tmp_path):
 
 
 def test_a_cut_line_is_named_as_cut():
-    assert "cut" in of_line(b'{"id": "7", "ans', "x.jsonl")
-    assert "cut" not in of_line(b'{"id": 7, "x": y}', "x.jsonl")
+    assert "truncated" in of_line(b'{"id": "7", "ans', "x.jsonl")
+    assert "truncated" not in of_line(b'{"id": 7, "x": y}', "x.jsonl")
 
 
 @pytest.mark.parametrize("written", [str, lambda counts: f"b'{counts.decode()}'"])

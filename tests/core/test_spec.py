@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.plugins import convert
-from harness.spec import Spec, parse, parse_list
+from harness.spec import Spec, convert, parse, parse_list
 
 names = st.from_regex(r"\A[a-z_][a-z0-9_]{0,8}\Z")
 values = st.one_of(

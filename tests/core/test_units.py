@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from harness.formats.logs import lmms_eval
 from harness.formats.mask_tree import mask_tree
 from harness.formats.tables import vlmevalkit
 from harness.formats.units import MaskCount, check_units
-from harness.interchange.rows import Row
+from harness.interchange.rows import Row, RowFile
 from harness.masks import Rle
 from harness.media import pixels
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, query_id
@@ -143,11 +144,37 @@ def test_intervals_are_seconds_of_their_video(tmp_path):
         lines(tmp_path, "answer", [[90, 200], [60, 80], [0, 10]], form)
 
 
+@pytest.mark.parametrize(
+    ("spans", "says"),
+    [
+        ([[0.1, 0.5], [0.4, 0.9]], "first second: fractions"),
+        ([[0.1, 0.5], [0.4, 1.9], [0, 0.8], [0.7, 1.0]], ""),
+        ([[0, 2.1], [1, 2]], ""),
+        ([[1, 3], [2, 4]], "numbers of frames"),
+    ],
+)
+def test_a_clip_of_two_seconds_shows_other_units_of_few_answers(spans, says, tmp_path):
+    images = [np.zeros((4, 4, 3), np.uint8)] * 4
+    clip = pixels(images, times=[0, 0.5, 1, 1.5], is_video=True, id="clip")
+    samples = [
+        replace(one, query=replace(one.query, media=(clip,)))
+        for one in (sample(str(number), AnswerForm.INTERVAL) for number in range(len(spans)))
+    ]
+    path = tmp_path / "spans.jsonl"
+    rows = [{"id": str(number), "answer": span} for number, span in enumerate(spans)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    try:
+        said = " ".join(check_units(RowFile(path), samples, "predictions"))
+    except DataError as error:
+        said = str(error)
+    assert says in said if says else not said
+
+
 def test_scores_are_probabilities_where_a_threshold_counts(tmp_path):
     boxes = [ORDERS["sizes"](*box) for box in BOXES]
     assert coco(tmp_path, boxes, score=1.0004) == []  # of 16 bits
     assert coco(tmp_path, boxes, score=91.0) == [
-        "4 scores outside 0 to 1, of which only the order counts"
+        "4 scores outside 0 to 1, of which only the order is used"
     ]
     square = {"segmentation": [[1, 1, 20, 1, 20, 20, 1, 20]], "image_id": 0}
     path = tmp_path / "masks.json"
@@ -177,7 +204,7 @@ def test_categories_that_are_numbered_otherwise(tmp_path):
         read(0, 1)
     found = " ".join(read(1, 12, 26).notes)
     assert "2 records of categories that no question has, such as 12, 26" in found
-    assert "1 records that come again" in " ".join(read(1, 1, 90).notes)
+    assert "1 records that appear twice" in " ".join(read(1, 1, 90).notes)
 
 
 def test_scores_under_another_name_are_not_lost(tmp_path):

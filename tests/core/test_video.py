@@ -256,11 +256,18 @@ def test_frames_are_kept_in_the_shared_cache(plain):
     assert not video.frame(5).flags.writeable
 
 
+def test_a_video_written_again_has_its_new_frames(tmp_path):
+    path = write(tmp_path / "x.mp4")
+    video_file(path).frame(3)
+    write(path, codec="mpeg4")
+    np.testing.assert_array_equal(video_file(path).frame(3), decoded(path)[3])
+
+
 def test_frames_in_order_are_decoded_without_a_seek(plain, monkeypatch):
     video, entered = video_file(plain), []
     decoder = DECODERS.decoder_of(plain)
-    enter = decoder._enter
-    monkeypatch.setattr(decoder, "_enter", lambda key: (entered.append(key), enter(key)))
+    enter = decoder._seek
+    monkeypatch.setattr(decoder, "_seek", lambda key: (entered.append(key), enter(key)))
     video.frames()
     assert len(entered) == 60 and [key for key in entered if key is not None] == [0]
 
@@ -268,8 +275,8 @@ def test_frames_in_order_are_decoded_without_a_seek(plain, monkeypatch):
 def test_a_video_read_backwards_is_decoded_a_stretch_at_a_time(plain, monkeypatch):
     video, entered = video_file(plain), []
     decoder = DECODERS.decoder_of(plain)
-    enter = decoder._enter
-    monkeypatch.setattr(decoder, "_enter", lambda key: (entered.append(key), enter(key)))
+    enter = decoder._seek
+    monkeypatch.setattr(decoder, "_seek", lambda key: (entered.append(key), enter(key)))
     video.frames(range(59, -1, -1))
     assert len(entered) <= 2 * len(index_of(plain).keys)
 
@@ -296,7 +303,7 @@ def test_few_files_stay_open(tmp_path, plain):
     for path in paths:
         path.write_bytes(plain.read_bytes())
         few.decoder_of(path)
-    assert [path for path, _ in few._open] == paths[2:]
+    assert [path for path, *_ in few._open] == paths[2:]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -506,7 +513,7 @@ def test_the_disk_cache_is_bounded_and_keeps_what_was_used(tmp_path):
     disk = DiskCache(tmp_path, max_bytes=20 * image(0).nbytes)
     for number in range(200):
         disk.store(f"ab-{number}", image(number))
-    disk._bound()
+    disk._remove_oldest()
     held = list(tmp_path.rglob("*.npy"))
     assert sum(path.stat().st_size for path in held) <= disk.max_bytes
     assert disk.get("ab-199") is not None and disk.get("ab-0") is None

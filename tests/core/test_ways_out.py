@@ -17,10 +17,13 @@ from PIL import Image
 
 from harness import media
 from harness.errors import DataError
-from harness.foreign import from_one
+from harness.foreign import from_one, other_encoding, recognise, refuse_list, to_lines
+from harness.foreign_lines import command, polygons, way_out
 from harness.formats.coco import coco_results
 from harness.formats.mask_tree import mask_tree
 from harness.interchange.rows import read_rows
+from harness.metrics.choices import video_mme_choice
+from harness.run.differing import Differing
 from harness.run.score import Unread
 from harness.types import (
     Answer,
@@ -143,3 +146,42 @@ def test_a_file_without_a_readable_response_says_why():
     assert "expected places" in " ".join(unread.notes())
     unread.add(task, [sample], [Prediction(query_id="a", answer=Answer(count=2))])
     assert not unread.notes()
+
+
+@pytest.mark.parametrize(("response", "is_noted"), [("ANSWER: D", True), ("Answer: D", False)])
+def test_letters_that_the_official_rule_reads_otherwise_are_noted(response, is_noted):
+    query = replace(image_sample("0", 4).query, forms=(AnswerForm.CHOICE,), options=tuple("wxyz"))
+    protocol = Mock(reads=lambda sample, prediction: video_mme_choice(prediction.responses[0]))
+    differing = Differing()
+    prediction = Prediction(query_id="a", responses=(response,), answer=Answer(choice="D"))
+    sample = Mock(query=query)
+    differing.add(Mock(protocol=protocol), [sample], [prediction])
+    assert differing.stated == 1 and differing.differing == is_noted
+    noted = " ".join(differing.notes("videomme/official"))
+    assert ("'ANSWER: D', A in place of D" in noted) == is_noted
+
+
+def test_no_command_writes_the_file_that_it_reads(tmp_path):
+    (tmp_path / "NEW").write_text('{"images": [], "annotations": []}')
+    with pytest.raises(DataError) as listed:
+        refuse_list(tmp_path / "NEW", b'[{"id": 1', "line 1")
+    with pytest.raises(DataError) as data_set:
+        coco_results(tmp_path / "NEW", [])
+    fixes = [
+        *(command(".", "NEW"), polygons("NEW"), to_lines("[]", "NEW"), other_encoding("NEW")),
+        *(recognise(b"\xff\xfea", "NEW").fix, way_out({"id": 3, "response": "B"}, "NEW")),
+        *(str(listed.value), str(data_set.value)),
+    ]
+    for fix in fixes:
+        typed = re.findall(r"`([^`]* > \S+)`", fix)
+        assert typed
+        for one in typed:
+            read, written = one.rsplit(" > ", 1)
+            assert written not in shlex.split(read), one
+
+
+def test_names_of_new_files_depend_on_what_is_read():
+    root = Path(__file__).resolve().parents[2]
+    sources = [path for room in ("harness", "tasks") for path in (root / room).rglob("*.py")]
+    assert sources
+    assert not [path for path in sources if re.search(r"\} > NEW", path.read_text("utf-8"))]

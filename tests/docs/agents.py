@@ -156,9 +156,15 @@ def _cell(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     """The help of an argument with its default put in, and its choices, in a cell of a table."""
     text = (action.help or "") % {**vars(action), "prog": parser.prog}
     if action.choices and not isinstance(action, argparse._SubParsersAction):
-        text = f"{text}: {', '.join(map(str, action.choices))}"
+        names = [str(choice) for choice in action.choices]
+        if not all(re.search(rf"\b{re.escape(name)}\b", text) for name in names):
+            text = f"{text}: {', '.join(names)}"
     plain = " ".join(text.split()).replace("|", "\\|")
-    return re.sub(r"[<>*_]", lambda match: f"\\{match[0]}", plain)
+    code = r"(`[^`]*`)"  # needs no escape
+    return "".join(
+        part if re.fullmatch(code, part) else re.sub(r"[<>*_]", lambda match: f"\\{match[0]}", part)
+        for part in re.split(code, plain)
+    )
 
 
 PAGES = {"llms.txt": index, "skills/harness/SKILL.md": skill, "docs/commands.md": commands}

@@ -104,7 +104,8 @@ YES_NO = """
 ## Yes and no
 
 The same reader, of a question with the options A. Yes, B. No. The protocol `text/yes_no` compares
-the sentence with the question as well: "Yes, the image lacks a dog", "No, there is a dog" fail.
+the sentence with the question as well: "Yes, the image lacks a dog", "No, there is a dog" fail, and
+so does a sentence that states what "No" denies, or swaps the two things after "Yes".
 
 | meaning | ours | `tempcompass/rules` | texts |
 | --- | --- | --- | --- |"""

@@ -14,7 +14,7 @@ from harness.leaderboards.definitions import definitions
 from harness.leaderboards.published_results import PAPERS
 from harness.models.dt_r1.catalog import assignment
 from harness.presets import resolve
-from harness.spec import Spec, parse, parse_list
+from harness.spec import Spec, convert, parse, parse_list
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -70,7 +70,7 @@ def check(kind, spec):
         )
     hints = typing.get_type_hints(function)
     for name, value in spec.arguments.items():
-        plain = plugins.convert(value, hints.get(name, typing.Any), f"{spec.name}({name}=…)")
+        plain = convert(value, hints.get(name, typing.Any), f"{spec.name}({name}=…)")
         if isinstance(plain, Spec) and name in KINDS:
             check(KINDS[name], plain)
         elif isinstance(plain, Spec) and name == "nodes":

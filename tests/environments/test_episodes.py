@@ -30,7 +30,7 @@ def played(environment, unit, say):
     episode, asked = environment.begin(unit), []
     while requests := episode.requests():
         asked.append(requests)
-        said = [environment.said(request, say(environment, request)) for request in requests]
+        said = [environment.response_of(request, say(environment, request)) for request in requests]
         episode.respond(said)
     return episode.predictions(), asked
 

@@ -1,5 +1,7 @@
 """Inside OpenEnv: reset, step and the end of an episode, in process and over its server."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.environments.session import EnvironmentSettings, open_environment
@@ -42,6 +44,19 @@ def test_the_last_response_brings_the_reward(task, shapes):
         assert observation.done and observation.reward == environment.score(name, read)[0] > 0
         with pytest.raises(UsageError, match="reset"):
             session.step(adapter.ResponseAction(response=""))
+
+
+def test_a_reward_sees_how_long_a_response_is_and_that_it_was_cut(shapes):
+    def reward(unit, predictions):
+        (read,) = predictions
+        return read.usage.completion_tokens + read.parsed[0].cut / 2, {}
+
+    environment = replace(opened("reason_seg", shapes), named=reward)
+    session = adapter.HarnessEnvironment(environment)
+    for ended, expected in (("length", 7.5), ("stop", 7.0)):
+        session.reset()
+        action = adapter.ResponseAction(response="It is", finish_reason=ended, completion_tokens=7)
+        assert session.step(action).reward == expected
 
 
 def test_its_server_answers_its_client(shapes):

@@ -161,3 +161,10 @@ def test_rewards_of_whole_groups_and_second_responses_are_refused(name, shapes):
 def test_what_cannot_be_an_environment_is_refused(given, message, shapes):
     with pytest.raises(UsageError, match=message):
         opened("reason_seg", shapes, **given)
+
+
+def test_an_episode_without_a_response_is_worth_nothing_to_a_method(shapes):
+    environment = opened("reason_seg", shapes, reward="visionreasoner")
+    name = next(iter(environment.units))
+    assert environment.score(name, environment.read(name, [[""]]))[0] > 0  # it repeats nothing
+    assert environment.score(name, environment.read(name, [])) == (0.0, {})

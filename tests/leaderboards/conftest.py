@@ -32,6 +32,8 @@ from harness.types import (
     Usage,
     query_id,
 )
+from tests.leaderboards.postgresql import server as server
+from tests.leaderboards.postgresql import url as url
 
 WIDTH, HEIGHT = 96, 72
 COLOURS = {"red": (200, 60, 50), "blue": (60, 90, 190), "ochre": (205, 160, 60)}

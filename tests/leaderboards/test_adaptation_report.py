@@ -16,7 +16,7 @@ from harness.leaderboards.definitions import read
 from harness.leaderboards.grid import Numbers
 from harness.leaderboards.row import TrainingInfo
 from harness.record import Run
-from harness.run.contamination import Contamination, write_trainings
+from harness.run.contamination import Contamination, write_contamination_and_origins
 from harness.trainer import Curve
 from harness.types import (
     Adaptation,
@@ -185,7 +185,7 @@ def test_a_training_with_the_same_objective_is_beside_the_network_that_it_began_
     changes = model({"chat": {"checkpoint": str(training), "weights": "x"}})
     changes["manifest"]["model"]["spec"] = f"m(checkpoint={training})"
     trained = make_run("trained", changes=changes)
-    write_trainings(trained, Contamination(40, 0, 0, ()))
+    write_contamination_and_origins(trained, Contamination(40, 0, 0, ()))
     (report,) = reports([*runs, trained])
     offline = next(one for one in report.variants if one.runs[0].method == "offline")
     assert offline.name == "offline: on disc_seg(split=train), 40 updates in all"

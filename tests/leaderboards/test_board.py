@@ -206,7 +206,9 @@ def comparison(worse):
         interval=(-0.2, -0.1) if worse else (-0.2, 0.1),
         detectable=0.1,
         n_groups=9,
+        n_differing=9,
         n_units=9,
+        n_samples=9,
         level=0.95,
     )
 

@@ -320,7 +320,9 @@ def test_several_trainings_share_their_charts_and_one_is_pinned(opened, tmp_path
         (folder / "manifest.json").write_text(json.dumps(manifest))
         curve = Curve(folder / "curve.jsonl")
         for step in range(30):
-            curve.append(step, {"reward": step / 30 + (name == "two"), "loss": -0.1})
+            others = {f"accuracy/{number}": number * step for number in range(9)}
+            numbers = {**others, "kl": 0.1, "loss": -0.1, "reward": step / 30 + (name == "two")}
+            curve.append(step, numbers)
     out = tmp_path / "site"
     assert main(["board", "site", "--runs", str(tmp_path / "trainings"), "--out", str(out)]) == 0
     here = opened(start=(out / "index.html").as_uri())
@@ -329,6 +331,8 @@ def test_several_trainings_share_their_charts_and_one_is_pinned(opened, tmp_path
     assert [text.split() for text in texts(page, ".curves figcaption")] == [
         ["reward", "2", "equal"],
         ["loss", "all", "equal"],
+        ["kl", "all", "equal"],
+        *([f"accuracy/{number}", "all", "equal"] for number in range(6)),
     ]
     assert reward.locator("path[stroke='#0072b2']").count() == 1
     assert reward.locator("path[stroke-dasharray], g[stroke-dasharray]").count() == 1

@@ -4,17 +4,28 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.leaderboards.differences.changed import changed
+from harness.leaderboards.differences.changed import USERS, changed
 from harness.leaderboards.differences.diff import _are_scored_alike
 
 
-def run(description, *, commit="a" * 40, dirty=False, packages=None, spec="m"):
+def run(
+    description,
+    *,
+    commit="a" * 40,
+    dirty=False,
+    packages=None,
+    spec="m",
+    metrics=(),
+    judge=None,
+):
     return SimpleNamespace(
         manifest={
             "model": {"spec": spec, "name": "m", "description": description},
+            "task": {"arguments": {} if judge is None else {"judge": judge}},
             "seed": 0,
             "provenance": {"commit": commit, "dirty": dirty, "packages": packages or {}},
-        }
+        },
+        results={"metrics": dict.fromkeys(metrics, 0.5)},
     )
 
 
@@ -34,11 +45,37 @@ def test_settings_weights_and_code_are_named_and_the_machine_is_not():
     assert changed(a, a) == []
 
 
+@pytest.mark.parametrize(
+    ("description", "metrics", "listed"),
+    [
+        ({"name": "m"}, ["gIoU"], []),
+        ({"name": "m", "adapter": "mine"}, ["gIoU"], ["peft"]),
+        ({"name": "m", "chat": {"backend": "vllm"}}, ["BERTScore"], ["bert-score", "vllm"]),
+        ({"name": "m"}, ["CIDEr"], ["pycocoevalcap"]),
+    ],
+)
+def test_packages_that_no_part_or_metric_of_the_runs_uses_are_left_out(
+    description, metrics, listed
+):
+    packages = dict.fromkeys((*USERS, "numpy"), "1")
+    a = run(description, metrics=metrics)
+    b = run(description, metrics=metrics, packages=packages)
+    assert [line.split(":")[0] for line in changed(a, b)] == sorted([*listed, "numpy"])
+    judged = run(description, metrics=metrics, judge="vllm(model=x)")
+    assert "vllm: 1 → none" in changed(b, judged)
+
+
 def test_of_two_models_only_the_names_are_given():
     a, b = run({"name": "saliency", "frames": 8}), run({"name": "pocket", "retry": True})
     assert changed(a, b) == ["model: saliency → pocket"]
     masks = run({"predictions": "png", "content": "6c637de5"})
-    assert changed(a, masks) == ["model: saliency → predictions of another program (png)"]
+    assert changed(a, masks) == ["model: saliency → m (predictions, png)"]
+
+
+def test_another_prompt_of_one_model_is_shown():
+    a = run({"name": "pocket", "prompt": "visionreasoner"})
+    b = run({"name": "pocket/own", "prompt": "own"})
+    assert changed(a, b) == ["name: pocket → pocket/own", "prompt: visionreasoner → own"]
 
 
 def test_another_part_is_named_and_its_settings_are_compared_where_both_have_one():

@@ -3,8 +3,10 @@ import re
 
 import pytest
 
+from harness.cli.main import main
 from harness.errors import MissingBaseline, StoreError, UsageError
 from harness.leaderboards.gate import check
+from harness.record import Run
 from harness.types import FailureKind
 
 
@@ -171,8 +173,10 @@ def test_a_run_that_is_not_finished_is_named(make_run, tmp_path):
 
 
 def test_another_split_is_no_substitute_but_is_named(make_run):
-    other = make_run("b", changes={"results": {"split": "test"}})
-    report = check(make_run("a"), other)
+    baseline = make_run("a")
+    task = {**Run.open(baseline).manifest["task"], "split": "test"}
+    other = make_run("b", changes={"results": {"split": "test"}, "manifest": {"task": task}})
+    report = check(baseline, other)
     assert report.verdicts[0].failures == ("missing in the candidate, which has disc_seg test",)
     assert report.ignored == ("disc_seg test",)
 
@@ -310,7 +314,7 @@ def without_number(units):
 
 def test_a_number_that_is_gone_fails(make_run, rewrite):
     report = check(make_run("a"), rewrite(make_run("b"), without_number))
-    assert report.verdicts[0].failures == ("giou has no number any more",)
+    assert report.verdicts[0].failures == ("giou has no value any more",)
 
 
 def test_a_derived_headline_is_compared_through_the_task(make_run, tmp_path):
@@ -330,8 +334,18 @@ def test_a_side_that_does_not_know_what_was_cut_off_is_noted(make_run, rewrite, 
     rewrite(known, lambda units: None, ledger={"forms": {"mask": {}}, "cut": cut})
     runs = (known, unknown) if side == "baseline" else (unknown, known)
     (verdict,) = check(*runs).verdicts
-    (note,) = verdict.notes
-    assert verdict.is_passed and f": {cut} responses of the {side} " in note
+    assert verdict.is_passed and len(verdict.notes) == bool(cut)
+    assert all(f": {cut} responses of the {side} " in note for note in verdict.notes)
+
+
+def test_a_baseline_of_two_runs_of_one_task_is_refused_before_it_is_written(
+    make_run, tmp_path, capsys
+):
+    first, second = make_run("a"), make_run("b")
+    code = main(["board", "keep", "--runs", str(first.parent), "--out", str(tmp_path / "kept")])
+    error = capsys.readouterr().err
+    assert code == UsageError.exit_code and str(first) in error and str(second) in error
+    assert not (tmp_path / "kept").exists()
 
 
 def test_two_runs_of_one_task_are_refused(make_run, tmp_path):

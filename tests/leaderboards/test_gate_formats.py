@@ -43,7 +43,7 @@ def test_a_gate_on_a_handful_says_that_no_drop_is_significant(make_run):
     (verdict,) = report.verdicts
     few = replace(verdict, comparison=replace(verdict.comparison, n_groups=5))
     shown = [one.text() for one in (report, replace(report, verdicts=(few,)))]
-    assert ["with so few groups" in text for text in shown] == [False, True]
+    assert ["nearly the same in all of them" in text for text in shown] == [False, True]
 
 
 def test_the_badge_is_a_picture_or_what_shields_reads(pair, tmp_path, capsys):
@@ -194,6 +194,36 @@ def test_each_step_of_the_page_is_whole():
                 inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
                 required = {name for name, one in inputs.items() if one.get("required")}
                 assert required <= step["with"].keys() <= inputs.keys()
+
+
+@pytest.mark.parametrize(
+    ("has_harness", "python", "installs_with"),
+    [(True, "", None), (False, "", "python"), (True, "python9", "python9")],
+)
+def test_the_action_installs_harness_if_the_workflow_did_not_or_an_interpreter_is_named(
+    tmp_path, has_harness, python, installs_with
+):
+    step, _ = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    programs, called = tmp_path / "programs", tmp_path / "called"
+    programs.mkdir()
+    interpreter = (
+        f'#!/bin/sh\nif [ "$2" = venv ]; then basename "$0" > {called}; mkdir -p "$3/bin"; '
+        'cp "$0" "$3/bin/python"; fi\n'
+    )
+    for name in ("python", "python9", *(["harness"] if has_harness else [])):
+        (programs / name).write_text(interpreter)
+        (programs / name).chmod(0o755)
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "PYTHON": python,
+        "SOURCE": "source",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_PATH": str(tmp_path / "path"),
+    }
+    line = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    subprocess.run(line, env=environment, cwd=tmp_path, check=True)
+    assert (called.read_text().strip() if called.exists() else None) == installs_with
+    assert (tmp_path / "path").exists() == (installs_with is not None)
 
 
 def test_the_actions_gate_step_runs_in_a_plain_shell(pair, tmp_path):

@@ -3,11 +3,9 @@
 import json
 import os
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,70 +25,6 @@ from harness.leaderboards.history import database
 from harness.leaderboards.history.database import Database
 from harness.leaderboards.history.tables import METADATA
 from harness.record import runs_below
-
-PROGRAMS = ("initdb", "pg_ctl", "postgres")
-
-
-def programs():
-    """Folder of PostgreSQL's programs; None where they are not installed."""
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((one for one in places if all((one / name).exists() for name in PROGRAMS)), None)
-
-
-class Server:
-    """A PostgreSQL server of this test session, on a free port of loopback."""
-
-    def __init__(self, folder):
-        self.folder = folder / "data"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        folder.chmod(0o777)
-        self.run("initdb", "-D", self.folder, "-U", "harness", "-A", "trust", "--no-sync")
-        self.start()
-
-    def run(self, program, *arguments):
-        line = [str(programs() / program), *map(str, arguments)]
-        if Path("/proc/self").stat().st_uid == 0:  # the server refuses to run as root
-            line = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *line]
-        subprocess.run(line, check=True, cwd="/", stdout=subprocess.DEVNULL, timeout=120)
-
-    def start(self):
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c fsync=off -k ''"
-        self.run(
-            "pg_ctl", "-D", self.folder, "-o", options, "-l", self.folder / "log", "-w", "start"
-        )
-
-    def stop(self):
-        self.run("pg_ctl", "-D", self.folder, "-m", "immediate", "-w", "stop")
-
-    def new(self, name):
-        plain = f"postgresql+psycopg://harness@127.0.0.1:{self.port}"
-        engine = sa.create_engine(f"{plain}/postgres", isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(sa.text(f'CREATE DATABASE "{name}"'))
-        engine.dispose()
-        return f"{plain}/{name}"
-
-
-@pytest.fixture(scope="session")
-def server():
-    if programs() is None:
-        pytest.skip("PostgreSQL's programs are not installed (apt-get install postgresql)")
-    pytest.importorskip("psycopg", reason="the extra `db` is not installed")
-    # Not below pytest's own folders, which are closed to the user that the server runs as.
-    with tempfile.TemporaryDirectory(prefix="harness-postgres-") as folder:
-        made = Server(Path(folder))
-        yield made
-        made.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'index.sqlite'}"
-    name = "".join(c if c.isalnum() else "_" for c in request.node.name)[:50]
-    return request.getfixturevalue("server").new(name)
 
 
 def test_an_index_is_made_asked_and_made_again(url, world, tmp_path):
@@ -200,7 +134,9 @@ def test_writers_at_once_lose_nothing_in_a_database_that_none_has_made(url, worl
 def test_the_migrations_lead_to_the_tables(url):
     made = Database(url, write=True)
     with made._connection() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, METADATA) == []
+        assert context.get_current_revision() == database.HEAD
 
 
 def test_a_database_of_another_migration_is_refused(url, make_run):
@@ -209,7 +145,7 @@ def test_a_database_of_another_migration_is_refused(url, make_run):
     with made._connection() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     for write in (False, True):
-        with pytest.raises(StoreError, match=r"0002.*9999"):
+        with pytest.raises(StoreError, match=r"0003.*9999"):
             Database(url, write=write)
     with made._connection() as connection:  # nothing was changed
         assert connection.execute(sa.text("SELECT count(*) FROM runs")).scalar() == 1
@@ -219,8 +155,8 @@ LATER = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade():
@@ -234,9 +170,10 @@ def test_an_index_of_an_earlier_version_is_migrated_and_keeps_its_runs(
     made = Database(url, write=True)
     made.index([make_run("a")])
     shutil.copytree(database.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "versions" / "0003_later.py").write_text(LATER)
+    (tmp_path / "migrations" / "versions" / "0004_later.py").write_text(LATER)
     monkeypatch.setattr(database, "MIGRATIONS", tmp_path / "migrations")
-    with pytest.raises(StoreError, match=r"0003.*0002"):
+    monkeypatch.setattr(database, "HEAD", "0004")
+    with pytest.raises(StoreError, match=r"0004.*0003"):
         Database(url)
     later = Database(url, write=True)
     with later._connection() as connection:

@@ -40,7 +40,7 @@ def with_units(*units):
 
 def forget():
     """Forget the boards that this process has read: packages are installed between processes."""
-    definitions.cache_clear()
+    board_definitions._boards.cache_clear()
     methods.cache_clear()
     board_definitions._results.cache_clear()
 
@@ -57,11 +57,14 @@ def package(tmp_path, monkeypatch):
             (folder / name.replace("_", ".")).write_bytes(data)
         (tmp_path / "zebra_of_a_test.py").write_text(
             f"from pathlib import Path\ndef boards():\n    return {body}\n"
+            "def zebra_task(data, *, split='val'):\n"
+            "    return Task(protocol=Protocol(name='zebra/iou'))\n"
         )
         about = tmp_path / "zebra-1.0.dist-info"
         about.mkdir()
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zebra\nVersion: 1.0\n")
         entry = "[harness.boards]\nzebra = zebra_of_a_test:boards\n"
+        entry += "[harness.tasks]\nzebra_task = zebra_of_a_test:zebra_task\n"
         (about / "entry_points.txt").write_text(entry)
         monkeypatch.syspath_prepend(str(tmp_path))
         forget()
@@ -86,14 +89,71 @@ def test_they_stand_below_the_measured_rows(package, world, monkeypatch):
         assert "Zebra-7B" in page and "Zebra (2026), Table 2" in page
 
 
-def test_a_column_without_a_split_has_the_default_split_of_a_task_without_a_card(monkeypatch):
+@pytest.fixture
+def without_cards(monkeypatch):
+    """Hide the cards of all tasks."""
+    function = board_definitions._default_split_and_protocol.__wrapped__
     monkeypatch.setattr("harness.plugins.find_card", lambda task: None)
-    monkeypatch.setattr(board_definitions, "_usual", board_definitions._usual.__wrapped__)
-    splits = {
-        name: Column(task=name, metrics=("gIoU",)).split
-        for name in ("reason_seg", "reason_seg(split=test)", "not_installed")
+    monkeypatch.setattr(board_definitions, "_default_split_and_protocol", function)
+
+
+def test_a_column_has_the_defaults_of_a_task_without_a_card(without_cards, package):
+    package()
+    columns = {
+        name: Column(task=name, metrics=("gIoU",))
+        for name in ("reason_seg", "reason_seg(split=test)", "zebra_task", "not_installed")
     }
-    assert splits == {"reason_seg": "val", "reason_seg(split=test)": "test", "not_installed": ""}
+    assert {name: (column.split, column.protocol) for name, column in columns.items()} == {
+        "reason_seg": ("val", "seg/lisa"),
+        "reason_seg(split=test)": ("test", "seg/lisa"),
+        "zebra_task": ("val", "zebra/iou"),  # takes no protocol: the only one of its source
+        "not_installed": ("", ""),
+    }
+
+
+def test_a_run_of_a_column_whose_protocol_is_unknown_is_shown_but_not_compared(
+    package, world, monkeypatch
+):
+    measured = row(Run.open(next(world.runs.glob("disc_seg-*"))))
+    place = f"disc_seg,{measured.split},giou,{measured.protocol}"
+    package(
+        zebra_csv=f"{LINES.splitlines()[0]}\n2,mine,{place},1.5,Zebra\n",
+        zebra_toml=f"""paper = "zebra"
+table = "2"
+title = "discs"
+columns = [{{task = "disc_seg(split={measured.split})", metrics = ["giou"]}}]
+rows = [{{row = "mine", model = "{measured.model_spec}"}}]
+""",
+    )
+    monkeypatch.setattr("harness.leaderboards.board.is_benchmark", lambda run, known: True)
+    ((_, (cell,)),) = build(world.runs, definition=find("zebra", "2"), names_refused=True).grid.rows
+    assert (cell.printed, cell.value) == ("1.5", measured.metrics["giou"])
+    assert cell.reproduction.verdict == "cannot tell"
+    assert "the column's protocol is unknown" in " ".join(cell.reproduction.differences)
+
+
+def test_a_number_of_another_protocol_is_not_taken_for_the_columns(package, world):
+    measured = row(Run.open(next(world.runs.glob("disc_seg-*"))))
+    head, place = LINES.splitlines()[0], f"disc_seg,{measured.split}"
+    own = f"2,mine,{place},giou,{measured.protocol},1.5,Zebra\n"
+    package(
+        zebra_csv=f"{head}\n2,mine,{place},giou,other,2.5,Zebra\n{own}"
+        f"2,mine,{place},ciou,other,3.5,Zebra\n",
+        zebra_toml=f"""paper = "zebra"
+table = "2"
+title = "discs"
+rows = [{{row = "mine", model = "{measured.model_spec}"}}]
+
+[[columns]]
+task = "disc_seg(split={measured.split},protocol={measured.protocol})"
+metrics = ["giou", "ciou"]
+""",
+    )
+    board = build(world.runs, definition=find("zebra", "2"), names_refused=True)
+    ((_, (giou, ciou)),) = board.grid.rows
+    assert (giou.printed, giou.reproduction) == ("1.5", None)
+    assert (ciou.printed, ciou.reproduction.verdict) == ("3.5", "cannot tell")
+    assert "(paper: other, stated)" in " ".join(ciou.reproduction.differences)
 
 
 def test_a_column_has_the_unit_of_its_printed_numbers_in_every_row(package, world):
@@ -106,16 +166,17 @@ def test_a_column_has_the_unit_of_its_printed_numbers_in_every_row(package, worl
         zebra_toml=f"""paper = "zebra"
 table = "2"
 title = "discs"
-columns = [{{task = "{task}", metrics = ["giou"]}}]
+columns = [{{task = "{task}", metrics = ["giou"], parts = ["", "colour=red"]}}]
 rows = [{{row = "Zebra-7B"}}, {{row = "mine", model = "{measured.model_spec}"}}]
 """,
     )
     board = build(world.runs, definition=find("zebra", "2"), names_refused=True)
-    ((_, (printed,)), (_, (ours,))) = board.grid.rows
+    ((_, (printed, _)), (_, (ours, part))) = board.grid.rows
     assert (printed.printed, printed.value, ours.printed) == ("83.3", None, None)
-    assert printed.unit == ours.unit == "percent"
+    assert printed.unit == ours.unit == part.unit == "percent"
     page = markdown.render(board)
-    assert "giou, % |" in page and f"| {100 * ours.value:.1f} |" in page
+    assert "giou, % |" in page
+    assert f"| {100 * ours.value:.1f} | {100 * part.value:.1f} |" in page
 
 
 def test_a_board_of_the_package_has_them_in_its_cells(package):

@@ -90,6 +90,18 @@ def test_a_row_alone_is_not_bold_and_rows_are_one_a_model(board):
     assert not dict(found.rows)["best"][columns[alone]].value
 
 
+def test_tasks_are_the_columns_in_their_order(board):
+    def tasks(names):
+        return [column.task.split()[0] for column in shown(board, tasks=names).columns]
+
+    both = tasks("")
+    assert tasks(",".join(reversed(both))) == both[::-1] and tasks(both[1]) == both[1:]
+    with pytest.raises(UsageError, match=both[0]):
+        tasks("absent")
+    with pytest.raises(UsageError, match="absent"):
+        shown(board, metrics="absent,giou")
+
+
 def test_percent_fractions_and_digits(board):
     column = shown(board).columns[0]
     assert column.is_percent and column.write(0.61234) == "61.2"
@@ -117,6 +129,11 @@ def test_footnotes_name_protocol_subset_and_samples_of_each_column(board):
     for table, column in zip(board.tables, found.columns, strict=True):
         assert f"rotocol {table.protocol}" in notes[column.mark]
         assert "all of the split" in notes[column.mark]
+        n_samples = table.entries[0].row.n_total
+        n_groups = {"disc_seg": 20, "disc_video": 8}[table.task]
+        assert (f"{n_samples} samples of {n_groups} images" in notes[column.mark]) == (
+            n_samples != n_groups
+        )
 
 
 def test_a_spreadsheet_reads_numbers_and_no_formula(board):

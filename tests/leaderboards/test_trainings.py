@@ -17,7 +17,7 @@ from harness.leaderboards.row import row
 from harness.leaderboards.site.trainings import trainings
 from harness.record import Run, finish
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
-from harness.run.contamination import Contamination, write_trainings
+from harness.run.contamination import Contamination, write_contamination_and_origins
 from harness.trainer import CURVE
 
 HOSTILE = "<script>alert(1)</script>"
@@ -54,7 +54,7 @@ def evaluated(make_run):
         description = {"chat": {"trained": said}} if said else {}
         model = {"spec": f"m(checkpoint={checkpoint})", "name": "m", "description": description}
         run = make_run(name, model="m", changes={"manifest": {"model": model}})
-        write_trainings(run, NOTHING)
+        write_contamination_and_origins(run, NOTHING)
         return run
 
     return make
@@ -107,7 +107,7 @@ def test_the_runs_of_a_training_lead_back_to_it(make_run, tmp_path):
     training = train(tmp_path / "t1")
     model = {"spec": f"m(checkpoint={training})", "name": "m", "description": {}}
     run = make_run("t1/eval/disc", model="m", changes={"manifest": {"model": model}})
-    write_trainings(run, NOTHING)
+    write_contamination_and_origins(run, NOTHING)
     assert read_origins(run)[0].folder == "../.."
     assert written(run, training / "board")[0]["training"]["link"] == "../rollouts.html"
     moved = training.rename(tmp_path / "moved")
@@ -177,7 +177,7 @@ def test_of_several_trained_parts_the_row_shows_the_one_that_speaks(make_run, tm
     for name, description, shown in (("a", {}, "one"), ("b", {"chat": {"trained": output}}, "two")):
         model = {"spec": spec, "name": "m", "description": description}
         run = make_run(name, model="m", changes={"manifest": {"model": model}})
-        write_trainings(run, NOTHING)
+        write_contamination_and_origins(run, NOTHING)
         assert [origin.name for origin in read_origins(run)] == ["one", "two"]
         assert row(Run.open(run)).training.folder == shown
 

@@ -285,7 +285,7 @@ def test_an_answer_of_each_form_is_text_for_lmms_eval(form, answer, text):
     failure = Failure(FailureKind.PARSE, "no answer") if answer is None else None
     said = ("<answer>unreadable",)
     given = Prediction(query_id="q", answer=answer, failure=failure, responses=said)
-    assert models.written(query, given) == text
+    assert models.answer_text(query, given) == text
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,11 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 ORDER = (
     "averages",
     "boxes",
+    "letter_patterns",
     "letters",
     "numerals",
     "sums",
+    "sentence_values",
     "numbers",
     "choices",
     "numeric",
@@ -45,15 +47,17 @@ ORDER = (
 )
 ROOMS = {
     "scoring": "models.visionreasoner",
-    **dict.fromkeys(("letters", "numerals", "sums", "numbers"), "stated"),
+    **dict.fromkeys(
+        ("letter_patterns", "letters", "numerals", "sums", "sentence_values", "numbers"), "stated"
+    ),
 }
 """Packages of modules that are not metrics."""
 ASKED = {
     "averages": ("vsi official totals", "spar totals", "worked"),
-    "letters": ("worked",),
-    "numerals": ("worked",),
-    "sums": ("worked",),
-    "numbers": ("worked",),
+    **dict.fromkeys(
+        ("letter_patterns", "letters", "numerals", "sums", "sentence_values", "numbers"),
+        ("worked",),
+    ),
     "choices": ("video_mme", "longvideobench", "longvideobench totals", "sti_bench", "worked"),
     "numeric": ("vsi official", "vsi lmms2026", "vsi numbers", "spar", "worked"),
     "intervals": ("vstar intervals", "worked"),

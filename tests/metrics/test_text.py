@@ -64,35 +64,51 @@ def test_simple_tokens_are_part_of_the_metrics_names():
 )
 def test_what_is_no_caption_is_refused_and_named(wrong):
     with pytest.raises(DataError, match="caption 1"):
-        captions.cider([item("a", "a"), wrong], tokenizer="simple")
+        captions.corpus_value([item("a", "a"), wrong], name="CIDEr", tokenizer="simple")
 
 
 def test_an_empty_corpus_is_refused():
     with pytest.raises(DataError, match=r"^captions: .*none"):
-        captions.bleu([])
+        captions.corpus_value([], name="BLEU-4")
 
 
 @needs_text
 def test_cider_of_one_caption_is_0_even_if_it_is_perfect():
-    assert captions.cider([item("a dog runs", "a dog runs")], tokenizer="simple") == 0.0
-
-
-@needs_text
-def test_cider_without_any_reference_token_is_0():
-    assert captions.cider([item("a", ""), item("", "...")], tokenizer="simple") == 0.0
-
-
-@needs_text
-def test_a_perfect_caption_of_three_words_has_almost_no_bleu_4():
-    assert captions.bleu([item("three red balls", "three red balls")], tokenizer="simple") == (
-        pytest.approx(0.0316, abs=1e-4)
+    assert (
+        captions.corpus_value([item("a dog runs", "a dog runs")], name="CIDEr", tokenizer="simple")
+        == 0.0
     )
 
 
 @needs_text
+def test_cider_without_any_reference_token_is_0():
+    assert (
+        captions.corpus_value([item("a", ""), item("", "...")], name="CIDEr", tokenizer="simple")
+        == 0.0
+    )
+
+
+@needs_text
+def test_a_perfect_caption_of_three_words_has_almost_no_bleu_4():
+    assert captions.corpus_value(
+        [item("three red balls", "three red balls")], name="BLEU-4", tokenizer="simple"
+    ) == (pytest.approx(0.0316, abs=1e-4))
+
+
+@needs_text
 def test_rouge_takes_precision_and_recall_from_different_references():
-    assert captions.rouge_l([item("a dog", "a dog runs fast", "dog")], tokenizer="simple") == 1.0
-    assert captions.rouge_l([item("a dog", "a dog runs fast")], tokenizer="simple") < 1.0
+    assert (
+        captions.corpus_value(
+            [item("a dog", "a dog runs fast", "dog")], name="ROUGE-L", tokenizer="simple"
+        )
+        == 1.0
+    )
+    assert (
+        captions.corpus_value(
+            [item("a dog", "a dog runs fast")], name="ROUGE-L", tokenizer="simple"
+        )
+        < 1.0
+    )
 
 
 @needs_text
@@ -135,7 +151,7 @@ def test_scores_are_finite_and_within_their_scale(items):
 @given(ITEMS)
 def test_saying_a_reference_is_never_worse_for_rouge(items):
     perfect = [item(one["references"][0], *one["references"]) for one in items]
-    assert captions.rouge_l(perfect, tokenizer="simple") == 1.0
+    assert captions.corpus_value(perfect, name="ROUGE-L", tokenizer="simple") == 1.0
 
 
 @needs_text

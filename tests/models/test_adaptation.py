@@ -168,7 +168,7 @@ def test_every_method_answers_and_its_numbers_are_kept(queries, name):
         if name != "vote"
         else plugins.build("models", parse(f"vote({POCKET})"))
     )
-    before = fingerprint(model.base.chat.network, whole=True)
+    before = fingerprint(model.base.chat.network, complete=True)
     (made,) = model.predict(queries[:1])
     assert made.failure is None or made.failure.kind is FailureKind.PARSE
     assert prediction_from_json(json.loads(json.dumps(prediction_to_json(made)))) == made
@@ -179,7 +179,7 @@ def test_every_method_answers_and_its_numbers_are_kept(queries, name):
         assert made.responses == (made.calls[step.label].response,)
     else:
         assert step.grad_norm is not None
-        assert fingerprint(model.base.chat.network, whole=True) == before
+        assert fingerprint(model.base.chat.network, complete=True) == before
     described = model.describe()
     assert json.loads(json.dumps(described)) == described
     assert described["adaptation"]["transductive"] is (name != "vote")
@@ -325,18 +325,18 @@ def nll(rows):
 def test_weights_are_put_back_and_that_is_proved(queries):
     made = context()
     made.prepare()
-    before = fingerprint(made.network, whole=True)
+    before = fingerprint(made.network, complete=True)
     with made.adapting(request(queries)) as here:
         here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
-        assert fingerprint(made.network, whole=True) != before
+        assert fingerprint(made.network, complete=True) != before
         here.reset()
-        assert fingerprint(made.network, whole=True) == before
+        assert fingerprint(made.network, complete=True) == before
         here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
-    assert fingerprint(made.network, whole=True) == before
+    assert fingerprint(made.network, complete=True) == before
     with pytest.raises(KeyError), made.adapting(request(queries)) as here:
         here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
         raise KeyError("an error in between")
-    assert fingerprint(made.network, whole=True) == before
+    assert fingerprint(made.network, complete=True) == before
 
 
 def test_what_was_cut_short_while_weights_were_put_back_is_done_at_the_next_start(
@@ -344,7 +344,7 @@ def test_what_was_cut_short_while_weights_were_put_back_is_done_at_the_next_star
 ):
     made = context()
     made.prepare()
-    before = fingerprint(made.network, whole=True)
+    before = fingerprint(made.network, complete=True)
     with (
         monkeypatch.context() as patch,
         pytest.raises(KeyboardInterrupt),
@@ -352,9 +352,9 @@ def test_what_was_cut_short_while_weights_were_put_back_is_done_at_the_next_star
     ):
         here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
         patch.setattr(RestoredWeights, "reset", interrupt)
-    assert fingerprint(made.network, whole=True) != before
+    assert fingerprint(made.network, complete=True) != before
     with made.adapting(request(queries)):
-        assert fingerprint(made.network, whole=True) == before
+        assert fingerprint(made.network, complete=True) == before
 
 
 def interrupt(self):
@@ -396,12 +396,12 @@ def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatc
     made = context()
     with made.adapting(request(queries)) as here:
         said = here.rollouts(2, temperature=1.0, name="a")
-        before = fingerprint(made.network, whole=True)
+        before = fingerprint(made.network, complete=True)
         update = here.step(lambda rows: nll(rows) * float("nan"), said)
         assert update.rolled_back
-        assert fingerprint(made.network, whole=True) == before
+        assert fingerprint(made.network, complete=True) == before
         assert not here.step(nll, said).rolled_back
-        assert fingerprint(made.network, whole=True) != before
+        assert fingerprint(made.network, complete=True) != before
     scored = adaptation_context.score_rows
 
     def poisoned(*given, **named):
@@ -556,11 +556,11 @@ def test_a_group_that_agrees_moves_weights_by_their_decay_alone(queries, weight_
     """The advantages are 0. What decays is told by the divergence from the first weights later."""
     made = context(weight_decay=weight_decay)
     with made.adapting(request(queries)) as here:
-        before = fingerprint(made.network, whole=True)
+        before = fingerprint(made.network, complete=True)
         drawn = here.rollouts(4, temperature=1e-3, name="a")
         loss = GroupLoss(torch.zeros(4), 1.0, None, None, beta=0.01, epsilon=0.2)
         assert here.step(loss, drawn).grad_norm == 0.0
-        assert (fingerprint(made.network, whole=True) == before) is (weight_decay == 0)
+        assert (fingerprint(made.network, complete=True) == before) is (weight_decay == 0)
         later = replace(loss, reference=here.log_probs(drawn, temperature=1.0))
         assert (here.step(later, drawn).grad_norm > 0) is (weight_decay > 0)
 
@@ -641,7 +641,12 @@ def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries, geometric)
     asked = pocket_request(queries)
     with made.adapting(asked) as here:
         trial = Trial(
-            request=asked, context=here, canvas=(168, 168), named=False, uniform=float, trace=False
+            request=asked,
+            context=here,
+            canvas=(168, 168),
+            must_name_frame=False,
+            uniform=float,
+            trace=False,
         )
         (said,) = here.rollouts(1, temperature=0.0, name="a")
         seen = method.step_views(trial, said, 0)
@@ -649,7 +654,7 @@ def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries, geometric)
         found = []
         for place, one in enumerate(seen):
             prefix = here.prompts.read(one.request)
-            (rows,) = here._score(one.request, prefix, [one.response], 1.0, places=[place])
+            (rows,) = here._score(one.request, prefix, [one.response], 1.0, indices=[place])
             found += likelihoods(rows, seen)
         whole = torch.stack([one.tokens for one in found])
         mean = whole.exp().mean(dim=0)
@@ -725,7 +730,7 @@ def test_an_optimizer_on_the_cpu_makes_the_same_numbers(finetune, queries):
         made = context(offload=offload, finetune=finetune, micro_batch_size=2, weight_decay=0.1)
         found = []
         made.prepare()
-        before = fingerprint(made.network, whole=True)
+        before = fingerprint(made.network, complete=True)
         for _ in range(2):  # two samples: the second begins with a new optimizer
             with made.adapting(request(queries)) as here:
                 for step in range(2):
@@ -735,7 +740,7 @@ def test_an_optimizer_on_the_cpu_makes_the_same_numbers(finetune, queries):
                     found += [said, first, update.logp, update.loss, update.grad_norm]
                     found.append([one.detach().clone() for one in made.network.parameters()])
                     assert all(one.grad is None for one in made.network.parameters())
-            assert fingerprint(made.network, whole=True) == before
+            assert fingerprint(made.network, complete=True) == before
         return found
 
     for own, other in zip(steps("none"), steps("optimizer"), strict=True):
@@ -752,8 +757,8 @@ def test_what_was_cut_short_while_the_first_weights_were_there_is_put_right(quer
     with made.adapting(request(queries)) as here:
         said = here.rollouts(2, temperature=1.0, name="a")
         here.step(nll, said)
-        learned = fingerprint(made.network, whole=True)
+        learned = fingerprint(made.network, complete=True)
         with pytest.raises(KeyError), made.weights.with_first_weights():
-            assert fingerprint(made.network, whole=True) != learned
+            assert fingerprint(made.network, complete=True) != learned
             raise KeyError("an error in between")
-        assert fingerprint(made.network, whole=True) == learned
+        assert fingerprint(made.network, complete=True) == learned

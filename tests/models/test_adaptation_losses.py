@@ -60,7 +60,7 @@ def rows(places=(0, 1), mask=((1.0, 1.0), (1.0, 0.0))):
     )
     answer = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
     return ScoredRows(
-        places=places,
+        indices=places,
         logp=logp,
         entropy=entropy,
         mask=torch.tensor(mask),

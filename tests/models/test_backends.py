@@ -26,6 +26,7 @@ pytest.importorskip("transformers")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
+from harness.models.backends.weights import weights  # noqa: E402
 
 
 def requests(ask, *, tokens: int = 8) -> list[ChatRequest]:
@@ -311,11 +312,11 @@ def test_an_index_must_name_files_that_are_there(tiny_qwen, tmp_path):
     (shards / "model.safetensors").rename(shards / "model-1.safetensors")
     index = shards / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
-    assert checkpoints.weights(shards) == (shards / "model-1.safetensors",)
+    assert weights(shards) == (shards / "model-1.safetensors",)
     for name in ("model-2.safetensors", "../shards/model-1.safetensors"):
         index.write_text(json.dumps({"weight_map": {"a": name}}))
         with pytest.raises(ModelError, match=rf"/shards: .*{re.escape(repr(name))}.*index\.json"):
-            checkpoints.weights(shards)
+            weights(shards)
 
 
 def test_the_fingerprint_is_of_every_byte(tiny_qwen, tmp_path):

@@ -99,7 +99,9 @@ def test_thresholds_are_limits_in_the_frame_of_840_whatever_the_canvas():
 
 
 def test_a_video_is_agreed_on_in_one_frame_that_must_be_named():
-    some = group("<frame>1</frame>" + said(P), "<frame>2</frame>" + said(P), said(P), named=True)
+    some = group(
+        "<frame>1</frame>" + said(P), "<frame>2</frame>" + said(P), said(P), must_name_frame=True
+    )
     assert some.parsed == [0, 1]
     assert some.scores[0, 1] == 0.0 and some.scores[1, 1] == 3.0
 

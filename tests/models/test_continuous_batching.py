@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.chat import ChatRequest
 from harness.errors import ModelError, OutOfMemory
-from harness.models.backends import continuous_batching
-from harness.models.backends.batch_size_finder import CLEAN
+from harness.models.backends import continuous_generation, token_positions
+from harness.models.backends.batch_size_finder import MIN_FITTED
 from harness.models.backends.batching import PreparedInputs, WaitTimer
 from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs
 from harness.models.backends.prefill_queue import PrefillQueue
@@ -140,25 +140,25 @@ def test_the_next_call_begins_with_what_fitted_and_tries_more_after_a_while(tiny
     made = transformers(checkpoint=str(tiny_qwen), batch_size=4)
     called = full_above(made.network, 2)
     tries = []
-    for _ in range(CLEAN + 2):
+    for _ in range(MIN_FITTED + 2):
         called.clear()
         made.generate(requested)
         tries.append(max(called))
-    assert tries == [4] + [2] * CLEAN + [4]
+    assert tries == [4] + [2] * MIN_FITTED + [4]
 
 
 def test_what_a_small_call_needed_says_nothing_of_others(tiny_qwen, ask):
     requested = [replace(one, max_new_tokens=2) for one in requests(ask)]
     made = transformers(checkpoint=str(tiny_qwen), batch_size=4)
     called = full_above(made.network, 2)
-    for _ in range(CLEAN):
+    for _ in range(MIN_FITTED):
         made.generate(requested[:1])  # each fits, and so would have any
     called.clear()
     made.generate(requested[:3])
     assert made._room.rows == 4, "three are fewer than fit, as far as is known"
     made.generate(requested)
     assert made._room.rows == 2
-    for _ in range(CLEAN):
+    for _ in range(MIN_FITTED):
         made.generate(requested[:1])
     assert made._room.rows == 2
 
@@ -481,7 +481,7 @@ def test_what_had_to_be_waited_for_is_counted():
 
 def positioned(chat, asked):
     made = processor_inputs(chat.processor, asked)
-    made[POSITIONS] = continuous_batching.token_positions(chat.network, made)
+    made[POSITIONS] = token_positions.token_positions(chat.network, made)
     return made
 
 
@@ -494,7 +494,7 @@ def test_tokens_stand_where_generate_has_them_and_the_network_remembers_nothing(
     for some in (requested, *([one] for one in requested)):
         made = processor_inputs(chat.processor, some)
         chat.network.model.rope_deltas = None
-        found = continuous_batching.token_positions(chat.network, made)
+        found = token_positions.token_positions(chat.network, made)
         assert chat.network.model.rope_deltas is None
         expected = chat.network._prepare_position_ids_for_generation(made["input_ids"], made)
         assert torch.equal(found, expected)
@@ -505,13 +505,13 @@ def test_positions_are_made_with_the_tensors_while_others_are_answered(
     tiny_qwen, ask, monkeypatch, prefetch
 ):
     threads = []
-    token_positions = continuous_batching.token_positions
+    positions_of_prompts = token_positions.token_positions
 
     def seen(network, made):
         threads.append(threading.current_thread().name.startswith("inputs"))
-        return token_positions(network, made)
+        return positions_of_prompts(network, made)
 
-    monkeypatch.setattr(continuous_batching, "token_positions", seen)
+    monkeypatch.setattr(continuous_generation, "token_positions", seen)
     chat = transformers(
         checkpoint=str(tiny_qwen), batch_size=2, continuous_batching=True, prefetch=prefetch
     )

@@ -1,11 +1,19 @@
-"""A conclusion that counts other things than the question is no answer."""
+"""A conclusion or a total that counts other things than the question is no answer."""
+
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.errors import ParseError
 from harness.stated.numbers import stated_number
 
 CHAIRS = "How many chairs are in the room?"
+GIRLS = "How many girls are in the image?"
+GLASSES = "How many glasses are there?"
+RED = "How many glasses are red?"
+HATS = "How many people wear hats?"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +32,15 @@ CHAIRS = "How many chairs are in the room?"
         ("How many animals?", "There are 2 dogs and 1 cat, so the number of animals is 3.", 3),
         ("How many dogs?", "There are 2 dogs and 1 cat, so the number of animals is 3.", None),
         ("How many animals?", "There are 2 dogs and 1 cat, so there are 4 animals.", None),
+        (GIRLS, "The image shows 5 girls and 3 boys, for a total of 8 students.", None),
+        (GIRLS, "There are 8 students in total, including 5 girls and 3 boys.", None),
+        (GIRLS, "There is 1 girl and 3 boys, 4 children in total.", None),
+        (GIRLS, "Five girls + 3 boys = 8 children.", None),
+        (GIRLS, "There are 2 girls on the left and 3 girls on the right, 5 children in total.", 5),
+        ("How many animals?", "There are 2 dogs and 1 cat, 3 animals in total.", 3),
+        ("How many children?", "5 girls and 3 boys, for a total of 8 students.", 8),
+        ("How many girls and boys?", "5 girls and 3 boys, 8 children in total.", 8),
+        ("How many students?", "8 students: 5 girls and 3 boys.", 8),
         ("How many sheep?", "I see 7. Wait, one more hides, so that makes 8.", 8),
         ("How many sheep?", "I see 7. Wait, one more hides, so that makes 8 legs.", None),
         ("", "The answer is 1. There are 3 balls and 2 blocks, so there are 5 objects left.", 1),
@@ -36,3 +53,65 @@ def test_a_conclusion_about_other_things_is_a_failure(question, response, value)
             stated_number(response, question)
     else:
         assert stated_number(response, question) == value
+
+
+@pytest.mark.parametrize(
+    ("question", "response", "value"),
+    [
+        (GLASSES, "There are three glasses on the table. Two of them are red.", 3),
+        (GLASSES, "There are three glasses, two of which are red.", 3),
+        (GLASSES, "There are three glasses: two red and one clear.", 3),
+        (GLASSES, "There are three glasses. Two are red and one is blue.", 3),
+        (GLASSES, "I can see 3 glasses. One is on the left and two are on the right.", 3),
+        (GLASSES, "There are three glasses. Two of them are wine glasses.", 3),
+        ("How many glasses are on the table?", "3 glasses on the table. 2 of them are red.", 3),
+        (GLASSES, "There are three glasses. Two of them are reflections.", None),
+        (GLASSES, "There are three glasses. Two of them are actually cups.", None),
+        (GLASSES, "There are three glasses, one of which is not a glass.", None),
+        (GLASSES, "There are three glasses. Two are red and one is a cup.", None),
+        (GLASSES, "There are three glasses. Two are red and two are blue.", None),
+        (GLASSES, "There are three plates. Two are red and one is blue.", None),
+        (GLASSES, "There are three glasses and two plates.", None),
+        ("How many wine glasses?", "There are 3 glasses. Two of them are wine glasses.", None),
+        (RED, "There are three glasses. Two of them are red.", None),
+        (RED, "There are three glasses. Two are red and one is blue.", None),
+        (RED, "There are three glasses (two red, one clear).", None),
+        (RED, "There are 3 glasses. Two of them are red. The answer is 2.", 2),
+        ("How many cups are empty?", "There are 5 cups, two of which are full.", None),
+        ("How many red chairs are there?", "There are 5 chairs: 2 red and 3 blue.", None),
+        (HATS, "There are four people. Three of them wear hats.", None),
+        ("How many children are there?", "There are 5 people, 3 of whom are children.", None),
+        ("How many children are there?", "There are 5 people, including 3 children.", None),
+        ("How many people are there?", "There are 5 people, 3 of whom are children.", 5),
+    ],
+)
+def test_parts_of_a_count(question, response, value):
+    test_a_conclusion_about_other_things_is_a_failure(question, response, value)
+
+
+WORDS = st.sampled_from("red empty full tall broken wet large left standing hidden".split())
+THINGS = st.sampled_from("glasses cups chairs dogs trees".split())
+PART = "two three four five six seven eight".split()
+
+
+@given(st.data(), THINGS, WORDS, WORDS)
+def test_a_part_is_never_read_for_the_whole_nor_the_whole_for_a_part(data, things, one, other):
+    first, second = (data.draw(st.integers(2, 8)) for _ in range(2))
+    total = data.draw(st.sampled_from([first + second, first + second + 1]))
+    parts = data.draw(
+        st.sampled_from(
+            [
+                f"{first} of them are {one}.",
+                f"{PART[first - 2].title()} of them are {one} and {second} are {other}.",
+                f"{first} are {one} and {second} are {other}.",
+                f"{PART[first - 2].title()} are {one}, and {PART[second - 2]} are {other}.",
+                f"Of these, {first} are {one}.",
+            ]
+        )
+    )
+    response = f"There are {total} {things}. {parts}"
+    with suppress(ParseError):
+        assert stated_number(response, f"How many {things} are there?") == total
+    for question in (f"How many {things} are {one}?", f"How many {one} {things} are there?"):
+        with suppress(ParseError):
+            assert stated_number(response, question) == first

@@ -58,7 +58,7 @@ def test_products_of_made_up_rows_are_the_layers_own(shape, biased):
     layer = torch.nn.Linear(24, 40, bias=biased).bfloat16()
     values = torch.randn(shape).bfloat16()
     with torch.inference_mode():
-        ours, whole = cpu_kernels._made_up(layer, values), layer(values)
+        ours, whole = cpu_kernels._fast_linear(layer, values), layer(values)
     assert ours.shape == whole.shape
     assert torch.allclose(ours.float(), whole.float(), atol=2**-6, rtol=2**-7)
 
@@ -68,16 +68,16 @@ def test_products_of_few_rows_follow_the_weights_and_leave_gradients_alone(biase
     layer = torch.nn.Linear(24, 40, bias=biased).bfloat16()
     values = torch.randn(8, 24).bfloat16()
     with torch.no_grad():
-        before = cpu_kernels._made_up(layer, values)
+        before = cpu_kernels._fast_linear(layer, values)
         for weight in layer.parameters():
             weight.mul_(2)
         assert torch.allclose(
-            cpu_kernels._made_up(layer, values), 2 * before, atol=2**-6, rtol=2**-7
+            cpu_kernels._fast_linear(layer, values), 2 * before, atol=2**-6, rtol=2**-7
         )
         layer.weight.data = torch.zeros_like(layer.weight)
-        assert torch.equal(cpu_kernels._made_up(layer, values), layer(torch.zeros_like(values)))
+        assert torch.equal(cpu_kernels._fast_linear(layer, values), layer(torch.zeros_like(values)))
         assert torch.is_tensor(vars(layer)["in_float32"][1]), "which is what was asked"
-    cpu_kernels._made_up(layer, values).sum().backward()
+    cpu_kernels._fast_linear(layer, values).sum().backward()
     expected = values.sum(dim=0).expand_as(layer.weight)
     assert torch.allclose(layer.weight.grad, expected, atol=2**-6, rtol=2**-6)
 
@@ -96,7 +96,7 @@ def test_only_small_products_of_few_rows_in_half_precision_are_made_in_float32(
 ):
     layer = torch.nn.Linear(width, 40).to(getattr(torch, dtype))
     with torch.inference_mode():
-        cpu_kernels._made_up(layer, torch.ones(rows, width, dtype=layer.weight.dtype))
+        cpu_kernels._fast_linear(layer, torch.ones(rows, width, dtype=layer.weight.dtype))
     assert ("in_float32" in vars(layer)) == quick
 
 
@@ -120,8 +120,8 @@ def test_prompts_of_many_lengths_make_products_of_few(request, checkpoint, monke
                 for text in texts
             ]
         )
-        many = {one for one in rows if one > cpu_kernels.EVEN}
-        assert many and all(one % cpu_kernels.EVEN == 0 for one in many) == even
+        many = {count for count in rows if count > cpu_kernels.ROW_MULTIPLE}
+        assert many and all(count % cpu_kernels.ROW_MULTIPLE == 0 for count in many) == even
         rows.clear()
 
 

@@ -27,7 +27,7 @@ def test_what_has_grown_is_what_was_put_in(lengths, room, begun):
     ours = preallocated_cache([before, before] if begun else [])
     theirs = DynamicCache([before, before] if begun else None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "ROOM", room)
+        patch.setattr(module, "SPARE_TOKENS", room)
         for turn, length in enumerate(lengths):
             for layer in range(2):
                 new = states(length, seed=10 * turn + layer)

@@ -13,11 +13,11 @@ from harness.media import Media, pixels
 from harness.models.backends.clip_files import clip_files
 from harness.models.backends.lmms import lmms
 from harness.models.backends.lmms_models import (
-    BOTH,
     FIRST_ONLY,
+    IMAGES_AND_VIDEO,
     IMAGES_ONLY,
     IMAGES_ONLY_NEWER,
-    SEVERAL,
+    NESTING_OF,
     VIDEO_ONLY_NEWER,
     runs_code,
 )
@@ -214,11 +214,11 @@ def test_a_registered_model_opens_the_file():
 def test_the_models_that_were_read_are_registered():
     from lmms_eval.models import get_model_manifest
 
-    older = {*SEVERAL, *IMAGES_ONLY, *BOTH}
+    older = {*NESTING_OF, *IMAGES_ONLY, *IMAGES_AND_VIDEO}
     assert all(get_model_manifest(name).simple_class_path for name in older)
     newer = FIRST_ONLY | IMAGES_ONLY_NEWER | VIDEO_ONLY_NEWER
     assert all(get_model_manifest(name).chat_class_path for name in newer)
-    assert not IMAGES_ONLY & BOTH
+    assert not IMAGES_ONLY & IMAGES_AND_VIDEO
 
 
 @pytest.mark.parametrize(("name", "trusts"), [("qwen2_5_vl", False), ("qwen3_vl", True)])

@@ -73,7 +73,7 @@ def test_a_conversation_goes_on_at_its_last_response_in_whatever_order_they_come
     scheduler = ConversationScheduler([talk("a", 2, 1), question(ChatRequest(key="b", text=""))])
     assert [one.key for one in scheduler.requests] == ["a0.0", "a0.1", "b"]
     output = [ChatResponse(text=one) for one in "xyz"]
-    assert not scheduler.receive(1, output[1]) and scheduler.pending_places() == [0, 2]
+    assert not scheduler.receive(1, output[1]) and scheduler.pending_indices() == [0, 2]
     assert list(scheduler.receive(0, output[0])) == [3] and scheduler.requests[3].key == "a1.0"
     assert not scheduler.receive(3, output[2]) and not scheduler.receive(2, output[0])
     assert scheduler.ends() == [("a", ["x", "y", "z"]), output[0]]

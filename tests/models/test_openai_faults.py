@@ -18,7 +18,7 @@ from harness.errors import HarnessError, MissingDependency, ModelError, UsageErr
 from harness.masks import Rle
 from harness.models.backends import openai_session
 from harness.models.backends.openai import openai
-from harness.models.backends.openai_http import MAX_BODY, Endpoint, RetryableError, ServerError
+from harness.models.backends.openai_http import MAX_BYTES, Endpoint, RetryableError, ServerError
 from harness.models.backends.openai_response import check_model, read_answer
 from harness.models.backends.rate_limiter import CallCancelled, RateLimiter, back_off
 from harness.models.qwen_vl.model import qwen_vl
@@ -140,7 +140,7 @@ def test_a_response_of_ten_megabytes_is_taken_and_an_endless_one_is_not():
     with serving(Scripted(), faults=["huge", "endless"]) as served:
         (response,) = reached(served).generate([REQUEST])
         assert len(response.text) == HUGE
-        with pytest.raises(ModelError, match=str(MAX_BODY)):
+        with pytest.raises(ModelError, match=str(MAX_BYTES)):
             reached(served).generate([REQUEST])
         assert len(served.moments) == 2
 
@@ -230,8 +230,8 @@ def test_a_server_that_is_not_there_is_missing_before_the_first_question():
 @pytest.fixture
 def give_up(monkeypatch):
     """Failures in a row that end a run here."""
-    assert openai_session.GIVE_UP == 20
-    monkeypatch.setattr(openai_session, "GIVE_UP", 5)
+    assert openai_session.MAX_FAILURES == 20
+    monkeypatch.setattr(openai_session, "MAX_FAILURES", 5)
     return 5
 
 

@@ -18,7 +18,9 @@ from harness.models.backends import openai_http, rate_limiter
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import checked_url, retry_after
 from harness.models.backends.rate_limiter import RateLimiter, back_off
+from harness.models.qwen_vl.model import qwen_vl
 from harness.spec import parse as parse_spec
+from harness.types import AnswerForm
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 from chat_server import Scripted, serving
@@ -82,7 +84,7 @@ def test_seconds_or_a_date_to_come_are_waited_for_by_what_has_not_begun(monkeypa
     clock = count()
     monkeypatch.setattr(openai_http, "datetime", Calendar)
     monkeypatch.setattr(rate_limiter, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(rate_limiter, "GLANCE", 0.0)
+    monkeypatch.setattr(rate_limiter, "POLL_SECONDS", 0.0)
     pace = RateLimiter(start=4, limit=4)
     requested = retry_after(header)
     assert requested == 20.0
@@ -186,10 +188,16 @@ def test_a_model_that_the_server_does_not_have_is_found_before_the_first_questio
         reached(served).prepare()
 
 
+def test_coordinates_are_asked_for_only_where_places_are(ask):
+    model = qwen_vl(backend=openai(model="m", base_url="http://h/v1"), segmenter=parse_spec("box"))
+    (request,) = model.requests(ask(AnswerForm.CHOICE, options=("red", "blue")))
+    assert request.text and model.describe()["coordinates"] is None
+    with pytest.raises(UsageError, match=r"asks for boxes: .*coordinates=…, what the numbers"):
+        model.requests(ask(AnswerForm.BOXES))
+
+
 def test_what_is_needed_and_not_known_is_asked_for():
     address = {"base_url": "http://h/v1"}
-    with pytest.raises(UsageError, match="coordinates"):
-        openai(model="m", **address)
     with pytest.raises(UsageError, match="model"):
         openai(coordinates="pixels", **address)
     with pytest.raises(UsageError, match=r"openai\(prompt_price=…,completion_price=…\): "):

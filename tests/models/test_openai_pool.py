@@ -19,7 +19,7 @@ from harness.errors import MissingDependency, UsageError
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import Endpoint
 from harness.models.backends.openai_pool import REST, EndpointPool
-from harness.models.backends.openai_session import AHEAD
+from harness.models.backends.openai_session import MAX_AHEAD
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -199,12 +199,12 @@ def test_the_requests_of_an_older_call_are_sent_first():
     with ThreadPoolExecutor(2) as calls:
         first = calls.submit(session.responses, older)
         assert full.wait(30)
-        while session._threads._work_queue.qsize() < len(older) - 2 - AHEAD:
+        while session._threads._work_queue.qsize() < len(older) - 2 - MAX_AHEAD:
             time.sleep(0.001)
         second = calls.submit(session.responses, newer)
-        while session._threads._work_queue.qsize() < 2 * len(older) - 2 - AHEAD:
+        while session._threads._work_queue.qsize() < 2 * len(older) - 2 - MAX_AHEAD:
             time.sleep(0.001)
         let.set()
         assert len(first.result()) == len(second.result()) == 24
     first_of_newer = min(sent.index(request.key) for request in newer)
-    assert first_of_newer >= len(older) - 2 - AHEAD, "all but those that wait in a thread"
+    assert first_of_newer >= len(older) - 2 - MAX_AHEAD, "all but those that wait in a thread"

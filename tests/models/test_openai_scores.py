@@ -14,7 +14,8 @@ from harness.backend import Chat
 from harness.chat import ChatResponse
 from harness.models.backends.openai import openai
 from harness.models.qwen_vl.model import qwen_vl
-from harness.run.evaluate import Options, evaluate
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
 from harness.spec import Spec
 
 torch = pytest.importorskip("torch")

@@ -125,6 +125,7 @@ def test_it_is_a_deviation_from_the_published_prompt(method):
     for given, expected in ((spec, []), (own, ["prompt"])):
         model = plugins.build("models", given)
         differs = deviations(str(given), model.describe(), [AnswerForm.BOXES], "reason_seg")
+        assert not deviations(str(given), model.describe(), [AnswerForm.BOXES], "my_own_table")
         assert [one.setting for one in differs if one.setting == "prompt"] == expected
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.dt_r1.phrases import CHARACTERS, PHRASES, WORDS, phrases_of
+from harness.models.dt_r1.phrases import MAX_CHARACTERS, MAX_PHRASES, MAX_WORDS, phrases_of
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ def test_names_stand_between_the_words_around_them(question: str, phrases: tuple
 @given(st.text(max_size=300))
 def test_any_text_gives_phrases_in_bounds_made_of_its_own_words(text: str) -> None:
     phrases = phrases_of(text)
-    assert phrases == phrases_of(text) and len(phrases) == len(set(phrases)) <= PHRASES
+    assert phrases == phrases_of(text) and len(phrases) == len(set(phrases)) <= MAX_PHRASES
     whole = text.casefold()
     for phrase in phrases:
-        assert 0 < len(phrase) <= CHARACTERS and len(phrase.split()) <= WORDS
+        assert 0 < len(phrase) <= MAX_CHARACTERS and len(phrase.split()) <= MAX_WORDS
         assert all(word in whole for word in phrase.split()), "nothing is added"

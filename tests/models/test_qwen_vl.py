@@ -307,3 +307,20 @@ def test_the_seed_of_a_run_reaches_the_network_that_samples(tiny_qwen):
     assert (seed(sampling, 1), seed(sampling, 2)) == (1, 2)
     named = f"qwen_vl(checkpoint={tiny_qwen},backend=transformers(temperature=1.0,seed=9))"
     assert seed(named, 1) == 9
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        '[{"bbox_2d": [10, 20, 30, 40], "label": "cup"}, {"bbox_2d": [50, 20, 70, 40]}]',
+        '<answer>[{"point_2d": [10, 20]}, {"point_2d": [50, 20]}]</answer>',
+        "[[10, 20, 30, 40], [50, 20, 70, 40]]",
+    ],
+)
+def test_places_for_a_count_name_the_prompt_that_counts_them(response, ask, reader):
+    requested = ask(FORM.COUNT)
+    message = reader.read(requested, [response]).failure.message
+    named = parse_spec(re.search(r"qwen_vl\(.*?\)", message)[0]).arguments
+    other = qwen_vl(**CLASSICAL, **named | {"backend": parse_spec(named["backend"])})
+    assert other.read(requested, [response]).answer.count == 2
+    assert "locate" not in reader.read(requested, ["I cannot tell."]).failure.message

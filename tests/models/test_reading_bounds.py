@@ -100,6 +100,52 @@ def test_words_of_the_question_tell_nothing_of_the_answer():
     assert yes_or_no("No, the cat is left of the dog.", "Is the dog left of the cat?") == "no"
 
 
+SMALLER = "Look. Is the right grey box smaller than the left grey box? Answer yes or no."
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "said"),
+    [
+        (SMALLER, "No, the grey box on the right is smaller than the grey box on the left.", None),
+        (SMALLER, "(B) No. The right grey box is smaller than the left grey box.", None),
+        (SMALLER, "No, it is.", None),
+        (SMALLER, "No, the left grey box is smaller than the right grey box.", "no"),
+        (SMALLER, "No, the right grey box is larger, while the left one is smaller.", "no"),
+        (SMALLER, "No, both lines are of the same length.", "no"),
+        (SMALLER, "Yes, the box on the right is not smaller.", None),
+        (SMALLER, "Yes, the grey box on the right is smaller.", "yes"),
+        (SMALLER, "Yes, the left grey box is larger than the right one.", "yes"),
+        ("Are the two lines of the same length?", "No, the left line is longer.", "no"),
+        ("Are both lines blue?", "No, one line is blue.", "no"),
+        ("Are there 2 dogs?", "No, there are 2 dogs.", None),
+        ("Are there 2 dogs?", "No, there are 3 dogs.", "no"),
+        ("Are there more dogs than cats?", "No, there are more cats than dogs.", "no"),
+        ("Are there more dogs than cats?", "No, there are more dogs than cats.", None),
+        ("Does the red car pass the blue car?", "No, the blue car passes the red car.", "no"),
+        ("Is the man wearing a red hat?", "No, the man in the red shirt has a blue hat.", "no"),
+        ("Is the traffic light green?", "No, the traffic light is red.", "no"),
+        ("Does the man behind the woman wear a hat?", "No, the woman wears a hat.", "no"),
+        ("Can you see a cat?", "No, I can see a dog.", "no"),
+        ("Does the red car pass the blue car?", "No, the red car passes the blue car.", None),
+        ("Is the traffic light green?", "No, the traffic light is green.", None),
+        ("Did he turn left and then right?", "No, he turned right and then left.", "no"),
+        ("Is the shirt red and the hat blue?", "No, the shirt is blue and the hat red.", "no"),
+        ("Is the man taller than the woman?", "No, she is taller than him.", "no"),
+        ("Is the man taller than the woman?", "Yes, she is shorter.", "yes"),
+        ("Is A closer to B than C?", "No, A is farther from B than C.", "no"),
+        ("Is there one dog?", "No, there are two dogs.", "no"),
+        ("Are there two dogs?", "No, there is a dog.", "no"),
+        ("Is the door open?", "No, the door is being opened.", "no"),
+        ("Is the door closed?", "No, the door closes at the end.", "no"),
+        ("Is this a painting?", "No, this is a photo.", "no"),
+        ("Is the cup in the box?", "No, the cup is on the box.", "no"),
+        ("Is the dog not running?", "No, the dog is running.", "no"),
+    ],
+)
+def test_a_yes_or_no_beside_the_question_as_a_statement(question, text, said):
+    assert yes_or_no(text, question) == said
+
+
 @pytest.mark.parametrize("text", ["It takes between 3 and 7 s.", "He spends 3 to 7 seconds on it."])
 def test_a_duration_is_no_interval(text):
     assert value_of(stated_interval, text) is None
@@ -113,6 +159,36 @@ def test_an_interval_beyond_its_video_is_a_failure():
         with pytest.raises(ParseError, match=r"ends at 30\.00 s"):
             refuse_beyond(start, end, quarters)
     refuse_beyond(500, 600, range(30))  # frames whose rate is not known
+
+
+@pytest.mark.parametrize(
+    ("question", "is_read"),
+    [
+        ("During which frames can we see the man begin?", False),
+        ("Give the start and end frame of the event.", False),
+        ("When does it happen, in percent of the video's length?", False),
+        ("Between what frames, and at which seconds, is the door open?", True),
+        ("When does the man of the first frame leave?", True),
+        ("Give frame numbers; the video has 30 frames per second.", False),
+        ("Which of the frames of this video of 60 seconds show the man?", False),
+        ("男人在第几帧出现？", False),
+        ("When is he there? Give the times in minutes.", False),
+        ("In which minute does he enter and leave?", False),
+        ("When is he there in the first two minutes?", True),
+        ("When in minute 2 does the man of the film jump?", True),
+        ("When does it say that the dish is done in minutes?", True),
+        ("When is the battery at 100%?", True),
+        ("When does the percentage on the screen change?", True),
+    ],
+)
+def test_numbers_without_a_unit_are_not_seconds_where_frames_are_asked_for(question, is_read):
+    assert (value_of(stated_interval, "The man begins from 28 to 71.", question) is not None) == (
+        is_read
+    )
+    assert stated_interval("The man begins from 28 s to 71 s.", question) == (28, 71)
+    are_frames = "frame" in question or "帧" in question
+    counted = value_of(stated_interval, "From 28 to 71.", question, range(90))
+    assert (counted == (28, 71)) == (is_read or are_frames), "times that are frame numbers"
 
 
 def box(name, text):

@@ -193,6 +193,42 @@ def test_a_letter_whose_sentence_rejects_it(text, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("The one is (A) the cat. However, it is small. Instead, it is like (B) the dog.", None),
+        ("It is (A) the cat, but rather it looks like (B) the dog.", None),
+        ("The answer is B. However, (C) barks as well.", None),
+        ("It is (B). However, it is not (C).", "B"),
+        ("It is (B), instead of (C).", "B"),
+        ("The answer is B. However, it does not bark.", "B"),
+    ],
+)
+def test_a_choice_against_which_another_is_named_is_a_failure(text, said):
+    assert letter(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r"We have $D = \{x \in C\}$. Hence $D = \{1\}$.", None),
+        ("Thus A ∈ B.", None),
+        ("so $D$ is compact.", None),
+        (r"thus \(D\) has measure 0", None),
+        ("Therefore $C(x) = 3$.", None),
+        ("Therefore C(x) is 3.", None),
+        ("The answer is $D = 3$.", None),
+        (r"$D \in C$. The answer is (C).", "C"),
+        ("hence $B$.", "B"),
+        ("Therefore, $B$ is correct.", "B"),
+        ("So B (13).", "B"),
+        (r"We have $D = 3$, so $\boxed{D}$", "D"),
+    ],
+)
+def test_a_letter_of_a_formula_is_no_option(text, said):
+    assert letter(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("So, the answer is B (13) and C (26).", None),
         ("The answer is (B) 40 and (C) 50.", None),
         ("The answer is B (13), C (26).", None),
@@ -236,6 +272,8 @@ def test_several_letters_with_their_texts(text, said):
         ("The difference is **652**: 1000 - 348 = **652**", 652),
         ("The difference is **652**: 1000 - 340 = **652**", None),
         ("It costs 3 dollars more than the other.", None),
+        ("The cheapest non-stop flight is $611.", 611),
+        ("The number of chairs is non 3.", None),
     ],
 )
 def test_conditions_questions_and_cuts_state_no_number(text, said):

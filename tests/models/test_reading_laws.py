@@ -78,11 +78,17 @@ def test_what_is_spelt_is_read_or_a_failure(ask, name):
             assert answer is None or value(answer) == meant, (text, answer)
 
 
+SHARES = "normalized_1"
+"""Frame of networks that write shares of one."""
+
+
 @pytest.mark.parametrize("name", LOCATORS)
 def test_places_that_are_spelt_are_read_or_a_failure(name):
     model = LOCATORS[name]
     for table, form in ((SPELLINGS.BOXES, FORM.BOXES), (SPELLINGS.POINTS, FORM.POINTS)):
         for text, meant in table.items():
+            if model.chat.coordinates == SHARES and re.search(r"0\.\d|\[0, 0, 1, 1\]", text):
+                continue  # shares are its own frame
             read = READING.places(model, text, form)
             assert read in (None, READING.in_image(model, meant, form)), (text, read)
 
@@ -282,6 +288,8 @@ def test_shares_of_one_are_no_box_of_another_scale(left, top, width, height):
     box = Box(left, top, left + width, top + height)
     whole = Item(box=Box(*SPELLINGS.BOX), point=Point(20, 30))
     for name, model in LOCATORS.items():
+        if model.chat.coordinates == SHARES:
+            continue
         text = model.prompt.write([whole])
         assert name == "vlm:molmo2" or READING.places(model, text, FORM.BOXES) is not None
         for written, share in zip(SPELLINGS.BOX, box, strict=True):

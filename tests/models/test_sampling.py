@@ -9,7 +9,8 @@ from scipy import stats
 
 from harness.errors import ModelError, UsageError
 from harness.models.backends.sampling import (
-    BLOCK,
+    BLOCK_POSITIONS,
+    Sampling,
     TokenChoice,
     check_settings,
     masses,
@@ -47,7 +48,9 @@ def draw(keys, logits, *, position=0, pad=0, **settings):
 
 def number(key, *, seed, position):
     """The uniform number of one position of one response."""
-    return uniforms(seed=seed, key=key, block=position // BLOCK)[position % BLOCK]
+    return uniforms(seed=seed, key=key, block=position // BLOCK_POSITIONS)[
+        position % BLOCK_POSITIONS
+    ]
 
 
 def softmax(logits, *, temperature=1.0, top_p=1.0):
@@ -103,7 +106,7 @@ def test_evenly_spread_numbers_give_each_token_its_share_of_the_nucleus(
 @given(
     SEEDS,
     st.text(max_size=5),
-    st.sampled_from([0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 7]),
+    st.sampled_from([0, 1, BLOCK_POSITIONS - 1, BLOCK_POSITIONS, 3 * BLOCK_POSITIONS + 7]),
     st.sampled_from([0.5, 1.0]),
 )
 def test_the_token_is_the_one_in_whose_share_the_number_lies(seed, key, position, top_p):
@@ -166,7 +169,15 @@ def test_a_request_gets_the_same_token_alone_in_a_batch_and_in_any_order(
 
 def test_a_response_takes_the_numbers_of_its_positions_however_it_gets_there():
     choice = TokenChoice(keys=["a", "b"], prompt_length=3, starts=[0, 0], temperature=1.0, seed=7)
-    places = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK, 2]
+    places = [
+        0,
+        1,
+        BLOCK_POSITIONS - 1,
+        BLOCK_POSITIONS,
+        BLOCK_POSITIONS + 1,
+        5 * BLOCK_POSITIONS,
+        2,
+    ]
     logits = np.linspace(0, 1, 40)
     assert [tokens(choice, [logits] * 2, position=place) for place in places] == [
         draw(["a", "b"], logits, position=place, seed=7) for place in places
@@ -254,3 +265,28 @@ def test_suppressed_tokens_are_never_chosen(temperature):
     keys = [f"{number}" for number in range(50)]
     chosen = draw(keys, LOGITS, temperature=temperature, suppress_tokens=(3, 1))
     assert not {1, 3} & set(chosen) and (4 in chosen)
+
+
+def test_only_the_likeliest_k_are_drawn():
+    """At a high temperature, 400 draws of 6 tokens would miss none of them."""
+    scores = torch.tensor([[0.0, 3.0, 1.0, 2.0, 2.5, -1.0]]).repeat(400, 1)
+    numbers = torch.linspace(0, 0.999, 400, dtype=torch.float64)[:, None]
+    for top_k, expected in ((1, {1}), (3, {1, 3, 4}), (None, set(range(6))), (9, set(range(6)))):
+        sampling = Sampling(temperature=5.0, top_k=top_k)
+        assert set(sampling.choose(scores, scores, numbers).argmax(dim=1).tolist()) == expected
+
+
+def test_a_token_that_the_response_has_loses_the_penalty_once():
+    """As vLLM's `presence_penalty`, by hand: 3 - 1.5 < 2; tokens of the prompt lose nothing."""
+    scores = torch.tensor([[2.0, 3.0], [2.0, 3.0], [2.0, 3.0]])
+    sampling = Sampling(presence_penalty=1.5)
+    chosen = sampling.choose(scores, torch.tensor([[1], [1], [1]]), None, [[1, 1], [0], []])
+    assert chosen.argmax(dim=1).tolist() == [0, 1, 1]
+    assert scores.tolist() == [[2.0, 3.0]] * 3
+
+
+def test_the_prompt_is_no_part_of_what_is_present():
+    choice = TokenChoice(keys=["a"], prompt_length=2, starts=[0], presence_penalty=1.5)
+    scores = torch.tensor([[2.0, 3.0]])
+    assert choice(torch.tensor([[1, 1]]), scores).argmax().item() == 1
+    assert choice(torch.tensor([[1, 1, 1]]), scores).argmax().item() == 0

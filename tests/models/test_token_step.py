@@ -50,7 +50,7 @@ def rows_of(network, cut=()):
         [0, 1, 2], {"input_ids": tokens, "attention_mask": mask}, [0, 1, 2]
     )
     rows = continuous_batching._prefill(network, part).rows
-    for written in rows.written:
+    for written in rows.response_tokens:
         written.append(7)
     return rows
 
@@ -60,7 +60,7 @@ def logits(network, lean, steps=4):
     rows, found = rows_of(network), []
     for token in range(10, 10 + steps):
         found.append(continuous_batching._step(network, lean, rows).float())
-        for written in rows.written:
+        for written in rows.response_tokens:
             written.append(token)
     return torch.stack(found)
 
@@ -69,7 +69,7 @@ def logits(network, lean, steps=4):
 @pytest.mark.parametrize(("name", "settings"), TEXTS)
 def test_networks_of_text(monkeypatch, name, settings, copied):
     if not copied:
-        monkeypatch.setattr(token_step, "COPIED", 0)
+        monkeypatch.setattr(token_step, "MAX_COPIED_WEIGHTS", 0)
     network = text_network(name, settings)
     with torch.inference_mode():
         lean = token_step.token_step(network)
@@ -93,7 +93,7 @@ def test_networks_that_see(request, checkpoint):
 @pytest.mark.parametrize("copied", [True, False])
 def test_half_precision_is_rounded_no_worse_than_by_the_network(monkeypatch, copied):
     if not copied:
-        monkeypatch.setattr(token_step, "COPIED", 0)
+        monkeypatch.setattr(token_step, "MAX_COPIED_WEIGHTS", 0)
     exact = text_network(*TEXTS[0]).bfloat16().float()
     half = text_network(*TEXTS[0]).bfloat16()
     with torch.inference_mode():

@@ -175,7 +175,7 @@ class TestExecutor:
             return Instances(())
 
         prepared: list[Toy] = []
-        monkeypatch.setattr(executor, "LOADING", 0.2)
+        monkeypatch.setattr(executor, "LOADING_SECONDS", 0.2)
         monkeypatch.setattr(Toy, "prepare", slow)
         monkeypatch.setattr(Toy, "run", run)
         builder = TwinBuilder(spec, timeout=0.2)
@@ -246,7 +246,7 @@ class TestExecutor:
         go_on.set()
         for thread in threads:
             thread.join(10)
-        assert found == [words] * 4 and len(runs) == 1 and cache.held_bytes == 0
+        assert found == [words] * 4 and len(runs) == 1 and cache._bytes == 0
 
     def test_independent_nodes_run_side_by_side(self, spec: Any) -> None:
         together = threading.Barrier(2, timeout=10)
@@ -271,7 +271,7 @@ class TestExecutor:
         for number in range(12):
             one = media.pixels(frames, times=(0, 1), is_video=True, id=str(number))
             first = builder.build(one, plan).fingerprint
-            assert cache.held_bytes <= 1000
+            assert cache._bytes <= 1000
         again = TwinBuilder(spec, cache=OutputCache(folder=tmp_path))
         assert again.build(one, plan).fingerprint == first
         assert Toy.state["runs"] == 12

@@ -21,11 +21,8 @@ from harness.models.grammar import Item
 from harness.models.videoseg_r1 import grammar
 from harness.models.videoseg_r1.frame_display import seconds
 from harness.models.videoseg_r1.negatives import with_negatives
-from harness.models.videoseg_r1.references import key_frames, references
-from harness.models.videoseg_r1.sampler import (
-    KeySegment,
-    Segment,
-)
+from harness.models.videoseg_r1.references import choose_references, key_frames
+from harness.models.videoseg_r1.sampler import KeyChoice, Segment
 from harness.spec import parse as spec
 from harness.types import Box, Point
 
@@ -33,18 +30,25 @@ from .videoseg_r1_script import GOOD, interval, model, query
 
 
 def test_twelve_adaptive_references_are_four_global_and_eight_local():
-    found = references(100, Segment(40, 49), wanted=12, strategy="adaptive")
+    found = choose_references(100, Segment(40, 49), wanted=12, strategy="adaptive")
     assert found == (0, 27, 36, 37, 38, 39, 50, 51, 52, 53, 72, 99)
 
 
 def test_at_the_edge_of_a_video_the_other_side_gives_more():
-    found = references(100, Segment(0, 9), wanted=6, strategy="local")
+    found = choose_references(100, Segment(0, 9), wanted=6, strategy="local")
     assert found == (10, 11, 12, 13, 14, 15)
-    assert references(14, Segment(2, 9), wanted=12, strategy="local") == (0, 1, 10, 11, 12, 13)
+    assert choose_references(14, Segment(2, 9), wanted=12, strategy="local") == (
+        0,
+        1,
+        10,
+        11,
+        12,
+        13,
+    )
 
 
 def test_global_references_are_spread_over_what_lies_outside():
-    assert references(30, Segment(10, 19), wanted=4, strategy="global") == (0, 6, 23, 29)
+    assert choose_references(30, Segment(10, 19), wanted=4, strategy="global") == (0, 6, 23, 29)
 
 
 @given(
@@ -56,7 +60,7 @@ def test_global_references_are_spread_over_what_lies_outside():
 )
 def test_references_are_as_many_as_wanted_or_all_there_are(total, start, length, wanted, strategy):
     segment = Segment(min(start, total - 1), min(start + length - 1, total - 1))
-    found = references(total, segment, wanted=wanted, strategy=strategy)
+    found = choose_references(total, segment, wanted=wanted, strategy=strategy)
     assert list(found) == sorted(set(found))
     assert len(found) == min(wanted, total - len(segment))
     assert not set(found) & set(segment.frames())
@@ -232,7 +236,7 @@ def test_the_reasoner_is_shown_target_references_and_key_frames():
     made.predict([query(frames=40)])
     chat = made.chat
     request = chat.asked[-1]
-    refer = references(40, Segment(10, 14), wanted=12, strategy="adaptive")
+    refer = choose_references(40, Segment(10, 14), wanted=12, strategy="adaptive")
     assert request.frames == tuple((frame,) for frame in (12, *refer, 10, 11, 13, 14))
     assert request.media == (request.media[0],) * 17
     assert [request.squash(place) for place in range(17)] == [(840, 840), *[(280, 280)] * 16]
@@ -308,7 +312,7 @@ def test_table_b1_chooses_the_references_that_the_reasoner_is_shown(strategy, wa
     keys = (10, 11, 13, 14)
     assert request.frames == tuple((frame,) for frame in (12, *refer, *keys))
     clips = replace(made, showing=replace(made.showing, beside="clips"))
-    (as_clips,) = clips.reasoner_requests(requested, KeySegment(Segment(10, 14), 12))
+    (as_clips,) = clips.reasoner_requests(requested, KeyChoice(Segment(10, 14), 12))
     assert as_clips.frames == (((12,), refer, keys) if refer else ((12,), keys))
     assert len(request.media) == len(request.frames)
     target = "objects are marked in this frame. "

@@ -26,7 +26,7 @@ from .videoseg_r1_script import FORM, GOOD, Script, interval, model, query
 @pytest.fixture
 def short_votes(monkeypatch):
     """Votes of few tokens: a network without training writes as many as it may."""
-    monkeypatch.setattr(frame_display, "SAMPLER_TOKENS", 12)
+    monkeypatch.setattr(frame_display, "MAX_SAMPLER_TOKENS", 12)
 
 
 @pytest.mark.usefixtures("short_votes")
@@ -194,7 +194,7 @@ def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
 
         def converse_as_completed(self, conversations, *, go_on=False):
             scheduler = ConversationScheduler(conversations)
-            while places := scheduler.pending_places():
+            while places := scheduler.pending_indices():
                 scheduler.receive(places[-1], self._response(scheduler.requests[places[-1]]))
             yield from enumerate(scheduler.ends())
 
@@ -278,7 +278,7 @@ class Conversing(Expecting, ConversingChat):
 
     def converse_as_completed(self, conversations: Any, *, go_on: bool = False) -> Any:
         scheduler = ConversationScheduler(conversations)
-        while places := scheduler.pending_places():
+        while places := scheduler.pending_indices():
             output = self.generate([scheduler.requests[place] for place in places])
             for place, response in zip(places, output, strict=True):
                 scheduler.receive(place, response)

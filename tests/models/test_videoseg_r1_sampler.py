@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.models.tracks import nearest_place
 from harness.models.videoseg_r1.sampler import (
-    KeySegment,
+    KeyChoice,
     Sampler,
     Segment,
     VoteRequest,
@@ -23,7 +23,7 @@ from harness.models.videoseg_r1.sampler import (
 from .videoseg_r1_script import GOOD, interval, model, query
 
 
-def drive(search: Any, answers: Any) -> tuple[KeySegment, list[VoteRequest]]:
+def drive(search: Any, answers: Any) -> tuple[KeyChoice, list[VoteRequest]]:
     """Run a search; `answers` says what is responded to an Ask."""
     asks: list[VoteRequest] = []
     responses = None
@@ -62,7 +62,7 @@ def test_a_segment_that_is_too_long_is_asked_about_again_from_within():
         lambda ask: [next(output)] if ask.kind == "segment" else ['{"percent": 100}'],
     )
     assert [ask.segment for ask in asks] == [Segment(0, 39), Segment(0, 30), Segment(10, 19)]
-    assert place == KeySegment(Segment(10, 19), 19)
+    assert place == KeyChoice(Segment(10, 19), 19)
 
 
 def test_a_later_round_cannot_leave_its_segment():
@@ -91,14 +91,14 @@ def test_votes_that_cannot_be_read_do_not_count():
     place, _ = drive(
         Sampler().search(times), lambda ask: responses if ask.kind == "segment" else ["?"]
     )
-    assert place == KeySegment(Segment(40, 50), 45)
+    assert place == KeyChoice(Segment(40, 50), 45)
 
 
 def test_without_a_vote_the_search_ends_in_the_middle_of_the_video():
     times = [float(index) for index in range(100)]
     place, asks = drive(Sampler().search(times), lambda ask: ["?"] * ask.votes)
     assert len(asks) == 2  # it does not ask the same again
-    assert place == KeySegment(Segment(35, 64), 49)
+    assert place == KeyChoice(Segment(35, 64), 49)
 
 
 def test_a_network_that_never_converges_is_stopped_after_its_rounds():
@@ -140,17 +140,17 @@ def test_percentages_are_per_cent_if_one_is_above_one():
 
 
 def test_a_single_frame_is_not_asked_about():
-    assert drive(Sampler().search([0.0]), lambda ask: [])[0] == KeySegment(Segment(0, 0), 0)
+    assert drive(Sampler().search([0.0]), lambda ask: [])[0] == KeyChoice(Segment(0, 0), 0)
     assert drive(Sampler().search([0.0]), lambda ask: [])[1] == []
 
 
 @pytest.mark.parametrize(
     ("switches", "place", "kinds"),
     [
-        ({}, KeySegment(Segment(10, 19), 12), ["segment", "frame"]),
-        ({"target_frame": False}, KeySegment(Segment(10, 19), 11), ["segment"]),
-        ({"key_segment": False}, KeySegment(Segment(0, 99), 29), ["frame"]),
-        ({"key_segment": False, "target_frame": False}, KeySegment(Segment(0, 99), 0), []),
+        ({}, KeyChoice(Segment(10, 19), 12), ["segment", "frame"]),
+        ({"target_frame": False}, KeyChoice(Segment(10, 19), 11), ["segment"]),
+        ({"key_segment": False}, KeyChoice(Segment(0, 99), 29), ["frame"]),
+        ({"key_segment": False, "target_frame": False}, KeyChoice(Segment(0, 99), 0), []),
     ],
 )
 def test_table_5_switches_each_stage_off(switches, place, kinds):

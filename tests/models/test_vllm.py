@@ -19,7 +19,7 @@ pytest.importorskip("transformers")
 
 from harness.models.backends.inputs import chat_text  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
-from harness.models.backends.vllm import ROUNDS, VllmChat, vllm  # noqa: E402
+from harness.models.backends.vllm import BATCHES_PER_CALL, VllmChat, vllm  # noqa: E402
 from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
 from harness.run.workers import worker_info  # noqa: E402
 from harness.spec import Spec  # noqa: E402
@@ -132,7 +132,7 @@ def test_a_request_may_have_a_temperature_and_a_nucleus_of_its_own(chat):
 def test_the_engine_hands_it_several_batches_at_once(tiny_qwen):
     spec = Spec("vllm", arguments={"checkpoint": str(tiny_qwen)})
     output = worker_info(qwen_vl(backend=spec, segmenter=Spec("box"), batch_size=4))
-    assert output.batch_size == 4 * ROUNDS and ROUNDS > 1
+    assert output.batch_size == 4 * BATCHES_PER_CALL and BATCHES_PER_CALL > 1
 
 
 def test_images_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):

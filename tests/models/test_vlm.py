@@ -27,7 +27,7 @@ from harness.types import AnswerForm, Box, FailureKind, Point  # noqa: E402
 ensure_torchvision()
 
 FOUND = runpy.run_path(str(Path(__file__).parent / "vlm_networks.py"))
-NETWORKS = ("internvl3_5", "glm_v", "gemma", "molmo2", "paligemma2")
+NETWORKS = ("internvl3_5", "glm_v", "gemma", "llava_onevision", "molmo2", "paligemma2")
 """Dialects whose real class transformers has."""
 
 
@@ -66,6 +66,7 @@ def image(width, height):
             [Box(2, 1, 40, 30)],
         ),
         ("gemma", "[]", []),
+        ("llava_onevision", "[0.1, 0.25, 0.5, 1]", [Box(0.1, 0.25, 0.5, 1)]),
         (
             "molmo2",
             '<points coords="1 1 090 400 2 911 800">cats</points>',

@@ -183,7 +183,35 @@ def _paligemma(folder: Path) -> Path:
     return save(folder, network(made), processor)
 
 
+def _llava_onevision(folder: Path) -> Path:
+    """LLaVA-OneVision, whose language model is Qwen2."""
+    config, network, process, *media = classes(
+        "LlavaOnevision", *NETWORK, "Processor", "ImageProcessor", "VideoProcessor"
+    )
+    words = byte_tokenizer("<|im_start|>", "<image>", "<video>")
+    size = {"height": 56, "width": 56}
+    images, videos = (kind(size=size) for kind in media)
+    images.image_grid_pinpoints = [[56, 112], [112, 56], [112, 112]]
+    processor = process(
+        images,
+        words,
+        videos,
+        num_image_tokens=16,
+        vision_feature_select_strategy="full",
+        chat_template=TEMPLATE.format(image="<{{ c.type }}>\n"),
+    )
+    made = config(
+        text_config={"model_type": "qwen2", **text_settings(words)},
+        vision_config={**VISION, "model_type": "siglip_vision_model", "vision_use_head": False},
+        image_grid_pinpoints=images.image_grid_pinpoints,
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+        video_token_index=words.convert_tokens_to_ids("<video>"),
+    )
+    return save(folder, network(made), processor)
+
+
 DIALECTS = {
+    "llava_onevision": _llava_onevision,
     "internvl3_5": _internvl,
     "glm_v": _glm4v,
     "gemma": _gemma3,

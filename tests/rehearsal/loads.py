@@ -97,7 +97,7 @@ def refuse(*given: Any) -> None:
 
 if __name__ == "__main__":
     socket.socket.connect = refuse  # type: ignore[method-assign, assignment]
-    families = standins.families()
+    families = {name: facts["family"] for name, facts in standins._table()["names"].items()}
     for name in sys.argv[1:]:
         try:
             for load in PARTS.get(families[name], (OTHERS,)):

@@ -25,6 +25,7 @@ from harness.rehearsal.command import TablePlan, replacements
 from harness.rehearsal.process import Replacements, play
 from harness.rehearsal.stages import Children, Outcome, Stage, warm_up
 from harness.spec import parse, slug
+from harness.testing.shapes import writers
 
 KINDS = ("checkpoint", "key", "prompt", "node", "judge", "file")
 FILES = (
@@ -74,7 +75,7 @@ class Mutant:
 
 def mutants(out: Path, kinds: Sequence[str] = KINDS) -> Iterator[Mutant]:
     """Yield every mutant of the papers' tables."""
-    plan = TablePlan(out, None)
+    plan = TablePlan(out)
     for definition in definitions():
         if definition.paper in PAPERS:
             plan.add(definition)
@@ -362,7 +363,7 @@ def try_all(chosen: Sequence[Mutant], out: Path) -> list[str]:
             survivors.append(f"{mutant.name}: code {outcome.code}, {outcome.reason}")
 
     with replacements(standins.served()) as replacing:
-        amounts.make_world(out / "data")
+        amounts.make_world(out / "data", [*writers()])
         warm_up()
         stages = [
             replace(mutant.stage, name=name, arguments=(str(number), *fresh(mutant, number, out)))

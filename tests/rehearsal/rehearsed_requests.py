@@ -17,7 +17,7 @@ from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
 from harness.models.seg_zero.grammar import SegZero
 from harness.models.video_str.answer_prompts import AnswerPrompts
-from harness.models.video_str.boxes import SpokenBoxes
+from harness.models.video_str.boxes import BoxPrompt
 from harness.models.videoseg_r1 import sampler
 from harness.models.videoseg_r1.grammar import Prompt as VideoSegR1
 from harness.models.visionreasoner.grammar import VisionReasoner
@@ -85,7 +85,7 @@ def kinds() -> Iterator[Kind]:
             if form in prompt.forms:
                 yield words(f"{method}/{form}", prompt, form)
     for method in ("video_str", "spacer", "video_r1", "videochat_r1"):
-        yield places(SpokenBoxes(f"harness.models.{method}"), f"{method}/boxes")
+        yield places(BoxPrompt(f"harness.models.{method}"), f"{method}/boxes")
     yield places(one_thinker.Places(one_thinker.Wording()), "one_thinker/mask")
     for form in ("choice", "number", "interval", "text"):
         yield words(f"qwen_vl/{form}", Questions(), AnswerForm(form))

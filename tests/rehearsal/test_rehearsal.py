@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("trl")
 
 from harness.errors import UsageError
-from harness.leaderboards.definitions import definitions
+from harness.leaderboards.definitions import definitions, find, with_rows
 from harness.leaderboards.published_results import PAPERS
 from harness.presets import presets, resolve
 from harness.rehearsal import amounts, report, standins
@@ -114,7 +114,7 @@ def test_twelve_broken_configurations_are_found():
 
 
 def test_every_row_of_the_papers_is_run_or_left_out_with_a_reason(tmp_path):
-    plan = TablePlan(tmp_path, None)
+    plan = TablePlan(tmp_path)
     for definition in definitions():
         if definition.paper in PAPERS:
             plan.add(definition)
@@ -128,7 +128,7 @@ def test_a_mixture_has_the_data_of_its_sets(tmp_path):
 
 
 def test_models_of_servers_in_tables_are_served(tmp_path):
-    plan = TablePlan(tmp_path, None)
+    plan = TablePlan(tmp_path)
     for definition in definitions():
         if definition.paper in PAPERS:
             plan.add(definition)
@@ -142,8 +142,37 @@ def test_reasons_are_of_rows_that_there_are():
     assert set(report._reasons()) <= rows
 
 
+def test_a_killed_rehearsal_resumes_after_the_commands_that_ended(tmp_path):
+    row = "DR2Seg [R_desc=Y,R_len=N]"
+    typed = ["reproduce", "dr2seg", "3", "--rehearse", "--rows", row, "--out", "out"]
+    line = [sys.executable, "-m", "harness", *typed]
+    with subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as killed:
+        name = next(
+            match[1]
+            for text in killed.stderr
+            if (match := re.search(r"rehearsal: (.*): \d+ s, ok$", text))
+        )
+        killed.kill()
+    done = harness(*typed, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "where 1 command ended before" in done.stderr
+    assert f"{name} begins" not in done.stderr
+    assert "1 row: 1 ran." in done.stdout
+    again = harness(*typed, cwd=tmp_path)
+    assert f"{name} begins" in again.stderr, "a rehearsal that ended begins anew"
+
+
+def test_only_the_benchmarks_of_the_rows_are_made(tmp_path):
+    rows = ["DR2Seg [R_desc=Y,R_len=N]"]
+    plan = TablePlan.of(with_rows([find("dr2seg", "3")], rows), tmp_path)
+    amounts.make_world(tmp_path / "data", sorted(plan.tasks))
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    assert names == {"reason_seg", "visionreasoner_7k", "shapes.json"}
+
+
 def test_rows_that_no_table_has_are_refused(tmp_path):
-    done = harness("reproduce", "dr2seg", "1", "--rehearse", "--rows", "X", cwd=tmp_path)
+    rows = ("--rows", "X", "--rows", "VisionReasoner")
+    done = harness("reproduce", "dr2seg", "1", "--rehearse", *rows, cwd=tmp_path)
     assert done.returncode == UsageError.exit_code
     assert "VisionReasoner" in done.stderr
 

@@ -27,7 +27,7 @@ def problems(cache: Path, names: tuple[str, ...]) -> dict[str, str]:
     """Make stand-ins, and load each by its name in a process without a network."""
     for name in names:
         standins.make(name, None, cache)
-    variables = {**os.environ, **standins.environment(cache)}
+    variables = {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, str(LOADS), *names]
     run = subprocess.run(
         command, env=variables, capture_output=True, text=True, check=True, timeout=600

@@ -71,7 +71,7 @@ class Staged(Contract[float]):
 
 def wholes(outcomes):
     """Those of whole batches."""
-    return [one for one in outcomes if one.whole]
+    return [one for one in outcomes if one.is_whole_batch]
 
 
 def predictions(journal):

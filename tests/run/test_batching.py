@@ -8,7 +8,7 @@ import pytest
 from harness.errors import DataError, UsageError
 from harness.media import pixels
 from harness.run.batching import WINDOW, batches, select
-from harness.run.preflight import survey
+from harness.run.survey import survey
 from harness.types import AnswerForm, Query, Sample
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.run.pipeline import Predictor
-from harness.run.processes import Process, Processes, _serve
+from harness.run.processes import Process, Processes, _predict_batches
 from harness.run.ray_actor import Worker
 from harness.run.worker_pool import READY
 from harness.run.workers import LocalWorker
@@ -123,7 +123,7 @@ def test_what_is_still_asked_for_is_given_up_and_holds_up_nothing():
     while not finishing.is_set() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert finishing.is_set(), "its masks wait for no other batch"
-    predictor.finish()
+    predictor.drain()
     assert set(predictions(journal)) == {"quick"}
     assert quick.result(0).failed == 0
     with pytest.raises(CancelledError):
@@ -143,7 +143,7 @@ def test_no_batch_is_begun_while_masks_are_being_finished():
     predictor = Predictor(Staged(on_finish=on_finish), journal)
     predictor.submit(batch(0, "a"))
     assert finishing.wait(PATIENCE)
-    ending = threading.Thread(target=predictor.finish)
+    ending = threading.Thread(target=predictor.drain)
     ending.start()
     deadline = time.monotonic() + PATIENCE
     while not predictor.ending and time.monotonic() < deadline:
@@ -174,7 +174,7 @@ def test_a_second_interrupt_ends_at_once(monkeypatch):
     done = predictor.submit(batch(0, "a"))
     assert started.wait(PATIENCE)
     with pytest.raises(KeyboardInterrupt):
-        predictor.finish()
+        predictor.drain()
     assert (predictor.closed, model.halted) == (True, 1)
     with pytest.raises(CancelledError):
         done.result(0)
@@ -204,7 +204,7 @@ def test_a_worker_process_finishes_what_it_answered_when_the_pool_hangs_up():
 
     def serve():
         try:
-            _serve(theirs, model, journal)
+            _predict_batches(theirs, model, journal)
         except EOFError as error:
             output.append(error)
 

@@ -26,9 +26,9 @@ from harness.run.external_predictions import Submission
 from harness.run.judging import TaskSource
 from harness.run.options import NullProgress, Options
 from harness.run.parallel import score_journal
-from harness.run.preflight import survey
 from harness.run.rescore import rescore
 from harness.run.score import score_file
+from harness.run.survey import survey
 from harness.run.worker_pool import WorkerStartFailed
 from harness.scores import Mean
 from harness.spec import parse

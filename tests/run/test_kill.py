@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.run.pixels import ANSWERED
-from harness.store.journal import Journal, files, number, parse_line
+from harness.store.journal import Journal, attempt_and_worker, files, parse_line
 
 COUNT = 480
 MODEL = "dot_finder(delay=0.04,batch=4)"
@@ -234,7 +234,9 @@ def test_ten_kills_of_pocket_cost_no_more_than_the_samples_in_flight(evaluate, t
 
 
 def next_attempt(folder):
-    return 1 + max((number(path)[0] for path in folder.rglob("samples.*.jsonl")), default=0)
+    return 1 + max(
+        (attempt_and_worker(path)[0] for path in folder.rglob("samples.*.jsonl")), default=0
+    )
 
 
 def check_journal(folder):
@@ -242,7 +244,7 @@ def check_journal(folder):
     finished: dict[int, int] = {}
     attempts = set()
     for path in files(folder):
-        attempts.add(number(path)[0])
+        attempts.add(attempt_and_worker(path)[0])
         assert len(unfinished(path)) <= 1, "a worker lost more than the batch in work"
         started = {record["begin"] for record in records(path) if "begin" in record}
         for batch in started - set(unfinished(path)):

@@ -118,7 +118,7 @@ def test_samples_are_segmented_as_far_as_their_masks_fit():
         on_finish=lambda query: stuck.wait(PATIENCE),
     )
     need = track_bytes(2 + 1)
-    predictor = Predictor(model, Kept(), _room=MemoryBudget(bytes_=2 * need))
+    predictor = Predictor(model, Kept(), _budget=MemoryBudget(bytes_=2 * need))
     done = predictor.submit(tracks(0, *(f"q{index}" for index in range(8))))
     deadline = time.monotonic() + PATIENCE
     while len(started) < 2 and time.monotonic() < deadline:
@@ -152,7 +152,7 @@ def test_a_sample_that_is_larger_than_the_room_is_alone():
 
     model = Counting(on_begin=on_begin, on_finish=on_finish)
     with closing(
-        Predictor(model, Kept(), _room=MemoryBudget(bytes_=3 * track_bytes(1 + 1)))
+        Predictor(model, Kept(), _budget=MemoryBudget(bytes_=3 * track_bytes(1 + 1)))
     ) as predictor:
         done = predictor.submit(tracks(0, "a", "b", "large" * 9, "c", "d"))
         assert done.result(PATIENCE).failed == 0
@@ -175,7 +175,7 @@ def test_what_is_journalled_does_not_depend_on_the_room(room):
         journal = Kept()
         model = Counting(on_begin=fails_for("b", "dd"), on_finish=fails_for("c", "eeeeee"))
         batches = [tracks(0, "a", "b", "c"), tracks(1, "dd", "eeeeee", "f"), tracks(2, "g", "h")]
-        with closing(Predictor(model, journal, _room=kept)) as predictor:
+        with closing(Predictor(model, journal, _budget=kept)) as predictor:
             done = [predictor.submit(one) for one in batches]
             outcomes = [one.result(PATIENCE) for one in done]
         output = [one for one in journal.lines if "sample" in one]
@@ -191,7 +191,7 @@ def test_a_sample_that_ends_the_run_leaves_its_room_to_the_next(stage, asked):
         raise UsageError("a setting", expected="one", found="another")
 
     model = Marking(**{stage: wrong})
-    with closing(Predictor(model, Kept(), _room=MemoryBudget(bytes_=1))) as predictor:
+    with closing(Predictor(model, Kept(), _budget=MemoryBudget(bytes_=1))) as predictor:
         for index in range(2 * BEGUN):
             with pytest.raises(UsageError):
                 predictor.submit(asked(index, "a", "b")).result(PATIENCE)
@@ -213,7 +213,7 @@ def test_a_stage_that_waits_for_room_ends_with_the_run(asked, room):
     before = set(threading.enumerate())
     stuck = threading.Event()
     model = Counting(on_finish=lambda query: stuck.wait(PATIENCE))
-    predictor = Predictor(model, Kept(), _room=room)
+    predictor = Predictor(model, Kept(), _budget=room)
     done = predictor.submit(asked)
     time.sleep(0.1)
     predictor.close()

@@ -111,7 +111,7 @@ def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_pat
     outcome = predictor.submit(batch(0, "a", "bb", "c")).result(PATIENCE)
     predictor.close()
     assert (outcome.failed, outcome.crashed, set(outcome.samples)) == (0, 0, {"a", "bb", "c"})
-    assert [(one.samples, one.whole) for one in info] == [
+    assert [(one.samples, one.is_whole_batch) for one in info] == [
         (("c",), False),
         (("bb",), False),
         (("a",), False),

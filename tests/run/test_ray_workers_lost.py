@@ -129,17 +129,17 @@ def test_finished_samples_are_journalled_before_their_batch_ends(tmp_path, monke
     end = Reference()
     one, written = works(actor(Reference(HELLO)), Reference(READY), end), []
     one.journal.append = written.extend
-    part = [Outcome(0, (name,), failed=1, whole=False) for name in ("a", "b", "c")]
+    part = [Outcome(0, (name,), failed=1, is_whole_batch=False) for name in ("a", "b", "c")]
     fetches = [([], []), (part[:2], ["a", "b"]), (part[2:], ["c"])]
     one.handle.fetch.remote = lambda: Reference(fetches.pop(0) if fetches else ([], []))
     run = Scene(tmp_path, one, count=1).run([batch(0, "a", "b", "c", "d")])
     first = next(run)
-    assert (first.samples, first.failed, first.whole) == (("a", "b"), 2, False)
+    assert (first.samples, first.failed, first.is_whole_batch) == (("a", "b"), 2, False)
     assert written == ["a", "b"]
     end.there = ((Outcome(0, ("a", "b", "c", "d")), ["d"]),)
     rest = list(run)
     assert sorted(written) == ["a", "b", "c", "d"]
-    assert [one.whole for one in rest][-1] and sum(one.whole for one in rest) == 1
+    assert [one.is_whole_batch for one in rest][-1] and sum(one.is_whole_batch for one in rest) == 1
 
 
 def test_what_an_actor_had_answered_is_journalled_when_it_is_ended():
@@ -179,8 +179,8 @@ def test_an_actor_that_waits_for_a_machine_for_too_long_is_heard_of(tmp_path, mo
     loads = actor(Reference())
     waits = actor(Reference(), placed=False)
     patient = actor(Reference(), placed=False, latest=float("inf"))
-    assert pool._wait_ready([loads, patient], 0.0) == []
-    assert pool._wait_ready([loads, waits, patient], 0.0) == [waits]
+    assert pool._wait_for_message([loads, patient], 0.0) == []
+    assert pool._wait_for_message([loads, waits, patient], 0.0) == [waits]
     with pytest.raises(WorkerNotScheduled, match=r"1 CPU .* 600 s.*--worker-wait"):
         waits.receive()
 

@@ -18,7 +18,9 @@ from harness.masks import Rle
 from harness.run.batching import select
 from harness.run.evaluate import evaluate
 from harness.run.options import NullProgress, Options
-from harness.run.preflight import SampleCache, preflight, read_once, survey
+from harness.run.preflight import preflight
+from harness.run.sample_cache import SampleCache, read_once
+from harness.run.survey import survey
 from harness.spec import parse
 from harness.task import Problem
 from harness.tasks.reason_seg import task as reason_seg

@@ -320,7 +320,7 @@ def submitted(monkeypatch, shapes, tmp_path):
 
     def submit(stand, parameters="partition=gpu", *more):
         monkeypatch.setitem(sys.modules, "submitit", stand)
-        monkeypatch.setattr("harness.cli.submission.sleep", lambda seconds: None)
+        monkeypatch.setattr("harness.run.slurm_job.sleep", lambda seconds: None)
         given = ["--model=random", "--tasks=reason_seg", f"--data={shapes}", f"--out={tmp_path}"]
         return main(["eval", *given, f"--submitit={parameters}", *more])
 

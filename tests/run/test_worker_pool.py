@@ -10,8 +10,9 @@ from harness.errors import ModelError, UsageError
 from harness.run.options import Options
 from harness.run.predict import Outcome, begin, records
 from harness.run.worker_pool import (
+    MAX_FAILED_STARTS,
+    MAX_LOSSES,
     READY,
-    TRIES,
     Member,
     Pool,
     WorkerNotScheduled,
@@ -83,7 +84,7 @@ class Scene(Pool):
             raise coming
         return coming
 
-    def _wait_ready(self, busy, seconds):
+    def _wait_for_message(self, busy, seconds):
         return [one for one in busy if one.says]
 
 
@@ -136,6 +137,7 @@ def test_without_a_machine_for_a_replacement_the_others_go_on(tmp_path):
     pool = Scene(tmp_path, dying, other, replacement, count=2)
     done = list(pool.run([batch(0, "a"), batch(1, "b")]))
     assert sorted(one.batch for one in done) == [0, 1]
+    pool.close()
     assert replacement.closed and other.closed and dying.closed
 
 
@@ -161,6 +163,7 @@ def test_a_replacement_that_dies_while_it_loads_is_replaced(tmp_path):
     last = Scripted(says=[HELLO, READY, "outcome"])
     pool = Scene(tmp_path, dying, stillborn, last, count=1)
     assert [one.batch for one in pool.run([batch(0, "a")])] == [0]
+    pool.close()
     assert dying.closed and stillborn.closed and last.closed
 
 
@@ -169,7 +172,7 @@ def test_replacements_that_all_die_while_they_load_end_the_run_if_no_other_is_le
     others, tmp_path
 ):
     other = Scripted(says=[HELLO, READY, "outcome", "outcome"])
-    stillborn = [Scripted(says=[None]) for _ in range(TRIES)]
+    stillborn = [Scripted(says=[None]) for _ in range(MAX_FAILED_STARTS)]
     started = [Scripted(says=[HELLO, READY, None]), *[other][:others]]
     pool = Scene(tmp_path, *started, *stillborn, count=len(started))
     done = pool.run([batch(0, "a"), batch(1, "b")])
@@ -178,6 +181,7 @@ def test_replacements_that_all_die_while_they_load_end_the_run_if_no_other_is_le
     else:
         with pytest.raises(WorkerStartFailed, match="code 1"):
             list(done)
+    pool.close()
     assert all(one.closed for one in (*started, *stillborn)) and pool._members == []
 
 
@@ -256,7 +260,7 @@ class Halfway(Scripted):
         answer = Prediction(query_id=first.id, answer=Answer(text=f"of worker {self.number}"))
         with Writer(self.folder, self.number, 0) as journal:
             journal.append([begin(batch), *records(batch, [answer])])
-        info = Outcome(batch.index, (first.id,), whole=False)
+        info = Outcome(batch.index, (first.id,), is_whole_batch=False)
         self.says += [info, None] if self.tells and first.id not in batch.kept else [None]
 
 
@@ -282,7 +286,7 @@ def test_what_a_worker_journalled_before_it_died_is_told_once_and_stays(tmp_path
     lost = [one for one in ids if journal.places[one].failure == FailureKind.INFRASTRUCTURE]
     assert lost and ids[0] not in lost, "only what no worker survives is lost"
     assert journal.record(ids[0])["prediction"]["answer"]["text"] == "of worker 0"
-    assert len(given) == TRIES
+    assert len(given) == MAX_LOSSES
     requested = given[1].queries
     assert len(requested) == 2 if by_sample else len(requested) == 3, (
         "its neighbours are asked again"
@@ -296,7 +300,7 @@ def test_what_an_earlier_attempt_journalled_is_asked_again(tmp_path):
         journal.append([begin(asked), *records(asked, [answer])])
     members = [Scripted(says=[HELLO, READY, None]), Scripted(says=[HELLO, READY, "outcome"])]
     (done,) = Scene(tmp_path, *members, count=1).run([asked])
-    assert done.whole and not done.failed
+    assert done.is_whole_batch and not done.failed
 
 
 class Silent(Scripted):

@@ -156,9 +156,9 @@ def test_a_worker_killed_while_code_runs_is_replaced(sandbox):
 
 def test_an_execution_too_many_for_a_worker_is_run_by_the_next(sandbox):
     for worker in workers_of(sandbox):
-        worker._left = 0
+        worker._executions_left = 0
     assert sandbox.run("emit(1)").value == 1
-    assert any(worker._left > 0 for worker in workers_of(sandbox))
+    assert any(worker._executions_left > 0 for worker in workers_of(sandbox))
 
 
 def test_an_answer_that_nobody_waited_for_is_not_given_to_another(sandbox, monkeypatch):
@@ -201,7 +201,7 @@ def test_a_worker_that_cannot_be_started_is_a_fault_of_the_infrastructure(
 
     start = partial(pool._start, sandbox.tier, Limits())
     with Sandbox(sandbox.tier, start, lambda run: {}, workers=1) as one:
-        one._free.queue[0]._left = 0
+        one._free.queue[0]._executions_left = 0
         monkeypatch.setattr(pool, "launch", failing)
         with pytest.raises(SandboxFault, match="does not start"):
             one.run("1")

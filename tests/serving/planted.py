@@ -484,7 +484,7 @@ FAULTS = (
             networks.reference(QWEN),
             networks.served(QWEN, networks.model(QWEN, f"{EXACT},repetition_penalty=1.3").chat),
         ),
-        cause="sampling: B does not take the likeliest",
+        cause="sampling: B does not choose the likeliest",
     ),
     Case(
         name="smaller max_pixels",
@@ -499,7 +499,12 @@ FAULTS = (
     Case(
         name="JPEG that is sent",
         build=by_server(QWEN, ",clips=video,quality=60"),
-        cause="images: pixels differ",
+        cause="images: pixels differ.*as they are' → 'jpeg of quality 60'",
+    ),
+    Case(
+        name="smaller max_pixels before a server",
+        build=by_server(POCKET, ",clips=video,max_pixels=12544,min_pixels=1000"),
+        cause="images: A's network sees .*max_pixels: None → 12544",
     ),
     Case(
         name="system prompt of the command",

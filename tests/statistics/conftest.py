@@ -494,24 +494,24 @@ def answers_lost(modules: Modules) -> Iterator[str]:
     # Of 2 right answers against 3, each lost with 0.5, the difference is 2, 1, 0, -1.
     moments = modules.detection._moments({(2, 3): 1.0}, 0.5)
     yield from differ("moments", moments, (0.5, 1.0, 1.25, 2.5))
-    kept = modules.detection._kept(2, 0.25)
+    kept = modules.detection._binomial(2, 0.25)
     yield from differ("kept", kept, (0.0625, 0.375, 0.5625))
     groups, z = 100, 1.959964
     slope = z / (2 * math.sqrt(groups * 1.0))
     variance = 0.75 - 2 * slope * (1.25 - 0.5) + slope**2 * (2.5 - 1.0)
     beyond = (50 - 1 - z * 10) / math.sqrt(groups * variance)
-    got = modules.detection.shown({(2, 3): 1.0}, groups=groups, lost=0.5, level=0.95)
+    got = modules.detection.approximate_power({(2, 3): 1.0}, groups=groups, lost=0.5, level=0.95)
     yield from differ("shown", got, 0.5 * math.erfc(-beyond / math.sqrt(2)), within=1e-6)
-    nothing = modules.detection.shown({(0, 0): 1.0}, groups=9, lost=1.0, level=0.95)
+    nothing = modules.detection.approximate_power({(0, 0): 1.0}, groups=9, lost=1.0, level=0.95)
     yield from differ("nothing right", nothing, 0.0)
-    sure = modules.detection.shown({(1, 1): 1.0}, groups=9, lost=1.0, level=0.95)
+    sure = modules.detection.approximate_power({(1, 1): 1.0}, groups=9, lost=1.0, level=0.95)
     yield from differ("all lost", sure, 1.0)
     groups = 2 * modules.detection.FEW
     pairs = {(1, 1): 0.5, (0, 1): 0.25, (1, 0): 0.25}
     many = modules.detection.RightAnswers(pairs, groups, 2 * groups)
     size = many.detectable(level=0.95, power=0.8)
     lost = size * 2 / 0.75
-    got = modules.detection.shown(many.pairs, groups=groups, lost=lost, level=0.95)
+    got = modules.detection.approximate_power(many.pairs, groups=groups, lost=lost, level=0.95)
     wanted = 0.8 + modules.detection.SCATTER / groups
     yield from differ("power of the detectable loss", got, wanted, within=1e-6)
     few = modules.detection.RightAnswers({(1, 0): 0.5, (0, 1): 0.5}, 5, 5)

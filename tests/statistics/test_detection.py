@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from harness.scores import Mean, Metric, UnitScore
-from harness.statistics.detection import RightAnswers, shown, shown_exactly
-from harness.statistics.paired import compare
+from harness.statistics.detection import RightAnswers, approximate_power, exact_power
+from harness.statistics.paired import FEWEST_GROUPS, compare
 from harness.statistics.power import errors_to_show
 from harness.statistics.quantiles import half_width
 
@@ -30,7 +30,7 @@ def answers(right, per_group=1):
     ]
 
 
-def exact_power(count, both, first, second, lost):
+def sign_test_power(count, both, first, second, lost):
     """The sign test of single answers: every number of discordant ones, and of those lost.
 
     Args:
@@ -58,10 +58,10 @@ def exact_power(count, both, first, second, lost):
 @pytest.mark.parametrize("lost", [0.3, 0.6, 0.9])
 def test_single_answers_are_shown_as_often_as_by_the_exact_sign_test(count, lost):
     pairs = {(1, 1): 0.3, (1, 0): 0.2, (0, 1): 0.2, (0, 0): 0.3}
-    expected = exact_power(count, 0.3, 0.2, 0.2, lost)
-    found = shown(pairs, groups=count, lost=lost, level=0.95)
+    expected = sign_test_power(count, 0.3, 0.2, 0.2, lost)
+    found = approximate_power(pairs, groups=count, lost=lost, level=0.95)
     assert found == pytest.approx(expected, abs=0.05)
-    found = shown_exactly(pairs, groups=count, lost=lost, level=0.95)
+    found = exact_power(pairs, groups=count, lost=lost, level=0.95)
     assert found == pytest.approx(expected, abs=0.02)  # of 300 numbers of differing answers
 
 
@@ -74,7 +74,7 @@ def test_several_answers_a_group_are_shown_as_often_as_all_swaps_of_drawn_groups
         differences = right - random.binomial(other, 1 - lost)
         total = differences.sum()
         hits += total > 0 and np.mean(np.abs(signs @ differences) >= total) <= 0.05
-    found = shown_exactly(pairs, groups=groups, lost=lost, level=0.95)
+    found = exact_power(pairs, groups=groups, lost=lost, level=0.95)
     assert found == pytest.approx(hits / 2000, abs=0.04)  # two standard errors of both
 
 
@@ -86,7 +86,7 @@ def test_the_detectable_loss_is_shown_with_80_percent_by_the_exact_test(groups, 
     found = RightAnswers.of(a, b, "accuracy")
     size = found.detectable(level=0.95, power=0.8)
     right = sum(weight * other for (_, other), weight in found.pairs.items()) / per_group
-    power = shown_exactly(found.pairs, groups=groups, lost=size / right, level=0.95)
+    power = exact_power(found.pairs, groups=groups, lost=size / right, level=0.95)
     assert power == pytest.approx(0.8 + 0.45 / groups, abs=0.01)
 
 
@@ -123,19 +123,56 @@ def test_errors_to_show_are_shown_four_times_of_five_where_both_errors_are_estim
     size = errors_to_show(level=level, degrees=degrees)
     noise = random.normal(size=200_000)
     named, tested = np.sqrt(random.chisquare(degrees, (2, noise.size)) / degrees)
-    shown = noise + size * named > half_width(level, degrees=degrees) * tested
-    assert shown.mean() == pytest.approx(0.8, abs=0.015)
+    approximate_power = noise + size * named > half_width(level, degrees=degrees) * tested
+    assert approximate_power.mean() == pytest.approx(0.8, abs=0.015)
 
 
 def test_of_few_answers_and_groups_no_loss_is_named():
     random = np.random.default_rng(4)
-    for count, values in ((23, random.random((2, 23)) > 0.4), (7, random.random((2, 7)))):
+    for values, words in (
+        (random.random((2, 23)) > 0.4, "23 samples are too few to estimate"),
+        (random.random((2, 7)), "too few of 7 samples changed to estimate"),
+    ):
         a, b = map(answers, values)
         got = compare(ACCURACY, a, b, name="accuracy", resamples=200)
         assert got.detectable is None and got.by_formula > 0
-        assert got.verdict().endswith(
-            f"{count} samples are too few to estimate which difference they would show"
+        assert got.verdict().endswith(f"{words} which difference they would show")
+
+
+@pytest.mark.parametrize("changed", [1, 7, 8])
+def test_a_size_is_stated_from_eight_changed_groups_on(changed):
+    random = np.random.default_rng(changed)
+    a = random.random(36)
+    b = a + random.normal(0, 0.2, 36) * (np.arange(36) < changed)
+    got = compare(ACCURACY, answers(a), answers(b), name="accuracy", resamples=200)
+    assert got.n_differing == changed and got.p_value > 0.05
+    assert ("would show a difference of" in got.verdict()) == (changed == 8)
+    assert ("of 36 samples changed" in got.verdict()) == (changed < 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [12, 24, 48])
+def test_the_stated_size_is_shown_about_four_times_of_five_after_eight_changed_groups(groups):
+    """Runs in which few groups change, most by little and some by a whole object."""
+    random, hits, draws = np.random.default_rng(groups), [], {"resamples": 500}
+
+    def change():
+        large = random.choice([-1, 1], groups) * random.uniform(0.5, 0.9, groups)
+        sizes = np.where(random.random(groups) < 0.3, large, random.normal(0, 0.03, groups))
+        return sizes * (random.random(groups) < random.choice([8, 10, 12]) / groups)
+
+    for trial in range(1500):
+        base = random.random(groups)
+        first = compare(
+            ACCURACY, answers(base), answers(base + change()), name="accuracy", **draws, seed=trial
         )
+        if first.n_differing < FEWEST_GROUPS:
+            continue
+        after = answers(base + change() - first.detectable)
+        got = compare(ACCURACY, answers(base), after, name="accuracy", **draws, seed=trial)
+        hits.append(got.is_worse)
+    assert len(hits) > 600
+    assert np.mean(hits) == pytest.approx(0.8, abs=0.06)  # 4 points, and two standard errors
 
 
 def ious(random, base):

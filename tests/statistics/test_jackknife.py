@@ -81,7 +81,7 @@ def test_what_is_derived_from_a_corpus_and_a_mean_is_left_out_jointly():
     both = (made.without["f1"] + made.without["giou"]) / 2
     np.testing.assert_array_equal(made.without["blend"], both)
     low, high = intervals((F1, GIOU, BLEND), units)["blend"]
-    assert (low + high) / 2 == pytest.approx(made.whole["blend"])
+    assert (low + high) / 2 == pytest.approx(made.full["blend"])
 
 
 def test_a_block_that_holds_every_item_leaves_no_interval():

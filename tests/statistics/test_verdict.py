@@ -68,12 +68,13 @@ def test_no_difference_names_the_size_that_would_have_been_shown():
     )
 
 
-@pytest.mark.parametrize(("groups", "words"), [(5, "(6 groups can)"), (6, "worse by")])
+@pytest.mark.parametrize(("groups", "words"), [(5, "(6 images or videos can)"), (6, "worse by")])
 def test_five_groups_cannot_show_any_difference_and_six_can(groups, words):
     a, b = means(np.full(2 * groups, 0.9), per_group=2), means(np.zeros(2 * groups), per_group=2)
     result = compare((SCORE,), a, b, name="score")
     assert words in result.verdict()
-    assert (f"{2 * groups} samples in {groups} groups" in result.verdict()) == (groups == 5)
+    counts = f"{2 * groups} samples of {groups} images or videos"
+    assert (counts in result.verdict()) == (groups == 5)
 
 
 @pytest.mark.parametrize(("tests", "needed"), [(1, 6), (2, 7), (3, 7), (4, 8)])

@@ -12,8 +12,8 @@ from PIL import Image
 from harness.errors import DataError, UsageError
 from harness.plugins import build as build_plugin
 from harness.run.batching import select
-from harness.run.evaluate import preflight
-from harness.run.preflight import survey
+from harness.run.preflight import preflight
+from harness.run.survey import survey
 from harness.run.verify import verify
 from harness.types import Answer, Prediction
 from harness.world.mp4 import write_mp4
@@ -113,6 +113,31 @@ def test_questions_have_options_apart_and_cluster_by_film(tmp_path):
     assert samples[1].target.answer == Answer(choice="B") and samples[1].group == "one.mp4"
     assert {len(one.query.media[0]) for one in samples} == {2}
     assert samples[0].categories == {"kind": "action"}
+
+
+def test_films_may_be_folders_of_frames(tmp_path):
+    """With the two changes of the page."""
+    root = film_files(tmp_path)
+    for film in (root / "film_quiz" / "films").glob("*.mp4"):
+        film.unlink()
+        film.with_suffix("").mkdir()
+        for number in range(4):
+            Image.new("RGB", (64, 48)).save(film.with_suffix("") / f"{number:04}.png")
+    text, page = (PLACE / "film_quiz.py").read_text("utf-8"), DOCS.read_text("utf-8")
+    for old, new in (
+        ('media="{film}.mp4"', 'media="{film}"'),
+        (
+            'Videos((root / "films",), frames)',
+            'Videos((root / "films",), frames, frames_per_second=6)',
+        ),
+    ):
+        assert old in text and f"`{new}`" in page
+        text = text.replace(old, new)
+    (tmp_path / "changed.py").write_text(text)
+    task = runpy.run_path(str(tmp_path / "changed.py"))["film_quiz"](root)
+    assert list(task.check()) == []
+    sample = next(iter(task.samples()))
+    assert sample.query.media[0].times() == pytest.approx([0, 1 / 6, 2 / 6, 3 / 6])
 
 
 @pytest.mark.parametrize(

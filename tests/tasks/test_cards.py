@@ -205,7 +205,7 @@ def test_ids_of_counting_are_those_that_the_card_documents(build, shapes):
     ("old", "new", "named"),
     [
         (b'title = "', b'colour = "red"\ntitle = "', "colour"),
-        (b'headline = "', b'# "', "headline"),
+        (b'protocol = "', b'# "', "lacks protocol"),
         (b'title = "', b'title = "\xff', "UTF-8"),
         (b'title = "', b'title = 3 # "', "title"),
         (b'forms = ["', b'forms = "mask" # ["', "forms"),

@@ -173,9 +173,9 @@ def saved(path: Path, array, mode=None) -> Path:
 def test_annotations_that_are_not_numbers_are_refused_by_name(tmp_path):
     labels = np.array([[0, 1], [2, 0]])
     good = saved(tmp_path / "good.png", labels)
-    assert set(label_tracks([good], size=(2, 2), known=[1, 2, 3])) == {1, 2, 3}
+    assert set(label_tracks([good], size=(2, 2), known_numbers=[1, 2, 3])) == {1, 2, 3}
     with pytest.raises(DataError, match=r"good\.png.*objects \(1\), found 2"):
-        label_tracks([good], size=(2, 2), known=[1])
+        label_tracks([good], size=(2, 2), known_numbers=[1])
     with pytest.raises(DataError, match=r"good\.png.*3 × 2 pixels"):
         sized_labels(good, (3, 2))
     with pytest.raises(DataError, match=r"colour\.png.*mode RGB"):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from harness.errors import DataError
 from harness.run.batching import select
-from harness.run.preflight import survey
+from harness.run.survey import survey
 from harness.run.verify import verify
 from harness.types import AnswerForm
 

@@ -101,7 +101,7 @@ def test_no_pass_over_the_samples_decodes_an_image(build, shapes, monkeypatch):
         raise AssertionError("an image was decoded")
 
     CACHE.clear()  # what other tests have decoded would not be decoded again
-    monkeypatch.setattr("harness.media.decode_image", refuse)
+    monkeypatch.setattr("harness.frame_cache.decode_image", refuse)
     for spec in SPECS:
         task = build(spec, shapes)
         assert not list(task.check())

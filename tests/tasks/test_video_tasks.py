@@ -111,7 +111,7 @@ def test_no_pass_decodes_an_image_and_samples_come_one_by_one(build, shapes, mon
         raise AssertionError("an image was decoded")
 
     CACHE.clear()
-    monkeypatch.setattr("harness.media.decode_image", refuse)
+    monkeypatch.setattr("harness.frame_cache.decode_image", refuse)
     for spec in (*SPECS, "ref_youtube_vos(split=valid)"):
         task = build(spec, shapes)
         assert not list(task.check())

@@ -15,15 +15,15 @@ import pytest
 from harness import plugins
 from harness.chosen.checkpoints import (
     check_parts,
-    evaluated_by,
     fill_checkpoint,
+    parse_eval_model,
     with_checkpoint,
 )
 from harness.cli.main import build_parser
 from harness.cli.train import OURS, configured, method_of
 from harness.cli.train import train as command_of_train
 from harness.errors import HarnessError, MissingDependency, UsageError
-from harness.spec import Spec, parse
+from harness.spec import Spec, convert, parse
 from harness.trainers.grpo.trainer import GrpoTrainer
 
 TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
@@ -84,7 +84,7 @@ def checked(kind, spec):
         if key in PARTS and isinstance(value, Spec):
             checked(PARTS[key], value)
         elif key in hints:
-            plugins.convert(value, hints[key], f"{spec.name}({key}=…)")
+            convert(value, hints[key], f"{spec.name}({key}=…)")
 
 
 def test_there_are_configurations_of_every_method():
@@ -110,7 +110,7 @@ def test_it_names_its_model_and_its_tasks(path):
     checked("models", model_of(path))
     assert plain["train_tasks"]
     if "eval_model" in plain:
-        checked("models", evaluated_by(plain["eval_model"]))
+        checked("models", parse_eval_model(plain["eval_model"]))
     for key in ("train_tasks", "eval_tasks"):
         for text in plain.get(key, ()):
             checked("tasks", parse(text))
@@ -148,7 +148,7 @@ def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, t
     plain = read(path)
     trained, made = (
         parse(plain["model"]),
-        fill_checkpoint(evaluated_by(plain["eval_model"]), str(tmp_path)),
+        fill_checkpoint(parse_eval_model(plain["eval_model"]), str(tmp_path)),
     )
     assert (made.name, made.arguments["checkpoint"]) == (trained.name, str(tmp_path))
     other = {

@@ -16,7 +16,7 @@ from harness.masks import Rle
 from harness.models.dr2seg.grammar import DR2Seg, write
 from harness.models.dr2seg.model import dr2seg as model_of
 from harness.models.grammar import Item
-from harness.trainers.dr2seg.masks import Masks, joint_iou, true_masks
+from harness.trainers.dr2seg.masks import MaskAccuracy, joint_iou, true_masks
 from harness.trainers.dr2seg.rewards import (
     DR2SegReward,
     LocationAccuracy,
@@ -284,7 +284,7 @@ PIECES = (
 @pytest.mark.parametrize("form", ["sam2", "sam3"])
 def test_ten_thousand_malformed_responses_never_raise(huge, form):
     draw = random.Random(0)
-    accuracy = Masks(reader("sam3")) if form == "sam3" else LocationAccuracy()
+    accuracy = MaskAccuracy(reader("sam3")) if form == "sam3" else LocationAccuracy()
     reward = DR2SegReward(form=form, accuracy=accuracy)
     pieces = (
         *PIECES,
@@ -379,7 +379,7 @@ def test_a_description_of_64_tokens_is_one_and_of_65_is_none():
 
 
 def test_in_the_sam3_form_accuracy_is_the_overlap_of_masks_and_6_the_most():
-    reward = DR2SegReward(form="sam3", accuracy=Masks(reader("sam3")))
+    reward = DR2SegReward(form="sam3", accuracy=MaskAccuracy(reader("sam3")))
     half = Item(Box(100.0, 100.0, 300.0, 200.0))
     firsts = [said(20, OBJECT, form="sam3"), said(20, half, form="sam3")]
     first, second = reward(group(firsts, [said(5, OBJECT, form="sam3")] * 2))
@@ -391,7 +391,7 @@ def test_in_the_sam3_form_accuracy_is_the_overlap_of_masks_and_6_the_most():
 def test_in_the_sam3_form_one_pixel_opens_the_gate_unless_a_threshold_is_set():
     pixel = Item(Box(299.0, 299.0, 400.0, 400.0))
     firsts, seconds = [said(90, pixel, form="sam3")], [said(5, form="sam3")]
-    literal = DR2SegReward(form="sam3", accuracy=Masks(reader("sam3")))
+    literal = DR2SegReward(form="sam3", accuracy=MaskAccuracy(reader("sam3")))
     assert totals(literal, firsts, seconds) == [0.0]
     assert totals(replace(literal, gate_threshold=0.5), firsts, seconds)[0] > 4.0
 

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from harness.errors import UsageError  # noqa: E402
-from harness.trainers.grpo.ema import LEAST_STD, RewardMoments, ema_advantages  # noqa: E402
+from harness.trainers.grpo.ema import MIN_STD, RewardMoments, ema_advantages  # noqa: E402
 from harness.trainers.grpo.settings import Settings  # noqa: E402
 
 
@@ -36,7 +36,7 @@ def test_older_rounds_count_by_the_decay_and_the_new_one_before_it_is_scaled():
 def test_a_group_far_outside_of_its_task_is_scaled_by_itself():
     moments = RewardMoments(0.999)
     assert found(moments, ["mask"], 1.0, 1.0) == [0, 0]
-    assert moments.std("mask") == LEAST_STD
+    assert moments.std("mask") == MIN_STD
     # By the task ±0.5 / 0.0224 = ±22, beyond 5; by the group ±0.5 / 0.5. The other group stays.
     gains = found(moments, ["mask", "mask"], 0.0, 1.0, 1.0, 1.0)
     assert gains == pytest.approx([-1, 1, 0, 0], abs=1e-5)

@@ -45,6 +45,7 @@ from harness.trainers.grpo.examples import (  # noqa: E402
     prepare_examples,
 )
 from harness.trainers.grpo.method import request_of  # noqa: E402
+from harness.trainers.grpo.rollouts import conversation  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.policy import accelerator_of  # noqa: E402
@@ -420,7 +421,13 @@ def test_a_prompt_is_read_once_and_no_more_rows_are_written_than_are_asked_for(m
             for place in range(GROUP)
         ]
         with learner.answering() as chat:
-            converse(chat, [learner.conversation(draft) for draft in drafts])
+            converse(
+                chat,
+                [
+                    conversation(learner.method, learner.chat, learner.network, draft)
+                    for draft in drafts
+                ],
+            )
         lengths = [one.prompt["input_ids"].shape[1] for one in drafts]
         assert sum(count for count, width in called if width >= min(lengths)) == len(samples)
         assert max(count for count, _ in called) == rows

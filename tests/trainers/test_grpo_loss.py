@@ -22,7 +22,7 @@ from harness.models.learning.loss import (  # noqa: E402
 )
 from harness.trainers.grpo.clipping import clipped, extremes  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
-from harness.trainers.grpo.vllm import LARGEST_RATIO, sampler_ratio  # noqa: E402
+from harness.trainers.grpo.vllm import MAX_RATIO, sampler_ratio  # noqa: E402
 
 ensure_torchvision()
 KINDS = typing.get_args(LossType)
@@ -248,7 +248,7 @@ def test_the_loss_of_what_vllm_drew_is_trls_own(kind):
         )
         ratio = sampler_ratio(one.old, drawn, one.mask)
         assert ratio.shape == (ROLLOUTS, 1)
-        assert ratio.max() <= LARGEST_RATIO
+        assert ratio.max() <= MAX_RATIO
         logp = one.logp.clone().requires_grad_()
         ours = grpo_loss(
             logp,
@@ -271,7 +271,7 @@ def test_how_far_vllm_is_off_is_limited_as_in_trl():
     from trl import GRPOConfig
 
     usual = {name: one.default for name, one in GRPOConfig.__dataclass_fields__.items()}
-    assert usual["vllm_importance_sampling_clip_max"] == LARGEST_RATIO
+    assert usual["vllm_importance_sampling_clip_max"] == MAX_RATIO
     assert usual["vllm_importance_sampling_mode"] == "sequence_mask"
     old, mask = torch.zeros(2, 2), torch.ones(2, 2)
     drawn = torch.tensor([[-0.1, float("nan")], [-1.0, -1.0]])

@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from harness import plugins  # noqa: E402
 from harness.errors import StoreError, UsageError  # noqa: E402
 from harness.rehearsal.stages import free_port  # noqa: E402
-from harness.run.contamination import Training  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
+from harness.run.training_record import Training  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainers import guards, state  # noqa: E402
 from harness.trainers.guards import UnstableTraining, check_step, check_weights  # noqa: E402

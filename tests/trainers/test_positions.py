@@ -25,7 +25,7 @@ from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
-from harness.trainers.dr2seg.second_pass import LONGEST
+from harness.trainers.dr2seg.second_pass import MAX_TOKENS
 from harness.trainers.grpo import examples as grpo
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
@@ -150,8 +150,8 @@ def test_a_second_prompt_with_its_longest_description_has_to_fit_too(
         return lengths, [one.why for one in dropped].count("beyond the network's positions")
 
     lengths, _ = prepared(f"qwen_vl(checkpoint={tiny_qwen})")
-    assert prepared(limited(max(lengths) + LONGEST + 8)) == (lengths, 0)
-    less = limited(max(lengths) + LONGEST + 7)
+    assert prepared(limited(max(lengths) + MAX_TOKENS + 8)) == (lengths, 0)
+    less = limited(max(lengths) + MAX_TOKENS + 7)
     assert prepared(less) == (
         [one for one in lengths if one < max(lengths)],
         lengths.count(max(lengths)),

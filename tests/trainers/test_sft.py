@@ -16,8 +16,9 @@ from harness import plugins
 from harness.errors import DataError, ParseError, ResumeMismatch, UsageError
 from harness.models.grammar import Item
 from harness.run.batching import samples_of
-from harness.run.contamination import Training, measure_contamination, trained_on
+from harness.run.contamination import measure_contamination, samples_of_checkpoint
 from harness.run.train import TrainingOptions, train
+from harness.run.training_record import Training
 from harness.spec import parse
 from harness.types import AnswerForm, Box, Target
 
@@ -374,7 +375,11 @@ def test_the_manifest_tells_what_is_needed_to_repeat_it(whole, task, tiny_qwen):
     }
     assert json.loads((training.checkpoint / "harness.json").read_text()) == manifest
     assert [row.id for row in training.samples()] == ["val_00000", "val_00001", "val_00002"]
-    assert trained_on(training.checkpoint) == trained_on(training.folder) == training.samples()
+    assert (
+        samples_of_checkpoint(training.checkpoint)
+        == samples_of_checkpoint(training.folder)
+        == training.samples()
+    )
     found = measure_contamination(training.samples(), task)
     assert (found.samples, found.images, found.n_total) == (3, 3, 3)
     assert "3 of 3" in str(found)

@@ -11,17 +11,10 @@ import pytest
 from harness import plugins
 from harness.errors import DataError, Locked, ModelError, ResumeMismatch, StoreError, UsageError
 from harness.run import train as engine
-from harness.run.contamination import (
-    TrainedSample,
-    Training,
-    measure_contamination,
-    read_samples,
-    trained_on,
-    with_images,
-    write_samples,
-)
+from harness.run.contamination import measure_contamination, samples_of_checkpoint, with_images
 from harness.run.perceptual_hash import image_hash, media_hash
 from harness.run.train import TrainingOptions, interrupts, train
+from harness.run.training_record import TrainedSample, Training, read_samples, write_samples
 from harness.spec import parse
 from harness.store.lease import lease
 from harness.trainer import Curve, Trainer, TrainingRun
@@ -73,13 +66,13 @@ def test_a_trainer_trains(mine, task, tmp_path):
     assert (training.checkpoint / "weights.json").read_text() == "4"
     assert training.manifest["seed"] == 2 and training.manifest["model"] is None
     assert not (training.folder / "state").exists()
-    assert len(trained_on(training.checkpoint)) == 3
+    assert len(samples_of_checkpoint(training.checkpoint)) == 3
 
 
 def test_a_trainer_that_draws_its_own_world_needs_no_task(mine, tmp_path):
     training = train(mine(), [], None, tmp_path / "out", TrainingOptions())
     assert training.samples() == [] and training.manifest["tasks"] == []
-    assert trained_on(training.folder) == []
+    assert samples_of_checkpoint(training.folder) == []
 
 
 def test_a_stopped_training_goes_on(mine, task, tmp_path, told):
@@ -350,13 +343,13 @@ def test_a_checkpoint_also_says_what_the_one_before_it_was_trained_on(
 ):
     first = train(mine(), [task], None, tmp_path / "first", TrainingOptions())
     before = [replace(row, task="earlier") for row in first.samples()[:2]] + first.samples()[:1]
-    monkeypatch.setattr(engine, "trained_by", lambda model: before)
+    monkeypatch.setattr(engine, "samples_of_model", lambda model: before)
     seen = []
     second = train(mine(), [task], None, tmp_path / "second", TrainingOptions(refuse=seen.extend))
     assert second.samples() == first.samples()
     assert set(seen) == {*before, *first.samples()}
     for place in (second.folder, second.checkpoint):
-        assert trained_on(place) == [*first.samples(), *before[:2]]
+        assert samples_of_checkpoint(place) == [*first.samples(), *before[:2]]
 
 
 def test_a_run_says_where_its_parts_lie(tmp_path):

@@ -100,7 +100,7 @@ def begun(method, model, task, monkeypatch, tmp_path, told, **run):
         kept.append((self, run, model))
         raise Begun
 
-    monkeypatch.setattr(GrpoTrainer, "_train", begins)
+    monkeypatch.setattr(GrpoTrainer, "_train_by_engine", begins)
     given = TrainingRun(out=tmp_path, tasks=(task,), model=parse(model), progress=told, **run)
     with pytest.raises(Begun):
         plugins.build("trainers", parse(method)).train(given)

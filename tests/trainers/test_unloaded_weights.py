@@ -16,9 +16,9 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from harness import plugins  # noqa: E402
 from harness.errors import ModelError  # noqa: E402
-from harness.models.backends.checkpoint import weights  # noqa: E402
 from harness.models.backends.networks import load_network  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.models.backends.weights import weights  # noqa: E402
 from harness.models.learning.weights import with_adapter  # noqa: E402
 from harness.run.train import TrainingOptions, train  # noqa: E402
 from harness.spec import parse  # noqa: E402

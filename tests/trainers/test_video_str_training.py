@@ -181,7 +181,7 @@ def test_a_model_is_trained_in_the_words_that_its_rewards_read(
         requested.append(model)
         raise Begun
 
-    monkeypatch.setattr(GrpoTrainer, "_train", begun)
+    monkeypatch.setattr(GrpoTrainer, "_train_by_engine", begun)
     inner = f"{model}," if "(" in model else f"{model}("
     spec = parse(f"{inner}checkpoint={tiny_qwen})")
     run = TrainingRun(out=tmp_path, tasks=(known,), model=spec, progress=told)

@@ -28,9 +28,9 @@ from harness.trainers.sft.examples import examples_of
 from harness.trainers.videoseg_r1 import difficulty, rewards
 from harness.trainers.videoseg_r1.budgets import Budgets, budgets_of, length_factor
 from harness.trainers.videoseg_r1.descriptions import (
+    count_words,
     textual_description,
     visual_description,
-    words_of,
 )
 from harness.trainers.videoseg_r1.difficulty import (
     ChatRater,
@@ -671,8 +671,8 @@ def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monk
 
 
 def test_a_file_that_nobody_writes_is_not_waited_for_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(difficulty, "PATIENCE", 0.0)
-    monkeypatch.setattr(difficulty, "LOOK", 0.01)
+    monkeypatch.setattr(difficulty, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(difficulty, "POLL_SECONDS", 0.01)
     with pytest.raises(StoreError, match=r"difficulty\.jsonl: .* 0 s, .*\b5 "):
         await_ratings([key_of(one) for one in SAMPLES], "measured", tmp_path / "difficulty.jsonl")
 
@@ -784,8 +784,8 @@ def test_descriptions_say_what_masks_and_words_are():
     known = replace(parted, target=Target(answer=replace(answer, instances=(answer.masks,))))
     assert "as 1 object(s)" in visual_description(known, 0)
     assert "no mask" in visual_description(sample(form=AnswerForm.BOXES), 0)
-    assert words_of("The cat, LEFT of it") == (5, 1)
-    assert words_of("") == (0, 0)
+    assert count_words("The cat, LEFT of it") == (5, 1)
+    assert count_words("") == (0, 0)
 
 
 def test_what_is_small_seldom_seen_and_long_described_is_measured_as_harder():

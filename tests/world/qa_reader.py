@@ -169,10 +169,10 @@ def path(scene: Scene, qa: QA, words: str, way: str) -> float:
     return round(100 * part + 1e-9)
 
 
-def scene_of(*things: Thing, frames: int = 1) -> Scene:
+def scene_of(*things: Thing, frames: int = 1, family: str = "") -> Scene:
     return Scene(
         seed=0,
-        family="qa_video" if frames > 1 else "qa",
+        family=family or ("qa_video" if frames > 1 else "qa"),
         split="val",
         index=0,
         width=168,

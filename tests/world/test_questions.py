@@ -14,8 +14,10 @@ from harness.world.families import draw_scene
 from harness.world.language import Noun
 from harness.world.questions import KINDS, ask_questions, every_question, wordings_of
 from harness.world.raster import visible_masks
-from harness.world.scene import Background, Scene, Thing
+from harness.world.scene import Scene, Thing
 from harness.world.shapes import QUIZZED, World
+
+from .qa_reader import scene_of, thing
 
 SEEDS = st.integers(0, 2**40)
 SHAPES = ("circle", "square", "triangle", "rectangle", "diamond", "star", "cross", "hexagon")
@@ -338,22 +340,7 @@ def test_wordings_begin_with_the_text_and_are_one_to_three(world: World) -> None
 
 
 def still_of(*things: Thing, frames: int = 1) -> Scene:
-    return Scene(
-        seed=0,
-        family="video" if frames > 1 else "still",
-        split="val",
-        index=0,
-        width=168,
-        height=168,
-        background=Background("plain", 1),
-        things=things,
-        frames=frames,
-    )
-
-
-def thing(shape: str, colour: str, x: int, y: int, **more: object) -> Thing:
-    made = Thing(shape=shape, colour=colour, size="small", x=x, y=y, depth=0)  # type: ignore[arg-type]
-    return replace(made, **more)  # type: ignore[arg-type]
+    return scene_of(*things, frames=frames, family="video" if frames > 1 else "still")
 
 
 def texts_of(scene: Scene) -> set[str]:

@@ -13,11 +13,12 @@ from harness.types import Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Masks:
-    """The IoU (0 to 1) of the mask of all boxes of a response, or of its description alone.
+class MaskAccuracy:
+    """Returns the IoU (0 to 1) of a response's mask with the true mask, both over all frames.
 
-    `model` parses and segments responses as in its evaluation, but without repairs. An unreadable
-    response earns 0. Equal responses are segmented once.
+    `model` parses and segments the response's boxes, or its description if it has no boxes, as in
+    evaluation, but without repairs. An unreadable response earns 0. Equal responses are segmented
+    once.
     """
 
     model: PromptedModel

@@ -6,9 +6,9 @@ He et al., "DR2Seg" (arXiv:2601.09981), Eq. 2 to 8. The terms of Eq. 6 are Visio
 functions are pure and accept any text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, TypeAlias
 
 from harness.errors import UsageError
 from harness.models.dr2seg.grammar import TAGS, Form, description, reasoning_text
@@ -22,7 +22,7 @@ from harness.models.visionreasoner.scoring import (
 )
 from harness.options import Only
 from harness.thoughts import after_thought
-from harness.trainers.dr2seg.second_pass import LONGEST, description_of
+from harness.trainers.dr2seg.second_pass import MAX_TOKENS, description_of
 from harness.trainers.grpo.functions import OF_REWARD
 from harness.trainers.grpo.method import (
     TOTAL,
@@ -46,10 +46,8 @@ FORMATS: Mapping[Form, tuple[str, ...]] = {
 """Components of R_format, see `format_terms`."""
 
 
-class Accuracy(Protocol):
-    """R_acc of several responses to one sample: named parts, and their sum `accuracy`."""
-
-    def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]: ...  # noqa: D102
+Accuracy: TypeAlias = Callable[[Group, Sequence[str]], list[RewardComponents]]
+"""R_acc of several responses to one sample: named parts, and their sum `accuracy`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +60,10 @@ class LocationAccuracy:
         """Return, per response, the three parts of the accuracy and their sum."""
         target = target_objects(group.sample)
         parts = map(take_apart, responses)
-        texts = [f"{frame_tag(part.frame)}{part.said}" for part in parts]
+        texts_after_thought = [f"{frame_tag(part.frame)}{part.text}" for part in parts]
         scores = [
-            location_accuracy(group, text, target, semantics=self.semantics) for text in texts
+            location_accuracy(group, text, target, semantics=self.semantics)
+            for text in texts_after_thought
         ]
         return [{**score._asdict(), "accuracy": score.total} for score in scores]
 
@@ -153,7 +152,7 @@ class DR2SegReward(ComponentReward):
     len_floor: Annotated[float, Only(r_len=True), OF_REWARD] = 0.0
     """Smallest length factor. The paper's is 0; a larger one is a deviation, for models that start
     with N0 + 1 / γ reasoning tokens or more."""
-    longest_description: Annotated[int, Only(r_desc=True) | Only(r_len=True)] = LONGEST
+    longest_description: Annotated[int, Only(r_desc=True) | Only(r_len=True)] = MAX_TOKENS
     """Largest number of tokens of a description; a longer one earns nothing."""
     second_temperature: Annotated[float | None, Only(r_desc=True) | Only(r_len=True)] = None
     """Temperature of the second pass; None: that of the first pass. 0 (greedy) halves the noise of
@@ -175,8 +174,8 @@ class DR2SegReward(ComponentReward):
         accuracy = self.accuracy or LocationAccuracy(self.semantics)
         seconds = self._seconds(group)
         first_accuracies = accuracy(group, [rollout.text for rollout in group.rollouts])
-        texts = [second.text for second in seconds if second is not None]
-        second_accuracies = iter(accuracy(group, texts))
+        second_texts = [second.text for second in seconds if second is not None]
+        second_accuracies = iter(accuracy(group, second_texts))
         # R_desc (Eq. 2) is the accuracy of the second responses.
         return [
             self._terms(
@@ -193,15 +192,15 @@ class DR2SegReward(ComponentReward):
         """Return, for each rollout, the product of Eq. 7 and its length factor."""
         factors = [1.0] * len(components)
         if self.r_len:
-            floored = [max(own["length"], self.len_floor) for own in components]
-            accuracies = [own["accuracy"] for own in components]
+            floored = [max(terms["length"], self.len_floor) for terms in components]
+            accuracies = [terms["accuracy"] for terms in components]
             factors = gate_lengths(floored, accuracies, threshold=self.gate_threshold)
         bases = [
-            sum(own[name] for name in FORMATS[self.form])
-            + own["non_repeat"]
-            + own["accuracy"]
-            + (own["description"] if self.r_desc else 0.0)
-            for own in components
+            sum(terms[name] for name in FORMATS[self.form])
+            + terms["non_repeat"]
+            + terms["accuracy"]
+            + (terms["description"] if self.r_desc else 0.0)
+            for terms in components
         ]
         return [
             {"length_factor": factor, TOTAL: base * factor}
@@ -226,17 +225,17 @@ class DR2SegReward(ComponentReward):
             desc: R_desc.
         """
         response = split_frame(first.text)[1]
-        count = self._tokens(group, first)
-        second_count = None if second is None else self._tokens(group, second)
+        n_tokens = self._tokens(group, first)
+        n_second_tokens = None if second is None else self._tokens(group, second)
         return {
             **format_terms(response, form=self.form),
             **accuracy,
             "non_repeat": non_repeat(response),
             "description": desc,
             "described": float(second is not None),
-            "length": length_reward(count, second_count, anchor=self.n0, gamma=self.gamma),
-            "tokens_first": float(count),
-            **({} if second_count is None else {"tokens_second": float(second_count)}),
+            "length": length_reward(n_tokens, n_second_tokens, anchor=self.n0, gamma=self.gamma),
+            "tokens_first": float(n_tokens),
+            **({} if n_second_tokens is None else {"tokens_second": float(n_second_tokens)}),
         }
 
     def _seconds(self, group: Group) -> list[Rollout | None]:
@@ -252,4 +251,5 @@ class DR2SegReward(ComponentReward):
         ]
 
     def _tokens(self, group: Group, rollout: Rollout) -> int:
+        """Return the number of reasoning tokens of a response."""
         return group.count_tokens(reasoning_text(split_frame(rollout.text)[1], form=self.form))

@@ -14,7 +14,7 @@ from harness.models.pipeline import PromptedModel
 from harness.trainers.grpo.method import Rollout, request_of
 from harness.types import Sample
 
-LONGEST = 64
+MAX_TOKENS = 64
 """Largest number of tokens of a description; a longer one counts as missing and earns nothing. The
 paper has no limit, but then a description could repeat the whole reasoning."""
 
@@ -23,7 +23,7 @@ DUMMY = "object"
 
 
 def description_of(
-    response: str, count_tokens: Callable[[str], int], *, form: Form, longest: int = LONGEST
+    response: str, count_tokens: Callable[[str], int], *, form: Form, longest: int = MAX_TOKENS
 ) -> str:
     """Return the description of a first response; empty if it is missing or too long."""
     text = description(split_frame(response)[1], form=form)
@@ -41,7 +41,7 @@ class SecondPassPrompt:
     model: PromptedModel
     form: Form
     max_new_tokens: int
-    longest: int = LONGEST
+    longest: int = MAX_TOKENS
 
     def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest:
         """Return the second request of one rollout."""

@@ -10,7 +10,7 @@ from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
 from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
 from harness.options import with_options
-from harness.trainers.dr2seg.masks import Masks, true_masks
+from harness.trainers.dr2seg.masks import MaskAccuracy, true_masks
 from harness.trainers.dr2seg.rewards import DR2SegReward
 from harness.trainers.dr2seg.second_pass import SecondPassPrompt
 from harness.trainers.grpo.settings import Settings
@@ -29,7 +29,7 @@ class DR2SegTrainer(GrpoTrainer):
         reward = self.reward
         if reward.form == "sam3":
             strict_model = with_prompt(model, reward.form, strict=True)
-            reward = replace(reward, accuracy=Masks(strict_model))
+            reward = replace(reward, accuracy=MaskAccuracy(strict_model))
         second_prompt = SecondPassPrompt(
             model=model,
             form=reward.form,
@@ -46,7 +46,7 @@ class DR2SegTrainer(GrpoTrainer):
 
 
 @with_options(DR2SegReward, Settings, without=("accuracy",), beta=1e-2, entropy_coef=1e-3)
-def dr2seg(own: DR2SegReward, settings: Settings) -> DR2SegTrainer:
+def dr2seg(reward_settings: DR2SegReward, settings: Settings) -> DR2SegTrainer:
     """DR2Seg (He et al. 2026) with GRPO: VisionReasoner's rewards, and two of the model's own.
 
     The defaults are the paper's few-shot setting. Settings that it does not state (divergence,
@@ -56,11 +56,11 @@ def dr2seg(own: DR2SegReward, settings: Settings) -> DR2SegTrainer:
     return DR2SegTrainer(
         name="dr2seg",
         settings=settings,
-        second_temperature=own.second_temperature,
-        reward=own,
-        own={name: value for name, value in vars(own).items() if name != "accuracy"},
-        with_prompt=lambda model: with_prompt(model, own.form),
-        usable=true_masks if own.form == "sam3" else check,
+        second_temperature=reward_settings.second_temperature,
+        reward=reward_settings,
+        own={name: value for name, value in vars(reward_settings).items() if name != "accuracy"},
+        with_prompt=lambda model: with_prompt(model, reward_settings.form),
+        usable=true_masks if reward_settings.form == "sam3" else check,
     )
 
 

@@ -1,8 +1,8 @@
 """DT-R1's reward: R = α (R_token + R_dag) + β (R_exec + R_task + R_result).
 
 Shen and Unberath (2025), Eq. 1 and the paragraphs after it. With α = β = 1 it lies between -3 and
-2.75. Every term is a function of a rollout's facts (`models/dt_r1/environment.py`) and the target;
-only the judge of free answers sees more.
+2.75. Every term is a function of the target and of the facts that the environment noted about a
+rollout (`models/dt_r1/environment.py`); only the judge of free answers also sees the question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,24 +33,24 @@ from harness.trainers.grpo.method import (
 from harness.types import Answer, AnswerForm, Box, Sample
 
 RUBRIC = "same_meaning"
-IOU = 0.5
-"""An answer of places is right where its IoU is larger than this."""
+MIN_IOU = 0.5
+"""An answer with masks, boxes or an interval is right if its IoU is larger than this."""
 SUMMARIES = ("rvtbench_summary", "summe")
-"""Tasks whose texts are summaries; those of any other are answers to a question."""
+"""Tasks whose texts are summaries; the texts of others are answers to a question."""
 GROUNDING = ("groundmore",)
-"""Tasks with masks whose questions are for the boxes around them."""
+"""Tasks with masks whose questions ask for the boxes around them."""
 SEGMENTED = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
 GROUNDED = (AnswerForm.BOXES, AnswerForm.BOX_TRACK)
 
 
 def token_reward(facts: Mapping[str, Any], *, require_execute: bool = False) -> float:
-    """R_token: 1 if all tags are there in their legal order, else -1."""
+    """Return R_token: 1 if all tags are there in their legal order, else -1."""
     legal = facts.get("fault") == "" and (not require_execute or bool(facts.get("blocks")))
     return 1.0 if legal else -1.0
 
 
 def task_of(sample: Sample, name: str = "") -> Task:
-    """Return a sample's task: by the form of its answer, that of texts by its benchmark."""
+    """Return the kind of a sample, by its form of answer and the `name` of its benchmark."""
     form = sample.query.form
     if form in GROUNDED or name in GROUNDING:
         return Task.GROUNDING
@@ -69,21 +69,22 @@ def drawn(boxes: Sequence[Box], size: tuple[int, int]) -> BoolArray:
 
 
 def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
-    """Return the IoU of an answer of places with the target; 0 where it is of another kind.
+    """Return the IoU (0 to 1) of an answer's masks or boxes with the target's.
 
-    Instances are joined. Masks: the mean over frames. Tracks of boxes: over frames with a true box,
-    if there are any. Boxes in an image: of the areas that they cover together.
+    The instances of an answer are joined. Masks: mean over frames. Tracks of boxes: mean over
+    frames with a true box, or over all if none has one. Boxes in an image: IoU of the areas that
+    they cover together. 0 if the answer is of another kind.
     """
-    target, given, query = sample.target, facts.get("answer") or {}, sample.query
+    target, answer, query = sample.target, facts.get("answer") or {}, sample.query
     assert target is not None, "samples without targets are left out"
     ground_truth = target.answer
-    if task is Task.SEGMENTATION and ground_truth.masks is not None and "masks" in given:
-        masks = [Rle.from_json(mask) for mask in given["masks"]]
+    if task is Task.SEGMENTATION and ground_truth.masks is not None and "masks" in answer:
+        masks = [Rle.from_json(mask) for mask in answer["masks"]]
         return float(region_similarity(ground_truth.masks, masks, target.ignore).mean())
-    if task is Task.GROUNDING and "boxes" in given:
+    if task is Task.GROUNDING and "boxes" in answer:
         instances = [
             Instance(box["name"], box=Box(*box["bbox"]), frame=box["frame"])
-            for box in given["boxes"]
+            for box in answer["boxes"]
         ]
         tracks = instance_tracks(instances, len(query.media[0]))
         if query.form is AnswerForm.BOXES:
@@ -91,10 +92,11 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
             return region_similarity_frame(drawn(ground_truth.boxes or (), query.size), boxes)
         joint = joint_boxes(tracks, len(query.media[0]))
         pairs = list(zip(joint, ground_truth.box_track or (), strict=False))
-        # An answer's boxes stay where they are named last: it cannot say when an action ends.
-        shown = [pair for pair in pairs if pair[1] is not None] or pairs
-        if shown:
-            predicted, true = zip(*shown, strict=True)
+        # A predicted box stays until the answer names the next one: an answer cannot say that the
+        # object has left. So frames without a true box do not count.
+        counted = [pair for pair in pairs if pair[1] is not None] or pairs
+        if counted:
+            predicted, true = zip(*counted, strict=True)
             return float(track_ious(list(true), list(predicted)).mean())
     return 0.0
 
@@ -131,44 +133,40 @@ class DTR1Reward(ComponentReward):
                 raise UsageError(f"dt_r1({name}=…)", expected="at least 0", found=value)
 
     def components(self, group: Group) -> list[RewardComponents]:
-        """Return the terms of each rollout, and numbers beside them that are logged."""
+        """Return the terms of each rollout, and further numbers that are only logged."""
         task = task_of(group.sample, group.task)
         return [self._components(group, rollout, task) for rollout in group.rollouts]
 
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
         """Return R of each rollout, and its two sums without their weights."""
-        style = {"token": self.r_token, "dag": self.r_dag}
-        right = {"exec": self.r_exec, "task": self.r_task, "result": self.r_result}
-        sums = [
-            [sum(own[name] for name, counts in terms.items() if counts) for terms in (style, right)]
-            for own in components
-        ]
-        return [
-            {
-                "format": form,
-                "accuracy": accuracy,
-                TOTAL: self.alpha * form + self.beta_accuracy * accuracy,
-            }
-            for form, accuracy in sums
-        ]
+        of_format = {"token": self.r_token, "dag": self.r_dag}
+        of_accuracy = {"exec": self.r_exec, "task": self.r_task, "result": self.r_result}
+        totals = list[RewardComponents]()
+        for terms in components:
+            form = sum(terms[name] for name, is_used in of_format.items() if is_used)
+            accuracy = sum(terms[name] for name, is_used in of_accuracy.items() if is_used)
+            total = self.alpha * form + self.beta_accuracy * accuracy
+            totals.append({"format": form, "accuracy": accuracy, TOTAL: total})
+        return totals
 
     def _components(self, group: Group, rollout: Rollout, task: Task) -> dict[str, float]:
+        """Return the terms of one rollout, and further numbers that are only logged."""
         facts, sample = rollout.facts, group.sample
         blocks = facts.get("blocks", ())
         token = token_reward(facts, require_execute=self.require_execute)
-        dag = 0.5 if facts.get("plan") else -0.5  # a DAG over nodes that are there and fit
-        # A block that the sandbox could not run counts as none.
-        ran = -0.5 if any(block["error"] is not None for block in blocks) else 0.0
-        named = 0.25 if facts.get("task") == task else 0.0
-        result, beside = self._result(sample, facts, task)
+        dag = 0.5 if facts.get("plan") else -0.5  # the environment notes only valid plans
+        # A block has no error if the sandbox itself failed to run it.
+        executed = -0.5 if any(block["error"] is not None for block in blocks) else 0.0
+        task_term = 0.25 if facts.get("task") == task else 0.0
+        result, logged = self._result(sample, facts, task)
         return {
             "token": token,
             "dag": dag,
-            "exec": ran,
-            "task": named,
+            "exec": executed,
+            "task": task_term,
             "result": result,
-            **beside,
-            "success": float(token > 0 and dag > 0 and ran == 0),
+            **logged,
+            "success": float(token > 0 and dag > 0 and executed == 0),
             "blocks": float(len(blocks)),
             "uses_code": float(bool(blocks)),
         }
@@ -176,23 +174,31 @@ class DTR1Reward(ComponentReward):
     def _result(
         self, sample: Sample, facts: Mapping[str, Any], task: Task
     ) -> tuple[float, dict[str, float]]:
-        """R_result, 1 or -1, and what is logged beside it.
+        """Return R_result, 1 or -1, and further numbers that are only logged.
 
-        It is 0 where a judge gave no answer, which is nobody's merit or fault.
+        R_result is 0 if the judge gave no answer.
         """
         if task in (Task.SEGMENTATION, Task.GROUNDING):
             iou = location_iou(sample, facts, task)
-            return (1.0 if iou > IOU else -1.0), {"iou": iou}
-        given = facts.get("answer") or {}
-        if "text" not in given:
+            return (1.0 if iou > MIN_IOU else -1.0), {"iou": iou}
+        answer = facts.get("answer") or {}
+        if "text" not in answer:
             return -1.0, {}
         try:
-            right = self._is_right(sample, str(given["text"]))
+            right = self._is_right(sample, str(answer["text"]))
         except HarnessError:
             return 0.0, {"unjudged": 1.0}
         return (1.0 if right else -1.0), {}
 
     def _is_right(self, sample: Sample, text: str) -> bool:
+        """Return True if an answer in words is right.
+
+        Free texts are right in the words of a reference, or if the judge says so; other forms, if
+        the value that the text states agrees with the ground truth.
+
+        Raises:
+            HarnessError: the judge gave no answer.
+        """
         target, query = sample.target, sample.query
         assert target is not None, "samples without targets are left out"
         ground_truth = target.answer
@@ -202,19 +208,19 @@ class DTR1Reward(ComponentReward):
             except ParseError:
                 return False
             return _same(answer, ground_truth)
-        references = [words for words in (ground_truth.text, *target.references) if words]
-        if any(same_words(text, words) for words in references) or self.judge is None:
-            return any(same_words(text, words) for words in references)
-        by = rubric(RUBRIC)
+        references = [
+            reference for reference in (ground_truth.text, *target.references) if reference
+        ]
+        in_words = any(same_words(text, reference) for reference in references)
+        if in_words or self.judge is None or not references:
+            return in_words
+        case = Case(query.text, text, references[0])
         with plugin_errors(f"judge {self.judge.name}"):
-            return any(
-                judgement(self.judge, by, Case(query.text, text, words)).correct
-                for words in references[:1]
-            )
+            return judgement(self.judge, rubric(RUBRIC), case).correct
 
 
 def _same(answer: Answer, ground_truth: Answer) -> bool:
-    """Compare choices, counts, numbers (to 5 %) and intervals (IoU larger than 0.5)."""
+    """Return True for equal choices or counts, numbers within 5 %, or intervals with IoU > 0.5."""
     if ground_truth.choice is not None:
         return answer.choice == ground_truth.choice
     if ground_truth.count is not None:
@@ -224,6 +230,6 @@ def _same(answer: Answer, ground_truth: Answer) -> bool:
     if ground_truth.interval is not None and answer.interval is not None:
         ours, true = answer.interval, ground_truth.interval
         shared = max(0.0, min(ours.end, true.end) - max(ours.start, true.start))
-        whole = max(ours.end, true.end) - min(ours.start, true.start)
-        return whole > 0 and shared / whole > IOU
+        outer_length = max(ours.end, true.end) - min(ours.start, true.start)
+        return outer_length > 0 and shared / outer_length > MIN_IOU
     return False

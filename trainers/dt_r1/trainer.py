@@ -25,19 +25,19 @@ from harness.types import AnswerForm
 
 @dataclass(frozen=True, kw_only=True)
 class DTR1Trainer(GrpoTrainer):
-    """GRPO in the environment of the model that is trained."""
+    """GRPO whose rollouts run in the environment of the trained model: its nodes and sandbox."""
 
     model_kind: ClassVar[type[Any]] = DTR1
     reward: DTR1Reward
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
-        """Say what texts can earn without a judge, and train."""
-        texts = [task.name for task in run.tasks if AnswerForm.TEXT in task.forms]
-        if run.main and texts and self.reward.r_result and self.reward.judge is None:
+        """Note how answers in words are scored without a judge; then train as `GrpoTrainer`."""
+        tasks_in_words = [task.name for task in run.tasks if AnswerForm.TEXT in task.forms]
+        if run.main and tasks_in_words and self.reward.r_result and self.reward.judge is None:
             run.progress.note(
-                f"without judge=, an answer in words ({', '.join(texts)}) earns R_result 1 only in "
-                "the very words of a reference, and -1 in any others; the paper has a language "
-                "model judge it, such as judge=chat(backend=openai(…))"
+                f"without judge=, an answer in words ({', '.join(tasks_in_words)}) earns "
+                "R_result 1 only in the very words of a reference, and -1 in any other; in the "
+                "paper a language model judges it: judge=chat(backend=openai(…))"
             )
         return super().train(run)
 
@@ -45,18 +45,18 @@ class DTR1Trainer(GrpoTrainer):
         """Return the method with the model's own environment: its nodes, sandbox and limits.
 
         Raises:
-            HarnessError: nodes, sandbox or judge that are not here, all of them.
+            HarnessError: nodes, sandbox or judge are not available; the error names all of them.
         """
-        load: Callable[[], object] | None = getattr(self.reward.judge, "prepare", None)
-        model.perception.prepare(**({} if load is None else {"judge": load}))
+        prepare_judge: Callable[[], object] | None = getattr(self.reward.judge, "prepare", None)
+        model.perception.prepare(**({} if prepare_judge is None else {"judge": prepare_judge}))
         return replace(self, environment=model.environment)
 
 
 def as_written(model: Any) -> Any:
-    """Return the model, if its response is one that goes on from turn to turn.
+    """Return the model unchanged if its rollouts are single responses of several turns.
 
     Raises:
-        UsageError: its plan and answer are responses to requests of their own, as `jit` does.
+        UsageError: it is another model, such as `jit`, whose plan and answer are two requests.
     """
     if type(model) is not DTR1:
         raise UsageError(
@@ -78,7 +78,7 @@ def as_written(model: Any) -> Any:
     max_completion_length=8192,
 )
 def dt_r1(
-    own: DTR1Reward,
+    reward_settings: DTR1Reward,
     settings: Settings,
     *,
     judge: Annotated[Spec | None, Only(r_result=True), OF_REWARD] = None,
@@ -90,16 +90,16 @@ def dt_r1(
     docs/training.md lists them.
 
     Args:
-        own: What is rewarded.
-        settings: Of the engine.
+        reward_settings: Settings of the reward.
+        settings: Settings of GRPO.
         judge: Judge of summaries and free answers, such as `chat(backend=openai(…))`; None: they
             must be in the words of a reference.
     """
-    by: Judge | None = None if judge is None else plugins.build("judges", judge)
+    built_judge: Judge | None = None if judge is None else plugins.build("judges", judge)
     return DTR1Trainer(
         name="dt_r1",
         settings=settings,
-        reward=replace(own, judge=by),
-        own={**vars(own), "judge": None if by is None else by.name},
+        reward=replace(reward_settings, judge=built_judge),
+        own={**vars(reward_settings), "judge": None if built_judge is None else built_judge.name},
         with_prompt=as_written,
     )

@@ -1,1 +1,1 @@
-"""Group-relative policy optimisation on TRL: what the methods that train with it share."""
+"""Group-relative policy optimisation (GRPO): the parts that all methods trained with it share."""

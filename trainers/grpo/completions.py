@@ -1,4 +1,4 @@
-"""Tables of completions, in TRL's columns and files (`log_completions`)."""
+"""Tables of a round's completions for `log_completions`, in the columns and files of TRL."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from harness.trainers.grpo.method import Group, RewardComponents
 
 FOLDER = "completions"
 FIXED = ("step", "prompt", "completion", "advantage")
-"""Columns beside those of a reward's components."""
+"""Columns that are not components of the reward."""
 Row: TypeAlias = Mapping[str, object]
 
 
@@ -22,22 +22,20 @@ def rows_of(
 ) -> list[Row]:
     """Return a row for each rollout: step, prompt, completion, components of the reward, advantage.
 
-    A component that is called as one of the other columns gives way to it.
+    A component whose name is in FIXED is left out.
     """
-    gains = iter(advantages)
-    return [
-        {
-            **{"step": step, "prompt": prompt, "completion": rollout.text},
-            **{name: value for name, value in components.items() if name not in FIXED},
-            "advantage": next(gains),
-        }
-        for prompt, group, several in zip(prompts, groups, rewards, strict=True)
-        for rollout, components in zip(group.rollouts, several, strict=True)
-    ]
+    following = iter(advantages)
+    rows: list[Row] = []
+    for prompt, group, group_rewards in zip(prompts, groups, rewards, strict=True):
+        for rollout, components in zip(group.rollouts, group_rewards, strict=True):
+            parts = {name: value for name, value in components.items() if name not in FIXED}
+            row = {"step": step, "prompt": prompt, "completion": rollout.text, **parts}
+            rows.append({**row, "advantage": next(following)})
+    return rows
 
 
 def table_of(rows: Sequence[Row]) -> dict[str, list[object]]:
-    """Return columns of rows; None where a component does not apply."""
+    """Return rows as columns, `advantage` last; None where a component does not apply."""
     names = dict.fromkeys(name for row in rows for name in row if name != "advantage")
     return {name: [row.get(name) for row in rows] for name in (*names, "advantage")}
 
@@ -48,7 +46,7 @@ def write_completions(out: Path, step: int, table: Mapping[str, Sequence[object]
     Raises:
         StoreError: it cannot be written.
     """
-    import pyarrow as pa  # it takes a while to import
+    import pyarrow as pa  # slow to import
     import pyarrow.parquet as pq
 
     path = out / FOLDER / f"completions_{step:05d}.parquet"

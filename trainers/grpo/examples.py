@@ -1,4 +1,8 @@
-"""From samples to prompts: the request that evaluation makes."""
+"""Turn samples into `Example`s: the request of evaluation, and the canvas of its responses.
+
+`prepare_examples` does so for all samples of a training, and leaves out those without a ground
+truth or with a prompt that is too long.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,12 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sample, its request, and the frame that the numbers of responses are in."""
+    """A sample with its request."""
 
     task: str
+    """Name of the sample's task."""
     sample: Sample
     request: ChatRequest
     canvas: tuple[int, int]
+    """(width, height) of the coordinate frame of responses; see `Group`. (0, 0): no media."""
 
     @property
     def name(self) -> str:
@@ -37,20 +43,22 @@ class Example:
 
     @property
     def frames(self) -> tuple[tuple[int, ...], ...]:
-        """The frames that are shown, one tuple a medium."""
-        return tuple(frames_shown(self.request, place) for place in range(len(self.request.media)))
+        """Indices of the frames that are shown, one tuple a medium."""
+        media = range(len(self.request.media))
+        return tuple(frames_shown(self.request, medium) for medium in media)
 
 
 def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Sample) -> Example:
-    """Return a sample as a prompt; the canvas is the one by which evaluation reads responses.
+    """Return a sample with its request, and with the canvas by which evaluation reads responses.
 
     Raises:
-        HarnessError: there is no prompt of it, or no ground truth for the reward.
-        UsageError: rewards would read places wrongly, or vLLM is to see a clip.
+        HarnessError: the model cannot ask about this sample, or it lacks the ground truth of the
+            reward.
+        UsageError: the model writes y before x, or TRL is to see a clip.
     """
     settings = method.settings
     if method.unlabelled:
-        sample = replace(sample, target=None)  # it is not seen
+        sample = replace(sample, target=None)  # hides the ground truth from the reward
     elif sample.target is None:
         raise DataError(f"sample {sample.id}", expected="a target", found="none")
     else:
@@ -73,29 +81,36 @@ def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Samp
 def prepare_examples(
     method: GrpoMethod, model: PromptedModel, processor: "ProcessorMixin", run: TrainingRun
 ) -> tuple[list[Example], list[SkippedSample]]:
-    """Return what is learned from, and what is left out. Every prompt was encoded once.
+    """Return the examples to learn from, and the samples that are left out.
+
+    Every prompt is encoded once here, to know its length.
 
     Raises:
-        DataError: nothing is left.
-        UsageError: as of `example_of`.
+        DataError: no example is left.
+        UsageError: as in `example_of`.
     """
     from harness.trainers.rows import encode_prompt  # with torch
 
-    def length(example: Example) -> tuple[int, int, int]:
-        prompt = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
-        return prompt + further, example.request.max_new_tokens, prompt
+    second_tokens = 0 if method.second is None else method.second_tokens
 
-    further = 0 if method.second is None else method.second_tokens
-    made, longest = make_examples(method, model, run), method.settings.max_prompt_length
+    def length(example: Example) -> tuple[int, int, int]:
+        """Return the tokens of the longest prompt of a rollout, of a response, and of `request`."""
+        prompt = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
+        return prompt + second_tokens, example.request.max_new_tokens, prompt
+
+    def name(example: Example) -> tuple[str, str]:
+        return example.task, example.sample.id
+
+    examples, longest = make_examples(method, model, run), method.settings.max_prompt_length
     assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
     positions = saved_positions(model.chat.folder)
-    return keep_usable(made, length, longest, positions, lambda one: (one.task, one.sample.id), run)
+    return keep_usable(examples, length, longest, positions, name, run)
 
 
 def make_examples(
     method: GrpoMethod, model: PromptedModel, run: TrainingRun
 ) -> Iterator[Example | SkippedSample]:
-    """Yield `example_of` every sample, or why there is none; nothing is encoded."""
+    """Yield the example of every sample, or why the sample is left out; nothing is encoded."""
     for task in run.tasks:
         for sample in samples_of(task):
             try:
@@ -109,15 +124,16 @@ def make_examples(
 
 
 def refuse_clips(request: ChatRequest, what: str) -> None:
-    """Raise UsageError if a request shows a clip that TRL is to hand on.
+    """Raise UsageError if a request shows several frames of a medium, which TRL cannot pass on.
 
-    `what` begins with the setting, as `NAME=…`, and names the request.
+    `what` names setting and request, such as `engine=trl, sample 7 of mevis`.
     """
-    longest = max((len(frames_shown(request, at)) for at in range(len(request.media))), default=0)
+    media = range(len(request.media))
+    longest = max((len(frames_shown(request, medium)) for medium in media), default=0)
     if longest > 1:
         raise UsageError(
             what,
-            expected="single images, since TRL hands on no videos",
+            expected="single images, because TRL passes on no videos",
             found=f"a clip of {longest} frames",
             fix=f"Leave {what.partition('=')[0]} out: our loop shows them to transformers.",
         )

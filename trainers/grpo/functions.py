@@ -1,11 +1,12 @@
-"""Rewards as plain functions: plugins of the group `harness.rewards`.
+"""Rewards as plain functions of one response: plugins of the entry-point group `harness.rewards`.
 
     def shorter(response, sample, *, rewards, **facts):
         return {**rewards, "length": 0.5 * rewards["length"]}
 
-`reward=NAME` puts one into any method; the trainer `grpo` has no other. It is called once a
-rollout, and may read the method's own reward of it. Whole groups, second responses and settings
-want the next step: a `Reward` and a trainer function (docs/plugins.md).
+`reward=NAME` uses one in any method; the trainer `grpo` needs one. It is called once a rollout and
+may read the method's own reward of it (`rewards`). `named_reward` turns it into a `Reward` of
+groups. A reward that needs whole groups, second responses or settings is a `Reward` with a trainer
+function of its own (docs/plugins.md).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,26 +23,27 @@ from harness.trainers.grpo.rewards import plain_number
 from harness.trainers.grpo.settings import METHOD, RANDOM
 
 RewardFunction: TypeAlias = Callable[..., float | Mapping[str, float | None] | None]
-"""Function of a response, its sample, and facts by keyword.
+"""Function of a response (text), its sample, and facts by keyword.
 
-It returns a number, or named components whose sum is learned from (`total`, if one is called so).
-A component of None does not apply and is left out; a rollout of which nothing applies has no
-advantage and does not count in its group, as in TRL. If it returns components of the method that
-it read, the total is the method's own rule on them, plus the sum of further ones.
+It returns a number, or a dict of named components. The total is the component `total`, else the sum
+of all. A component of None does not apply and is left out; a rollout without any component has no
+advantage and does not count in its group, as in TRL. If the function returns components that it
+read from the method's reward, the method's own rule makes the total of them, and further components
+are added to it.
 """
 FACTS = ("task", "canvas", "frames", "tokens", "cut", "second")
-"""Facts of every rollout, called as in `Group` and `Rollout`; `second` is the text of its second
+"""Facts of every rollout, named as in `Group` and `Rollout`; `second` is the text of its second
 response, or None. An environment adds its own."""
 REWARDS = "rewards"
-"""Fact of every method that has a reward: `MethodRewards`."""
+"""Name of the fact that holds the method's own reward of the rollout, a `MethodRewards`."""
 
 
 def no_reward(group: Group) -> list[RewardComponents]:
-    """Reward of the trainer `grpo`, in whose place a function stands."""
+    """Return 0 for each rollout: placeholder of the trainer `grpo`, replaced by `reward=NAME`."""
     return [{TOTAL: 0.0}] * len(group.rollouts)
 
 
-class MethodReward:
+class GroupMethodReward:
     """A method's own reward of a group, computed when a function first reads it."""
 
     def __init__(self, reward: Reward, group: Group) -> None:
@@ -50,72 +52,83 @@ class MethodReward:
 
     @cached_property
     def components(self) -> Sequence[RewardComponents]:
-        """Components of each rollout, without what their totals are computed by."""
+        """Components of each rollout, without the total."""
         if isinstance(self.reward, ComponentReward):
             return self.reward.components(self.group)
         return [
-            {name: value for name, value in own.items() if name != TOTAL} for own in self._whole
+            {name: value for name, value in terms.items() if name != TOTAL}
+            for terms in self._results
         ]
 
     @cached_property
     def totals(self) -> Sequence[float]:
         """Total of each rollout."""
         if isinstance(self.reward, ComponentReward):
-            return [own[TOTAL] for own in self.reward.totals(self.components)]
-        return [own[TOTAL] for own in self._whole]
+            return [terms[TOTAL] for terms in self.reward.totals(self.components)]
+        return [terms[TOTAL] for terms in self._results]
 
     @cached_property
-    def _whole(self) -> Sequence[RewardComponents]:
+    def _results(self) -> Sequence[RewardComponents]:
         return self.reward(self.group)
 
-    def total_again(self, given: Sequence[Any], reads: Sequence[bool]) -> list[Any]:
-        """Return what a function returned, with totals by the method's rule where it kept parts.
+    def total_again(self, results: Sequence[Any], reads: Sequence[bool]) -> list[Any]:
+        """Return a function's results; where it changed components, with the method's total.
 
         Args:
-            given: What the function returned for each rollout.
-            reads: Whether it reads the method's own reward of this rollout; else parts of the same
-                names are its own.
+            results: The function's return value for each rollout.
+            reads: True for each rollout whose own reward the function read. In the others,
+                components with the method's names are the function's own.
 
         Raises:
-            ModelError: the total does not follow from the components of a rollout.
+            ModelError: the method's total cannot be computed from the components of a rollout.
         """
-        uses = [
-            reading
-            and isinstance(parts, Mapping)
-            and TOTAL not in parts
-            and bool(parts.keys() & self.components[place].keys())
-            for place, (parts, reading) in enumerate(zip(given, reads, strict=True))
-        ]
-        if not any(uses):
-            return list(given)
+        changes = list[bool]()
+        for index, (result, was_read) in enumerate(zip(results, reads, strict=True)):
+            may_change = was_read and isinstance(result, Mapping) and TOTAL not in result
+            # `self.components` computes the method's reward: read only where it is needed.
+            changes.append(may_change and bool(result.keys() & self.components[index].keys()))
+        if not any(changes):
+            return list(results)
         if not isinstance(self.reward, ComponentReward):
             raise ModelError(
                 "components that a reward function returns",
                 expected=f"{TOTAL!r} among them: this method does not say how they make its total",
-                found=", ".join(given[uses.index(True)]),
+                found=", ".join(results[changes.index(True)]),
             )
         changed = [
-            _Components({name: parts.get(name, own[name]) for name in own} if kept else own)
-            for parts, own, kept in zip(given, self.components, uses, strict=True)
+            _ReadRecorder(
+                {name: result.get(name, own[name]) for name in own} if changes_it else own
+            )
+            for result, own, changes_it in zip(results, self.components, changes, strict=True)
         ]
         totals = self.reward.totals(changed)
         return [
-            self._with_total(parts, own, terms.read, total) if kept else parts
-            for parts, own, terms, total, kept in zip(
-                given, self.components, changed, totals, uses, strict=True
+            self._with_total(result, method_terms, terms.read, total) if changes_it else result
+            for result, method_terms, terms, total, changes_it in zip(
+                results, self.components, changed, totals, changes, strict=True
             )
         ]
 
     def _with_total(
         self,
         parts: Mapping[str, float | None],
-        own: RewardComponents,
+        method_terms: RewardComponents,
         terms: set[str],
         total: RewardComponents,
     ) -> dict[str, float | None]:
-        """Return a rollout's components with the method's total of them, plus further ones."""
-        logged = own.keys() - terms
-        idle = [name for name in parts if name in logged and parts[name] != own[name]]
+        """Return a rollout's components with their total: the method's, plus further components.
+
+        Args:
+            parts: Components that the function returned.
+            method_terms: The method's components before.
+            terms: Names of the components that the method's total was computed from.
+            total: The method's total of the changed components, with its intermediate results.
+
+        Raises:
+            ModelError: a term is missing, or a changed component does not enter the total.
+        """
+        logged = method_terms.keys() - terms
+        idle = [name for name in parts if name in logged and parts[name] != method_terms[name]]
         idle += [name for name in parts if name in total]
         lacking = sorted(terms - parts.keys())
         if idle or lacking:
@@ -127,12 +140,12 @@ class MethodReward:
                 if idle
                 else f"no {lacking[0]!r}",
             )
-        further = [plain_number(parts[name] or 0.0) for name in parts if name not in own]
-        return {**parts, **total, TOTAL: total[TOTAL] + sum(further)}
+        added = [plain_number(parts[name] or 0.0) for name in parts if name not in method_terms]
+        return {**parts, **total, TOTAL: total[TOTAL] + sum(added)}
 
 
-class _Components(Mapping[str, float]):
-    """Components of a rollout; notes which of them a total is computed from."""
+class _ReadRecorder(Mapping[str, float]):
+    """Components of a rollout that record in `read` which of them a total is computed from."""
 
     def __init__(self, values: Mapping[str, float | None]) -> None:
         self.values_by_name = values
@@ -151,11 +164,11 @@ class _Components(Mapping[str, float]):
 
 
 class MethodRewards(Mapping[str, float]):
-    """The components of the method's own reward of one rollout, as a function sees them."""
+    """The method's own reward components of one rollout, as a user's function sees them."""
 
-    def __init__(self, method: MethodReward, place: int) -> None:
+    def __init__(self, method: GroupMethodReward, rollout_index: int) -> None:
         self._method = method
-        self._place = place
+        self._place = rollout_index
         self.was_read = False
 
     @property
@@ -165,23 +178,23 @@ class MethodRewards(Mapping[str, float]):
         return self._method.totals[self._place]
 
     def __getitem__(self, name: str) -> float:
-        return self._components[name]
+        return self._terms[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._components)
+        return iter(self._terms)
 
     def __len__(self) -> int:
-        return len(self._components)
+        return len(self._terms)
 
     @property
-    def _components(self) -> RewardComponents:
+    def _terms(self) -> RewardComponents:
         self.was_read = True
         return self._method.components[self._place]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionReward:
-    """The reward of a group: a function of each rollout by itself."""
+    """A `Reward` that calls a user's function for each rollout of a group."""
 
     name: str
     function: RewardFunction
@@ -190,24 +203,25 @@ class FunctionReward:
     method: Reward | None = None
     """The method's own reward, which the function may read; None: it has none."""
     names_rewards: bool = False
-    """True if the function names `rewards`: it may leave them unread for some rollouts, whose parts
-    mean the same as those of the others."""
+    """True if the function names `rewards`. Its components with the method's names are then the
+    method's for all rollouts, also for those whose `rewards` it did not read."""
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Return the components of each rollout."""
-        places = range(len(group.rollouts))
+        indices = range(len(group.rollouts))
         if self.method is None:
-            given = [self._call(group, place, None) for place in places]
+            results = [self._call(group, index, None) for index in indices]
         else:
-            own = MethodReward(self.method, group)
-            of_method = [MethodRewards(own, place) for place in places]
-            calls = [self._call(group, place, of_method[place]) for place in places]
-            reads = [self.names_rewards or rewards.was_read for rewards in of_method]
-            given = own.total_again(calls, reads)
-        return [self._with_total(value) for value in given]
+            method_reward = GroupMethodReward(self.method, group)
+            method_rewards = [MethodRewards(method_reward, index) for index in indices]
+            calls = [self._call(group, index, method_rewards[index]) for index in indices]
+            reads = [self.names_rewards or rewards.was_read for rewards in method_rewards]
+            results = method_reward.total_again(calls, reads)
+        return [self._with_total(result) for result in results]
 
-    def _call(self, group: Group, place: int, rewards: MethodRewards | None) -> Any:
-        rollout = group.rollouts[place]
+    def _call(self, group: Group, index: int, rewards: MethodRewards | None) -> Any:
+        """Call the function for the rollout at a place, with those facts that it takes."""
+        rollout = group.rollouts[index]
         facts = {
             **rollout.facts,
             "task": group.task,
@@ -215,52 +229,53 @@ class FunctionReward:
             "frames": group.frames,
             "tokens": rollout.tokens,
             "cut": rollout.cut,
-            "second": group.seconds[place].text if group.seconds else None,
+            "second": group.seconds[index].text if group.seconds else None,
             **({} if rewards is None else {REWARDS: rewards}),
         }
         if self.facts is not None:
             facts = {name: value for name, value in facts.items() if name in self.facts}
         return self.function(rollout.text, group.sample, **facts)
 
-    def _with_total(self, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            parts = [plain_number(part) for part in given.values() if part is not None]
-            return {**given, TOTAL: given.get(TOTAL, sum(parts) if parts else None)}
-        return {TOTAL: None} if given is None else {self.name: given, TOTAL: given}
+    def _with_total(self, result: Any) -> Any:
+        """Return a function's result as components with a total; the total is None for none."""
+        if isinstance(result, Mapping):
+            parts = [plain_number(part) for part in result.values() if part is not None]
+            return {**result, TOTAL: result.get(TOTAL, sum(parts) if parts else None)}
+        return {TOTAL: None} if result is None else {self.name: result, TOTAL: result}
 
 
 def named_reward(name: str, method: Reward | None, *, of_environment: bool) -> FunctionReward:
     """Return the reward of an installed function.
 
     Args:
-        name: Of the plugin.
-        method: The reward in whose place it stands; None: there is none.
-        of_environment: Whether an environment adds facts that are not known before it runs.
+        name: Name of the plugin.
+        method: The method's own reward, which the function replaces; None: it has none.
+        of_environment: True if an environment adds facts whose names are unknown before it runs.
 
     Raises:
-        UnknownPlugin: none is installed by this name.
-        ModelError: it cannot be called with a response, a sample and these facts.
+        UnknownPlugin: no reward of this name is installed.
+        ModelError: the function cannot be called with a response, a sample and these facts.
     """
     function, parameters = _function(name)
-    known = FACTS if method is None else (*FACTS, REWARDS)
+    facts = FACTS if method is None else (*FACTS, REWARDS)
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
-    named = frozenset(
+    names = frozenset(
         parameter.name
         for parameter in parameters[2:]
         if parameter.kind is not Parameter.VAR_KEYWORD
     )
-    given = named if of_environment else named & set(known)
+    passed = names if of_environment else names & set(facts)
     try:
-        signature(function).bind("", None, **dict.fromkeys(given))
+        signature(function).bind("", None, **dict.fromkeys(passed))
     except TypeError as error:
-        raise ModelError(f"reward {name!r}", expected=_form(known), found=str(error)) from error
+        raise ModelError(f"reward {name!r}", expected=_form(facts), found=str(error)) from error
     return FunctionReward(
-        name, function, None if takes_all else named, method, names_rewards=REWARDS in named
+        name, function, None if takes_all else names, method, names_rewards=REWARDS in names
     )
 
 
 def reads_method_reward(name: object) -> bool:
-    """Return True if the method's own reward counts, or may, with this value of `reward`."""
+    """Return True if the method's own reward counts, or may count, with this value of `reward`."""
     if name in (METHOD, RANDOM):
         return True
     _, parameters = _function(str(name))
@@ -278,7 +293,7 @@ def settings_of_reward(trainer: str) -> frozenset[str]:
     """Return the settings of an installed trainer that are marked OF_REWARD."""
     try:
         parameters = signature(plugins.load("trainers", trainer)).parameters
-    except UnknownPlugin:  # one that a program has put together
+    except UnknownPlugin:  # a trainer that a program made without a plugin
         return frozenset()
     return frozenset(
         name
@@ -288,6 +303,7 @@ def settings_of_reward(trainer: str) -> frozenset[str]:
 
 
 def _function(name: str) -> tuple[RewardFunction, list[Parameter]]:
+    """Return an installed reward function and its parameters; ModelError if it is not callable."""
     function: RewardFunction = plugins.load("rewards", name)
     if not callable(function) or iscoroutinefunction(function):
         raise ModelError(f"reward {name!r}", expected=_form(FACTS), found=repr(function)[:80])
@@ -295,4 +311,5 @@ def _function(name: str) -> tuple[RewardFunction, list[Parameter]]:
 
 
 def _form(facts: Sequence[str]) -> str:
+    """Return the expected signature in words, for errors."""
     return "a function (response, sample, *, FACT, …, **facts), facts of " + ", ".join(facts)

@@ -1,4 +1,7 @@
-"""A method with GRPO: its settings, its reward, its requests, and the values that these see."""
+"""`GrpoMethod`, the parts that make a GRPO method, and `Group`, the value that its reward scores.
+
+A method is settings, a reward, and changes to evaluation's requests. `GrpoTrainer` trains it.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +18,7 @@ from harness.types import Sample
 
 TOTAL = "total"
 RewardComponents: TypeAlias = Mapping[str, float]
-"""A rollout's reward, part by part, under the paper's names; `total` is what is learned from."""
+"""Components of a rollout's reward under the paper's names; only `total` enters the advantage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,7 @@ class Rollout:
     text: str
     """Decoded text of all turns and of texts injected between, special tokens removed."""
     tokens: int
-    """Number of tokens that the policy wrote, end tokens included, injected ones not."""
+    """Number of tokens that the policy wrote, with end tokens, without injected ones."""
     cut: bool = False
     """True if it reached the limit of new tokens."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -42,30 +45,30 @@ class Group:
     """Name of the sample's task."""
     rollouts: tuple[Rollout, ...]
     seconds: tuple[Rollout, ...] = ()
-    """Responses of the same policy to the second request of each rollout; empty: none was made."""
+    """Responses of the same policy to the second request of each rollout; empty: there was none."""
     canvas: tuple[int, int]
-    """(width, height) of the frame that the numbers of responses are in: its pixels as the
-    VLM saw it, (1000, 1000), (100, 100), … (`harness.coordinates.Coordinates`); x before y. (0, 0)
-    without media."""
+    """(width, height) of the coordinate frame of responses, x before y: the pixels of the image as
+    the VLM saw it, (1000, 1000), (100, 100), … (`harness.coordinates.Coordinates`). (0, 0) without
+    media."""
     count_tokens: Callable[[str], int]
     """Counts the tokens of a text, without special ones."""
     frames: tuple[tuple[int, ...], ...] = ()
-    """Frames that were shown, one tuple a medium."""
+    """Indices of the frames that were shown, one tuple a medium."""
 
 
 Reward: TypeAlias = Callable[[Group], list[RewardComponents]]
-"""Scores the rollouts of a group, in order, by a pure function of the whole group.
+"""Pure function of a group that returns the components of each rollout, in order.
 
-It never raises on what a network wrote: a malformed response is worth what the method's paper
-says. What it raises is a fault of the method, and ends the training, unless `reward_errors` says
-otherwise.
+It never raises an error because of a response: a malformed response gets the reward that the
+method's paper says. An error is a fault of the method and ends the training, unless
+`reward_errors=drop`.
 """
 
 
 class ComponentReward(ABC):
-    """A reward in two steps: components, and the totals that follow from them.
+    """A reward in two steps: the components, then the totals that follow from them.
 
-    Between the two a plain function can change a component (`harness.trainers.grpo.functions`).
+    Between the two, a user's function can change components (`harness.trainers.grpo.functions`).
     """
 
     __slots__ = ()
@@ -76,33 +79,33 @@ class ComponentReward(ABC):
         """Return the components of each rollout, with its total."""
         components = self.components(group)
         totals = self.totals(components)
-        return [{**own, **total} for own, total in zip(components, totals, strict=True)]
+        return [{**terms, **total} for terms, total in zip(components, totals, strict=True)]
 
     @abstractmethod
     def components(self, group: Group) -> list[RewardComponents]:
         """Return the components of each rollout, without a total."""
 
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
-        """Return the total of each rollout of a group, and what is computed on the way to it.
+        """Return the total of each rollout of a group, with intermediate results to log.
 
-        Components that are only logged are not read here.
+        Reads no component that is only logged: those that are read count as parts of the total.
         """
-        return [{TOTAL: sum(own.values())} for own in components]
+        return [{TOTAL: sum(terms.values())} for terms in components]
 
 
 SecondPass: TypeAlias = Callable[[Sample, Rollout], ChatRequest]
-"""Words the second request that a rollout leads to (DR2Seg: with its description).
+"""Builds the second request of a rollout (DR2Seg: a question about the rollout's description).
 
-Always one a rollout, also of a malformed one: with several devices all must generate equally often.
-Rollouts come in the order in which they end: nothing but sample and rollout may decide.
+It returns a request for a malformed rollout, too: all devices must generate equally often. Rollouts
+come in the order in which they end, so that only the sample and the rollout may decide.
 """
 
 
 def request_of(model: PromptedModel, sample: Sample) -> ChatRequest:
-    """Return the request that evaluation makes of a sample that has one form of answer.
+    """Return evaluation's request for a sample with one form of answer.
 
     Raises:
-        DataError: it has several, so that there is no one response to reward.
+        DataError: it has several forms, so that there are several responses to reward.
     """
     requests = model.requests(sample.query)
     if len(requests) != 1:
@@ -114,7 +117,7 @@ def request_of(model: PromptedModel, sample: Sample) -> ChatRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class GrpoMethod(Trainer):
-    """The parts of a method: its reward, and its requests beside evaluation's own."""
+    """The parts of a method: settings, reward, and changes to evaluation's requests."""
 
     needs_model: ClassVar[bool] = True
     needs_tasks: ClassVar[bool] = True
@@ -125,23 +128,23 @@ class GrpoMethod(Trainer):
     settings: Settings
     reward: Reward
     environment: Environment | None = None
-    """Answers the policy's turns, for rollouts of several."""
+    """Responds to each turn of the policy; None: a rollout is one turn."""
     second: SecondPass | None = None
-    """Words the second request that each rollout leads to."""
+    """Builds the second request of each rollout; None: there is no second response."""
     second_tokens: int = 0
     """Most tokens that a second prompt has beyond the first."""
     second_temperature: float | None = None
-    """Temperature of its response; 0: greedy. None: that of rollouts."""
+    """Temperature of the second response; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """The method's own settings, plain data, for the record."""
     with_prompt: Callable[[PromptedModel], PromptedModel] = lambda model: model
     """Puts the method's prompt into the model that training starts from."""
     request: Callable[[PromptedModel, Sample], ChatRequest] = request_of
-    """Words the request of a sample, if it is not evaluation's."""
+    """Builds the request of a sample; by default evaluation's."""
     usable: Callable[[Sample], object] = lambda sample: sample.target
     """Raises a HarnessError for a sample without ground truth for the reward: it is left out."""
     unlabelled: bool = False
-    """True if the reward needs no target: samples without one are taken, and none is seen."""
+    """True if the reward needs no target. Samples without one are taken, and targets are hidden."""
 
     def may_change(self, name: str, old: object, new: object) -> bool:
         """Return True for settings that do not alter what is learned, and for larger totals."""

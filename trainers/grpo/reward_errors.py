@@ -17,9 +17,8 @@ from harness.trainers.grpo.rewards import reward_group
 from harness.trainers.grpo.settings import Settings
 
 WINDOW = 100
-"""Minimum number of prompts in the window: the fewest last rounds that have as many, at least one.
-"""
-SHARE = "frac_reward_errors"
+"""Minimum number of prompts in the window, which is the fewest last rounds with as many prompts."""
+SHARE_KEY = "frac_reward_errors"
 """Key of the curve: the share of a round's prompts whose reward failed."""
 
 
@@ -71,14 +70,14 @@ class FailedRewards:
     def resume(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Restore the window from the rows of a curve."""
         for row in rows:
-            if SHARE in row:
+            if SHARE_KEY in row:
                 total = self.settings.samples_per_round() + int(row.get("extra_prompts", 0))
-                self._add(round(row[SHARE] * total), total)
+                self._add_round(round(row[SHARE_KEY] * total), total)
 
     def add(
         self, faults: Sequence[str], *, number: int, note: Callable[[str], object]
     ) -> dict[str, float]:
-        """Add a round; return the share of its prompts whose reward failed, under the key SHARE.
+        """Add a round; return the share of its prompts whose reward failed, under `SHARE_KEY`.
 
         Args:
             faults: The error text of each group in all processes; empty if it has a reward.
@@ -89,7 +88,7 @@ class FailedRewards:
             ModelError: the share of failed rewards in the window exceeds `reward_error_limit`.
         """
         messages = list(filter(None, faults))
-        self._add(len(messages), len(faults))
+        self._add_round(len(messages), len(faults))
         failed, total = map(sum, zip(*self.rounds, strict=True))
         limit, step = self.settings.reward_error_limit, number * self.settings.num_iterations + 1
         if messages and failed > limit * max(total, WINDOW):
@@ -98,18 +97,18 @@ class FailedRewards:
                 expected=f"rewards of all but {limit:.1%} of {WINDOW} prompts (reward_error_limit)",
                 found=f"none of {failed} of the last {total} ({failed / total:.1%}); the last one: "
                 f"{messages[-1]}",
-                fix="Nothing was learned from this round. Mend the reward, or raise "
-                "reward_error_limit; the same command goes on.",
+                fix="Nothing was learned from this round. Correct the reward, or raise "
+                "reward_error_limit; the same command continues.",
             )
         if messages:
             note(
                 f"round {number + 1}: the reward of {len(messages)} of {len(faults)} samples "
                 f"failed; they are left out (reward_errors=drop): {messages[0]}"
             )
-        return {SHARE: len(messages) / len(faults)}
+        return {SHARE_KEY: len(messages) / len(faults)}
 
-    def _add(self, failed: int, total: int) -> None:
+    def _add_round(self, failed: int, total: int) -> None:
         """Add a round; remove the oldest rounds that a window of WINDOW prompts does not need."""
         self.rounds.append(RoundCount(failed, total))
-        while sum(count.total for count in self.rounds) - self.rounds[0].total >= WINDOW:
+        while sum(entry.total for entry in self.rounds) - self.rounds[0].total >= WINDOW:
             self.rounds.popleft()

@@ -25,10 +25,14 @@ class Settings(TrainingSettings):
 
     RANGES: ClassVar[Mapping[str, Range]] = {
         **TrainingSettings.RANGES,
-        **{"num_generations": (2, inf), "keep_rollouts": (0, inf)},
+        "num_generations": (2, inf),
+        "keep_rollouts": (0, inf),
         "revisit_probability": (1e-6, 1),
-        **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
-        **{"infrastructure_limit": (0, 1), "reward_error_limit": (0, 1)},
+        "temperature": (1e-6, 100),
+        "top_p": (1e-6, 1),
+        "ema_decay": (0, 1),
+        "infrastructure_limit": (0, 1),
+        "reward_error_limit": (0, 1),
     }
     FREE = (
         *TrainingSettings.FREE,
@@ -46,7 +50,7 @@ class Settings(TrainingSettings):
     per_device_train_batch_size: int = 4
     """Rollouts on each device that gradients are computed for at once."""
     generation_micro_batch_size: Annotated[int | None, Only(vllm_mode=None)] = None
-    """Rollouts on each device that are written at once, but by vLLM; None: all of a round."""
+    """Rollouts on each device that are generated at once (not by vLLM); None: all of a round."""
     num_iterations: int = 1
     """Optimiser steps a round."""
     max_completion_length: int = 2000
@@ -62,7 +66,8 @@ class Settings(TrainingSettings):
     """Write groups of further prompts in the place of those whose rewards are all equal, from which
     nothing is learned (DAPO)."""
     max_num_gen_batches: Annotated[int, Only(dynamic_sampling=True)] = 4
-    """Times that a round writes at most, the first included; then dead groups fill it up."""
+    """Largest number of times that a round generates, the first included. After that, groups of
+    equal rewards fill it up."""
     revisit_probability: Annotated[float, Only(dynamic_sampling=True)] = 0.5
     """Chance that a prompt is shown again for each group in a row whose rewards were all equal
     (GRESO); 1: no prompt is skipped."""
@@ -71,7 +76,7 @@ class Settings(TrainingSettings):
     place; else the name of a plugin (`harness list rewards`)."""
 
     loss_type: LossType = "bnpo"
-    """Averaging of tokens."""
+    """Averaging of the tokens' losses."""
     importance_sampling_level: Level = "token"
     """Ratio of each token, or of a whole rollout (GSPO)."""
     mask_truncated_completions: bool = False
@@ -87,9 +92,9 @@ class Settings(TrainingSettings):
     """Divisor of advantages: the standard deviation of their group, of all, or 1 for None."""
     ema_decay: float | None = None
     """EMA-GRPO: the divisor is the standard deviation of a form of answer's rewards, by moving
-    averages that keep this share a round (OneThinker: 0.99). None: `scale_rewards` says it."""
+    averages that keep this share in each round (OneThinker: 0.99). None: see `scale_rewards`."""
     entropy_coef: float = 0.0
-    """Weight of the entropy of tokens, which is kept high."""
+    """Weight of the tokens' entropy in the loss; a larger one keeps the entropy higher."""
 
     lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
     weight_decay: float = 0.01
@@ -97,7 +102,7 @@ class Settings(TrainingSettings):
     lora_alpha: Annotated[int, Only(finetune="lora")] = 128
 
     max_prompt_length: int | None = None
-    """Prompts of more tokens are left out, counted and named."""
+    """Largest number of tokens of a prompt; longer ones are left out, counted and named."""
 
     vllm_mode: Literal["colocate", "server"] | None = None
     """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
@@ -112,7 +117,7 @@ class Settings(TrainingSettings):
     """Share of the last 100 prompts that may be left out so; above it the training ends with a
     saved state."""
     alarms: OnAlarm = "note"
-    """What is done where a training goes nowhere: nothing, a note, or `stop` with a saved state."""
+    """Action if a training goes nowhere: none, a note, or `stop` with a saved state."""
     log_completions: bool = False
     """Keep the prompts, completions, rewards and advantages that a round learns from as a table: in
     `completions/*.parquet`, and in W&B if `report_to` names it."""
@@ -132,7 +137,7 @@ class Settings(TrainingSettings):
 
     @property
     def images_only(self) -> str | None:
-        """The setting that lets no clips through; None: there is none."""
+        """The setting, as `NAME=VALUE`, because of which TRL sees images only; None: no setting."""
         if self.vllm_mode is not None:
             return f"vllm_mode={self.vllm_mode}"
         return "engine=trl" if self.engine == "trl" else None
@@ -143,20 +148,24 @@ class Settings(TrainingSettings):
         return self.num_iterations
 
     def samples_per_round(self, processes: int = 1) -> int:
-        """Return the prompts that a round draws, over all processes."""
+        """Return the number of prompts that a round draws, over all processes."""
         del processes  # `generation_batch_size` is over all
         return self.generation_batch_size // self.num_generations
 
     def accumulation_steps(self, processes: int) -> int:
-        """Return the batches of a round on each device; UsageError if it does not divide."""
-        own, each = self.generation_batch_size // processes, self.per_device_train_batch_size
-        whole = processes * self.num_generations
-        if self.generation_batch_size % whole or own % each:
+        """Return the number of batches of a round on each device.
+
+        Raises:
+            UsageError: a round does not divide into whole groups and batches for each process.
+        """
+        n_rollouts, size = self.generation_batch_size // processes, self.per_device_train_batch_size
+        divisor = processes * self.num_generations
+        if self.generation_batch_size % divisor or n_rollouts % size:
             raise UsageError(
                 f"generation_batch_size={self.generation_batch_size}",
-                expected=f"a multiple of {whole}, num_generations={self.num_generations} times "
-                f"{processes} processes, whose share per_device_train_batch_size={each} divides",
-                found=f"{own} rollouts for each process",
+                expected=f"a multiple of {divisor}, num_generations={self.num_generations} times "
+                f"{processes} processes, whose share per_device_train_batch_size={size} divides",
+                found=f"{n_rollouts} rollouts for each process",
                 fix="Change generation_batch_size, or lower per_device_train_batch_size with it.",
             )
-        return own // each
+        return n_rollouts // size

@@ -1,6 +1,8 @@
-"""The trainer that every method with GRPO is: settings, a reward, and what else is its own.
+"""`GrpoTrainer`: the trainer of every method that learns by GRPO.
 
-A method's plugin function returns a `GrpoTrainer`; see `harness.trainers.visionreasoner.trainer`.
+The plugin function of a method returns one, made of settings and a reward
+(`harness.trainers.visionreasoner.trainer` is the shortest example). `train` takes a `TrainingRun`,
+checks every prompt, trains by our loop or by TRL's, and returns facts for the manifest.
 Nothing here imports torch before a training begins.
 """
 
@@ -38,23 +40,26 @@ CHECKPOINT = "{checkpoint}"
 
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
-    """Return what decides how a model asks, but for a newline before the prompt and the samples
-    that a graph or map is asked of: there a method's training may differ from its evaluation.
+    """Return a key that is equal for two models if they send the same requests.
+
+    Two differences between training and evaluation are allowed, and are not in the key: a newline
+    before the prompt, and which samples are asked for a graph or a map.
     """
-    words = model.words if isinstance(model, PromptedModel) else None
-    words = getattr(words, "templates", words)
-    return type(model), model.prompt.render("QUESTION").lstrip("\n"), model.prompt.resize, words
+    wording = model.words if isinstance(model, PromptedModel) else None
+    # Without the choice of samples that want a graph.
+    wording = getattr(wording, "templates", wording)
+    return type(model), model.prompt.render("QUESTION").lstrip("\n"), model.prompt.resize, wording
 
 
 def how_to_evaluate(method: str, start: Spec | None, model: PromptedModel) -> str:
-    """Return the option that evaluates a checkpoint with a method's prompt.
+    """Return a sentence with the option that evaluates a checkpoint with the prompt of a method.
 
-    Empty if the method has no model of its name that loads a checkpoint.
+    Empty if no model plugin has the method's name and loads a checkpoint.
 
     Args:
         method: Name of the trainer, and of the model with its prompt.
         start: The model that training starts from; its segmenter and propagator are kept.
-        model: The same with the method's prompt; its canvas is kept.
+        model: The same model with the method's prompt; its canvas is kept.
     """
     arguments: dict[str, Value] = {"checkpoint": CHECKPOINT}
     if model.prompt.resize is not None:
@@ -67,24 +72,26 @@ def how_to_evaluate(method: str, start: Spec | None, model: PromptedModel) -> st
                 arguments[part] = value
     if method not in plugins.installed_plugins("models"):
         return ""
-    known = {name: arguments[name] for name in arguments if plugins.accepts("models", method, name)}
-    if "checkpoint" not in known:
+    accepted = {
+        name: value for name, value in arguments.items() if plugins.accepts("models", method, name)
+    }
+    if "checkpoint" not in accepted:
         return ""
-    return f' To evaluate with the prompt of training: --eval-model "{Spec(method, known)}"'
+    return f' To evaluate with the prompt of training: --eval-model "{Spec(method, accepted)}"'
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrpoTrainer(GrpoMethod):
-    """A method that trains."""
+    """A GRPO method that can be trained: `GrpoMethod` with checks and `train`."""
 
     def __post_init__(self) -> None:
-        self.rewarded  # noqa: B018 - a reward that is not there is refused before any work
+        self.rewarded  # noqa: B018 - a reward that is not installed is refused before any work
         if self.settings.engine == "trl":
             self._refuse_for_trl()
 
     @cached_property
     def rewarded(self) -> "GrpoTrainer":
-        """The method with the plain function that `settings.reward` names as its reward."""
+        """A copy with the plain function that `settings.reward` names, if any, as its reward."""
         name = self.settings.reward
         if name in (METHOD, RANDOM) or isinstance(self.reward, FunctionReward):
             return self
@@ -94,7 +101,7 @@ class GrpoTrainer(GrpoMethod):
 
     @property
     def unused(self) -> list[str]:
-        """The method's own settings that have no effect, since `reward` replaces its reward."""
+        """Names of the method's own settings without effect: `reward=NAME` replaces its reward."""
         if reads_method_reward(self.settings.reward):
             return []
         return sorted(settings_of_reward(self.name) & self.own.keys())
@@ -105,31 +112,55 @@ class GrpoTrainer(GrpoMethod):
         return {name: settings[name] for name in settings if name not in self.unused}
 
     def bound(self, model: PromptedModel) -> "GrpoTrainer":
-        """Return the method with what it makes of the model, such as a second pass."""
-        del model
+        """Return this method with the parts that depend on the model, such as a second pass."""
+        del model  # a method without such parts returns itself
         return self
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Check every prompt, train, and write the checkpoint.
 
         Raises:
-            UsageError: there is no model that can be trained, or vLLM is to write what it cannot.
+            UsageError: the model cannot be trained, or vLLM cannot write such rollouts.
             DataError: no sample is left to learn from.
             ModelError: the reward fails.
         """
-        given, chat = trainable(self.name, run.model, self.model_kind)
-        model = self.with_prompt(given)
-        if run.main and request_key(model) != request_key(given):
+        start, chat = trainable(self.name, run.model, self.model_kind)
+        model = self.with_prompt(start)
+        if run.main and request_key(model) != request_key(start):
             run.progress.note(
-                f"training uses the prompt of {self.name}, evaluation that of {given.name}."
+                f"training uses the prompt of {self.name}, evaluation that of {start.name}."
                 + how_to_evaluate(self.name, run.model, model)
             )
-        return self.bound(model).rewarded._train(run, model, chat)
+        return self.bound(model).rewarded._train_by_engine(run, model, chat)
 
-    def _train(
+    def _train_by_engine(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
+        """Train by the chosen engine; `self.reward` is the final one, `model` has our prompt."""
         from harness.trainers.checkpoints import check_evaluated
+        from harness.trainers.session import last
+
+        self._check_batches(chat)
+        check_evaluated(run, self.settings)
+        if run.main and isinstance(self.reward, FunctionReward) and self.reward.method is not None:
+            run.progress.note(self._replaced())
+        if self.settings.engine == "trl":
+            from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+            ensure_torchvision()  # TRL's trainer makes transformers import it
+            from harness.trainers.grpo.trl_engine import train_by_trl
+
+            result = train_by_trl(self, run, model, chat)
+        else:
+            result = self._train_by_harness(run, model, chat)
+        if run.main and last(run, "reward") is None:
+            self._refuse_unrewarded(run)
+        return result
+
+    def _train_by_harness(
+        self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
+    ) -> Mapping[str, Any]:
+        """Train by our own loop; return the facts about the training for its record."""
         from harness.trainers.grpo.completions import rows_of, table_of, write_completions
         from harness.trainers.grpo.groups import RewardedRound
         from harness.trainers.grpo.loop import GrpoLearner
@@ -138,20 +169,6 @@ class GrpoTrainer(GrpoMethod):
         from harness.trainers.policy import accelerator_of
         from harness.trainers.session import Session, gather, last
 
-        self._check(chat)
-        check_evaluated(run, self.settings)
-        if run.main and isinstance(self.reward, FunctionReward) and self.reward.method is not None:
-            run.progress.note(self._replaced())
-        if self.settings.engine == "trl":
-            from harness.models.backends.torchvision_cpu import ensure_torchvision
-
-            ensure_torchvision()  # which transformers' part of TRL's trainer imports
-            from harness.trainers.grpo.trl_engine import train_by_trl
-
-            result = train_by_trl(self, run, model, chat)
-            if run.main and last(run, "reward") is None:
-                self._refuse_unrewarded(run)
-            return result
         settings, accelerator = self.settings, accelerator_of(self.settings, chat)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = GrpoLearner(self, chat, accelerator, seed=run.seed)
@@ -167,11 +184,14 @@ class GrpoTrainer(GrpoMethod):
         if run.main:
             log.cut(session.done)
 
-        def keep(number: int, rewarded: RewardedRound) -> None:
+        def log_round(number: int, rewarded: RewardedRound) -> None:
+            """Log the rollouts of a round under its first step."""
             first, parse = number * settings.num_iterations + 1, model.prompt.parse
             if settings.log_completions:
-                given = rewarded.prompts, rewarded.groups, rewarded.rewards, rewarded.advantages
-                table = table_of(gather(rows_of(first, *given)))
+                rows = rows_of(
+                    first, rewarded.prompts, rewarded.groups, rewarded.rewards, rewarded.advantages
+                )
+                table = table_of(gather(rows))
                 if run.main:
                     write_completions(run.out, first, table)
                     session.log_table("completions", table, first)
@@ -179,7 +199,7 @@ class GrpoTrainer(GrpoMethod):
                 groups = rewarded.groups[: settings.keep_rollouts]
                 log_rollouts(log, first, groups, rewarded.rewards, rewarded.advantages, parse)
 
-        learner.log = keep
+        learner.log = log_round
         run.progress.note(
             memory_note(
                 learner.network,
@@ -187,12 +207,9 @@ class GrpoTrainer(GrpoMethod):
                 reference=learner.reference is not None,
             )
         )
-        facts = train(learner, examples, session)
-        if run.main and last(run, "reward") is None:
-            self._refuse_unrewarded(run)
         return {
-            **facts,
-            "reward": last(run, "reward"),  # of the last step that began a round
+            **train(learner, examples, session),
+            "reward": last(run, "reward"),  # the mean reward of the last round
             "alarms": [alarm.describe() for alarm in session.alarms.raised],
             **training_facts(examples, dropped, learner.network),
         }
@@ -210,7 +227,7 @@ class GrpoTrainer(GrpoMethod):
             )
 
     def _replaced(self) -> str:
-        """Return what a plain function does to the method's own reward, for the start."""
+        """Return a note for the user: what a plain function does to the method's own reward."""
         name = self.settings.reward
         if REWARDS in signature(plugins.load("rewards", name)).parameters:
             return f"reward={name} changes the reward of {self.name} (it reads its components)"
@@ -220,48 +237,51 @@ class GrpoTrainer(GrpoMethod):
         return f"reward={name} replaces the reward of {self.name}; without effect now: {idle}"
 
     def check_installation(self) -> None:
-        """Raise what `report_to` lacks: a package or a key."""
+        """Raise an error if a logger of `report_to` lacks its package or its key."""
         check_loggers(self.settings.report_to)
 
     def check(self, run: TrainingRun) -> None:
-        """Raise what `train` would of settings, packages and clips; no network is loaded.
+        """Raise the errors of settings, packages and clips that `train` would, without a network.
 
-        For a method that does something long before it trains.
+        VideoSeg-R1 calls this before it rates its samples, which takes long.
         """
-        given, chat = trainable(self.name, run.model, self.model_kind)
-        self._check(chat)
+        start, chat = trainable(self.name, run.model, self.model_kind)
+        self._check_batches(chat)
         if self.settings.images_only is not None:
-            deque(make_examples(self, self.with_prompt(given), run), maxlen=0)
+            # Only for its errors: `make_examples` refuses clips.
+            deque(make_examples(self, self.with_prompt(start), run), maxlen=0)
 
     def _refuse_for_trl(self) -> None:
-        """Raise UsageError for what TRL's trainer, or our way of running it, does not do."""
-        chosen, turns = self.settings, self.settings.num_iterations
-        beyond = {
-            # It could not go on from a state within a round, not even to its end.
-            f"max_steps={chosen.max_steps}, not a multiple of num_iterations={turns}": bool(
-                (chosen.max_steps or 0) % turns
+        """Raise UsageError for settings that TRL's trainer, as we run it, does not support."""
+        settings, iterations = self.settings, self.settings.num_iterations
+        unsupported = {
+            # TRL cannot resume from a state in the middle of a round.
+            f"max_steps={settings.max_steps}, not a multiple of num_iterations={iterations}": bool(
+                (settings.max_steps or 0) % iterations
             ),
             "rollouts of several turns (an environment)": self.environment is not None,
             "a second response to each rollout": self.second is not None,
             f"{started()} processes": started() > 1,
-            f"vllm_mode={chosen.vllm_mode}": chosen.vllm_mode is not None,
-            f"deepspeed={chosen.deepspeed}": chosen.deepspeed is not None,
-            f"ema_decay={chosen.ema_decay}": chosen.ema_decay is not None,
-            "noise=keyed": chosen.noise == "keyed",
-            "generation_micro_batch_size=…": chosen.generation_micro_batch_size is not None,
-            "dynamic_sampling": chosen.dynamic_sampling,
-            "log_completions": chosen.log_completions,
-            "alarms=stop": chosen.alarms == "stop",
+            f"vllm_mode={settings.vllm_mode}": settings.vllm_mode is not None,
+            f"deepspeed={settings.deepspeed}": settings.deepspeed is not None,
+            f"ema_decay={settings.ema_decay}": settings.ema_decay is not None,
+            "noise=keyed": settings.noise == "keyed",
+            "generation_micro_batch_size=…": settings.generation_micro_batch_size is not None,
+            "dynamic_sampling": settings.dynamic_sampling,
+            "log_completions": settings.log_completions,
+            "alarms=stop": settings.alarms == "stop",
         }
-        if asked := [name for name, is_asked in beyond.items() if is_asked]:
+        wanted = [name for name, is_wanted in unsupported.items() if is_wanted]
+        if wanted:
             raise UsageError(
                 f"engine=trl, trainer {self.name}",
                 expected="one process, rollouts of one turn, and settings that TRL has",
-                found=", ".join(asked),
+                found=", ".join(wanted),
                 fix="Remove engine, or these settings.",
             )
 
-    def _check(self, chat: TransformersChat) -> None:
+    def _check_batches(self, chat: TransformersChat) -> None:
+        """Raise the errors of batch sizes, of the DeepSpeed file and of vLLM."""
         from harness.trainers.grpo import vllm
 
         self.settings.accumulation_steps(started())

@@ -33,9 +33,8 @@ from harness.trainers import network as networks
 from harness.trainers.checkpoints import KeptCheckpoints
 from harness.trainers.grpo.examples import Example, prepare_examples
 from harness.trainers.grpo.method import GrpoMethod
-from harness.trainers.grpo.rewards import (
-    ROLLOUTS,
-)
+from harness.trainers.grpo.rewards import ROLLOUTS
+from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trl_rewards import Rewards
 from harness.trainers.grpo.trl_steps import Watch, check_state
 from harness.trainers.grpo.vllm import images_of
@@ -127,7 +126,7 @@ def train_by_trl(
         networks.memory_note(network, computes_bf16=computes_bf16, reference=reference)
     )
 
-    prompts = Dataset.from_dict({"place": range(len(order))})
+    prompts = Dataset.from_dict({"prompt_index": range(len(order))})
     rows = Rows(chat.processor, [example.request for example in rewards.examples])
     Curve(run.out / ROLLOUTS).cut(session.done)
     run.progress.start("training", total, session.done)
@@ -136,22 +135,12 @@ def train_by_trl(
             model=network,
             args=trl.GRPOConfig(
                 output_dir=str(folder),
-                save_strategy="no",
-                report_to="none",
-                logging_steps=1,
-                disable_tqdm=True,
-                use_cpu=not torch.cuda.is_available(),
                 seed=run.seed % 2**32,
-                shuffle_dataset=False,
                 bf16=computes_bf16,
                 max_steps=total,
-                gradient_accumulation_steps=settings.accumulation_steps(1),
-                learning_rate=settings.peak_learning_rate,
-                scale_rewards=settings.scale_rewards or "none",
-                use_bias_correction_kl=False,
                 chat_template_kwargs=getattr(chat.processor, "chat_template_kwargs", {}),
                 generation_kwargs={"suppress_tokens": list(networks.media_tokens(network))},
-                **{name: getattr(settings, name) for name in SAME},
+                **_trl_settings(settings),
             ),
             train_dataset=prompts.with_transform(rows),
             reward_funcs=[rewards.as_function()],
@@ -173,6 +162,23 @@ def train_by_trl(
     }
 
 
+def _trl_settings(settings: Settings) -> dict[str, Any]:
+    """Return arguments of TRL's `GRPOConfig`: our settings, and those that never change."""
+    return {
+        "save_strategy": "no",
+        "report_to": "none",
+        "logging_steps": 1,
+        "disable_tqdm": True,
+        "use_cpu": not torch.cuda.is_available(),
+        "shuffle_dataset": False,
+        "gradient_accumulation_steps": settings.accumulation_steps(1),
+        "learning_rate": settings.peak_learning_rate,
+        "scale_rewards": settings.scale_rewards or "none",
+        "use_bias_correction_kl": False,
+        **{name: getattr(settings, name) for name in SAME},
+    }
+
+
 def _refuse_mixture(examples: Sequence[Example]) -> None:
     """Raise UsageError if only some prompts have images, because TRL cannot batch such prompts."""
     sample_ids = {bool(example.request.media): example.sample.id for example in reversed(examples)}
@@ -181,7 +187,7 @@ def _refuse_mixture(examples: Sequence[Example]) -> None:
             "engine=trl",
             expected="images in all prompts, or in none: TRL's batches do not mix them",
             found=f"none in sample {sample_ids[False]}, and some in {sample_ids[True]}",
-            fix="Leave engine out, or train on the ones and the others apart.",
+            fix="Leave engine out, or train on the two kinds of samples separately.",
         )
 
 
@@ -242,10 +248,10 @@ class Rows:
     requests: Sequence[ChatRequest]
 
     def __call__(self, columns: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
-        """Return the messages and images of the requests whose indices are in `place`."""
-        requests = [self.requests[place] for place in columns["place"]]
+        """Return the messages and images of the requests whose indices are in `index`."""
+        requests = [self.requests[index] for index in columns["prompt_index"]]
         return {
-            "place": list(columns["place"]),
+            "prompt_index": list(columns["prompt_index"]),
             "prompt": [messages_of(self.processor, request) for request in requests],
             "images": [images_of(request) for request in requests],
         }

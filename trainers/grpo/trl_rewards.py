@@ -1,4 +1,8 @@
-"""The method's rewards for TRL's trainer (`trl_engine.py`), and what is logged of a round."""
+"""`Rewards`: the reward function that TRL's trainer calls (`engine=trl`), made from our method's.
+
+TRL calls it once a round with the tokens of all completions. It rewards them group by group and
+logs the round as our own loop does.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,59 +31,67 @@ from harness.trainers.stopwatch import GENERATION, REWARD, Stopwatch
 
 @dataclass(eq=False)
 class Rewards:
-    """The method's rewards as TRL asks for them, and what is logged of them."""
+    """The method's rewards of a round, in the form of a reward function of TRL."""
 
     method: GrpoMethod
     run: TrainingRun
     model: PromptedModel
     chat: TransformersChat
     examples: Sequence[Example]
-    """Of the prompts of all rounds, in the order in which TRL gets them."""
+    """Prompts of all rounds, in the order in which TRL gets them."""
     stopwatch: Stopwatch
     lengths: Sequence[int] = ()
-    """Tokens of each of these prompts."""
+    """Number of tokens of each of these prompts."""
     numbers: dict[str, float] = field(default_factory=dict)
-    """Of the last round, until they are logged."""
+    """Numbers of the last round, until `Watch` logs them."""
     sample_names: list[str] = field(default_factory=list)
-    """Of the last round, for errors."""
+    """Samples of the last round, for errors."""
 
     def __post_init__(self) -> None:
         self.failed = FailedRewards(self.settings)
-        """Prompts without a reward; goes on from the curve, which is cut by then."""
+        """Count of failed rewards; continues from the curve, which was cut at the state."""
         self.failed.resume(self.run.curve.read())
 
     def as_function(self) -> Any:
-        """Return a reward function of TRL's."""
+        """Return the function for TRL's `reward_funcs`; it returns one total a completion."""
 
         def reward(
-            completion_ids: Sequence[Sequence[int]], place: Sequence[int], **_: Any
+            completion_ids: Sequence[Sequence[int]], prompt_index: Sequence[int], **_: Any
         ) -> list[float]:
+            """Reward completions; `prompt_index` is the index of each completion's prompt."""
             self.stopwatch.lap(GENERATION)
-            totals = self.round(completion_ids, place)
+            totals = self.round(completion_ids, prompt_index)
             self.stopwatch.lap(REWARD)
             return totals
 
         return reward
 
-    def round(self, completions: Sequence[Sequence[int]], places: Sequence[int]) -> list[float]:
-        """Return the reward of each rollout of a round; NaN does not count, for TRL neither."""
+    def round(
+        self, completions: Sequence[Sequence[int]], prompt_indices: Sequence[int]
+    ) -> list[float]:
+        """Return the total of each rollout of a round; TRL ignores NaN, as our loop does.
+
+        Args:
+            completions: Tokens of each rollout, the rollouts of a prompt side by side.
+            prompt_indices: Index in `examples` of each rollout's prompt.
+        """
         settings, method = self.settings, self.method
-        size, number = settings.num_generations, places[0] // settings.samples_per_round()
+        size, number = settings.num_generations, prompt_indices[0] // settings.samples_per_round()
         groups, rewards = list[Group](), list[list[RewardComponents]]()
         faults = list[str]()
-        for start in range(0, len(places), size):
-            (place,) = set(places[start : start + size])
-            example = self.examples[place]
+        for start in range(0, len(prompt_indices), size):
+            (prompt_index,) = set(prompt_indices[start : start + size])
+            example = self.examples[prompt_index]
             group = self._group(example, completions[start : start + size])
-            key = f"{example.request.key}@{number}:{place % settings.samples_per_round()}"
-            keys = [rollout_key(key, at) for at in range(size)]
+            key = f"{example.request.key}@{number}:{prompt_index % settings.samples_per_round()}"
+            keys = [rollout_key(key, index) for index in range(size)]
             components, fault = reward_or_drop(method, group, keys, seed=self.run.seed)
             groups.append(group)
             rewards.append(components)
             faults.append(fault)
-        totals = [one[TOTAL] for several in rewards for one in several]
+        totals = [components[TOTAL] for group_rewards in rewards for components in group_rewards]
         gains = advantages(torch.tensor(totals), size, scale_rewards=settings.scale_rewards)
-        lengths = [self.lengths[one] for one in places]
+        lengths = [self.lengths[prompt_index] for prompt_index in prompt_indices]
         merged, reasons = statistics_of(groups, rewards, lengths, completions, faults)
         self._log(number, groups, rewards, gains.tolist(), merged, reasons)
         if settings.reward_errors == "drop":
@@ -92,6 +104,7 @@ class Rewards:
         return self.method.settings
 
     def _group(self, example: Example, completions: Sequence[Sequence[int]]) -> Group:
+        """Return the group of a prompt's completions, given as tokens."""
         start, ends = f"{self.chat.opening}{example.request.prefix}", self.chat.end_tokens
         return Group(
             sample=example.sample,
@@ -118,6 +131,11 @@ class Rewards:
         merged: Mapping[str, Sequence[float]],
         reasons: Sequence[str],
     ) -> None:
+        """Log round `number`, with its advantages `gains` and its `statistics_of`.
+
+        Raises:
+            Unavailable: too many rollouts were lost.
+        """
         self.numbers = {
             **summary_of(merged, gains),
             "step_tokens": sum(merged["completions/mean_length"]),

@@ -1,7 +1,7 @@
-"""Rollouts by vLLM, through TRL's `VLLMGeneration`, which brings it the weights.
+"""`VllmChat`: rollouts by vLLM, through TRL's `VLLMGeneration`, which copies the weights to it.
 
-In the same process (`vllm_mode=colocate`) or by a server (`server`), for prompts of single images:
-TRL hands vLLM no videos. Contracts in tests/trainers/test_grpo_vllm.py.
+vLLM runs in the same process (`vllm_mode=colocate`) or in a server (`server`). Prompts have single
+images: TRL passes no videos to vLLM. Contracts are in tests/trainers/test_grpo_vllm.py.
 """
 
 from collections.abc import Sequence
@@ -28,50 +28,51 @@ from harness.trainers.rows import encoded_each
 from harness.trainers.session import gather
 
 T = TypeVar("T")
-MEMORY = 0.3  # vLLM's share of a device on which the network trains too; TRL's default
+MEMORY_SHARE = 0.3  # vLLM's share of a device on which the network trains too; TRL's default
 MIN_BIAS = -100.0
-"""Least bias that vLLM adds to a logit, before it divides by the temperature."""
-LARGEST_RATIO = 3.0
-"""Limit of the network's probabilities over vLLM's; TRL's default."""
+"""Smallest bias that vLLM allows for a logit (added before it divides by the temperature)."""
+MAX_RATIO = 3.0
+"""Largest ratio of the network's to vLLM's probability of a response; TRL's default."""
 
 
 def check(settings: Settings, chat: TransformersChat) -> None:
     """Raise UsageError or MissingDependency if vLLM cannot write the rollouts.
 
-    Limits on pixels are refused, which vLLM's own processor of the checkpoint would not have: it
-    would make another number of image tokens than the prompt has.
+    Limits on pixels are refused: vLLM's own processor does not get them, and would make another
+    number of image tokens than the prompt has.
     """
     if settings.vllm_mode is None:
         return
     with plugin_errors(f"vllm_mode={settings.vllm_mode}"):
         import_module("vllm")
     limits = {"min_pixels": chat.min_pixels, "max_pixels": chat.max_pixels}
-    given = [f"{name}={value}" for name, value in limits.items() if value is not None]
-    if given:
+    changed = [f"{name}={value}" for name, value in limits.items() if value is not None]
+    if changed:
         raise UsageError(
             f"vllm_mode={settings.vllm_mode}",
             expected="the checkpoint's own limits on pixels, which vLLM has",
-            found=", ".join(given),
+            found=", ".join(changed),
             fix="Leave them out: the size of images is then that of the prompt's canvas "
             "(canvas=…). Or leave vllm_mode out.",
         )
 
 
 def images_of(request: ChatRequest) -> list[Image.Image]:
-    """Return the images of a request as vLLM takes them.
+    """Return the image of each medium of a request, resized to the request's canvas.
 
     Raises:
         UsageError: it shows a video.
     """
     refuse_clips(request, f"vllm_mode=…, request {request.key}")
-    return [
-        Image.fromarray(squashed(media.frame(frames_shown(request, at)[0]), request.squash(at)))
-        for at, media in enumerate(request.media)
-    ]
+    images = []
+    for media_index, media in enumerate(request.media):
+        pixels = media.frame(frames_shown(request, media_index)[0])
+        images.append(Image.fromarray(squashed(pixels, request.squash(media_index))))
+    return images
 
 
 class VllmChat:
-    """The policy in vLLM: a chat whose conversations go turn by turn."""
+    """The policy in vLLM: a chat that generates one turn of all conversations at a time."""
 
     def __init__(
         self,
@@ -81,7 +82,15 @@ class VllmChat:
         accelerator: Accelerator,
         suppress_tokens: Sequence[int],
     ) -> None:
-        """Start vLLM, or find its server, for the network of a backend."""
+        """Start vLLM, or connect to its server.
+
+        Args:
+            chat: Encodes prompts and decodes responses.
+            settings: Sampling and vLLM's mode.
+            network: The policy, whose weights vLLM copies.
+            accelerator: Connects the processes of the training.
+            suppress_tokens: Tokens that are never generated.
+        """
         from trl.generation.vllm_generation import VLLMGeneration
 
         self._chat, self._settings = chat, settings
@@ -94,58 +103,65 @@ class VllmChat:
             temperature=settings.temperature,
             top_p=settings.top_p,
             max_completion_length=settings.max_completion_length,
-            gpu_memory_utilization=MEMORY,
+            gpu_memory_utilization=MEMORY_SHARE,
             generation_kwargs={"logit_bias": dict.fromkeys(suppress_tokens, MIN_BIAS)},
         )
         self.logps: dict[str, list[float]] = {}
-        """Log-probabilities that the tokens of a round were drawn with, by the request's key."""
+        """Log-probability of each drawn token of the round, by the key of its request."""
 
     def drawn_logps(self, rollout: Transcript) -> list[float]:
-        """Return the log-probabilities that a rollout's tokens were drawn with; 0 for injected."""
-        several = (
-            self.logps[part.call[0].key] if part.call else [0.0] * len(part.tokens)
-            for part in rollout.parts
-        )
-        return [logp for logps in several for logp in logps]
+        """Return the log-probability with which vLLM drew each token; 0 for injected tokens."""
+        logps = list[float]()
+        for part in rollout.parts:
+            logps += self.logps[part.call[0].key] if part.call else [0.0] * len(part.tokens)
+        return logps
 
     def begin_round(self) -> None:
-        """Bring vLLM the weights as they are now."""
+        """Copy the current weights to vLLM."""
         self.logps = {}
         self.engine.sync_weights()
 
     def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
-        """Return what each conversation comes to; each with one request at a time.
+        """Run the conversations, each with one request at a time; return the result of each.
 
-        Every process generates equally often, as many requests as it has conversations: where
-        fewer are left, with requests again that were answered, and nobody looks at the answers.
+        All processes call vLLM equally often, each with as many requests as it has conversations.
+        A process with fewer pending requests fills up with answered ones and ignores the responses.
         """
         scheduler, group = ConversationScheduler(conversations), self._settings.num_generations
-        fillers = [replace(one, max_new_tokens=1) for one in scheduler.requests]
+        fillers = [replace(request, max_new_tokens=1) for request in scheduler.requests]
 
-        def heats() -> dict[int, float]:
-            usual, requests = self._settings.temperature, scheduler.requests
-            return {at: requests[at].temperature_or(usual) for at in scheduler.pending_places()}
+        def pending_temperatures() -> dict[int, float]:
+            """Return the temperature of each pending request, by its index."""
+            default, requests = self._settings.temperature, scheduler.requests
+            indices = scheduler.pending_indices()
+            return {index: requests[index].temperature_or(default) for index in indices}
 
-        # The first process alone calls a server, with its temperature and its limit.
-        while everywhere := gather(list(heats().values())):
-            self.engine.temperature = max(everywhere)
-            places = [at for at, heat in heats().items() if heat == max(everywhere)]
-            requests = [scheduler.requests[at] for at in places]
-            written = self._write([*requests, *fillers[len(requests) :]], group)
-            for at, request, found in zip(places, requests, written, strict=False):
-                scheduler.receive(at, self._response(request, *found))
-            group = 1  # the first time, a group's rollouts share their prompt
+        # One call has one temperature and one limit: the first process alone calls a server.
+        while everywhere := gather(list(pending_temperatures().values())):
+            highest = max(everywhere)
+            self.engine.temperature = highest
+            temperatures = pending_temperatures()
+            indices = [index for index, value in temperatures.items() if value == highest]
+            requests = [scheduler.requests[index] for index in indices]
+            outputs = self._write([*requests, *fillers[len(requests) :]], group)
+            for index, request, (tokens, logps) in zip(indices, requests, outputs, strict=False):
+                scheduler.receive(index, self._response(request, tokens, logps))
+            group = 1  # only in the first call do a group's rollouts share their prompt
         return scheduler.ends()
 
     def _write(
         self, requests: Sequence[ChatRequest], group: int
     ) -> list[tuple[list[int], list[list[float]]]]:
-        limits = gather([max(one.max_new_tokens for one in requests)])
+        """Generate; return tokens and log-probabilities (a list of one a token) of each response.
+
+        `group` is the number of neighbouring requests with the same prompt.
+        """
+        limits = gather([max(request.max_new_tokens for request in requests)])
         self.engine.max_completion_length = max(limits)
         prompts = encoded_each(self._chat.processor, requests)
-        images = [images_of(one) or None for one in requests]
+        images = [images_of(request) or None for request in requests]
         _, tokens, logps, _ = self.engine.generate(
-            prompts=[one["input_ids"][0].tolist() for one in prompts],
+            prompts=[prompt["input_ids"][0].tolist() for prompt in prompts],
             images=images if any(images) else None,
             num_generations=group,
         )
@@ -154,32 +170,34 @@ class VllmChat:
     def _response(
         self, request: ChatRequest, tokens: Sequence[int], logps: Sequence[Sequence[float]]
     ) -> ChatResponse:
-        """Return a response up to where its own request has it end, if vLLM went on."""
+        """Return a response, cut at the limit and the stops of its own request."""
         response = self._chat.to_response(request, tokens[: request.max_new_tokens], 0, ())
-        self.logps[request.key] = [float(one[0]) for one in logps[: len(response.tokens)]]
+        self.logps[request.key] = [float(logp[0]) for logp in logps[: len(response.tokens)]]
         return response
 
 
 def sampling_numbers(
     batches: Sequence[tuple[Tensor, Tensor, Tensor, Tensor]],
 ) -> dict[str, float]:
-    """Return how far vLLM's log-probabilities are from the network's, in all processes, as in TRL.
+    """Return how far vLLM's log-probabilities are from the network's, under TRL's names.
+
+    The numbers are of all processes.
 
     Args:
-        batches: Of this process: the network's log-probabilities (B × T), vLLM's (B × T), the mask
-            (B × T) and `sampler_ratio` (B × 1).
+        batches: The batches of this process: the network's log-probabilities (B × T), vLLM's
+            (B × T), the mask (B × T) and `sampler_ratio` (B × 1).
     """
-    found = []
+    numbers = []
     for old, drawn, mask, ratio in batches:
-        apart = (old - drawn).abs()[mask.bool()]
-        apart = apart[~apart.isnan()]  # a token whose probability vLLM does not say
-        most = float(apart.max()) if apart.numel() else 0.0
-        found.append((float(apart.sum()), apart.numel(), most, ratio.flatten().tolist()))
-    sums, counts, most_apart, several = zip(*gather(found), strict=True)
-    ratios = [ratio for some in several for ratio in some]
+        gaps = (old - drawn).abs()[mask.bool()]
+        gaps = gaps[~gaps.isnan()]  # vLLM reports NaN where it gives no probability
+        largest = float(gaps.max()) if gaps.numel() else 0.0
+        numbers.append((float(gaps.sum()), gaps.numel(), largest, ratio.flatten().tolist()))
+    sums, n_gaps, largest_gaps, ratio_lists = zip(*gather(numbers), strict=True)
+    ratios = [ratio for batch_ratios in ratio_lists for ratio in batch_ratios]
     return {
-        "sampling/sampling_logp_difference/mean": sum(sums) / max(1, sum(counts)),
-        "sampling/sampling_logp_difference/max": max(most_apart),
+        "sampling/sampling_logp_difference/mean": sum(sums) / max(1, sum(n_gaps)),
+        "sampling/sampling_logp_difference/max": max(largest_gaps),
         "sampling/importance_sampling_ratio/min": min(ratios),
         "sampling/importance_sampling_ratio/mean": sum(ratios) / len(ratios),
         "sampling/importance_sampling_ratio/max": max(ratios),
@@ -187,10 +205,16 @@ def sampling_numbers(
 
 
 def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor) -> Tensor:
-    """Return the network's probabilities of whole responses over vLLM's (B × 1), as TRL corrects.
+    """Return the ratio of the network's to vLLM's probability of each response (B × 1).
 
-    0 where the ratio is too large. A token whose probability vLLM does not say has a ratio of 1.
+    TRL's correction: 0 where the ratio is above MAX_RATIO. A token without a probability from
+    vLLM (NaN) has a ratio of 1.
+
+    Args:
+        old: Log-probabilities by the network (B × T).
+        drawn: Log-probabilities by vLLM (B × T).
+        mask: 1 for tokens that count (B × T).
     """
     difference = torch.nan_to_num((old - drawn) * mask, nan=0.0)
     ratio = difference.sum(dim=1, keepdim=True).exp()
-    return ratio.masked_fill(ratio > LARGEST_RATIO, 0.0)
+    return ratio.masked_fill(ratio > MAX_RATIO, 0.0)

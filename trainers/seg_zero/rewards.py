@@ -1,10 +1,10 @@
 """Seg-Zero's reward for one object: two formats, the box's overlap and distance, two points.
 
 Liu et al., "Seg-Zero" (2025), with the semantics of the official code (`dvlab-research/Seg-Zero`,
-`seg.py` soft, `seg_restrict.py` strict). Pure functions of whatever a network writes; numbers are
-pixels of the 840 × 840 frame. As in that code the answer is the first `{…}` of the whole response,
-the thought included, which a prediction's grammar passes over. `soft` takes keys that contain
-`bbox` and `point`; `strict` takes `bbox`, `points_1` and `points_2`, all lists.
+`seg.py` soft, `seg_restrict.py` strict). Pure functions that accept any response; numbers are
+pixels of the 840 × 840 frame. As in that code, the answer is the first `{…}` of the whole response,
+even inside the thought (the parser of predictions does not look there). `soft` accepts keys that
+contain `bbox` and `point`; `strict` only `bbox`, `points_1` and `points_2`, all lists.
 """
 
 import json
@@ -31,16 +31,16 @@ from harness.types import Box, Point, Sample
 Semantics: TypeAlias = Literal["soft", "strict"]
 Pair: TypeAlias = tuple[float, float]
 
-IOU = 0.5
+MIN_IOU = 0.5
 """The box is right if its IoU with the true one is above this (right and bottom inclusive)."""
-BOX_DISTANCE = 10.0
+MAX_BOX_DISTANCE = 10.0
 """… and if the mean of its four differences is below this, in pixels."""
-POINT_DISTANCE = 100.0
-"""Points are right if both are in the box, and the mean of their distances from the true two, in
-the better order, is below this, in pixels."""
+MAX_POINT_DISTANCE = 100.0
+"""Points are right if both are in the box and their mean distance from the two true points, in the
+better order, is below this, in pixels."""
 
 SAME: Pair = (1.0, 1.0)
-"""Scale of responses whose numbers are already in the 840 × 840 frame."""
+"""(x, y) scale of responses whose numbers are already in the 840 × 840 frame."""
 
 UNREADABLE = (TypeError, ValueError, KeyError, IndexError, OverflowError, ZeroDivisionError)
 """Exceptions from reading numbers out of any JSON; the reward is then 0."""
@@ -54,7 +54,7 @@ class TargetObject(NamedTuple):
 
 
 def answer_value(response: str) -> Mapping[str, Any] | None:
-    """The object that the first `{…}` is in JSON, or None."""
+    """Return the JSON object in the first `{…}` of a response; None if it is not valid JSON."""
     text = first_braces(response)
     if text is None or TOO_MANY_DIGITS.search(text):
         return None
@@ -66,48 +66,51 @@ def answer_value(response: str) -> Mapping[str, Any] | None:
 
 
 def answer_format(response: str, *, semantics: Semantics = "soft") -> float:
-    """1 if there is a box of four and there are two points of two, else 0.
+    """Return 1 if the answer has a box of length 4 and two points of length 2, else 0.
 
-    Softly, a text of that length is one too, and keys of points contain `point`.
+    With `soft`, texts and objects of that length count, too.
     """
     value = answer_value(response)
     if value is None:
         return 0.0
-    keys = KEYS if semantics == "strict" else _formatted(value)
+    keys = KEYS if semantics == "strict" else _soft_keys(value)
     if keys is None or not all(key in value for key in keys):
         return 0.0
     sized = list if semantics == "strict" else (list, str, dict)
-    lengths = (4, 2, 2)
     return float(
         all(
             isinstance(value[key], sized) and len(value[key]) == length
-            for key, length in zip(keys, lengths, strict=True)
+            for key, length in zip(keys, (4, 2, 2), strict=True)
         )
     )
 
 
-def _formatted(value: Mapping[str, object]) -> tuple[str, str, str] | None:
-    box = next((key for key in value if "bbox" in key.lower()), None)
-    places = [key for key in value if "point" in key.lower() and key != box]
-    return None if box is None or len(places) < 2 else (box, places[0], places[1])
+def _soft_keys(value: Mapping[str, object]) -> tuple[str, str, str] | None:
+    """Return the first key that contains `bbox` and the first two with `point`; None: too few."""
+    boxes = [key for key in value if "bbox" in key.lower()]
+    points = [key for key in value if "point" in key.lower() and key not in boxes[:1]]
+    return (boxes[0], points[0], points[1]) if boxes and len(points) >= 2 else None
 
 
 def _box_of(value: Mapping[str, Any], semantics: Semantics) -> Sequence[float]:
-    """The value that is taken for the box.
+    """Return the box of an answer; that its four entries are numbers is not checked.
 
     Raises:
-        KeyError, ValueError: there is none of four.
+        KeyError, TypeError, ValueError: there is no box of length 4.
     """
-    soft = next((key for key in value if "bbox" in key.lower()), "bbox")
-    box = value["bbox" if semantics == "strict" else soft]
+    keys = [key for key in value if "bbox" in key.lower()] if semantics == "soft" else []
+    box: Sequence[float] = value[keys[0] if keys else "bbox"]
     if len(box) != 4:
         raise ValueError("no box")
-    edges: Sequence[float] = box  # of what, shows when it is computed with
-    return edges
+    return box
 
 
 def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pair]:
-    """The two points, cut to whole numbers."""
+    """Return the two points of an answer, truncated to whole numbers.
+
+    Raises:
+        one of UNREADABLE: there are not two points of two numbers.
+    """
     keys = [key for key in value if "points" in key.lower()] if semantics == "soft" else KEYS[1:]
     first, second = ((int(value[key][0]), int(value[key][1])) for key in keys[:2])
     return first, second
@@ -116,8 +119,17 @@ def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pa
 def place_terms(
     response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
 ) -> dict[str, float]:
-    """Three bits: the box overlaps the true one by more than half; its edges are near the true
-    ones, on average; both points are in it and near the true two.
+    """Return three terms, each 0 or 1: `bbox_iou`, `bbox_l1` and `points_l1`.
+
+    They are 1 if the box's IoU is above MIN_IOU; if its edges are on average nearer than
+    MAX_BOX_DISTANCE to the true ones; if both points are in the box and nearer than
+    MAX_POINT_DISTANCE to the true ones.
+
+    Args:
+        response: Response of the policy.
+        target: The true object, in the 840 × 840 frame.
+        semantics: Keys and types that are accepted.
+        scale: (x, y) factors from the response's frame to 840 × 840.
     """
     terms = dict.fromkeys(("bbox_iou", "bbox_l1", "points_l1"), 0.0)
     value = answer_value(response) or {}
@@ -126,14 +138,14 @@ def place_terms(
     except UNREADABLE:
         return terms
     with suppress(*UNREADABLE):
-        terms["bbox_iou"] = float(inclusive_iou(box, target.box) > IOU)
+        terms["bbox_iou"] = float(inclusive_iou(box, target.box) > MIN_IOU)
     with suppress(*UNREADABLE):
-        apart = [abs(edge - true) for edge, true in zip(box, target.box, strict=True)]
-        terms["bbox_l1"] = float((apart[0] + apart[1] + apart[2] + apart[3]) / 4 < BOX_DISTANCE)
+        gaps = [abs(edge - true) for edge, true in zip(box, target.box, strict=True)]
+        terms["bbox_l1"] = float((gaps[0] + gaps[1] + gaps[2] + gaps[3]) / 4 < MAX_BOX_DISTANCE)
     with suppress(*UNREADABLE):
         points = tuple((x * scale[0], y * scale[1]) for x, y in _points_of(value, semantics))
         inside = all(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in points)
-        near = points_apart(points, target.points) < POINT_DISTANCE
+        near = points_apart(points, target.points) < MAX_POINT_DISTANCE
         terms["points_l1"] = float(inside and near)
     return terms
 
@@ -142,7 +154,7 @@ def scale_box(box: Sequence[float], scale: Pair) -> Sequence[float]:
     """Return a box of the response in the 840 × 840 frame; unchanged if its canvas is that one."""
     if scale == SAME:
         return box
-    return [edge * scale[place % 2] for place, edge in enumerate(box)]
+    return [edge * scale[index % 2] for index, edge in enumerate(box)]
 
 
 def inclusive_iou(first: Sequence[float], second: Sequence[float]) -> float:
@@ -155,12 +167,12 @@ def inclusive_iou(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def points_apart(points: Sequence[Pair], others: Sequence[Pair]) -> float:
-    """The mean distance of two points from two others, in the better of both orders."""
+    """Return the mean distance of two points from two others, in the better of both orders."""
 
     def total_distance(order: tuple[int, int]) -> float:
         return sum(
-            math.sqrt((x - others[place][0]) ** 2 + (y - others[place][1]) ** 2)
-            for (x, y), place in zip(points, order, strict=True)
+            math.sqrt((x - others[index][0]) ** 2 + (y - others[index][1]) ** 2)
+            for (x, y), index in zip(points, order, strict=True)
         )
 
     return min(total_distance((0, 1)), total_distance((1, 0))) / 2
@@ -190,23 +202,22 @@ class SegZeroReward(ComponentReward):
 
 
 def ground_truth(sample: Sample) -> TargetObject:
-    """Return the box around the targets, and the centres of its two largest inscribed circles.
+    """Return the box around all targets and two points on them, in the 840 × 840 frame.
 
-    The answer's own two points where it has one box and two points. The second circle lies
-    outside the first one.
+    The points are the answer's own if it has two; else the centres of two circles in its mask
+    (`circles`); else the middle of the first box, twice.
 
     Raises:
-        ParseError: there is no target, which this method cannot learn from, or no place is known.
+        ParseError: the sample has no object, which this method cannot learn from.
     """
     frame = key_frame(sample)
     items = objects(sample, frame)
     if sample.target is None or not items:
         raise ParseError(f"sample {sample.id}", expected="an object", found="none")
     answer = sample.target.answer
-    box = Box(
-        *(min(item.bounds[side] for item in items) for side in (0, 1)),
-        *(max(item.bounds[side] for item in items) for side in (2, 3)),
-    )
+    left, top = (min(item.bounds[side] for item in items) for side in (0, 1))
+    right, bottom = (max(item.bounds[side] for item in items) for side in (2, 3))
+    box = Box(left, top, right, bottom)
     if answer.points is not None and len(answer.points) == 2:
         points = (answer.points[0], answer.points[1])
     elif answer.masks is not None:
@@ -218,18 +229,25 @@ def ground_truth(sample: Sample) -> TargetObject:
 
 
 def circles(mask: BoolArray) -> tuple[Point, Point]:
-    """Centres of the two largest circles in a mask (height × width) that do not overlap."""
+    """Return the centre of the largest circle in a mask, and of the largest one outside it.
+
+    The mask is height × width, and points are in its pixels. The second is the first if nothing of
+    the mask lies outside the first circle.
+    """
     import cv2
 
-    depth = cv2.distanceTransform(np.pad(mask, 1).astype(np.uint8), cv2.DIST_L2, 5)
+    padded = np.pad(mask, 1)  # the image's edge is an edge of the mask
+    depth = cv2.distanceTransform(padded.astype(np.uint8), cv2.DIST_L2, 5)
     first, radius = _deepest(depth)
     rows, columns = np.ogrid[: depth.shape[0], : depth.shape[1]]
     outside = (columns - first.x) ** 2 + (rows - first.y) ** 2 > radius**2
-    rest = (np.pad(mask, 1) & outside).astype(np.uint8)
-    second, _ = _deepest(cv2.distanceTransform(rest, cv2.DIST_L2, 5)) if rest.any() else (first, 0)
+    remaining, second = (padded & outside).astype(np.uint8), first
+    if remaining.any():
+        second, _ = _deepest(cv2.distanceTransform(remaining, cv2.DIST_L2, 5))
     return Point(first.x - 1, first.y - 1), Point(second.x - 1, second.y - 1)
 
 
 def _deepest(depth: NDArray[np.integer | np.floating]) -> tuple[Point, float]:
+    """Return the pixel with the largest depth (height × width), and this depth."""
     row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
     return Point(float(column), float(row)), float(depth[row, column])

@@ -33,7 +33,7 @@ def seg_zero(
     setting of the GRPO engine can be given; `harness list trainers seg_zero` lists them.
 
     Args:
-        semantics: Of keys and values of the answer: `soft`, or `strict` as the paper's best.
+        semantics: Rule for keys and values of the answer: `soft`, or `strict`, the paper's best.
     """
     return GrpoTrainer(
         name="seg_zero",
@@ -46,6 +46,6 @@ def seg_zero(
 
 
 def with_prompt(model: PromptedModel) -> PromptedModel:
-    """The model with Seg-Zero's prompt on its own canvas."""
+    """Return the model with Seg-Zero's prompt, on its own canvas."""
     prompt = SegZero(resize=model.prompt.resize, wording=wording_of(model.prompt))
     return replace(model, prompt=prompt)

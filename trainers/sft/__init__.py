@@ -1,1 +1,1 @@
-"""Supervised fine-tuning on perfect responses."""
+"""Supervised fine-tuning (SFT) on perfect responses, written from the ground truth of samples."""

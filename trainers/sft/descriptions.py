@@ -1,8 +1,8 @@
-"""Reasoning and descriptions beside the answer of a perfect response.
+"""Texts of perfect responses beyond the answer: reasoning and descriptions of objects.
 
-Where a benchmark has no reasoning, a plugin of the group `harness.text_sources` can supply it: a
-function of task and sample that returns `rationale`, `description`, or neither. A grammar with a
-place for a description leaves it empty, since an answer holds no name of its objects.
+They come from a sample's target (`extra`), or from a plugin of the group `harness.text_sources`: a
+function of task and sample that returns a dict with `rationale`, `description`, both or neither.
+`SftLearner`'s examples are completed by the functions here.
 """
 
 from collections.abc import Callable
@@ -17,50 +17,53 @@ from harness.trainers.sample_checks import with_extra
 from harness.types import Sample
 
 DATASET = "dataset"
-"""The text source of what the benchmark's own targets hold."""
+"""Name of the text source that adds nothing: the benchmark's own targets have the texts."""
 Complete: TypeAlias = Callable[[Sample, ChatRequest, str], str]
-"""Function that completes the response to a sample's request beyond the answer."""
+"""Function (sample, request, response) that returns the response with further texts."""
 
 DESCRIPTION = "description"
 EMPTY = {tag: f"<{tag}></{tag}>" for tag in ("description", "target_desc")}
+"""Empty descriptions of the two grammars that have one; an answer alone cannot fill them."""
 
 
 def as_written(sample: Sample, request: ChatRequest, response: str) -> str:
-    """The response as it was."""
+    """Return the response unchanged."""
     del sample, request
     return response
 
 
 def fill_description(sample: Sample, request: ChatRequest, response: str) -> str:
-    """The response with its empty description filled: by the target's own, else by the question.
+    """Fill the empty description of a response with the target's own, or else the question.
 
     Raises:
         ParseError: the model's grammar has no description, or the text holds a tag.
     """
     del request
-    tag = next((tag for tag, empty in EMPTY.items() if empty in response), None)
-    if tag is None:
+    tags = [tag for tag, empty in EMPTY.items() if empty in response]
+    if not tags:
         raise ParseError(
             "response to complete", expected=" or ".join(EMPTY.values()), found=response[:60]
         )
-    own = sample.target.extra.get(DESCRIPTION) if sample.target is not None else None
-    output = own if isinstance(own, str) and own.strip() else sample.query.text
-    if "<" in output:
-        raise ParseError("description to write", expected="no tag", found=output[:60])
-    return response.replace(EMPTY[tag], f"<{tag}>{output.strip()}</{tag}>", 1)
+    description = sample.target.extra.get(DESCRIPTION) if sample.target is not None else None
+    has_text = isinstance(description, str) and description.strip()
+    text = str(description) if has_text else sample.query.text
+    if "<" in text:
+        raise ParseError("description to write", expected="no tag", found=text[:60])
+    tag = tags[0]
+    return response.replace(EMPTY[tag], f"<{tag}>{text.strip()}</{tag}>", 1)
 
 
 def with_descriptions(source: str, task: Task) -> Task:
-    """Add reasoning and descriptions to the `extra` of a task's targets, where they lack them.
+    """Return the task with a source's texts in the `extra` of its targets; existing texts stay.
 
     Raises:
         UnknownPlugin: no text source of this name is installed.
     """
     if source == DATASET:
         return task
-    texts = plugins.load("text_sources", source)
+    text_source = plugins.load("text_sources", source)
 
     def described(sample: Sample) -> Sample:
-        return sample if sample.target is None else with_extra(sample, texts(task, sample))
+        return sample if sample.target is None else with_extra(sample, text_source(task, sample))
 
     return replace(task, samples=lambda: map(described, task.samples()))

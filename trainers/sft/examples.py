@@ -1,8 +1,8 @@
-"""Samples to training examples: the request that evaluation makes, and its response.
+"""Make SFT examples of samples: the request of evaluation, and the perfect response to it.
 
-Nothing here words a prompt or scales a coordinate: requests come from the model's own composition,
-responses from its own `write`. A model that searches before its request defines the requests of a
-training itself.
+The model builds both: requests as in evaluation, responses by its `write` from the ground truth. A
+model that searches for frames before its request builds the requests of a training itself
+(`AsksInTraining`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class Example:
 
 @runtime_checkable
 class AsksInTraining(Protocol):
-    """A model whose evaluation searches for its frames: a training draws them instead."""
+    """A model whose evaluation searches for frames; in training they are drawn at random."""
 
     def training_requests(
         self, query: Query, answer: Answer, *, seed: int
@@ -60,10 +60,14 @@ def examples_of(
     seed: int = 0,
     complete: Complete = as_written,
 ) -> Iterator[Example | SkippedSample]:
-    """One example a form of answer of every sample, in the tasks' order.
+    """Yield one example for each form of answer of each sample, or why the sample is skipped.
 
-    `seed` is that of the draws that replace a model's search; `complete` adds to each response what
-    its answer alone does not say.
+    Args:
+        model: Builds requests and responses.
+        tasks: The samples, in this order.
+        reasoning: `short`: write a reasoning into the responses.
+        seed: Seed of the frames that are drawn in place of a model's search.
+        complete: Adds further texts to a response.
 
     Raises:
         UsageError: the model does not give the forms of answer of a task.
@@ -81,6 +85,7 @@ def _examples(
     seed: int,
     complete: Complete,
 ) -> Iterator[Example | SkippedSample]:
+    """Yield the examples of one sample, or the one reason why there are none."""
     target, query = sample.target, sample.query
     if target is None:
         yield SkippedSample(task, sample.id, "no target")
@@ -107,17 +112,24 @@ def _examples(
 def _prompt_and_response(
     model: PromptedModel, query: Query, answer: Answer, seed: int
 ) -> tuple[tuple[ChatRequest, ...], tuple[str, ...]]:
-    """Return the requests of a query, and the responses for `answer` without its specks."""
-    drawn = model if isinstance(model, AsksInTraining) else None
-    requests = drawn.training_requests(query, answer, seed=seed) if drawn else model.requests(query)
-    answer = training_answer(answer, {frame for one in requests for frame in _first_frames(one)})
-    if drawn:
-        return requests, drawn.training_responses(query, answer, requests)
+    """Return the requests of a query, and the responses for `answer` without specks of its masks.
+
+    Both have one entry for each form of answer.
+    """
+    searching = model if isinstance(model, AsksInTraining) else None
+    if searching:
+        requests = searching.training_requests(query, answer, seed=seed)
+    else:
+        requests = model.requests(query)
+    frames = {frame for request in requests for frame in _first_frames(request)}
+    answer = training_answer(answer, frames)
+    if searching:
+        return requests, searching.training_responses(query, answer, requests)
     return requests, model.write(query, answer)
 
 
 def _first_frames(request: ChatRequest) -> Sequence[int]:
-    """The frames of the first image or video that a request shows, which answers are about."""
+    """Return the frames that are shown of the first image or video, which answers are about."""
     if request.frames:
         return request.frames[0]
     return range(len(request.media[0])) if request.media else ()
@@ -131,6 +143,7 @@ def _response(
     target: Target,
     reasoning: Reasoning,
 ) -> str:
+    """Return a response with its reasoning: the target's rationale, or places of its objects."""
     if reasoning == "none":
         return response
     rationale = target.extra.get("rationale")

@@ -1,7 +1,7 @@
-"""Make batches of examples to fine-tune on, and the loss of their responses.
+"""`SftLearner`: batches of SFT examples, and the cross-entropy of their responses.
 
-Of every row the loss sees the response and the token that ends it, and nothing before. The loop
-around it is `harness.trainers.learner.train`.
+Only the tokens of a response and its end token count in the loss. The training loop is
+`harness.trainers.learner.train`; `prepare_examples` checks all samples before it.
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ class Row:
 
     prompt: Prompt
     response: list[int]
-    """Tokens of the response, and the one that ends it."""
+    """Tokens of the response, with its end token."""
     sample: str = ""
     """Task and id of the sample, for errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows that gradients are computed for at once."""
+    """B rows of one forward and backward pass, with responses of at most T tokens."""
 
     inputs: dict[str, Tensor]
     """Inputs of the network: prompts padded on the left, responses on the right."""
@@ -53,17 +53,22 @@ class SftLearner(Learner[Example, list[Row], Batch]):
     def prepare(self, examples: Sequence[Example]) -> list[Row]:
         """Return this process's examples of a step as tensors."""
         processor = self.chat.processor
-        prompts = encoded_each(processor, [one.request for one in examples])
-        responses = [response_tokens(processor, one.response) for one in examples]
-        names = [f"{one.task} {one.sample}" for one in examples]
-        return [Row(*parts) for parts in zip(prompts, responses, names, strict=True)]
+        prompts = encoded_each(processor, [example.request for example in examples])
+        return [
+            Row(
+                prompt,
+                response_tokens(processor, example.response),
+                f"{example.task} {example.sample}",
+            )
+            for prompt, example in zip(prompts, examples, strict=True)
+        ]
 
     def round(self, ready: Sequence[Row], number: int) -> Round[Batch]:
-        """Make the batches of a step."""
+        """Return the batches of a step; a round of SFT is one step."""
         self.seed_round(number)
-        each = self.settings.per_device_train_batch_size
-        parts = [ready[start : start + each] for start in range(0, len(ready), each)]
-        tokens = gather([len(one.response) for one in ready])
+        size = self.settings.per_device_train_batch_size
+        parts = [ready[start : start + size] for start in range(0, len(ready), size)]
+        tokens = gather([len(row.response) for row in ready])
         return Round(
             batches=list(map(self._batch, parts)),
             tokens=sum(tokens),
@@ -72,28 +77,28 @@ class SftLearner(Learner[Example, list[Row], Batch]):
         )
 
     def loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Counted]:
-        """Return the cross-entropy of a batch, a token of the whole step, and entropies."""
+        """Return the summed cross-entropy of a batch divided by `tokens`, and the entropies."""
         inputs, mask = self.placed(batch)
         logp, entropy = self.policy(inputs, mask)
         return -(logp * mask).sum() / tokens, {"entropy": (entropy, mask)}
 
     def placed(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
-        """Return inputs and mask on the device, where one batch of a step lies at a time."""
+        """Return inputs and mask on the device, which holds one batch of a step at a time."""
         device = self.accelerator.device
-        inputs = {name: one.to(device) for name, one in batch.inputs.items()}
+        inputs = {name: tensor.to(device) for name, tensor in batch.inputs.items()}
         return inputs, batch.mask.to(device)
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
-        responses = [one.response for one in rows]
-        inputs = completed(self.chat.processor, [one.prompt for one in rows], responses)
+        responses = [row.response for row in rows]
+        inputs = completed(self.chat.processor, [row.prompt for row in rows], responses)
         return Batch(inputs, padded([1.0] * len(tokens) for tokens in responses))
 
 
 def response_tokens(processor: "ProcessorMixin", response: str) -> list[int]:
-    """Return the tokens of a response and the one that ends it; no text is a special token."""
-    words = processor.tokenizer
-    tokens = words(without_special_tokens(processor, response), add_special_tokens=False)
-    return [*tokens["input_ids"], words.eos_token_id]
+    """Return the tokens of a response with its end token; its text never gives special tokens."""
+    tokenizer = processor.tokenizer
+    tokens = tokenizer(without_special_tokens(processor, response), add_special_tokens=False)
+    return [*tokens["input_ids"], tokenizer.eos_token_id]
 
 
 def prepare_examples(
@@ -108,16 +113,21 @@ def prepare_examples(
     """Return the examples to learn, and the skipped samples, one entry per sample.
 
     Every example is encoded once as a check, and again in its batch; see `keep_usable`.
+
+    Raises:
+        DataError: no example is left.
     """
 
     def length(example: Example) -> tuple[int, int, int]:
+        """Return the number of tokens of prompt, of response, and of both."""
         prompt = encode_prompt(processor, example.request)["input_ids"].shape[1]
         response = len(response_tokens(processor, example.response))
         return prompt, response, prompt + response
 
-    found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
+    def name(example: Example) -> tuple[str, str]:
+        return example.task, example.sample
+
+    examples = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
     assert isinstance(model.chat, TransformersChat)  # `trainable` refuses others
     positions = saved_positions(model.chat.folder)
-    return keep_usable(
-        found, length, max_length, positions, lambda one: (one.task, one.sample), run
-    )
+    return keep_usable(examples, length, max_length, positions, name, run)

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on perfect responses to the samples.
+"""`Sft`, the trainer of supervised fine-tuning on perfect responses, and its settings.
 
 harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reason_seg(split=train)"
     --data ROOT --out DIR --set learning_rate=1e-5
@@ -41,14 +41,14 @@ class SftSettings(TrainingSettings):
     """Source of `short` reasoning and descriptions: the `dataset`'s targets, or a plugin
     (`harness list text_sources`)."""
     gradient_accumulation_steps: int = 1
-    """Batches that one step is made of."""
+    """Number of batches of one optimiser step."""
     max_length: int | None = None
-    """Examples of more tokens are left out, counted and named."""
+    """Largest number of tokens of an example; longer ones are left out, counted and named."""
     lora_dropout: Annotated[float, Only(finetune="lora")] = 0.0
     """Share of an adapter's inputs that are dropped in training."""
 
     def samples_per_round(self, processes: int) -> int:
-        """Return the examples of a step, over all processes."""
+        """Return the number of examples of a step, over all processes."""
         return self.per_device_train_batch_size * self.accumulation_steps(processes) * processes
 
     def accumulation_steps(self, processes: int) -> int:
@@ -67,9 +67,9 @@ class Sft(Trainer):
     settings: SftSettings
     descriptions: bool = False
     complete: Complete = as_written
-    """Function that completes each response beyond its answer; set by methods, not by users."""
+    """Adds texts to each response; set by methods such as `video_str_sft`, not by users."""
     extended: Callable[[Task], Task] = lambda task: task
-    """Function that adds to the targets of a task's samples, likewise."""
+    """Adds data, such as graphs, to the targets of a task's samples; set by such methods, too."""
     own: Mapping[str, object] = field(default_factory=dict)
     """Settings of such a method, for the record."""
     name: str = "sft"
@@ -83,14 +83,14 @@ class Sft(Trainer):
         return {"descriptions": self.descriptions, **self.settings.describe(), **self.own}
 
     def check_installation(self) -> None:
-        """Raise what `report_to` lacks: a package or a key."""
+        """Raise an error if a logger of `report_to` lacks its package or its key."""
         check_loggers(self.settings.report_to)
 
     def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Check every sample, train, and write the checkpoint.
 
         Raises:
-            UsageError: there is no model that can be trained.
+            UsageError: the model cannot be trained.
             DataError: no sample is left to learn from.
             KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """
@@ -101,24 +101,25 @@ class Sft(Trainer):
         from harness.trainers.sft.learner import SftLearner, prepare_examples
 
         model, chat = trainable("sft", run.model)
-        chosen = self.settings
-        check_evaluated(run, chosen)
-        # Before anything is loaded: it says whether there are several processes or devices.
-        accelerator = accelerator_of(chosen, chat)
+        settings = self.settings
+        check_evaluated(run, settings)
+        # Before anything is loaded, because it connects the processes.
+        accelerator = accelerator_of(settings, chat)
         examples, dropped = prepare_examples(
             model,
             chat.processor,
             replace(run, tasks=tuple(map(self._described, run.tasks))),
-            reasoning=chosen.reasoning,
-            max_length=chosen.max_length,
+            reasoning=settings.reasoning,
+            max_length=settings.max_length,
             complete=self.complete,
         )
         learner = SftLearner(
-            chat, chosen, accelerator, seed=run.seed, lora_dropout=chosen.lora_dropout
+            chat, settings, accelerator, seed=run.seed, lora_dropout=settings.lora_dropout
         )
-        session = Session(run, learner.export, report_to=chosen.report_to, settings=self.describe())
-        computes = accelerator.mixed_precision == "bf16"
-        run.progress.note(memory_note(learner.network, computes_bf16=computes, reference=False))
+        report_to, described = settings.report_to, self.describe()
+        session = Session(run, learner.export, report_to=report_to, settings=described)
+        bf16 = accelerator.mixed_precision == "bf16"
+        run.progress.note(memory_note(learner.network, computes_bf16=bf16, reference=False))
         facts = train(learner, examples, session)
         return {
             **facts,
@@ -127,6 +128,7 @@ class Sft(Trainer):
         }
 
     def _described(self, task: Task) -> Task:
+        """Return the task with the data and texts that responses need in its targets."""
         return with_descriptions(self.settings.text_source, self.extended(task))
 
 

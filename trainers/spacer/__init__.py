@@ -1,1 +1,1 @@
-"""Training with SpaceR's rewards: answers, and maps on a grid."""
+"""SpaceR's training: GRPO with rewards for answers, and for maps of objects on a grid."""

@@ -16,7 +16,7 @@ from harness.types import Sample
 
 
 def read_maps(path: Path) -> dict[str, Map]:
-    """Maps from a file of lines, by video.
+    """Read maps from a JSON Lines file, by the id of their video.
 
     Raises:
         DataError: it cannot be read, a line has no map, or a video comes twice.
@@ -25,14 +25,16 @@ def read_maps(path: Path) -> dict[str, Map]:
 
 
 def categories(sample: Sample) -> tuple[str, ...]:
-    """Return the categories of a sample's map; without one none, and the prompt asks for no map."""
+    """Return the categories of a sample's map; if empty, its prompt asks for no map."""
     return tuple(map_of(sample) or ())
 
 
 def maps_extra(setting: str | None) -> Extra:
-    """Return the function for a trainer's setting `maps=`: no additions, `shapes`, or a file.
+    """Return the function that adds maps to samples, by the setting `maps=`.
+
+    None: it adds nothing; `shapes`: maps of the generated world; else the path of a file of maps.
 
     Raises:
         UsageError: there is no such file.
     """
-    return extra_of(setting, option="maps", drawn=("shapes",), read=read_maps, key=KEY)
+    return extra_of(setting, option="maps", generated_names=("shapes",), read=read_maps, key=KEY)

@@ -1,9 +1,8 @@
-"""SpaceR's accuracy: an answer, and the map that it was read from.
+"""SpaceR's reward: accuracy of the answer and of its map, and the other terms of Video-R1.
 
-Semantics of `SG-RLVR.py` and `extract_map.py` (OuyangKun10/SpaceR, commit b623af5), whose other
-terms are those of Video-R1. Two things are otherwise: a true number of 0 or below, which the
-official code cannot score or always holds right, is scored by its size; and free texts are
-compared without stemming.
+Semantics of `SG-RLVR.py` and `extract_map.py` (OuyangKun10/SpaceR, commit b623af5). Two things
+differ: a true number of 0 or below, which the official code cannot score or always takes as right,
+is scored by its size; and free texts are compared without stemming.
 """
 
 import math
@@ -22,9 +21,9 @@ from harness.types import AnswerForm, Sample
 
 KEY = "map"
 Map: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
-"""Cells `[column, row]` of the grid by category."""
-RIGHT = 0.5  # accuracy of a number above which its map counts
-DIAGONAL = GRID * math.sqrt(2.0)
+"""Cells `[column, row]` of the GRID × GRID grid, by category."""
+MIN_MAP_ACCURACY = 0.5  # accuracy of a number above which its map counts
+DIAGONAL = GRID * math.sqrt(2.0)  # in cells
 
 WORDS: Mapping[str, int] = {
     **{
@@ -34,10 +33,13 @@ WORDS: Mapping[str, int] = {
     },
     **{"zero": 0, "a": 1, "an": 1},
 }
+"""Number words in the order in which the official code looks for them."""
 
 
 def spoken_number(predicted: str) -> float | None:
-    """The number of an answer: the first number word *of this order* in it, else its first digits.
+    """Return the number of an answer: the first word of WORDS that is in it, else its first digits.
+
+    None if it has neither.
 
     >>> spoken_number("about -3.5 m"), spoken_number("two or one"), spoken_number("a lot")
     (3.5, 1.0, 1.0)
@@ -46,7 +48,7 @@ def spoken_number(predicted: str) -> float | None:
     for word, number in WORDS.items():
         if re.search(rf"\b{word}\b", text):
             return float(number)
-    match = re.search(r"\d+(\.\d+)?", text)
+    match = re.search(r"\d+(\.\d+)?", text)  # "3" or "3.5"; a sign is ignored
     value = float(match[0]) if match else math.inf
     return value if math.isfinite(value) else None
 
@@ -54,44 +56,45 @@ def spoken_number(predicted: str) -> float | None:
 def map_score(predicted: GridMap, ground_truth: Map) -> float:
     """Return the agreement of a map's cells with the true ones, from 0 to 1.
 
-    Of each category cells are paired greedily, the nearest first; a pair is worth 1 minus its
-    distance over the grid's diagonal, a category the mean over the larger number of cells, the map
-    the mean over categories, weighted by their true cells. Without true cells an empty map is
-    worth 1.
+    It is the mean of `_category_score` over categories, weighted by their number of true cells.
+    Without true cells, an empty map scores 1 and any other 0.
     """
     total = sum(map(len, ground_truth.values()))
     if not total:
         return float(not predicted)
-    worth = [
-        len(cells) * _category(predicted.get(name, ()), cells)
+    weighted = [
+        len(cells) * _category_score(predicted.get(name, ()), cells)
         for name, cells in ground_truth.items()
         if cells
     ]
-    return math.fsum(worth) / total
+    return math.fsum(weighted) / total
 
 
-def _category(
+def _category_score(
     predicted: Sequence[Sequence[float]], ground_truth: Sequence[Sequence[float]]
 ) -> float:
-    apart = sorted(
-        (math.dist(cell, true_cell), place, true)
-        for place, cell in enumerate(predicted)
-        for true, true_cell in enumerate(ground_truth)
+    """Return the agreement of two lists of cells, from 0 to 1.
+
+    Cells are paired greedily, the nearest first. A pair scores 1 minus its distance over the
+    grid's diagonal; the sum is divided by the larger number of cells.
+    """
+    pairs = sorted(
+        (math.dist(cell, true_cell), cell_index, true_index)
+        for cell_index, cell in enumerate(predicted)
+        for true_index, true_cell in enumerate(ground_truth)
     )
-    worth: list[float] = []
-    used: tuple[set[int], set[int]] = set(), set()
-    for distance, place, true in apart:
-        if place not in used[0] and true not in used[1]:
-            used[0].add(place)
-            used[1].add(true)
-            worth.append(max(0.0, 1.0 - distance / DIAGONAL))
-    return math.fsum(worth) / max(len(predicted), len(ground_truth))
+    scores: list[float] = []
+    used, used_true = set[int](), set[int]()
+    for distance, cell_index, true_index in pairs:
+        if cell_index not in used and true_index not in used_true:
+            used.add(cell_index)
+            used_true.add(true_index)
+            scores.append(max(0.0, 1.0 - distance / DIAGONAL))
+    return math.fsum(scores) / max(len(predicted), len(ground_truth))
 
 
 def score_drawn(response: str, ground_truth: Map) -> float | None:
-    """The score of a response's map: 0 for one that cannot be read, None for a response without
-    one.
-    """
+    """Return the score of a response's map: 0 if it cannot be read, None if there is no map."""
     if not has_map(response):
         return None
     try:
@@ -101,7 +104,7 @@ def score_drawn(response: str, ground_truth: Map) -> float | None:
 
 
 def with_map(accuracy: float, response: str, ground_truth: Map) -> float:
-    """Return the accuracy of a right answer with its map's score added; 0 if the map's score is 0.
+    """Return the accuracy of a right answer plus the score of its map; 0 if that score is 0.
 
     A response without a map keeps its accuracy.
     """
@@ -113,11 +116,10 @@ def with_map(accuracy: float, response: str, ground_truth: Map) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SpacerAccuracy:
-    """SpaceR's accuracy of one rollout, its map included, from 0 to 2.
+    """SpaceR's accuracy of one rollout, with its map, from 0 to 2.
 
-    A target carries its map as `extra["map"]`, cells by category; a sample without one is scored
-    by its answer alone (the official code stops at a right answer with a map that it has no ground
-    truth for, and gives 0).
+    The true map is the target's `extra["map"]`. A sample without one is scored by its answer alone
+    (the official code gives 0 to a right answer with a map if there is no true map).
     """
 
     other: VideoR1Accuracy = field(default_factory=VideoR1Accuracy)
@@ -125,54 +127,55 @@ class SpacerAccuracy:
     maps: bool = True
 
     def __call__(self, group: Group, rollout: Rollout) -> float:
-        """The accuracy, and the score of the map if the answer is right."""
-        own = self._answer_accuracy(group, rollout)
-        if own is None:
+        """Return the accuracy, plus the score of the map if the answer is right."""
+        answer_accuracy = self._answer_accuracy(group, rollout)
+        if answer_accuracy is None:
             return self.other(group, rollout)
-        accuracy, ground_truth = own
+        accuracy, ground_truth = answer_accuracy
         return accuracy if ground_truth is None else with_map(accuracy, rollout.text, ground_truth)
 
     def map_counted(self, group: Group, rollout: Rollout) -> float | None:
-        """Return the score of the map, from 0 to 1; None where the accuracy does not use it."""
-        own = self._answer_accuracy(group, rollout)
-        if own is None or own[1] is None:
+        """Return the score of the map, from 0 to 1; None if the accuracy does not use it."""
+        answer_accuracy = self._answer_accuracy(group, rollout)
+        if answer_accuracy is None or answer_accuracy[1] is None:
             return None
-        return score_drawn(rollout.text, own[1])
+        return score_drawn(rollout.text, answer_accuracy[1])
 
     def _answer_accuracy(self, group: Group, rollout: Rollout) -> tuple[float, Map | None] | None:
-        """Return the accuracy of the answer alone, and the true map if a map counts beside it.
+        """Return the accuracy of the answer alone, and the true map if the answer is right.
 
         None for forms that SpaceR scores as Video-R1 does.
         """
         target, form = ground_truth_of(group.sample), group.sample.query.form
         predicted = answer(rollout.text)
         if form is AnswerForm.CHOICE:
-            accuracy, right = float(predicted == target.answer.choice), 0.0
+            accuracy, limit = float(predicted == target.answer.choice), 0.0
         elif form is AnswerForm.NUMBER and target.extra.get("problem_type") != "regression":
             ground_truth = float(target.answer.number or 0.0)
-            accuracy, right = mean_relative_accuracy(spoken_number(predicted), ground_truth), RIGHT
+            accuracy = mean_relative_accuracy(spoken_number(predicted), ground_truth)
+            limit = MIN_MAP_ACCURACY
         else:
             return None
         ground_truth_map = map_of(group.sample)
-        return accuracy, ground_truth_map if self.maps and accuracy > right else None
+        return accuracy, ground_truth_map if self.maps and accuracy > limit else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpacerReward(ComponentReward):
-    """SpaceR's terms; where a map counts, its score is logged beside the accuracy that has it."""
+    """SpaceR's terms. A map that counts is part of the accuracy, and is logged as `map`, too."""
 
     compares_rollouts = True
 
     accuracy: SpacerAccuracy
     temporal: TemporalReward
-    """Makes the total, of this accuracy."""
+    """Video-R1's reward with this accuracy: computes the terms and their total."""
 
     def components(self, group: Group) -> list[RewardComponents]:
         """Return the terms of each rollout."""
-        several = self.temporal.components(group)
+        components = self.temporal.components(group)
         return [
             {**terms, **self._map(group, rollout)}
-            for rollout, terms in zip(group.rollouts, several, strict=True)
+            for rollout, terms in zip(group.rollouts, components, strict=True)
         ]
 
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
@@ -185,17 +188,17 @@ class SpacerReward(ComponentReward):
 
 
 def map_of(sample: Sample) -> Map | None:
-    """The true map that a sample's target carries, if it carries one.
+    """Return the true map in a sample's target; None: there is none.
 
     Raises:
-        DataError: it is something else than cells by category.
+        DataError: it is not a dict of cells by category.
     """
     plain: object = sample.target.extra.get(KEY) if sample.target is not None else None
     return None if plain is None else check_map(plain, f"map of sample {sample.id!r}")
 
 
 def check_map(plain: object, where: str) -> Map:
-    """Return a map if it is one; a DataError that names its place if not."""
+    """Return `plain` if it is a map; else raise a DataError that names it as `where`."""
     if not isinstance(plain, Mapping) or not all(
         isinstance(cells, (list, tuple)) and all(_is_cell(cell) for cell in cells)
         for cells in plain.values()
@@ -205,6 +208,7 @@ def check_map(plain: object, where: str) -> Map:
 
 
 def _is_cell(cell: object) -> bool:
+    """Return True for two finite numbers, such as [3, 0]."""
     return (
         isinstance(cell, (list, tuple))
         and len(cell) == 2

@@ -1,1 +1,1 @@
-"""Training with Video-R1's rewards: answers, and a bonus where the order of frames helps."""
+"""Video-R1's training: GRPO with rewards for answers, and a bonus if the order of frames helps."""

@@ -1,10 +1,9 @@
 """Video-R1's rewards: accuracy by type of question, format, length, and T-GRPO's contrast.
 
 Semantics of `src/r1-v/src/open_r1/grpo.py` and `trainer/grpo_trainer.py` (tulerfeng/Video-R1,
-commit 59d65c3). The paper asks that the share of right answers with frames in order be above mu
-times the share with frames shuffled; the code has `>=` and mu = 0.8 on mean accuracies, and so do
-we. SpaceR shares all but the accuracy. Both score the first `<answer>` of the whole response, the
-thought included, as their code does.
+commit 59d65c3). For the contrast the paper compares shares of right answers by `>`; the code, and
+we, compare mean accuracies by `>=` with mu = 0.8. SpaceR shares all terms but the accuracy. Both
+score the first `<answer>` of the whole response, even inside the thought, as their code does.
 """
 
 import math
@@ -35,12 +34,12 @@ Accuracy: TypeAlias = Callable[[Group, Rollout], float]
 
 TERMS = ("accuracy", "format", "temporal", "length")
 """Components that the total adds."""
-QUALIFIES = 0.1  # accuracy above which a rollout earns a bonus
+MIN_BONUS_ACCURACY = 0.1  # accuracy above which a rollout earns a bonus
 
 
 def format_reward(response: str) -> float:
-    """Return 1 if the whole response is reasoning and answer; unlike Video-STR's, it is not
-    stripped.
+    """Return 1 if the response is exactly reasoning and answer (spaces around them are not allowed,
+    unlike in Video-STR), else 0.
     """
     return float(well_formed(response))
 
@@ -48,19 +47,20 @@ def format_reward(response: str) -> float:
 def temporal_reward(
     ordered: Sequence[float], shuffled: Sequence[float], *, mu: float = 0.8, alpha: float = 0.3
 ) -> list[float]:
-    """The bonus of T-GRPO for each rollout of a group.
+    """Return the bonus of T-GRPO for each rollout of a group.
 
-    `alpha` for those that are right (accuracy above 0.1), if the mean accuracy with frames in
-    order is at least `mu` times the mean with frames shuffled; none where nothing was shuffled.
+    It is `alpha` for rollouts with an accuracy above MIN_BONUS_ACCURACY, if the mean accuracy with
+    frames in order is at least `mu` times the mean with frames shuffled. Otherwise, and if no
+    frames were shuffled, it is 0.
 
     >>> temporal_reward([1, 0], [1, 1]), temporal_reward([1, 0], [0.5, 0])
     ([0.0, 0.0], [0.3, 0.0])
     """
     if not ordered or not shuffled:
         return [0.0] * len(ordered)
-    means = [math.fsum(accuracies) / len(accuracies) for accuracies in (ordered, shuffled)]
-    helps = means[0] >= mu * means[1]
-    return [alpha * float(helps and accuracy > QUALIFIES) for accuracy in ordered]
+    mean, shuffled_mean = math.fsum(ordered) / len(ordered), math.fsum(shuffled) / len(shuffled)
+    helps = mean >= mu * shuffled_mean
+    return [alpha * float(helps and accuracy > MIN_BONUS_ACCURACY) for accuracy in ordered]
 
 
 def length_rewards(
@@ -71,26 +71,29 @@ def length_rewards(
     shortest: int = 320,
     longest: int = 512,
 ) -> list[float]:
-    """`omega` for right rollouts of a length within the bounds, if at least two are right.
+    """Return the length reward of each rollout of a group.
+
+    It is `omega` for a right rollout of `shortest` to `longest` tokens, if at least two rollouts
+    are right (accuracy above MIN_BONUS_ACCURACY); else 0.
 
     >>> length_rewards([1, 1, 0], [400, 600, 400]), length_rewards([1, 0], [400, 400])
     ([0.2, 0.0, 0.0], [0.0, 0.0])
     """
-    right = [accuracy > QUALIFIES for accuracy in accuracies]
+    right = [accuracy > MIN_BONUS_ACCURACY for accuracy in accuracies]
     return [
-        omega * float(sum(right) > 1 and good and shortest <= length <= longest)
-        for good, length in zip(right, tokens, strict=True)
+        omega * float(sum(right) > 1 and is_right and shortest <= length <= longest)
+        for is_right, length in zip(right, tokens, strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class VideoR1Accuracy:
-    """The accuracy of Video-R1 by the type of a question.
+    """Video-R1's accuracy of one rollout, by the type of its question.
 
-    `extra["problem_type"]` of a target may name the type (`numerical`, `regression`, `OCR`,
-    `free-form`); without it numbers are of the type set here, and texts are free answers. Forms
-    that Video-R1 does not ask for score as in Video-STR. `extra["solution"]` may hold a true
-    number as it was written, with its decimals.
+    A target's `extra["problem_type"]` may name the type (`numerical`, `regression`, `OCR`,
+    `free-form`); without it, numbers have the type `numbers` and texts are free answers. Forms
+    that Video-R1 does not have are scored as in Video-STR. `extra["solution"]` may hold the true
+    number as a text, with its decimals.
     """
 
     numbers: Numbers = "regression"
@@ -98,14 +101,14 @@ class VideoR1Accuracy:
     def __call__(self, group: Group, rollout: Rollout) -> float:
         """Return the accuracy from 0 to 1."""
         target, predicted = ground_truth_of(group.sample), answer(rollout.text)
-        form, kind = group.sample.query.form, target.extra.get("problem_type")
+        form, problem_type = group.sample.query.form, target.extra.get("problem_type")
         if form is AnswerForm.CHOICE:
             return float(predicted == target.answer.choice)
         if form is AnswerForm.NUMBER:
             ground_truth = str(
                 target.extra.get("solution", digits(float(target.answer.number or 0.0)))
             )
-            exact = (kind or self.numbers) == "numerical"
+            exact = (problem_type or self.numbers) == "numerical"
             return (
                 numerical(predicted, ground_truth) if exact else regression(predicted, ground_truth)
             )
@@ -119,7 +122,7 @@ class TemporalReward(ComponentReward):
     compares_rollouts = True
 
     temporal: bool = True
-    """Ask each question a second time with shuffled frames (T-GRPO); without, GRPO."""
+    """True: ask each question a second time with shuffled frames (T-GRPO). False: GRPO."""
     alpha: Annotated[float, Only(temporal=True), OF_REWARD] = 0.3
     """The bonus where the order of frames is of use."""
     mu: Annotated[float, Only(temporal=True), OF_REWARD] = 0.8
@@ -157,22 +160,22 @@ class TemporalReward(ComponentReward):
 
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
         """Return the sum of the TERMS of each rollout."""
-        return [{TOTAL: math.fsum(own[name] for name in TERMS)} for own in components]
+        return [{TOTAL: math.fsum(terms[name] for name in TERMS)} for terms in components]
 
     def contrast(self, max_new_tokens: int) -> Callable[[PromptedModel], SecondPass] | None:
-        """Return what makes the second request of rollouts; None: there is none."""
+        """Return a function from the trained model to its second pass; None: there is none."""
         if not self.temporal:
             return None
         return lambda model: ShuffledFrames(model, self.order_seed, max_new_tokens)
 
     def record(self) -> dict[str, object]:
-        """Return the options as they count, for the record."""
-        plain = {**vars(self), "omega": self.omega if self.length else 0.0}
-        return {name: plain[name] for name in plain if name not in ("length", "accuracy")}
+        """Return the settings for the record; omega is 0 if the length is not rewarded."""
+        settings = {**vars(self), "omega": self.omega if self.length else 0.0}
+        return {name: settings[name] for name in settings if name not in ("length", "accuracy")}
 
 
 def check_sample(sample: Sample) -> None:
-    """Raise a HarnessError for a sample whose form of answer has no accuracy."""
+    """Raise a HarnessError if a sample's form of answer has no accuracy, or no ground truth."""
     ground_truth_of(sample)
 
 
@@ -191,9 +194,9 @@ def numerical(predicted: str, ground_truth: str) -> float:
 
 
 def regression(predicted: str, ground_truth: str) -> float:
-    """1 minus the relative error, at least 0; 1e-9 is added to both parts of the quotient.
+    """Return 1 minus the relative error, at least 0; 1e-9 is added to error and true number.
 
-    No number scores 0, `nan` included, which the official code always holds right.
+    A text that is not a number scores 0; so does `nan`, which the official code takes as right.
     """
     number, true = plain_number(predicted), plain_number(ground_truth)
     if number is None or true is None or not math.isfinite(number):
@@ -203,7 +206,7 @@ def regression(predicted: str, ground_truth: str) -> float:
 
 
 def plain_number(text: str) -> float | None:
-    """Return the number that Python parses once commas are out; None for all else."""
+    """Return a text without its commas as a number, by Python's `float`; None: it is not one."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

@@ -14,12 +14,12 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True)
 class ShuffledFrames:
-    """Second pass with shuffled frames: one request for each rollout, in one order for a group.
+    """Builds the second request of each rollout: the same question with shuffled frames.
 
-    The order depends on the seed and the sample alone. The official code draws half as many
-    shuffled rollouts as others; here there are as many, because all processes have to write
-    equally often, and the mean of more of them is the same quantity with less noise. An image
-    has nothing to shuffle: one token is written, as there, and is not used.
+    The order depends on the seed and the sample alone, so that a group has one. The official code
+    draws half as many shuffled rollouts as others; here there are equally many, because all
+    processes must generate equally often; their mean is the same quantity with less noise. For an
+    image one token is generated and not used.
     """
 
     model: PromptedModel
@@ -31,15 +31,16 @@ class ShuffledFrames:
         del rollout
         request = request_of(self.model, sample)
         frames = tuple(
-            shuffle_frames(frames_shown(request, place), self.seed, sample.id)
-            for place in range(len(request.media))
+            shuffle_frames(frames_shown(request, media_index), self.seed, sample.id)
+            for media_index in range(len(request.media))
         )
-        moving = any(len(indices) > 1 for indices in frames)
-        return replace(request, frames=frames, max_new_tokens=self.max_new_tokens if moving else 1)
+        has_video = any(len(indices) > 1 for indices in frames)
+        limit = self.max_new_tokens if has_video else 1
+        return replace(request, frames=frames, max_new_tokens=limit)
 
 
 def shuffle_frames(frames: tuple[int, ...], seed: int, sample: str) -> tuple[int, ...]:
-    """A permutation that depends on seed and sample; never the order itself, if there is another.
+    """Return a permutation of frames by seed and sample; it differs from `frames` if possible.
 
     >>> sorted(shuffle_frames((0, 3, 6), 0, "a"))
     [0, 3, 6]

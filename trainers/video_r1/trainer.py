@@ -16,14 +16,14 @@ from harness.trainers.video_r1.rewards import (
     VideoR1Accuracy,
     check_sample,
 )
-from harness.trainers.video_str.trainer import RUNS, SpokenTrainer, in_words_of
+from harness.trainers.video_str.trainer import PAPER_DEFAULTS, TextAnswerTrainer, answer_prompt_of
 
 
 @with_options(
     TemporalReward,
     Settings,
     without=("accuracy",),
-    **RUNS,
+    **PAPER_DEFAULTS,
     generation_batch_size=32,
     max_completion_length=768,
 )
@@ -32,22 +32,22 @@ def video_r1(
     settings: Settings,
     *,
     numbers: Annotated[Numbers, OF_REWARD] = "regression",
-) -> SpokenTrainer:
+) -> TextAnswerTrainer:
     """Video-R1 (arXiv 2503.21776): accuracy, format, length, and a bonus where the order helps.
 
     Args:
-        temporal: Ask each question a second time with shuffled frames (T-GRPO); without, GRPO.
-        settings: Of the engine.
-        numbers: How a number is scored whose sample does not say: by its relative error, or only
-            if two decimals agree.
+        temporal: True: ask each question a second time with shuffled frames (T-GRPO). False: GRPO.
+        settings: Settings of GRPO.
+        numbers: Scoring of a number if its sample does not say: by its relative error
+            (`regression`), or 1 only if two decimals agree (`numerical`).
     """
-    return SpokenTrainer(
+    return TextAnswerTrainer(
         name="video_r1",
         settings=settings,
         reward=replace(temporal, accuracy=VideoR1Accuracy(numbers)),
         usable=check_sample,
         own={**temporal.record(), "numbers": numbers},
-        with_prompt=in_words_of("video_r1", aid="off"),
+        with_prompt=answer_prompt_of("video_r1", aid="off"),
         listed_objects=lambda sample: (),
         contrast=temporal.contrast(settings.max_completion_length),
     )

@@ -1,1 +1,1 @@
-"""Training with Video-STR's rewards: answers, and graphs of objects in space."""
+"""Video-STR's training: GRPO with rewards for answers, and for graphs of objects in space."""

@@ -1,8 +1,8 @@
-"""R_ans of Video-STR by the form of the answer: Eq. 2 to 4, as pure functions of text and target.
+"""R_ans of Video-STR (Eq. 2 to 4): the reward of an answer, by its form; from 0 to 1.
 
-Each reads a response strictly (no repairs) and is 0 where nothing can be read; none raises on what
-a network wrote. Boxes are compared in pixels of the image, right and bottom exclusive; the numbers
-of a response are in the resolution that the question names, else in the network's canvas.
+Each is a pure function of the response and the target. It reads a response without repairs, and is
+0 if nothing can be read. Boxes are compared in pixels of the image, right and bottom exclusive;
+the numbers of a response are in the resolution that the question names, else in the canvas.
 """
 
 import math
@@ -28,23 +28,26 @@ from harness.stated.intervals import stated_interval
 from harness.trainers.grpo.method import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 
-TOKEN = re.compile(r"[a-z0-9]+")
-LONGEST_TEXT = 2_000  # tokens of a text that are compared
+TOKEN = re.compile(r"[a-z0-9]+")  # a word or a number of a text in lower case
+MAX_WORDS = 2_000  # number of words of a text that are compared
 
 
 def format_reward(response: str) -> float:
-    """R_format (Eq. 1): 1 if the whole response, stripped, is reasoning, graph or none, answer."""
+    """Return R_format (Eq. 1): 1 if the response is reasoning, maybe a graph, and answer; else 0.
+
+    Spaces around the response are ignored.
+    """
     text = response.strip()
     return float(well_formed(text) or well_formed(text, "graph"))
 
 
 def answer(response: str) -> str:
-    """Return the text of the first `<answer>`; empty where there is none."""
+    """Return the text of the first `<answer>`; empty if there is none."""
     return tag_text(response, "answer") or ""
 
 
 def choice_reward(response: str, ground_truth: str) -> float:
-    """R_mc (Eq. 2): 1 where the answer begins with the letter.
+    """Return R_mc (Eq. 2): 1 if the answer begins with the letter of the true choice, else 0.
 
     >>> choice_reward("<answer>B. the dog</answer>", "B"), choice_reward("<answer>b</answer>", "B")
     (1.0, 0.0)
@@ -54,23 +57,31 @@ def choice_reward(response: str, ground_truth: str) -> float:
 
 
 def number_reward(response: str, ground_truth: float) -> float:
-    """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)` of the one number that the answer begins
-    with; a unit may follow.
+    """Return R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; p is the number that begins the answer.
+
+    A unit may follow p, but no second number.
 
     >>> number_reward("<answer>1,500 mm</answer>", 2000.0)
     0.75
     """
     predicted = answer(response)
-    begins = re.match(r"[-+−]?\.?\d", predicted) is not None
+    begins = re.match(r"[-+−]?\.?\d", predicted) is not None  # "3 m", "-.5"
     return relative_accuracy(only_number(predicted) if begins else None, ground_truth)
 
 
 def boxes_reward(
     response: str, ground_truth: Sequence[Box], *, canvas: tuple[int, int], image: tuple[int, int]
 ) -> float:
-    """R_IoU (Eq. 4) of boxes in an image.
+    """Return R_IoU (Eq. 4) of boxes in an image.
 
-    Of several, the best assignment's IoUs over the larger of both numbers; 1 for none and none.
+    It is the sum of IoUs of the best one-to-one assignment, divided by the larger number of boxes;
+    1 if there is no box on both sides.
+
+    Args:
+        response: Response of the policy.
+        ground_truth: True boxes, in pixels of the image.
+        canvas: (width, height) of the frame of the response's numbers.
+        image: (width, height) of the image.
     """
     predicted = parse(response, aid="graph", strict=True)
     if predicted.error is not None or "<answer>" not in response:
@@ -88,7 +99,7 @@ def boxes_reward(
 
 
 def interval_reward(response: str, ground_truth: Interval) -> float:
-    """R_IoU of a stretch of time."""
+    """Return R_IoU of an interval of time, in seconds."""
     try:
         predicted = Interval(*stated_interval(answer(response)))
         return temporal_iou(ground_truth, predicted)
@@ -97,9 +108,9 @@ def interval_reward(response: str, ground_truth: Interval) -> float:
 
 
 def boxes_3d_reward(response: str, ground_truth: Sequence[Box3D]) -> float:
-    """IoU of axis-aligned boxes in space where both have an extent, else exp(-distance) in metres.
+    """Return the IoU of axis-aligned 3-D boxes; without extents, exp(-distance of centres in m).
 
-    The question asks for one box: the first of each counts.
+    The question asks for one box: only the first of each counts.
     """
     try:
         predicted = boxes_3d(answer(response))
@@ -107,17 +118,17 @@ def boxes_3d_reward(response: str, ground_truth: Sequence[Box3D]) -> float:
         return 0.0
     if not predicted or not ground_truth:
         return 0.0
-    true, given = ground_truth[0], predicted[0]
-    if all(np.array(true[3:]) > 0) and any(np.array(given[3:]) != 0):
-        return float(box_iou_3d([true], [given])[0, 0])
-    return math.exp(-math.dist(true[:3], given[:3]))
+    true, box = ground_truth[0], predicted[0]  # centre (x, y, z), then extents
+    if all(np.array(true[3:]) > 0) and any(np.array(box[3:]) != 0):
+        return float(box_iou_3d([true], [box])[0, 0])
+    return math.exp(-math.dist(true[:3], box[:3]))
 
 
 def text_reward(response: str, ground_truths: Sequence[str]) -> float:
-    """Mean F-measure of ROUGE-1, -2 and -L with the nearest true text, words not stemmed.
+    """Return `rouge` with the nearest of the true texts.
 
-    Video-STR mixes in samples of Video-R1-260k, whose free answers are graded so (with stemming),
-    and whose transcriptions by `transcription`.
+    Video-STR mixes in samples of Video-R1-260k, whose free answers are scored so (but with
+    stemming), and whose transcriptions are scored by `transcription`.
     """
     return max(
         (rouge(ground_truth, answer(response)) for ground_truth in ground_truths), default=0.0
@@ -125,64 +136,70 @@ def text_reward(response: str, ground_truths: Sequence[str]) -> float:
 
 
 def rouge(ground_truth: str, predicted: str) -> float:
-    """Mean F-measure of ROUGE-1, -2 and -L (Lin 2004), in lower case, words not stemmed.
+    """Return the mean F-measure of ROUGE-1, -2 and -L (Lin 2004), in lower case, not stemmed.
 
     >>> round(rouge("the red car", "a red car"), 3)
     0.611
     """
-    true, given = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (ground_truth, predicted))
-    shared = [_shared_ngrams(true, given, n) for n in (1, 2)]
-    return math.fsum((*shared, _f(_common(true, given), len(given), len(true)))) / 3
+    true = TOKEN.findall(ground_truth.lower())[:MAX_WORDS]
+    tokens = TOKEN.findall(predicted.lower())[:MAX_WORDS]
+    longest = _f_measure(_common_length(true, tokens), len(tokens), len(true))
+    scores = (_ngram_f_measure(true, tokens, 1), _ngram_f_measure(true, tokens, 2), longest)
+    return math.fsum(scores) / 3
 
 
-def _shared_ngrams(true: Sequence[str], given: Sequence[str], n: int) -> float:
-    grams = [Counter(zip(*(words[k:] for k in range(n)), strict=False)) for words in (true, given)]
-    return _f((grams[0] & grams[1]).total(), grams[1].total(), grams[0].total())
+def _ngram_f_measure(true: Sequence[str], predicted: Sequence[str], n: int) -> float:
+    def ngrams(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
+        return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
+
+    hits = (ngrams(true) & ngrams(predicted)).total()
+    return _f_measure(hits, ngrams(predicted).total(), ngrams(true).total())
 
 
-def _f(hits: int, predicted: int, true: int) -> float:
+def _f_measure(hits: int, predicted: int, true: int) -> float:
     return 2 * hits / (predicted + true) if hits else 0.0
 
 
-def _common(true: Sequence[str], given: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
-    row = [0] * (len(given) + 1)
+def _common_length(true: Sequence[str], predicted: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence, by rows of the usual table."""
+    row = [0] * (len(predicted) + 1)
     for word in true:
-        before = 0
-        for place, same in enumerate(given, start=1):
-            best = before + 1 if word == same else max(row[place], row[place - 1])
-            before, row[place] = row[place], best
+        diagonal = 0  # the entry before in the row before
+        for column, predicted_word in enumerate(predicted, start=1):
+            best = diagonal + 1 if word == predicted_word else max(row[column], row[column - 1])
+            diagonal, row[column] = row[column], best
     return row[-1]
 
 
 def transcription(predicted: str, ground_truth: str) -> float:
-    """1 minus the word error rate, at least 0.
+    """Return 1 minus the word error rate, at least 0.
 
     >>> transcription("the red car", "the red bus")
     0.6666666666666667
     """
-    wanted, given = ground_truth.split()[:LONGEST_TEXT], predicted.split()[:LONGEST_TEXT]
-    row = list(range(len(given) + 1))
-    for number, word in enumerate(wanted, start=1):
-        before, row[0] = row[0], number
-        for place, given_word in enumerate(given, start=1):
-            cheapest = before if word == given_word else 1 + min(before, row[place], row[place - 1])
-            before, row[place] = row[place], cheapest
-    return max(0.0, min(1.0, 1 - row[-1] / max(1, len(wanted))))
+    true, tokens = ground_truth.split()[:MAX_WORDS], predicted.split()[:MAX_WORDS]
+    row = list(range(len(tokens) + 1))  # of the table of edit distances
+    for number, true_word in enumerate(true, start=1):
+        diagonal, row[0] = row[0], number
+        for column, word in enumerate(tokens, start=1):
+            edits = 1 + min(diagonal, row[column], row[column - 1])
+            best = diagonal if word == true_word else edits
+            diagonal, row[column] = row[column], best
+    return max(0.0, min(1.0, 1 - row[-1] / max(1, len(true))))
 
 
 def answer_reward(group: Group, response: str) -> float:
-    """R_ans: the reward for the form of answer that a group's sample asks for."""
+    """Return R_ans: the reward for the form of answer that a group's sample asks for."""
     sample = group.sample
     return REWARDS[sample.query.form].reward(response, ground_truth_of(sample), group)
 
 
 def ground_truth_of(sample: Sample) -> Target:
-    """The target of a sample that an answer can be rewarded for.
+    """Return the target of a sample, if its answer can be rewarded.
 
     Raises:
         UsageError: there is no reward for its form of answer.
-        DataError: its ground truth says nothing of that form.
+        DataError: its target has no ground truth of this form.
     """
     form = sample.query.form
     if form not in REWARDS:
@@ -220,10 +237,11 @@ class FormReward(NamedTuple):
     """R_ans of one form of answer."""
 
     field: str
-    """Field of an answer with the ground truth."""
+    """Field of `Answer` with the ground truth."""
     term: str | None
-    """The paper's name of it; None for texts, which the paper does not reward."""
+    """The paper's name of the reward; None for texts, which the paper does not reward."""
     reward: Callable[[str, Target, Group], float]
+    """Function of response, target and group."""
 
 
 REWARDS: Mapping[AnswerForm, FormReward] = MappingProxyType(

@@ -1,4 +1,8 @@
-"""Sources of true graphs and maps, by the name that a trainer's `graphs=` has."""
+"""Find the source of true graphs or maps that a trainer's setting `graphs=` or `maps=` names.
+
+A source (`Extra`) is a function `(task, sample) -> data`. The data are added to the sample's
+`target.extra`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,16 +16,16 @@ from harness.types import Sample
 
 
 def no_extra(task: Task, sample: Sample) -> Mapping[str, object]:
-    """The source for targets that carry their graphs or maps themselves."""
+    """Return nothing: source for targets that already have their graphs or maps."""
     del task, sample
     return {}
 
 
 def read_graphs(path: Path) -> Mapping[str, object]:
-    """Graphs from a file of lines, by the id of a sample or of its group.
+    """Read graphs from a JSON Lines file, by the id of a sample or of its group.
 
     Raises:
-        DataError: it cannot be read, a line is something else, or an id comes twice.
+        DataError: it cannot be read, a line has another form, or an id comes twice.
     """
     return read_by_id(path, "id", KEY, lambda plain, where: to_plain(from_plain(plain, where)))
 
@@ -30,27 +34,33 @@ def extra_of(
     setting: str | None,
     *,
     option: str = KEY,
-    drawn: Sequence[str] = ("shapes", "shapes_canvas"),
+    generated_names: Sequence[str] = ("shapes", "shapes_canvas"),
     read: Callable[[Path], Mapping[str, object]] = read_graphs,
     key: str = KEY,
 ) -> Extra:
-    """Return the function for a trainer's setting `graphs=`, or `maps=`.
+    """Return the source that a setting names.
 
-    That is no additions, what is `drawn` again from the seed of generated data, or what a file has
-    for a sample's id, its group, or the video that its group names; `key` of a target gets it.
+    Args:
+        setting: None: add nothing. `shapes` or `shapes_canvas`: compute the ground truth of a
+            generated scene again from its seed. Otherwise: the path of a JSON Lines file, whose
+            entries are looked up by a sample's id, its group, or the stem of its group.
+        option: Name of the setting, for errors.
+        generated_names: Values of `setting` for generated scenes that the option accepts.
+        read: Function that reads the file.
+        key: Key of the target's `extra` that a file's data gets.
 
     Raises:
         UsageError: there is no such file.
     """
     if setting is None:
         return no_extra
-    if setting in drawn:
+    if setting in generated_names:
         from harness.trainers.video_str.shapes import shapes_extra
 
         return partial(shapes_extra, canvas=setting == "shapes_canvas")
     path = Path(setting)
     if not path.is_file():
-        expected = f"{', '.join(drawn)}, or a file of lines"
+        expected = f"{', '.join(generated_names)}, or a file of lines"
         raise UsageError(f"{option}={setting}", expected=expected, found="no such file")
     return partial(_listed, read(path), key)
 
@@ -58,6 +68,9 @@ def extra_of(
 def _listed(
     graphs: Mapping[str, object], key: str, task: Task, sample: Sample
 ) -> Mapping[str, object]:
+    """Return a file's entry for a sample, its group or its video; empty: it has none."""
     del task
-    names = sample.id, sample.group, Path(sample.group).stem
-    return next(({key: graphs[name]} for name in names if name in graphs), {})
+    for name in (sample.id, sample.group, Path(sample.group).stem):
+        if name in graphs:
+            return {key: graphs[name]}
+    return {}

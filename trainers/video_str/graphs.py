@@ -1,11 +1,11 @@
-"""Sources of true graphs: a sample's target, a file beside the samples, or the shapes world.
+"""True graphs of a sample as plain data, in its target and in files; places are in metres.
 
-A target carries them as plain data in `extra["graphs"]`, one object a frame:
+A target has them in `extra["graphs"]`, one object a frame:
 
     [{"frame": 0, "nodes": [{"category": "chair", "centre": [0.5, 0.0, 2.0], "count": 1}, …]}, …]
 
-A file has one line a sample, `{"id": "…", "graphs": […]}` with the same content; `id` is the
-benchmark's own id of the sample, or of its group (a video) where all its samples share it.
+A file has lines `{"id": "…", "graphs": […]}` with the same content; `id` is the benchmark's id of a
+sample, or of its group (a video) if all samples of the group share the graphs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ KEY = "graphs"
 
 
 def graphs_of(sample: Sample) -> tuple[FrameGraph, ...]:
-    """The graphs that a sample's target carries; none if it carries none.
+    """Return the graphs in a sample's target; empty: it has none.
 
     Raises:
         DataError: they are not in the form above.
@@ -36,12 +36,12 @@ def graphs_of(sample: Sample) -> tuple[FrameGraph, ...]:
 
 
 def categories(graphs: Iterable[FrameGraph]) -> tuple[str, ...]:
-    """Categories of all frames, each once, in order of appearance."""
+    """Return the categories of all frames, each once, in order of appearance."""
     return tuple(dict.fromkeys(node.category for graph in graphs for node in graph.nodes))
 
 
 def to_plain(graphs: Iterable[FrameGraph]) -> list[dict[str, object]]:
-    """Plain data, as a target and a file hold it."""
+    """Return graphs as plain data, in the form above."""
     return [
         {
             "frame": graph.frame,
@@ -55,10 +55,10 @@ def to_plain(graphs: Iterable[FrameGraph]) -> list[dict[str, object]]:
 
 
 def from_plain(plain: object, where: str) -> tuple[FrameGraph, ...]:
-    """The inverse of `to_plain`.
+    """Return the graphs of plain data: the inverse of `to_plain`.
 
     Raises:
-        DataError: it is something else; `where` names it.
+        DataError: it has another form; `where` names it.
     """
     if not isinstance(plain, (list, tuple)):
         raise DataError(where, expected="a list of frames", found=type(plain).__name__)
@@ -66,49 +66,52 @@ def from_plain(plain: object, where: str) -> tuple[FrameGraph, ...]:
 
 
 def _frame(plain: object, where: str) -> FrameGraph:
+    """Check one frame; its nodes differ in their category."""
     frame = plain.get("frame") if isinstance(plain, dict) else None
     nodes = plain.get("nodes") if isinstance(plain, dict) else None
     if type(frame) is not int or frame < 0 or not isinstance(nodes, list):
         raise DataError(where, expected='{"frame": k, "nodes": […]}', found=repr(plain)[:60])
-    read = tuple(_node(node, where) for node in nodes)
-    if len({node.category for node in read}) < len(read):
+    parsed = tuple(_node(node, where) for node in nodes)
+    if len({node.category for node in parsed}) < len(parsed):
         raise DataError(where, expected="each category once a frame", found="one twice")
-    return FrameGraph(frame=frame, nodes=read)
+    return FrameGraph(frame=frame, nodes=parsed)
 
 
 def _node(plain: object, where: str) -> Node:
+    """Check one node; its category is put in lower case."""
     try:
         if not isinstance(plain, dict):
             raise TypeError("no object")
-        category, count = plain["category"], plain.get("count", 1)
+        category, number = plain["category"], plain.get("count", 1)
         x, y, z = finite_numbers(plain["centre"], 3, "centre")
     except (TypeError, KeyError, AttributeError, ParseError) as error:
         raise DataError(
             where, expected='{"category": name, "centre": [x, y, z]}', found=repr(plain)[:60]
         ) from error
-    if not isinstance(category, str) or not category.strip() or type(count) is not int or count < 1:
+    is_named = isinstance(category, str) and category.strip()
+    if not is_named or type(number) is not int or number < 1:
         raise DataError(where, expected="a name, and a count of at least 1", found=repr(plain)[:60])
-    return Node(category=category.strip().lower(), centre=(x, y, z), count=count)
+    return Node(category=category.strip().lower(), centre=(x, y, z), count=number)
 
 
 def extend_task(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]) -> Task:
     """Return the task with additional data in its targets, and with objects for prompts to list.
 
     Args:
-        task: Whose samples.
-        extra: Function for the additions to their targets; existing data stays.
-        listed: The objects of a sample, which become its query's.
+        task: The task.
+        extra: Returns the additions to a target's `extra`; existing entries stay.
+        listed: Returns the objects of a sample, which become its query's.
     """
 
     def extended(sample: Sample) -> Sample:
-        known = with_extra(sample, extra(task, sample))
-        if known.target is None:
-            return known
-        return replace(known, query=replace(known.query, objects=listed(known)))
+        sample = with_extra(sample, extra(task, sample))
+        if sample.target is None:
+            return sample
+        return replace(sample, query=replace(sample.query, objects=listed(sample)))
 
     return replace(task, samples=lambda: map(extended, task.samples()))
 
 
 def named_or_drawn(sample: Sample) -> tuple[str, ...]:
-    """The objects that a sample's query names, else those of its graphs."""
+    """Return the objects that a sample's query names, else those of its graphs."""
     return sample.query.objects or categories(graphs_of(sample))

@@ -1,7 +1,7 @@
-"""True graph of a frame, and its agreement with a predicted one: Eq. 5 and 6 of Video-STR.
+"""The true graph of a frame, and R_n and R_e: its agreement with a predicted graph.
 
-Places are in metres in the camera's frame: x to the right, y up, z forward. Pure functions of
-numbers; nothing here reads a response.
+Eq. 5 and 6 of Video-STR, as pure functions of numbers. Places are in metres in the camera's frame:
+x to the right, y up, z forward.
 """
 
 import math
@@ -42,24 +42,25 @@ class FrameGraph:
 def node_reward(
     predicted: Mapping[str, Vector], ground_truth: Sequence[Node], *, sigma: float = 1.0
 ) -> float:
-    """R_n (Eq. 5): exp(-distance / sigma) of each category, weighted by its instances.
+    """Return R_n (Eq. 5), from 0 to 1: mean of exp(-distance / sigma) over true categories.
 
-    From 0 to 1; a category that was not predicted adds nothing, one too many costs nothing.
+    The mean is weighted by the number of instances. A category that was not predicted scores 0; a
+    predicted category that is not true is ignored.
 
     Args:
         predicted: Centres by category.
         ground_truth: The nodes of one frame.
-        sigma: Metres at which a node is worth 1/e; the paper has 1.
+        sigma: Distance in metres at which a node scores 1/e; the paper has 1.
     """
     total = sum(node.count for node in ground_truth)
     if not total:
         return 0.0
-    worth = [
+    scores = [
         node.count * math.exp(-math.dist(predicted[node.category], node.centre) / sigma)
         for node in ground_truth
         if node.category in predicted
     ]
-    return math.fsum(worth) / total
+    return math.fsum(scores) / total
 
 
 def edge_reward(
@@ -70,61 +71,66 @@ def edge_reward(
     angle: Angle = "joint",
     sigma: float = 1.0,
 ) -> float:
-    """R_e (Eq. 6): agreement of distances and directions between pairs of nodes.
+    """Return R_e (Eq. 6): agreement of distances and directions between pairs of nodes.
 
-    A pair is worth (exp(-|d - d'| / sigma) + exp(-t)) / 2, where t is the angle between its true
-    and its predicted direction, from 0 to pi; 0 if one of its nodes was not predicted. Two
-    directions without length agree (t = 0), one without length is worth 0.
+    A pair scores (exp(-|d - d'| / sigma) + exp(-t)) / 2, where d and d' are its true and predicted
+    distance, and t the angle between its true and predicted direction, from 0 to pi. It scores 0 if
+    one of its nodes was not predicted. If both distances are 0, t is 0; if only one is, the term of
+    the angle is 0.
 
     Args:
         predicted: Centres by category.
         ground_truth: The nodes of one frame.
-        literal: The double sum as it is printed, over ordered pairs and each node with itself:
-            n² where all agree. Otherwise the mean over unordered pairs, from 0 to 1; 0 where there
-            is no pair.
+        literal: The double sum as the paper prints it, over ordered pairs and each node with
+            itself: n² if all agree. Else the mean over unordered pairs, from 0 to 1; 0 if there is
+            no pair.
         angle: See `Angle`.
-        sigma: Metres at which a wrong distance is worth 1/e; the paper has 1.
+        sigma: Error of a distance, in metres, that scores 1/e; the paper has 1.
     """
-    known = [node for node in ground_truth if node.category in predicted]
-    true = np.array([node.centre for node in known]).reshape(-1, 3)
-    output = np.array([predicted[node.category] for node in known]).reshape(-1, 3)
-    if angle == "kabsch" and len(known) > 1:
+    common = [node for node in ground_truth if node.category in predicted]
+    true = np.array([node.centre for node in common]).reshape(-1, 3)
+    output = np.array([predicted[node.category] for node in common]).reshape(-1, 3)
+    if angle == "kabsch" and len(common) > 1:
         output = aligned(output, true)
-    worth = math.fsum(
-        _pair(true[i] - true[j], output[i] - output[j], sigma)
-        for i, j in combinations(range(len(known)), 2)
+    total = math.fsum(
+        _pair_score(true[i] - true[j], output[i] - output[j], sigma)
+        for i, j in combinations(range(len(common)), 2)
     )
     if literal:
-        return 2 * worth + len(known)
+        return 2 * total + len(common)
     pairs = math.comb(len(ground_truth), 2)
-    return worth / pairs if pairs else 0.0
+    return total / pairs if pairs else 0.0
 
 
-def _pair(true: NDArray[np.float64], predicted: NDArray[np.float64], sigma: float) -> float:
-    lengths = float(np.linalg.norm(true)), float(np.linalg.norm(predicted))
-    near = math.exp(-abs(lengths[0] - lengths[1]) / sigma)
-    if 0.0 in lengths:
-        return (near + float(lengths[0] == lengths[1])) / 2
-    return (near + math.exp(-_angle(true / lengths[0], predicted / lengths[1]))) / 2
+def _pair_score(true: NDArray[np.float64], predicted: NDArray[np.float64], sigma: float) -> float:
+    """Return the score of a pair, from its true and predicted difference of places (3 each)."""
+    length, predicted_length = float(np.linalg.norm(true)), float(np.linalg.norm(predicted))
+    distance_term = math.exp(-abs(length - predicted_length) / sigma)
+    if 0.0 in (length, predicted_length):
+        angle_term = float(length == predicted_length)
+    else:
+        angle_term = math.exp(-_angle(true / length, predicted / predicted_length))
+    return (distance_term + angle_term) / 2
 
 
 def _angle(edge: NDArray[np.float64], other_edge: NDArray[np.float64]) -> float:
-    """Return the angle between two unit vectors, exact for small ones, unlike an arc cosine."""
+    """Return the angle between two unit vectors, accurate for small angles, unlike arc cosine."""
     return 2 * math.atan2(
         float(np.linalg.norm(edge - other_edge)), float(np.linalg.norm(edge + other_edge))
     )
 
 
 def aligned(predicted: NDArray[np.float64], true: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The predicted places, turned about their centre to fit the true ones best (Kabsch 1976)."""
+    """Return predicted places (n × 3), centred and rotated to fit the true ones (Kabsch 1976)."""
     centred = predicted - predicted.mean(axis=0)
-    # Far-off places must not drown the numbers of near ones in rounding.
+    # Scaled, because numbers of far-off places would overflow or lose digits.
     left, _, right = np.linalg.svd(
-        _scale_places(centred).T @ _scale_places(true - true.mean(axis=0))
+        _scale_positions(centred).T @ _scale_positions(true - true.mean(axis=0))
     )
     flip = np.diag([1.0, 1.0, float(np.sign(np.linalg.det(left @ right)))])
     return np.asarray(centred @ left @ flip @ right)
 
 
-def _scale_places(places: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(places / max(float(np.abs(places).max()), 1e-300))
+def _scale_positions(positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide places by their largest coordinate; 0 stays 0."""
+    return np.asarray(positions / max(float(np.abs(positions).max()), 1e-300))

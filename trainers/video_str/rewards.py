@@ -3,8 +3,9 @@
     R_total = R_format + R_ans + R_graph (+ R_l where R_ans > 0.8)
     R_graph = mean over k frames of (R_n + R_e)
 
-R_ans is logged once more as R_mc, R_num or R_IoU, whose means are over samples of that form.
-`answers` has R_format and R_ans, `nodes` has R_n and R_e; methods and holes are in README.md.
+R_ans is logged a second time as R_mc, R_num or R_IoU, whose means are over samples of that form.
+`answers` has R_format and R_ans, `nodes` has R_n and R_e. README.md lists what the paper leaves
+open.
 """
 
 import math
@@ -29,8 +30,8 @@ from harness.trainers.video_str.answers import REWARDS, answer_reward, format_re
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward
 
-RIGHT = 0.8  # R_ans above which a length is rewarded
-MIN_OBJECTS = 2  # objects of a frame that make a relation
+MIN_ANSWER = 0.8  # R_ans above which a length is rewarded
+MIN_OBJECTS = 2  # fewest objects of a frame with a relation (an edge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +60,21 @@ class VideoStrReward(ComponentReward):
         return [self._terms(group, rollout, ground_truth) for rollout in group.rollouts]
 
     def frames_compared(self, group: Group) -> tuple[FrameGraph, ...]:
-        """The true frames that count: k of those that were shown, evenly spread.
+        """Return the true graphs that count: of k shown frames, evenly spread.
 
-        Frames with at least two objects if there are any, else all that have one.
+        They are chosen among frames with at least MIN_OBJECTS objects, or, if there is none, among
+        frames with any.
         """
-        graphs = graphs_of(group.sample)
-        shown = set(group.frames[0]) if group.frames else {graph.frame for graph in graphs}
-        seen = [graph for graph in graphs if graph.frame in shown and graph.nodes]
-        related = [graph for graph in seen if len(graph.nodes) >= MIN_OBJECTS] or seen
-        return tuple(related[place] for place in uniform(range(len(related)), self.frames))
+        graphs = [entry for entry in graphs_of(group.sample) if entry.nodes]
+        if group.frames:
+            graphs = [entry for entry in graphs if entry.frame in group.frames[0]]
+        candidates = [entry for entry in graphs if len(entry.nodes) >= MIN_OBJECTS] or graphs
+        return tuple(candidates[index] for index in uniform(range(len(candidates)), self.frames))
 
     def _terms(
         self, group: Group, rollout: Rollout, ground_truth: Sequence[FrameGraph]
     ) -> RewardComponents:
+        """Return the terms of one rollout, under the paper's names."""
         r_ans = answer_reward(group, after_thought(rollout.text))
         r_n, r_e = self.graph_terms(rollout.text, ground_truth)
         terms = {
@@ -87,17 +90,17 @@ class VideoStrReward(ComponentReward):
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
         """Return R_total (Eq. 9) of each rollout, and R_graph."""
         totals = list[RewardComponents]()
-        for own in components:
-            graph = (own["R_n"] if self.with_nodes else 0.0) + (
-                own["R_e"] if self.with_edges else 0.0
-            )
-            form = own["R_format"] if self.with_format else 0.0
-            length = own["R_l"] if self.with_length else 0.0
-            totals.append({"R_graph": graph, TOTAL: form + own["R_ans"] + graph + length})
+        for terms in components:
+            nodes = terms["R_n"] if self.with_nodes else 0.0
+            edges = terms["R_e"] if self.with_edges else 0.0
+            r_graph = nodes + edges
+            form = terms["R_format"] if self.with_format else 0.0
+            length = terms["R_l"] if self.with_length else 0.0
+            totals.append({"R_graph": r_graph, TOTAL: form + terms["R_ans"] + r_graph + length})
         return totals
 
     def graph_terms(self, response: str, ground_truth: Sequence[FrameGraph]) -> tuple[float, float]:
-        """R_n and R_e, each the mean over the frames; no graph, or one that is none, is 0."""
+        """Return R_n and R_e, each the mean over the true frames; 0 if no graph can be read."""
         predicted = graph_or_none(response) if ground_truth else None
         if predicted is None:
             return 0.0, 0.0
@@ -111,12 +114,12 @@ class VideoStrReward(ComponentReward):
         return math.fsum(nodes) / len(ground_truth), math.fsum(edges) / len(ground_truth)
 
     def length_reward(self, r_ans: float, tokens: int) -> float:
-        """R_l: omega for an answer that is right, of a length within the bounds."""
-        return self.omega * float(r_ans > RIGHT and self.shortest <= tokens <= self.longest)
+        """Return R_l: omega for a right answer with a length within the bounds, else 0."""
+        return self.omega * float(r_ans > MIN_ANSWER and self.shortest <= tokens <= self.longest)
 
 
 def graph_or_none(response: str) -> Graph | None:
-    """Return the graph of a response; None where none can be read."""
+    """Return the graph of a response, centres by category; None: none can be read."""
     try:
         return graph(response)
     except ParseError:

@@ -1,14 +1,13 @@
-"""True graphs and maps of the generated world, from the scenes' own places.
+"""True graphs and maps of the generated world, computed from its scenes.
 
-The world is flat, with an order of depth. It is taken for a room seen from its open side, four
-metres across in an image of equal sides: x and y are metres from the middle of the image, z is
-one metre for the nearest thing, and half a metre more with each step of depth. On a map, a grid of
-10 × 10 lies over the image's first frame, rows downwards.
+The world is flat, with an order of depth. It is taken as a room seen from its open side, which is
+METRES_ACROSS wide in a square image: x (right) and y (up) are metres from the middle of the image;
+z is NEAREST metres for the nearest thing, and STEP metres more with each step of depth. A map is a
+grid of 10 × 10 cells over the image, rows downwards.
 
-`pocket` tells places in pixels of its canvas, from its top left, and has never heard of metres. On
-its canvas, to which images are squashed, the room of a square image has 42 pixels to the metre:
-x goes right, y down, and depth is counted in the same unit. Places are of whole things, also where
-they are covered or half outside.
+The model `pocket` gives places in pixels of its canvas, to which images are resized: x to the right
+and y down from the top left, depth in the same unit, with PIXELS_PER_METRE. Places are the centres
+of whole things, even if they are covered or partly outside.
 """
 
 import json
@@ -27,46 +26,47 @@ from harness.world.quiz import called
 from harness.world.scene import SPLITS, Scene, Split
 from harness.world.shapes import MANIFEST
 
-ACROSS = 4.0  # metres that the image's unit side is taken for
+METRES_ACROSS = 4.0  # metres that the image's unit side is taken for
 NEAREST, STEP = 1.0, 0.5  # metres of depth
 GRID = 10
 CANVAS = 168  # pixels along each side of what `pocket` sees
-METRE = CANVAS / ACROSS
+PIXELS_PER_METRE = CANVAS / METRES_ACROSS
 """Pixels of pocket's canvas that a metre of a square image has on it."""
 
 
 def frame_graph(scene: Scene, frame: int, *, canvas: bool = False) -> FrameGraph:
-    """The graph of the things that words single out and that are seen in a frame.
+    """Return the graph of the things that are visible in a frame and that words single out.
 
-    In metres, or in pixels of pocket's `canvas`.
+    Places are in metres, or with `canvas` in pixels of pocket's canvas.
     """
-    place = _on_canvas if canvas else _centre
+    position_of = _on_canvas if canvas else _centre
     nodes = [
-        Node(category=words, centre=place(scene, index, frame))
-        for index, words in called(scene)
+        Node(category=name, centre=position_of(scene, index, frame))
+        for index, name in called(scene)
         if frame in visible_frames(scene, index)
     ]
     return FrameGraph(frame=frame, nodes=tuple(nodes))
 
 
 def scene_graphs(scene: Scene, *, canvas: bool = False) -> tuple[FrameGraph, ...]:
-    """The graphs of every frame."""
+    """Return the graphs of all frames."""
     return tuple(frame_graph(scene, frame, canvas=canvas) for frame in range(scene.frames))
 
 
 def scene_map(scene: Scene) -> dict[str, list[list[int]]]:
-    """The cell [column, row] of every thing that words single out, when it is first seen."""
-    shapes = {}
-    for index, words in called(scene):
+    """Return the cell [column, row] of each thing that words single out, when it is first seen."""
+    cells = {}
+    for index, name in called(scene):
         x, y = scene.things[index].centre(visible_frames(scene, index)[0])
-        shapes[words] = [[_cell(x, scene.width), _cell(y, scene.height)]]
-    return shapes
+        cells[name] = [[_cell(x, scene.width), _cell(y, scene.height)]]
+    return cells
 
 
 def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping[str, object]:
-    """Graphs and map of a sample of `shapes_qa`, drawn again from the seed of its data.
+    """Return graphs and map of a sample of `shapes_qa`; samples of other tasks have none.
 
-    Graphs are in metres, or in pixels of pocket's `canvas`.
+    The scene is drawn again from the seed of the data. Graphs are in metres, or with `canvas` in
+    pixels of pocket's canvas.
 
     Raises:
         DataError: the data is not of a generated world.
@@ -78,46 +78,51 @@ def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping
 
 
 def scene_of(task: Task, sample: Sample) -> Scene:
-    """The scene of a sample of the world's own benchmarks, drawn again from the seed of its data.
+    """Draw the scene of a sample of the world's benchmarks again, from the seed of its data.
 
     Raises:
         DataError: the data is not of a generated world.
     """
-    family, _, rest = sample.id.rpartition("_")[0].rpartition("_")
-    if family not in FAMILIES or not rest.isdigit():
+    family, _, index = sample.id.rpartition("_")[0].rpartition("_")  # family_index_question
+    if family not in FAMILIES or not index.isdigit():
         raise DataError(
             f"{task.name}: sample {sample.id!r}", expected="family_index_question", found=sample.id
         )
-    seed = _seed(task.annotations[0].parents[2] / MANIFEST)
-    return draw_scene(seed, family=family, split=_split_of(task), index=int(rest))
+    manifest = task.annotations[0].parents[2] / MANIFEST
+    seed = _seed(manifest, manifest.stat().st_mtime_ns if manifest.exists() else 0)
+    return draw_scene(seed, family=family, split=_split_of(task), index=int(index))
 
 
 def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
+    """Return the position of a thing in a frame, in metres."""
     thing = scene.things[index]
     x, y = thing.centre(frame)
-    scale = ACROSS / scene.unit
+    scale = METRES_ACROSS / scene.unit
     right, up = (x - scene.width / 2) * scale, (scene.height / 2 - y) * scale
     return round(right, 3), round(up, 3), NEAREST + STEP * thing.depth
 
 
 def _on_canvas(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
+    """Return the position of a thing in a frame, in pixels of pocket's canvas."""
     thing = scene.things[index]
     x, y = thing.centre(frame)
-    depth = METRE * (NEAREST + STEP * thing.depth)
+    depth = PIXELS_PER_METRE * (NEAREST + STEP * thing.depth)
     right, down = x * CANVAS / scene.width, y * CANVAS / scene.height
-    return _on_it(right), _on_it(down), _on_it(depth)
+    return _whole_pixels(right), _whole_pixels(down), _whole_pixels(depth)
 
 
-def _on_it(number: float) -> int:
-    """The nearest number that pocket has a token for."""
+def _whole_pixels(number: float) -> int:
+    """Return the nearest number for which pocket has a token."""
     return min(max(round(number), 0), CANVAS)
 
 
-def _cell(place: int, side: int) -> int:
-    return min(max(GRID * place // side, 0), GRID - 1)
+def _cell(coordinate: int, side: int) -> int:
+    """Return the row or column of a place along a side of the image, both in pixels."""
+    return min(max(GRID * coordinate // side, 0), GRID - 1)
 
 
 def _split_of(task: Task) -> Split:
+    """Return the generated world's split that a task has its samples from."""
     for split in SPLITS:
         if task.split == split:
             return split
@@ -127,7 +132,11 @@ def _split_of(task: Task) -> Split:
 
 
 @lru_cache
-def _seed(path: Path) -> int:
+def _seed(path: Path, changed: int) -> int:
+    """Return the seed in the manifest of generated data; DataError if it is none.
+
+    `changed`, the time of the file's last change, is part of the cache's key.
+    """
     what, expected = f"file {path}", "the seed of a generated world"
     unread = OSError, ValueError, RecursionError, TypeError, KeyError
     with raised_as(

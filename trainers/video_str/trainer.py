@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
-from harness.models.video_str.boxes import SpokenBoxes
-from harness.models.video_str.composed import SpokenModel
+from harness.models.video_str.boxes import BoxPrompt
+from harness.models.video_str.composed import TextAnswerModel
 from harness.options import Only, with_options
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.functions import OF_REWARD
@@ -24,7 +24,7 @@ from harness.trainers.video_str.graphs import Extra, extend_task, named_or_drawn
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.types import Sample
 
-RUNS: dict[str, Any] = {
+PAPER_DEFAULTS: dict[str, Any] = {
     "num_generations": 8,
     "per_device_train_batch_size": 1,
     "loss_type": "grpo",
@@ -34,11 +34,11 @@ RUNS: dict[str, Any] = {
     "max_grad_norm": 5.0,
     "top_p": 0.95,
 }
-"""Settings of the official runs of Video-R1, SpaceR and Video-STR."""
+"""Defaults of `Settings` for Video-R1, SpaceR and Video-STR: those of their official runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpokenTrainer(GrpoTrainer):
+class TextAnswerTrainer(GrpoTrainer):
     """GRPO on samples with true graphs or maps; their prompts list the objects of the graph."""
 
     extra: Extra = no_extra
@@ -55,12 +55,14 @@ class SpokenTrainer(GrpoTrainer):
         )
         return GrpoTrainer.train(self, replace(run, tasks=tasks))
 
-    def bound(self, model: PromptedModel) -> "SpokenTrainer":
+    def bound(self, model: PromptedModel) -> "TextAnswerTrainer":
         """Return the trainer with the second pass for `model`, if it has one."""
         return self if self.contrast is None else replace(self, second=self.contrast(model))
 
 
-def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel], PromptedModel]:
+def answer_prompt_of(
+    method: str, *, aid: Aid = "listed"
+) -> Callable[[PromptedModel], PromptedModel]:
     """Return a function that gives a model a method's prompts and keeps its other settings.
 
     A method's rewards parse the tags of its own prompts, so a response to another prompt earns
@@ -75,15 +77,16 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
     package = f"harness.models.{method}"
 
     def with_prompt(model: PromptedModel) -> PromptedModel:
-        if isinstance(model, SpokenModel) and model.words.package == package:
+        """Return the model with the method's prompts; other settings stay as they are."""
+        if isinstance(model, TextAnswerModel) and model.words.package == package:
             if model.words.aid == "off":
                 return model
             return replace(model, words=replace(model.words, aid=aid))
         model_settings = {
             setting.name: getattr(model, setting.name) for setting in fields(PromptedModel)
         }
-        own_settings = {"prompt": SpokenBoxes(package), "words": AnswerPrompts(package, aid=aid)}
-        return SpokenModel(**{**model_settings, "name": method, **own_settings})
+        own_settings = {"prompt": BoxPrompt(package), "words": AnswerPrompts(package, aid=aid)}
+        return TextAnswerModel(**{**model_settings, "name": method, **own_settings})
 
     return with_prompt
 
@@ -92,22 +95,22 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
     VideoStrReward,
     Settings,
     without=("frames",),
-    **RUNS,
+    **PAPER_DEFAULTS,
     generation_batch_size=64,
     max_completion_length=1024,
 )
 def video_str(
-    own: VideoStrReward,
+    reward_settings: VideoStrReward,
     settings: Settings,
     *,
     graphs: str | None = None,
     graph_frames: Annotated[int, Only(with_nodes=True) | Only(with_edges=True), OF_REWARD] = 4,
-) -> SpokenTrainer:
+) -> TextAnswerTrainer:
     """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
 
     Args:
-        own: Settings of the reward.
-        settings: Settings of the engine.
+        reward_settings: Settings of the reward.
+        settings: Settings of GRPO.
         graphs: Source of true graphs that targets do not carry: `shapes` (generated again from
             the seed of the data, in metres), `shapes_canvas` (in pixels of pocket's canvas, which
             need sigma=42), or a JSON Lines file.
@@ -124,13 +127,13 @@ def video_str(
         with_edges: Count R_e.
         with_length: Count R_l.
     """
-    reward = replace(own, frames=graph_frames)
-    return SpokenTrainer(
+    reward = replace(reward_settings, frames=graph_frames)
+    return TextAnswerTrainer(
         name="video_str",
         settings=settings,
         reward=reward,
         own={"graphs": graphs, **asdict(reward)},
-        with_prompt=in_words_of("video_str"),
+        with_prompt=answer_prompt_of("video_str"),
         usable=ground_truth_of,
         extra=extra_of(graphs),
         listed_objects=named_or_drawn,

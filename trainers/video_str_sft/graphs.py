@@ -1,4 +1,4 @@
-"""Graph or map in a perfect response, where its request asks for one."""
+"""Write the true graph or map into a perfect response whose request asks for one."""
 
 import json
 from collections.abc import Sequence
@@ -10,19 +10,18 @@ from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import FrameGraph
 from harness.types import Sample
 
-ASKED, ASKED_MAP = "<graph>", "<map>"
-PLACES = 1  # after the point: a tenth is what a small network can learn to say
+ASKED, ASKED_MAP = "<graph>", "<map>"  # tags that a request names if it asks for one
+DECIMALS = 1  # decimal places of coordinates: as many as a small network can learn
 
 
 def with_graph(
     sample: Sample, request: ChatRequest, response: str, *, in_reasoning: bool = False
 ) -> str:
-    """Return the response with the true graph after its reasoning, or at its start; unchanged, if
-    the request asks for none or none is known.
+    """Return the response with the true graph or map that its request asks for.
 
-    The graph is that of the middle one of the frames that are shown, among those with most objects.
-    Where SpaceR's words ask for a map, the true one begins the reasoning: its format has no other
-    place for one.
+    It is unchanged if the request asks for none, or the target has none. The graph (`middle`) comes
+    after the reasoning, or with `in_reasoning` at its start. A map, which only SpaceR asks for,
+    always comes at the start of the reasoning: its format has no other place.
     """
     cells = map_of(sample)
     if ASKED_MAP in request.text and cells is not None:
@@ -34,16 +33,16 @@ def with_graph(
     return response.replace(tag, f"{tag}<graph>{graph_text(graph)}</graph>", 1)
 
 
-def middle(graphs: Sequence[FrameGraph], shown: Sequence[int]) -> FrameGraph | None:
-    """The middle one of the shown graphs with most objects."""
-    seen = [graph for graph in graphs if graph.frame in shown and graph.nodes]
-    limit = max((len(graph.nodes) for graph in seen), default=0)
-    full = [graph for graph in seen if len(graph.nodes) == limit]
-    return full[len(full) // 2] if full else None
+def middle(graphs: Sequence[FrameGraph], frames: Sequence[int]) -> FrameGraph | None:
+    """Return the middle one of the shown graphs with most objects; None: none has an object."""
+    shown_graphs = [graph for graph in graphs if graph.frame in frames and graph.nodes]
+    most = max((len(graph.nodes) for graph in shown_graphs), default=0)
+    fullest = [graph for graph in shown_graphs if len(graph.nodes) == most]
+    return fullest[len(fullest) // 2] if fullest else None
 
 
 def graph_text(graph: FrameGraph) -> str:
-    """A graph as responses have it, in its own unit; whole numbers without a point.
+    """Return a graph as text of a response, in its own unit; whole numbers without a point.
 
     >>> from harness.trainers.video_str.nodes import Node
     >>> graph_text(FrameGraph(frame=0, nodes=(Node(category="star", centre=(-0.84, 0.0, 1.5)),)))
@@ -51,7 +50,7 @@ def graph_text(graph: FrameGraph) -> str:
     """
     return json.dumps(
         {
-            node.category: [_plain_number(round(number, PLACES)) for number in node.centre]
+            node.category: [_plain_number(round(number, DECIMALS)) for number in node.centre]
             for node in graph.nodes
         }
     )

@@ -36,9 +36,10 @@ def video_str_sft(
     limit of the gradient. See `sft` for a trainer with other defaults.
 
     Args:
-        graphs: Where true graphs are that responses draw up, as for `video_str`; none: no graphs.
-        graph_in_reasoning: Graphs come before the reasoning, which can then use them, and not after
-            it.
+        graphs: Source of the true graphs that responses contain, as for `video_str`; None:
+            responses have no graphs.
+        graph_in_reasoning: True: the graph comes before the reasoning, which can then use it.
+            False: it comes after the reasoning.
     """
     if graphs is None:
         return Sft(settings=settings, name="video_str_sft")

@@ -1,4 +1,7 @@
-"""Difficulty of a sample, and its budget of reasoning tokens (appendices D.2, E)."""
+"""`Budgets`: levels of difficulty, and the budget of reasoning tokens of each (appendices D.2, E).
+
+The score D of a sample, from 1 (easy) to 10 (hard), comes from `difficulty`.
+"""
 
 import re
 from bisect import bisect_left
@@ -24,8 +27,9 @@ class Budgets:
     """Levels by thresholds of the score D, and a budget of tokens for each."""
 
     thresholds: tuple[float, ...] = (3.0, 6.0)
-    """A score up to the first is the first level, both included; and so on."""
+    """Highest score of each level but the last, included."""
     tokens: tuple[int, ...] = (96, 176, 256)
+    """Budget of each level."""
 
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.thresholds) + 1 or len(self.tokens) not in NAMES:
@@ -42,7 +46,7 @@ class Budgets:
             )
 
     def level(self, score: float) -> int:
-        """The level of a score, from 0.
+        """Return the level of a score, from 0.
 
         >>> [Budgets().level(score) for score in (1, 3.0, 3.0001, 6.0, 6.0001, 10)]
         [0, 0, 1, 1, 2, 2]
@@ -50,11 +54,14 @@ class Budgets:
         return bisect_left(self.thresholds, score)
 
     def budget(self, score: float) -> int:
-        """L_budget: tokens of reasoning that cost nothing."""
+        """Return L_budget of a score: the number of reasoning tokens without a penalty."""
         return self.tokens[self.level(score)]
 
     def histogram(self, scores: Iterable[tuple[str, float]]) -> dict[str, dict[str, int]]:
-        """Samples of each level, a row a data set and one of all of them: the paper's Table D2."""
+        """Return the number of samples of each level, by data set and for all (Table D2).
+
+        `scores` are pairs of a sample's data set and its score.
+        """
         rows = defaultdict[str, list[int]](list)
         for dataset, score in scores:
             rows[dataset].append(self.level(score))
@@ -70,7 +77,10 @@ class Budgets:
 
 @cache
 def budgets_of(tokens: str, thresholds: str) -> Budgets:
-    """Budgets as a SPEC names them: numbers joined by `+`.
+    """Return the budgets of two settings: numbers joined by `+`.
+
+    Raises:
+        UsageError: a text has another form, or the numbers do not fit together.
 
     >>> budgets_of("96+176+256", "3+6") == Budgets()
     True
@@ -82,10 +92,10 @@ def budgets_of(tokens: str, thresholds: str) -> Budgets:
 
 
 def length_factor(used: int, budget: int, *, beta: float = 2e-3, clipped: bool = True) -> float:
-    """S of Eq. 7: the share of a reward that remains after reasoning of `used` tokens.
+    """Return S of Eq. 7, the factor of the reward after `used` tokens of reasoning; at most 1.
 
-    The paper's formula falls below zero 500 tokens over the budget, where it would turn a right
-    answer's reward into a loss; `clipped` ends at 0.
+    The paper's formula is negative beyond 500 tokens over the budget, where it would punish a right
+    answer; `clipped` ends at 0.
 
     >>> length_factor(96, 96), length_factor(196, 96), length_factor(900, 96)
     (1.0, 0.8, 0.0)
@@ -95,6 +105,7 @@ def length_factor(used: int, budget: int, *, beta: float = 2e-3, clipped: bool =
 
 
 def _numbers(text: str, name: str) -> list[float]:
+    """Return the numbers of a setting such as `96+176+256`."""
     pieces = [piece.strip() for piece in text.split("+")]
     if not all(re.fullmatch(r"\d{1,6}(\.\d{1,6})?", piece) for piece in pieces):
         raise UsageError(

@@ -1,11 +1,11 @@
-"""Difficulty of samples: five ratings by a VLM, or a measure of their ground truth.
+"""Rate the difficulty of samples: by a VLM, or by measures of their ground truth.
 
-    asked = TrainingRequests(drawing=Drawing(seed=0))   # the training's frames
-    scores = rated(samples, ChatRater(chat=chat), file, asked.frame)  # goes on after a kill
-    Budgets().histogram(…)                                # the paper's Table D2
+    requests = TrainingRequests(drawing=Drawing(seed=0))  # draws the training's frames
+    scores = rate_samples(samples, ChatRater(chat=chat), file, requests.frame)
 
-VideoSeg-R1, appendix D: D is the mean of the five ratings, each from 1 to 10. An unreadable
-response makes its sample medium, and is not requested again.
+VideoSeg-R1, appendix D: the score D is the mean of five ratings, each from 1 to 10. A sample with
+an unreadable response is medium, and is not rated again. Ratings are kept in `file`, so that a
+killed rating continues.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -25,9 +25,9 @@ from harness.responses import storable
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
 from harness.trainers.videoseg_r1.descriptions import (
     appearance_of,
+    count_words,
     textual_description,
     visual_description,
-    words_of,
 )
 from harness.trainers.videoseg_r1.ratings import (
     HIGHEST,
@@ -41,12 +41,13 @@ from harness.trainers.videoseg_r1.ratings import (
 from harness.trainers.videoseg_r1.samples import key_of
 from harness.types import Sample
 
-PATIENCE = 86_400.0  # seconds without a new rating; images are looked at before the first
-LOOK = 2.0  # seconds between looks
+PATIENCE_SECONDS = 86_400.0
+"""Seconds to wait for a new rating: loading a model and images takes long."""
+POLL_SECONDS = 2.0  # seconds between two looks at the file
 
 
 FrameOf: TypeAlias = Callable[[Sample], int]
-"""The target segmentation frame of a sample: the one that is trained."""
+"""Returns the target frame of a sample: the one whose mask is trained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,32 +57,32 @@ class ChatRater:
     chat: Chat
     name: str = "network"
     frames: int = 16
-    """Frames of the video that are shown after the target frame."""
+    """Number of frames of the whole video that are shown after the target frame."""
     size: tuple[int, int] = (840, 840)
-    """(width, height) of the target frame."""
+    """(width, height) to which the target frame is resized."""
     context: tuple[int, int] = (280, 280)
-    """(width, height) of the others."""
+    """(width, height) to which the frames of the whole video are resized."""
     max_new_tokens: int = 512
 
     @property
     def batch_size(self) -> int:
-        """The network's."""
+        """Number of samples that are rated at once: the network's batch size."""
         return self.chat.batch_size
 
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
-        """Ask about each sample once."""
-        shown = list(zip(samples, frames, strict=True))
-        responses = self.chat.generate([self.request(*placed_sample) for placed_sample in shown])
-        texts = [storable(response.text) for response in responses]
+        """Rate samples, each for its target frame, by one request each."""
+        pairs = list(zip(samples, frames, strict=True))
+        responses = self.chat.generate([self.request(sample, frame) for sample, frame in pairs])
+        rating_texts = [storable(response.text) for response in responses]
         return [
-            RatedSample(key_of(*placed_sample), read_rating(text), text)
-            for placed_sample, text in zip(shown, texts, strict=True)
+            RatedSample(key_of(sample, frame), read_rating(text), text)
+            for (sample, frame), text in zip(pairs, rating_texts, strict=True)
         ]
 
     def request(self, sample: Sample, frame: int) -> ChatRequest:
-        """The paper's prompt about a sample: its target frame, then the whole video."""
+        """Return the paper's prompt about a sample: its target frame, then the whole video."""
         video = sample.query.media[0]
-        whole = tuple(uniform(range(len(video)), self.frames)) if len(video) > 1 else ()
+        video_frames = tuple(uniform(range(len(video)), self.frames)) if len(video) > 1 else ()
         text = fill(
             _template(),
             **{
@@ -93,8 +94,8 @@ class ChatRater:
         return ChatRequest(
             key=f"{key_of(sample, frame)}:difficulty",
             text=text,
-            media=(video, video) if whole else (video,),
-            frames=((frame,), whole) if whole else ((frame,),),
+            media=(video, video) if video_frames else (video,),
+            frames=((frame,), video_frames) if video_frames else ((frame,),),
             resize=self.size,
             resize_others=self.context,
             max_new_tokens=self.max_new_tokens,
@@ -103,22 +104,21 @@ class ChatRater:
 
 @dataclass(frozen=True, kw_only=True)
 class GeometricRater:
-    """Rates by measures of the ground truth, without a VLM: a stand-in, and not the paper's.
+    """Rates by measures of the ground truth, without a VLM: our stand-in, not the paper's.
 
-    Small, scattered objects are hard to segment and come with many others; what is seen in a few
-    frames is ambiguous in time; what moves or comes back has complex motion; long expressions with
-    spatial words are hard to read.
+    Small, scattered objects are hard to segment; an object that is seen in few frames is ambiguous
+    in time; one that moves or comes back has complex motion; long expressions with spatial words
+    are hard to understand.
     """
 
-    name: str = "measured/3"  # what it rates by has changed: earlier ratings do not count
+    name: str = "measured/3"  # the number rises with each change, so that old ratings do not count
     batch_size: int = 64
 
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
-        """Rate each sample."""
-        shown = zip(samples, frames, strict=True)
+        """Rate samples, each for its target frame."""
         return [
-            RatedSample(key_of(*placed_sample), geometric_rating(*placed_sample))
-            for placed_sample in shown
+            RatedSample(key_of(sample, frame), geometric_rating(sample, frame))
+            for sample, frame in zip(samples, frames, strict=True)
         ]
 
 
@@ -127,19 +127,22 @@ Rater: TypeAlias = ChatRater | GeometricRater
 
 
 def geometric_rating(sample: Sample, frame: int) -> Rating:
-    """The ratings that `GeometricRater` gives, of a sample that is marked in this frame."""
+    """Return the ratings of `GeometricRater` for a sample with this target frame.
+
+    The weights are ours: they spread the ratings of usual samples over 1 to 10.
+    """
     appearance = appearance_of(sample, frame)
-    words, spatial = words_of(sample.query.text)
-    language = _clip_unit(1 + 0.4 * words + spatial)
+    n_words, n_spatial = count_words(sample.query.text)
+    language = _clip_rating(1 + 0.4 * n_words + n_spatial)
     if appearance is None:
         return Rating(
             scene=UNKNOWN, segmentation=UNKNOWN, temporal=UNKNOWN, motion=UNKNOWN, language=language
         )
     return Rating(
-        scene=_clip_unit(1 + 2 * (appearance.pieces - 1) + spatial),
-        segmentation=_clip_unit(10 - 30 * appearance.share),
-        temporal=_clip_unit(10 - 9 * appearance.seen),
-        motion=_clip_unit(1 + 150 * appearance.speed + 2 * appearance.gaps),
+        scene=_clip_rating(1 + 2 * (appearance.pieces - 1) + n_spatial),
+        segmentation=_clip_rating(10 - 30 * appearance.share),
+        temporal=_clip_rating(10 - 9 * appearance.seen),
+        motion=_clip_rating(1 + 150 * appearance.speed + 2 * appearance.gaps),
         language=language,
     )
 
@@ -152,64 +155,65 @@ def rate_samples(
     *,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, float]:
-    """The scores of all samples by the keys of sample and frame, from a file as far as it has them.
+    """Return the scores of samples, by `key_of` sample and frame; rate those that the file lacks.
 
-    Missing ratings are made batch by batch and appended: a killed rating continues where it ended.
+    New ratings are appended batch by batch: a killed rating continues where it ended.
 
     Args:
-        samples: The samples to rate.
-        rater: The rater. Ratings of another one in the file do not count. None: every rating of the
-            file counts, the last of a sample wins, and missing ones are left out.
-        file: One JSON object a line.
-        frame_of: The frame that each sample is rated for.
-        tell: Callback with the numbers of done and of all samples.
+        samples: The samples.
+        rater: The rater; the file's ratings by another one do not count. None: nothing is rated,
+            every rating of the file counts, and the last one of a sample wins.
+        file: File of ratings, one JSON object a line.
+        frame_of: Returns the target frame of a sample.
+        tell: Called with the number of rated and of all samples.
 
     Raises:
         DataError: a line of the file is not a rating.
         StoreError: the file cannot be written.
     """
-    known = read_ratings(file, None if rater is None else rater.name)
-    placed = [(sample, frame_of(sample)) for sample in samples]
-    wanted = {key_of(*placed_sample): placed_sample for placed_sample in placed}
+    scores = read_ratings(file, None if rater is None else rater.name)
+    pairs = [(sample, frame_of(sample)) for sample in samples]
+    pair_of_key = {key_of(sample, frame): (sample, frame) for sample, frame in pairs}
     if rater is not None:
-        missing = [placed_sample for key, placed_sample in wanted.items() if key not in known]
+        missing = [pair for key, pair in pair_of_key.items() if key not in scores]
         for start in range(0, len(missing), rater.batch_size):
             part = missing[start : start + rater.batch_size]
             batch = rater([sample for sample, _ in part], [frame for _, frame in part])
             append(file, rater.name, batch)
-            known |= {rating.sample: rating.score for rating in batch}
-            tell(len(wanted) - len(missing) + start + len(batch), len(wanted))
-    return {key: known[key] for key in wanted if key in known}
+            scores |= {rating.sample: rating.score for rating in batch}
+            tell(len(pair_of_key) - len(missing) + start + len(batch), len(pair_of_key))
+    return {key: scores[key] for key in pair_of_key if key in scores}
 
 
 def await_ratings(keys: Collection[str], rater: str, file: Path) -> None:
-    """Wait until a file has a rating of every key, which another process writes.
+    """Wait until another process has written a rating of every key into a file.
 
-    Processes that train together are not connected yet: to rate takes longer than connected ones
-    wait for each other.
+    The processes of a training are not connected yet: rating takes longer than connected ones wait
+    for each other.
 
     Raises:
-        StoreError: nothing is added to it for a day.
+        StoreError: the file has not grown for a day.
     """
-    wanted, known, since = set(keys), -1, monotonic()
-    while not wanted <= (rated := set(read_ratings(file, rater))):
-        if len(rated) != known:
-            known, since = len(rated), monotonic()
-        if monotonic() - since > PATIENCE:
+    due, n_rated, since = set(keys), -1, monotonic()
+    while not due <= (rated := set(read_ratings(file, rater))):
+        if len(rated) != n_rated:
+            n_rated, since = len(rated), monotonic()
+        if monotonic() - since > PATIENCE_SECONDS:
             raise StoreError(
                 f"ratings {file}",
                 expected="the first process to rate every sample",
-                found=f"nothing new for {PATIENCE:.0f} s, and {len(wanted - rated)} to go",
+                found=f"nothing new for {PATIENCE_SECONDS:.0f} s, and {len(due - rated)} to go",
                 fix="All processes need the same files, on a file system that they share.",
             )
-        sleep(LOOK)
+        sleep(POLL_SECONDS)
 
 
-def _clip_unit(value: float) -> float:
+def _clip_rating(value: float) -> float:
     return float(min(max(value, LOWEST), HIGHEST))
 
 
 @lru_cache
 def _template() -> str:
+    """Return the paper's prompt for ratings (difficulty.txt)."""
     text = files("harness.trainers.videoseg_r1").joinpath("difficulty.txt").read_text("utf-8")
     return text.removesuffix("\n")

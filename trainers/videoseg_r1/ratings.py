@@ -1,4 +1,4 @@
-"""Ratings of difficulty: read from responses, and stored in a file, one JSON object a line."""
+"""Ratings of difficulty: read them from responses, and keep them in a JSON Lines file."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,26 +45,25 @@ class RatedSample:
 
     @property
     def score(self) -> float:
-        """D; medium without a rating."""
+        """D; UNKNOWN (medium) without a rating."""
         return UNKNOWN if self.rating is None else self.rating.score
 
 
 def read_rating(response: str) -> Rating | None:
-    """The five ratings of a response; None if one is missing or out of range.
+    """Return the five ratings of a response; None if one is missing or out of range.
 
-    The last object in braces after the thought that holds all of them counts: what stands before
-    may be an example.
+    The last `{…}` after the thought that has all five counts; earlier ones may be examples.
 
-    >>> said = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
-    >>> read_rating(said).score
+    >>> response = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
+    >>> read_rating(response).score
     5.0
     """
     text = after_thought(response)
     start = len(text)
     while start > 0:
-        after, start = start, text.rfind("{", 0, start)
-        # What is looked for holds no braces, so that it ends before the next one opens.
-        end = text.find("}", start, after) if start >= 0 else -1
+        next_start, start = start, text.rfind("{", 0, start)
+        # Five numbers hold no braces: the object ends before the next one begins.
+        end = text.find("}", start, next_start) if start >= 0 else -1
         rating = _rating(text[start : end + 1]) if end >= 0 else None
         if rating is not None:
             return rating
@@ -72,6 +71,7 @@ def read_rating(response: str) -> Rating | None:
 
 
 def _rating(text: str) -> Rating | None:
+    """Return the ratings of a JSON object, given as text; None: it has not five in range."""
     try:
         value, _ = loads_lenient(text)
         if not isinstance(value, Mapping):
@@ -85,33 +85,40 @@ def _rating(text: str) -> Rating | None:
 
 
 def read_ratings(file: Path, rater: str | None = None) -> dict[str, float]:
-    """Scores by sample key; a last line that a kill cut off is none.
+    """Return the scores in a file by sample key; a last line without its end is ignored.
+
+    Args:
+        file: The file; it need not exist.
+        rater: Name of the rater whose ratings count; None: those of all.
 
     Raises:
-        DataError: another line is not as it should be.
+        DataError: a line is not a rating.
     """
     if not file.exists():
         return {}
     scores: dict[str, float] = {}
     for where, row in _rows(file):
         if rater is None or row["rater"] == rater:
-            plain = row["ratings"]
-            rating = None if plain is None else _rating(json.dumps(plain))
-            if plain is not None and rating is None:
-                raise DataError(where, expected="five ratings from 1 to 10", found=str(plain)[:60])
+            ratings = row["ratings"]
+            rating = None if ratings is None else _rating(json.dumps(ratings))
+            if ratings is not None and rating is None:
+                raise DataError(
+                    where, expected="five ratings from 1 to 10", found=str(ratings)[:60]
+                )
             scores[row["sample"]] = RatedSample(row["sample"], rating).score
     return scores
 
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (name for errors, object) of each complete line."""
     with raised_as(DataError, f"ratings {file}", "a text file", OSError, UnicodeDecodeError):
         lines = file.read_text("utf-8").split("\n")
     for number, line in enumerate(lines[:-1], start=1):
         where = f"ratings {file}, line {number}"
         with raised_as(DataError, where, "a JSON object", ValueError):
             row = json.loads(line)
-        known = isinstance(row, dict) and {"sample", "rater", "ratings"} <= set(row)
-        if not known or not isinstance(row["sample"], str):
+        has_keys = isinstance(row, dict) and {"sample", "rater", "ratings"} <= set(row)
+        if not has_keys or not isinstance(row["sample"], str):
             raise DataError(where, expected="sample, rater and ratings", found=line[:60])
         yield where, row
 
@@ -136,13 +143,13 @@ def append(file: Path, rater: str, batch: Sequence[RatedSample]) -> None:
         for sample in batch
     ]
     with writing(file):
-        _cut(file)
+        _cut_partial_line(file)
         with file.open("a", encoding="utf-8") as out:
             out.write("".join(lines))
 
 
-def _cut(file: Path) -> None:
-    """Take off a last line that was not finished."""
+def _cut_partial_line(file: Path) -> None:
+    """Remove a last line without its end, which a killed process left."""
     if file.exists():
         data = file.read_bytes()
         if data and not data.endswith(b"\n"):

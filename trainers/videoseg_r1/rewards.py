@@ -1,8 +1,8 @@
-"""VideoSeg-R1's reward: VisionReasoner's, negative points beside it, and a soft budget of tokens.
+"""VideoSeg-R1's reward: VisionReasoner's terms and negative points, times a length factor.
 
-Xu et al. (2025), Eq. 5 to 8 and appendices C and E. What the formulas leave open is resolved as
-README.md says. Every function is pure and takes whatever a network writes. Boxes, points and masks
-are in pixels of the 840 × 840 frame.
+Xu et al. (2025), Eq. 5 to 8 and appendices C and E. README.md says how gaps of the formulas are
+filled. Every function is pure and accepts any response. Boxes, points and masks are in pixels of
+the 840 × 840 frame.
 """
 
 import math
@@ -44,19 +44,19 @@ Penalty: TypeAlias = Literal["clipped", "literal", "none"]
 
 PENALTY = Only(length_penalty=("clipped", "literal"))
 NEGATIVE_DISTANCE = 40
-"""τ_neg: a negative point farther than this from every object, in pixels, is worth nothing."""
+"""τ_neg: a negative point farther than this from every object, in pixels, earns nothing."""
 TERMS = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
 """Components whose sum the length factor multiplies."""
-FORMATS = 2.0  # what VisionReasoner pays for box and point
+MAX_FORMAT_REWARD = 2.0  # VisionReasoner's reward for the form of box and point
 
 Distances: TypeAlias = NDArray[np.float32]
-"""840 × 840: the taxicab distance of every pixel to the nearest target pixel, 0 on it."""
+"""840 × 840: taxicab distance of each pixel to the nearest target pixel; 0 on the target."""
 TargetDistances: TypeAlias = Callable[[int], Distances | None]
-"""Distances to the targets of a sample's frame; None: it has none."""
+"""Returns the distances to a sample's targets in the frame with an index; None: it has none."""
 
 
 class ParsedObjects(NamedTuple):
-    """Readable content of a response: numbers in the response's own frame."""
+    """Boxes and points of a response, in its own coordinate frame."""
 
     objects: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     """Boxes (M × 4) and positive points (M × 2); None if one of them is wrong or there are none."""
@@ -67,47 +67,48 @@ class ParsedObjects(NamedTuple):
 
 
 def answer_format(response: str, *, negative: bool = True) -> float:
-    """Return twice the mean over objects of the share of box, positive and negative point: 0 to 2.
+    """Return 0 to 2: twice the mean share, over objects, of places that have their form.
 
-    Without `negative`, of box and positive point: points without a reward are not required.
-
-    A box has four numbers' room, a point three, the last of which is its label. An answer that is
-    no list, or an empty one, is worth 0.
+    The places of an object are box, positive point and negative point; without `negative`, the
+    first two. A box has length 4, a point length 3, with its label at the end. An answer that is
+    not a list, or is empty, earns 0.
     """
     value = answer_value(response)
     if not isinstance(value, list) or not value:
         return 0.0
-    credit = sum(_marks(entry, negative=negative) for entry in value) / len(value)
-    return credit * FORMATS / (3 if negative else 2)
+    mean = sum(_well_formed_places(entry, negative=negative) for entry in value) / len(value)
+    return mean * MAX_FORMAT_REWARD / (3 if negative else 2)
 
 
 def parse_objects(response: str) -> ParsedObjects:
-    """Boxes and points of a response; at most 120 objects are read.
+    """Return the boxes and points of a response, of at most MAX_OBJECTS objects.
 
-    One wrong box or positive point makes all objects worthless, as in VisionReasoner's reward; a
-    wrong negative point does not count.
+    One unreadable box or positive point invalidates all objects, as in VisionReasoner's reward; an
+    unreadable negative point is only left out.
     """
-    nothing = np.zeros((0, 2))
+    no_points = np.zeros((0, 2))
     value = answer_value(response)
     if not isinstance(value, list) or not value:
-        return ParsedObjects(None, nothing, 0)
+        return ParsedObjects(None, no_points, 0)
     entries = [entry for entry in value[:MAX_OBJECTS] if isinstance(entry, Mapping)]
     predicted = [entry[NEGATIVE] for entry in entries if NEGATIVE in entry]
-    read = [point for value in predicted if (point := _read_numbers(value, 3)) is not None]
-    negatives = np.array([point[:2] for point in read]) if read else nothing
+    read = [_read_numbers(point, 3) for point in predicted]
+    readable = [point[:2] for point in read if point is not None]
+    negatives = np.array(readable) if readable else no_points
     boxes = [_read_numbers(entry.get(BOX), 4) for entry in entries]
     points = [_read_numbers(entry.get(POSITIVE), 3) for entry in entries]
-    whole = len(entries) == min(len(value), MAX_OBJECTS)
-    if not whole or None in boxes or None in points:
+    all_are_objects = len(entries) == min(len(value), MAX_OBJECTS)
+    if not all_are_objects or None in boxes or None in points:
         return ParsedObjects(None, negatives, len(predicted))
     located = np.array(boxes, dtype=np.float64), np.array(points, dtype=np.float64)[:, :2]
     return ParsedObjects(located, negatives, len(predicted))
 
 
 def distances(target: BoolArray) -> Distances | None:
-    """Taxicab distances to a mask (height × width of the image), in the 840 × 840 frame.
+    """Return taxicab distances to a mask (height × width of the image), in the 840 × 840 frame.
 
-    None without a target. A mask without a pixel of the frame counts where it overlaps one.
+    None if the mask is empty. A mask that is too small for nearest-neighbour scaling covers every
+    pixel of the frame that it overlaps.
     """
     if not target.any():
         return None
@@ -125,16 +126,13 @@ def negative_points(
     *,
     reach: float = NEGATIVE_DISTANCE,
 ) -> float:
-    """R_neg, from 0 to 1: the share of the predicted points that lie near, and not on, an object.
+    """Return R_neg, 0 to 1: the share of predicted points that lie near, but not on, an object.
 
     Args:
-        points: K' × 2 in pixels of the 840 × 840 frame.
-        predicted: K, how many were predicted, be they readable or not.
-        far: Distances to the union of all objects; None without a target: no point is then near
-            one.
-        reach: τ_neg. A point at exactly this distance counts.
-
-    A point outside the image is none.
+        points: Readable points inside or outside the image, K' × 2.
+        predicted: K, the number of predicted points, readable or not.
+        far: Distances to the union of all objects; None: there is no object, so that R_neg is 0.
+        reach: τ_neg. A point at exactly this distance counts; one outside the image does not.
     """
     if far is None or predicted == 0:
         return 0.0
@@ -146,17 +144,17 @@ def negative_points(
 
 
 def reasoning_text(response: str) -> str:
-    """Return the reasoning whose tokens are counted: L_used of Eq. 7.
+    """Return the reasoning whose tokens are counted, L_used of Eq. 7: the text of `<think>`.
 
-    The text of the first `<think>`. If there is none, or it was not closed, all that stands before
-    the answer: leaving a tag out must not shorten it.
+    If there is no complete `<think>`, it is all text before the answer, so that a response cannot
+    shorten its reasoning by leaving out a tag.
     """
     closed = tag_text(response, "think")
     return response.partition("<answer>")[0].strip() if closed is None else closed
 
 
 def target_distances(sample: Sample) -> TargetDistances:
-    """Return the distances to the targets of each frame, computed when they are asked for."""
+    """Return a function for the distances to the targets of a frame; it caches its results."""
     assert sample.target is not None, "samples without targets are left out"
     masks, objects = sample.target.answer.masks, target_objects(sample)
 
@@ -164,7 +162,7 @@ def target_distances(sample: Sample) -> TargetDistances:
     def of_frame(frame: int) -> Distances | None:
         if masks is not None:
             return distances(masks[frame].to_array())
-        # In the frame of rewards, where boxes are whole pixels.
+        # `objects` are in the 840 × 840 frame, where boxes have whole pixels.
         return distances(boxes_filled(objects(frame), CANVAS))
 
     return of_frame
@@ -196,7 +194,7 @@ class VideoSegR1Reward(ComponentReward):
             if not getattr(self, name) >= 0:
                 setting = str(getattr(self, name))
                 raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=setting)
-        budgets_of(self.budgets, self.thresholds)  # which refuses what are none
+        budgets_of(self.budgets, self.thresholds)  # only for its errors
 
     @property
     def levels(self) -> Budgets:
@@ -205,72 +203,72 @@ class VideoSegR1Reward(ComponentReward):
 
     def components(self, group: Group) -> list[RewardComponents]:
         """Return the components of each rollout."""
-        target, beside = target_objects(group.sample), target_distances(group.sample)
-        return [self.terms(group, rollout.text, target, beside) for rollout in group.rollouts]
+        target, far = target_objects(group.sample), target_distances(group.sample)
+        return [self.terms(group, rollout.text, target, far) for rollout in group.rollouts]
 
     def terms(
-        self, group: Group, text: str, targets: TargetObjects, beside: TargetDistances
+        self, group: Group, text: str, targets: TargetObjects, far: TargetDistances
     ) -> RewardComponents:
         """Return the components of one response."""
         response = split_frame(text)[1]
-        frame, said = target_of(group), take_apart(text).said
-        predicted = parse_objects(said)
-        right = self._accuracy(group, predicted, targets, frame)
+        frame, answer = target_of(group), take_apart(text).text
+        predicted = parse_objects(answer)
+        accuracy = self._accuracy(group, predicted, targets, frame)
         return {
             "thinking_format": thinking_format(response) if self.think else 0.0,
-            "answer_format": answer_format(said, negative=self.negative_points),
-            **right._asdict(),
-            "accuracy": right.total,
-            "negative_points": self._negative_accuracy(group, predicted, beside, frame),
+            "answer_format": answer_format(answer, negative=self.negative_points),
+            **accuracy._asdict(),
+            "accuracy": accuracy.total,
+            "negative_points": self._negative_accuracy(group, predicted, far, frame),
             "non_repeat": non_repeat(response),
             **self._length(group, response, frame),
         }
 
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
         """Return the product of Eq. 8 for each rollout, and its first factor."""
-        sums = [sum(own[name] for name in TERMS) for own in components]
+        sums = [sum(terms[name] for name in TERMS) for terms in components]
         return [
-            {"original": original, TOTAL: original * own["length_factor"]}
-            for original, own in zip(sums, components, strict=True)
+            {"original": original, TOTAL: original * terms["length_factor"]}
+            for original, terms in zip(sums, components, strict=True)
         ]
 
     def _accuracy(
         self, group: Group, predicted: ParsedObjects, targets: TargetObjects, frame: int | None
     ) -> Accuracy:
+        """Return VisionReasoner's accuracy of boxes and positive points, 0 to 3 in all."""
         if predicted.objects is None or frame is None or not targets(frame):
             return Accuracy()
         boxes, points = predicted.objects
         scale = scale_of(group)
-        wanted = targets(frame)[:MAX_OBJECTS]
-        bits = match_flags(
+        ground_truth = targets(frame)[:MAX_OBJECTS]
+        flags = match_flags(
             boxes * np.tile(scale, 2),
             points * scale,
-            np.array([item.box for item in wanted]),
-            np.array([item.place for item in wanted]),
+            np.array([item.box for item in ground_truth]),
+            np.array([item.place for item in ground_truth]),
         )
-        return matching_credit(bits, jointly=True)
+        return matching_credit(flags, jointly=True)
 
     def _negative_accuracy(
-        self, group: Group, predicted: ParsedObjects, beside: TargetDistances, frame: int | None
+        self, group: Group, predicted: ParsedObjects, far: TargetDistances, frame: int | None
     ) -> float:
+        """Return R_neg of one response."""
         if not self.negative_points or frame is None or predicted.predicted == 0:
             return 0.0
         points = predicted.negatives * scale_of(group)
         return negative_points(
-            points, predicted.predicted, beside(frame), reach=self.negative_distance
+            points, predicted.predicted, far(frame), reach=self.negative_distance
         )
 
     def _length(self, group: Group, response: str, frame: int | None) -> RewardComponents:
+        """Return the length factor of one response, with the numbers of tokens behind it."""
         key = key_of(group.sample, frame or 0)
         budget = self.levels.budget(self.scores.get(key, UNKNOWN))
         used = group.count_tokens(reasoning_text(response))
-        factor = (
-            1.0
-            if self.length_penalty == "none"
-            else length_factor(
-                used, budget, beta=self.length_beta, clipped=self.length_penalty == "clipped"
-            )
-        )
+        factor = 1.0
+        if self.length_penalty != "none":
+            clipped = self.length_penalty == "clipped"
+            factor = length_factor(used, budget, beta=self.length_beta, clipped=clipped)
         return {
             "used": float(used),
             "budget": float(budget),
@@ -280,18 +278,21 @@ class VideoSegR1Reward(ComponentReward):
 
 
 def target_of(group: Group) -> int | None:
-    """Return the frame that a group's request asks to mark: the first medium shows it alone."""
-    shown = group.frames[0] if group.frames else (0,)
-    return shown[0] if len(shown) == 1 else None
+    """Return the target frame of a group's request: the only one that its first medium shows.
+
+    None: it shows several.
+    """
+    frames = group.frames[0] if group.frames else (0,)
+    return frames[0] if len(frames) == 1 else None
 
 
 def scale_of(group: Group) -> NDArray[np.float64]:
-    """(across, down) from the frame that a group's responses are in to that of rewards."""
+    """Return the (x, y) factors from the frame of a group's responses to 840 × 840."""
     return np.array([CANVAS[0] / group.canvas[0], CANVAS[1] / group.canvas[1]])
 
 
-def _marks(entry: object, *, negative: bool) -> float:
-    """Return the number of an object's box and points that have their form."""
+def _well_formed_places(entry: object, *, negative: bool) -> float:
+    """Return how many of an object's places (box, points) have their form, 0 to 3."""
     if not isinstance(entry, Mapping):
         return 0.0
     return (
@@ -306,12 +307,14 @@ def _has_length(value: object, length: int) -> bool:
 
 
 def _labelled(value: object, label: int) -> bool:
+    """Return True for a point such as [3, 4, 1] whose label, its last entry, is `label`."""
     if not isinstance(value, list) or len(value) != 3:
         return False
     return type(value[2]) in (int, float) and bool(value[2] == label)
 
 
 def _read_numbers(value: object, length: int) -> tuple[float, ...] | None:
+    """Return a list of this many finite numbers; None: it is something else."""
     try:
         numbers = finite_numbers(value, length, "place")
     except ParseError:

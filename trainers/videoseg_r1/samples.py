@@ -1,4 +1,8 @@
-"""Requests of a sample in training, the set that it belongs to, and its key."""
+"""The frame, the request and the key of a sample in VideoSeg-R1's training.
+
+`key_of` names a sample in the file of difficulty ratings; `TrainingRequests` draws the frame that
+is to be marked, and builds the request about it.
+"""
 
 import hashlib
 import re
@@ -15,45 +19,45 @@ from harness.trainers.visionreasoner.objects import check
 from harness.types import Sample
 
 SET = "set"
-"""Category that names a sample's set."""
-AGAIN = re.compile(r"#\d+\Z")
-"""Suffix of the id of an expression that is repeated in a mixture."""
+"""Category of a sample that names its data set."""
+REPEAT_SUFFIX = re.compile(r"#\d+\Z")
+"""Suffix, such as `#2`, of the id of an expression that is repeated in a mixture."""
 
 
 def of_set(task: Task) -> Task:
-    """Return the task whose samples name their set: a mixture's part, else the task."""
-    named = {SET: task.name}
-    return replace(
-        task,
-        samples=lambda: (
-            replace(sample, categories=named | dict(sample.categories)) for sample in task.samples()
-        ),
-    )
+    """Return the task with samples that name their data set.
+
+    It is the part of a mixture that the sample comes from, or else the task itself.
+    """
+
+    def named(sample: Sample) -> Sample:
+        return replace(sample, categories={SET: task.name, **dict(sample.categories)})
+
+    return replace(task, samples=lambda: map(named, task.samples()))
 
 
 def key_of(sample: Sample, frame: int = 0) -> str:
-    """Return the key of a request, for files and lookups: its set, native id, question and frame.
+    """Return the key of a rated sample: a hash of its data set, native id, question and frame.
 
-    All of it hashed. An expression has one name in its own set and in a mixture, whose ids are
-    `set/id`, and also where it comes again (`set/id#2`), as far as it is asked of the same frame of
-    its video. Samples must be of an `of_set` task.
+    An expression has the same key in its own data set, in a mixture (`set/id`), and repeated in a
+    mixture (`set/id#2`). Samples must be of an `of_set` task.
     """
-    whole, native = sample.categories.get(SET, ""), sample.id
-    if whole and native.startswith(f"{whole}/"):
-        native = AGAIN.sub("", native.removeprefix(f"{whole}/"))
-    text = f"{whole}\x00{native}\x00{sample.query.text}\x00{frame}"
+    dataset, native = sample.categories.get(SET, ""), sample.id
+    if dataset and native.startswith(f"{dataset}/"):
+        native = REPEAT_SUFFIX.sub("", native.removeprefix(f"{dataset}/"))
+    text = f"{dataset}\x00{native}\x00{sample.query.text}\x00{frame}"
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def check_sample(sample: Sample) -> None:
-    """Raise a HarnessError for a sample whose reward has no ground truth.
+    """Check that a sample has the ground truth of the reward.
 
     Raises:
-        ParseError: the answer names no places.
+        ParseError: the answer has neither masks nor boxes.
         DataError: no frame shows a target.
     """
     check(sample)
-    assert sample.target is not None, "`check` has looked"
+    assert sample.target is not None, "`check` refuses a sample without one"
     if not visible(sample.query, sample.target.answer):
         raise DataError(
             f"sample {sample.id}", expected="a frame that shows the target", found="none"
@@ -62,21 +66,21 @@ def check_sample(sample: Sample) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequests:
-    """Requests of a sample in training: the reasoner's, for a place that is drawn."""
+    """Builds the reasoner's request in training, for frames that are drawn at random."""
 
     drawing: Drawing
 
     def frame(self, sample: Sample) -> int:
-        """The frame that is marked: the one that difficulty is rated of; 0 of an image."""
+        """Return the target frame, which is marked, and rated for its difficulty; 0: an image."""
         assert sample.target is not None, "samples without targets are left out"
         if len(sample.query.media[0]) == 1:
             return 0
         return self.drawing.draw(sample.query, sample.target.answer)[0].target
 
     def __call__(self, model: PromptedModel, sample: Sample) -> ChatRequest:
-        """The request; that for an image is the one that evaluation makes."""
-        assert isinstance(model, VideoSegR1), "the trainer has made it one"
+        """Return the request of a sample; for an image it is evaluation's."""
+        assert isinstance(model, VideoSegR1), "`as_videoseg` has made it one"
         assert sample.target is not None, "samples without targets are left out"
-        request_of(model, sample)  # refuses what has several forms of answer
+        request_of(model, sample)  # refuses samples with several forms of answer
         (request,) = model.drawn_requests(sample.query, sample.target.answer, self.drawing)
         return request

@@ -46,19 +46,21 @@ MEASURED = "measured"
 
 @dataclass(frozen=True, kw_only=True)
 class VideoSegR1Trainer(GrpoTrainer):
-    """GRPO with a reward by each sample's difficulty, on frames that are drawn."""
+    """GRPO with a length penalty by each sample's difficulty, on randomly drawn frames."""
 
     reward: VideoSegR1Reward
     drawing: Drawing
     scorer: Spec | None
+    """Rater of difficulty, see `rater_of`; None: only `ratings` are used."""
     ratings: Path | None
+    """File of ratings; None: RATINGS in the training's folder."""
 
     def train(self, run: TrainingRun) -> Mapping[str, object]:
-        """Rate the samples, and train as every method does.
+        """Rate the samples, then train as `GrpoTrainer`.
 
         Raises:
-            DataError: the file of ratings does not know a sample, and nothing can rate it.
-            HarnessError: as of `GrpoTrainer.check`, before anything is rated.
+            DataError: the file of ratings lacks a sample, and there is no scorer.
+            HarnessError: as in `GrpoTrainer.check`, before anything is rated.
         """
         run = replace(run, tasks=tuple(map(of_set, run.tasks)))
         drawing = replace(self.drawing, seed=run.seed)
@@ -69,7 +71,7 @@ class VideoSegR1Trainer(GrpoTrainer):
             sample
             for task in run.tasks
             for sample in samples_of(task)
-            if sample.target is not None and _fit(sample)
+            if sample.target is not None and _is_usable(sample)
         ]
         scores = self._scores(run, samples, requests.frame)
         bound = replace(requesting, reward=replace(self.reward, scores=scores))
@@ -83,8 +85,9 @@ class VideoSegR1Trainer(GrpoTrainer):
     def _scores(
         self, run: TrainingRun, samples: list[Sample], frame_of: FrameOf
     ) -> dict[str, float]:
+        """Return the difficulties of samples by `key_of`; the first process rates missing ones."""
         if self.scorer is None and self.ratings is None:
-            return {}  # `_check_difficulties` has seen to it that no reward hangs on them
+            return {}  # `_check_difficulties` has made sure that no reward depends on them
         file = self.ratings or run.out / RATINGS
         rater = None if self.scorer is None else rater_of(self.scorer)
         keys = [key_of(sample, frame_of(sample)) for sample in samples]
@@ -113,7 +116,7 @@ class VideoSegR1Trainer(GrpoTrainer):
 def rater_of(scorer: Spec) -> Rater:
     """Build the rater of a SPEC: `measured`, or a backend with a VLM.
 
-    A network is named in the file by the SPEC, so that ratings of different ones are not mixed.
+    The SPEC is the VLM's name in the file of ratings, so that ratings of two VLMs are not mixed.
     """
     scorer = parse(str(scorer))  # a configuration gives a SPEC as text
     if scorer.name == MEASURED:
@@ -122,12 +125,12 @@ def rater_of(scorer: Spec) -> Rater:
 
 
 def _check_difficulties(reward: VideoSegR1Reward) -> None:
-    """Refuse a penalty with different budgets where nothing rates the difficulty.
+    """Raise UsageError for a length penalty with different budgets, if difficulties are unknown.
 
-    All of them would have the budget of a medium one, which is another training than the paper's.
+    All samples would have the budget of medium ones, which is not the paper's training.
     """
-    alike = len(set(reward.levels.tokens)) == 1
-    if reward.length_penalty == "none" or reward.length_beta == 0 or alike:
+    same_budgets = len(set(reward.levels.tokens)) == 1
+    if reward.length_penalty == "none" or reward.length_beta == 0 or same_budgets:
         return
     medium = reward.levels.budget(UNKNOWN)
     raise UsageError(
@@ -140,10 +143,11 @@ def _check_difficulties(reward: VideoSegR1Reward) -> None:
     )
 
 
-def _fit(sample: Sample) -> bool:
+def _is_usable(sample: Sample) -> bool:
+    """Return True if the training uses a sample; it notes those that it leaves out."""
     try:
         check_sample(sample)
-    except HarnessError:  # it is left out of the training, and named there
+    except HarnessError:
         return False
     return True
 
@@ -157,7 +161,7 @@ def _fit(sample: Sample) -> bool:
     freeze_vision=True,
 )
 def videoseg_r1(
-    own: VideoSegR1Reward,
+    reward_settings: VideoSegR1Reward,
     settings: Settings,
     *,
     scorer: Annotated[Spec | None, OF_REWARD] = None,
@@ -174,20 +178,20 @@ def videoseg_r1(
     can be given; `harness list trainers videoseg_r1` lists them.
 
     Args:
-        own: What is rewarded.
-        settings: Of the engine.
+        reward_settings: Settings of the reward.
+        settings: Settings of GRPO.
         scorer: Rater of difficulty: a backend such as
             `openai(model=Qwen/Qwen2.5-VL-72B-Instruct,…)`, or `measured`, which needs no network.
-            Needed where a length penalty has several budgets and `ratings` is not given.
-        min_references: Reference frames at least.
-        max_references: Reference frames at most.
-        delta: Longest key segment, as a part of the video.
-        ratings: File of ratings that are there already, and that new ones are added to; None:
-            difficulty.jsonl in the training's folder.
+            Needed if a length penalty has several budgets and `ratings` is not given.
+        min_references: Smallest number of reference frames.
+        max_references: Largest number of reference frames.
+        delta: Longest key segment, as a share of the video.
+        ratings: File of existing ratings, to which new ones are added; None: difficulty.jsonl in
+            the training's folder.
     """
     if scorer is None and ratings is None and reads_method_reward(settings.reward):
-        _check_difficulties(own)
-    beside = {
+        _check_difficulties(reward_settings)
+    trainer_settings = {
         "scorer": None if scorer is None else str(scorer),
         "min_references": min_references,
         "max_references": max_references,
@@ -197,9 +201,10 @@ def videoseg_r1(
     return VideoSegR1Trainer(
         name="videoseg_r1",
         settings=settings,
-        reward=own,
-        own={name: value for name, value in vars(own).items() if name != "scores"} | beside,
-        with_prompt=lambda model: as_videoseg(model, think=own.think),
+        reward=reward_settings,
+        own={name: value for name, value in vars(reward_settings).items() if name != "scores"}
+        | trainer_settings,
+        with_prompt=lambda model: as_videoseg(model, think=reward_settings.think),
         usable=check_sample,
         drawing=Drawing(
             seed=0, min_references=min_references, max_references=max_references, delta=delta
@@ -210,18 +215,21 @@ def videoseg_r1(
 
 
 def as_videoseg(model: PromptedModel, *, think: bool) -> VideoSegR1:
-    """The model with VideoSeg-R1's prompt, on its own canvas; one of another kind becomes one."""
+    """Return the model with VideoSeg-R1's prompt, on its own canvas.
+
+    A `VideoSegR1` keeps its parts; another model becomes one that shows the middle frame.
+    """
     canvas = model.prompt.resize or CANVAS
     prompt = Prompt(resize=canvas, think=think, wording=wording_of(model.prompt))
     if isinstance(model, VideoSegR1):
         return replace(model, prompt=prompt)
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         setting.name: getattr(model, setting.name) for setting in fields(PromptedModel)
     }
     context = (min(canvas[0], CONTEXT[0]), min(canvas[1], CONTEXT[1]))
     return VideoSegR1(
         **{
-            **given,
+            **settings,
             "prompt": prompt,
             "keyframe": "middle",
             "voters": model.chat,

@@ -32,9 +32,9 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
     after it, as in VisionReasoner's training tables (`max` of the pixel indices) and in VideoSeg-R1
     ("the rightmost and bottommost pixels"); the reward's IoU counts this pixel too.
 
-    Points: the answer's own if it has one per box, or else the pixel of the mask in the box that is
-    farthest from the mask's edge, or else the middle of the box. If there is one instance per box,
-    this mask is that of the box's instance.
+    Points: the answer's own if it has one per box. Else, of the mask within the box (its instance's
+    mask, if there is one instance per box), the pixel farthest from the mask's edge. Else the
+    middle of the box.
 
     Raises:
         ParseError: the answer has neither boxes nor masks, but only a number or points.
@@ -70,14 +70,15 @@ def _masks(answer: Answer) -> list[Rle | None]:
 
 
 def _object_item(box: Box, mask: Rle | None) -> Item:
+    """Return an object with its box, and the deepest point of the mask in it, or its middle."""
     if mask is not None:
         array = mask.to_array()
         inside = np.zeros_like(array)
         left, top, right, bottom = map(round, box)
         inside[top:bottom, left:right] = array[top:bottom, left:right]
-        objects = parts(Rle.from_array(inside), limit=1)
-        if objects:
-            return Item(box, objects[0].point)
+        pieces = parts(Rle.from_array(inside), limit=1)
+        if pieces:
+            return Item(box, pieces[0].point)
     return Item(box, Item(box).place)
 
 

@@ -1,4 +1,7 @@
-"""The reward of a group by its own consensus: that of `harness.models.test_time`, term by term."""
+"""VR-TTRL's reward: each rollout is scored against the rollout that its group agrees with most.
+
+The consensus is computed as at test time (`harness.models.test_time.consensus`).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from harness.trainers.grpo.method import TOTAL, ComponentReward, Group, RewardCo
 
 @dataclass(frozen=True, slots=True)
 class ConsensusReward(ComponentReward):
-    """VisionReasoner's reward with a rollout of the group in the place of the target."""
+    """VisionReasoner's reward with a rollout of the group as the ground truth."""
 
     compares_rollouts = True
 
@@ -20,21 +23,21 @@ class ConsensusReward(ComponentReward):
     label: Label = "consensus"
 
     def components(self, group: Group) -> list[RewardComponents]:
-        """Return the components of each rollout; `agreement` is the group's."""
+        """Return the components of each rollout; `agreement` is the same for the whole group."""
         texts = tuple(rollout.text for rollout in group.rollouts)
-        shown = group.frames[0] if group.frames else (0,)
-        responses = Responses(texts, group.canvas, len(shown) > 1, self.thresholds, self.semantics)
+        is_video = bool(group.frames) and len(group.frames[0]) > 1
+        responses = Responses(texts, group.canvas, is_video, self.thresholds, self.semantics)
         label = responses.label(self.label)
         agreement = 0.0 if label is None else responses.agreement(label)
         return [
             {
-                "accuracy": 0.0 if label is None else float(responses.scores[place, label]),
+                "accuracy": 0.0 if label is None else float(responses.scores[index, label]),
                 "form": form,
                 "agreement": agreement,
             }
-            for place, form in enumerate(responses.forms())
+            for index, form in enumerate(responses.forms())
         ]
 
     def totals(self, components: Sequence[RewardComponents]) -> list[RewardComponents]:
-        """Return form and accuracy of each rollout together, from 0 to 7."""
-        return [{TOTAL: own["form"] + own["accuracy"]} for own in components]
+        """Return the sum of form and accuracy of each rollout, from 0 to 7."""
+        return [{TOTAL: terms["form"] + terms["accuracy"]} for terms in components]

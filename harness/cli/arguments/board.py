@@ -4,23 +4,23 @@ from pathlib import Path
 
 from harness.cli.arguments.shared import WHERE_READ, Commands, Options, actions_of, command
 
-DROP = 0.02
-CUT = 0.05
+DROP = 0.02  # default of --max-drop: difference of scores
+CUT = 0.05  # default of --max-cut: difference of shares of truncated responses
 TABLE_FORMATS = ("latex", "markdown", "csv")
 GATE_FORMATS = ("text", "markdown", "junit", "github", "json", "badge")
 
 
 def add_board(commands: Commands) -> None:
-    """`harness board`."""
+    """Add `harness board` and its actions."""
     actions = actions_of(
         commands, "board", "build leaderboards and sites, draw curves, and gate a change"
     )
     build = command(actions, "build", "write a board as Markdown, JSON and Parquet")
-    _add_board(build, "the folder for the files")
+    _add_output_options(build, "the folder for the files")
     _add_table(build.group("one table, models × tasks"))
     about = "write the board, its runs and every sample as pages that open from disk"
     site = command(actions, "site", about)
-    _add_board(site, "a new folder, or an earlier site to replace")
+    _add_output_options(site, "a new folder, or an earlier site to replace")
     site.flag("--no-images", "leave images out")
     about = "save a small baseline (scores and metadata only) to commit to your repository"
     keep = command(actions, "keep", about)
@@ -41,20 +41,15 @@ def add_board(commands: Commands) -> None:
     adaptation.json()
 
 
-def add_curves(commands: Commands) -> None:
-    """`harness curves`, the old name of `harness board curves`."""
-    _add_curves(commands, instead="harness board curves")
-
-
-def _add_curves(commands: Commands, instead: str = "") -> None:
+def _add_curves(actions: Commands) -> None:
+    """Add `harness board curves`."""
     parser = command(
-        commands,
+        actions,
         "curves",
         "draw training curves; seeds of one recipe are one line with its range",
         "example: harness board curves runs/dr2seg-0 runs/dr2seg-1 runs/base-0 "
         "--y answer_entropy,think_length,rewards/accuracy --out figure.svg",
         function="cli.curves:curves",
-        instead=instead,
     )
     parser.option("runs RUN", "training folders", nargs="+")
     about = "separated by commas or repeated; without it the logged numbers are listed"
@@ -66,8 +61,10 @@ def _add_curves(commands: Commands, instead: str = "") -> None:
 
 
 def _add_table(table: Options) -> None:
+    """Add the options of the table of models and tasks."""
     about = f"also write the table as {', '.join(TABLE_FORMATS)}; may be repeated"
     table.option("--format NAME", about, repeated=True, choices=TABLE_FORMATS)
+    table.option("--tasks NAMES", "names in the order of the columns (default: all)", default="")
     about = "columns of each task: headline (default), all, or names separated by commas"
     table.option("--metrics NAMES", about, default="headline")
     about = (
@@ -80,6 +77,7 @@ def _add_table(table: Options) -> None:
 
 
 def _add_check(actions: Commands) -> None:
+    """Add `harness board check`, the gate."""
     check = command(
         actions,
         "check",
@@ -111,9 +109,9 @@ def _add_check(actions: Commands) -> None:
     )
     check.option("--level", about, default=0.95)
     about = (
-        f"{', '.join(GATE_FORMATS)}; may be repeated (default: text; in GitHub Actions github: "
-        "text, annotations and the job's summary); badge=FILE.svg is a picture, badge=FILE.json "
-        "what shields.io reads"
+        f"{', '.join(GATE_FORMATS)}; may be repeated (default: text; in GitHub Actions github, "
+        "which prints text as well, with annotations and the job's summary); badge=FILE.svg is a "
+        "picture, badge=FILE.json what shields.io reads"
     )
     check.option("--format NAME[=FILE]", about, repeated=True)
     about = "link worsened samples to a site of both runs, made with `board site --runs … --runs …`"
@@ -124,7 +122,8 @@ def _add_check(actions: Commands) -> None:
     check.json()
 
 
-def _add_board(parser: Options, out: str) -> None:
+def _add_output_options(parser: Options, out: str) -> None:
+    """Add the options of actions that write a board; `out` is the help of `--out`."""
     about = "a folder with runs; may be repeated"
     parser.option("--runs DIR", about, required=True, repeated=True)
     parser.option("--out DIR", out, required=True)
@@ -133,11 +132,13 @@ def _add_board(parser: Options, out: str) -> None:
     parser.option("--board PAPER/TABLE|FILE", about)
     parser.option("--title", "the board's heading", default="Leaderboard")
     parser.flag("--no-published", "leave out published numbers")
+    about = "of the index by which unchanged runs are not read again (default: $HARNESS_DB, else "
+    parser.database(f"{about}this machine's if there is one)")
     parser.json()
 
 
 def add_reproduce(commands: Commands) -> None:
-    """`harness reproduce`."""
+    """Add `harness reproduce`."""
     about = "make a paper's table: train, evaluate, build the board; finished parts are kept"
     parser = command(commands, "reproduce", about, "example: harness reproduce dr2seg 3 --dry-run")
     about = "a paper, such as dr2seg, or a folder of boards; an unknown name lists the papers"
@@ -146,7 +147,7 @@ def add_reproduce(commands: Commands) -> None:
     parser.flag("--dry-run", "print the commands, hours and memory; run nothing")
     parser.rehearse()
     parser.flag("--all", "rehearse every table of the papers (with --rehearse)")
-    about = "rehearse only rows called NAME, or PAPER/TABLE: NAME; may be repeated"
+    about = "only rows called NAME, or PAPER/TABLE: NAME; may be repeated"
     parser.option("--rows NAME", about, repeated=True)
     parser.data()
     about = "the folder for trainings, runs and boards, which tables share (default %(default)s)"

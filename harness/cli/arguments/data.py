@@ -4,7 +4,7 @@ from harness.cli.arguments.shared import Commands, Options, actions_of, command
 
 
 def add_data(commands: Commands) -> None:
-    """`harness data`."""
+    """Add `harness data` and its actions."""
     actions = actions_of(commands, "data", "make, check and describe benchmarks' files")
     make = command(actions, "make", "write a generated world in official layouts")
     make.option("world", "the name of the world", choices=["shapes"])
@@ -26,7 +26,7 @@ def add_data(commands: Commands) -> None:
     fetch.json()
     check = command(actions, "check", "check every file of a benchmark")
     _add_tasks(check)
-    about = "treat other numbers of samples or videos than the published ones as an error"
+    about = "fail if the numbers of samples or videos are not the published ones"
     check.flag("--strict", about)
     about = "the first and the last (default), all of them and of images too, or none"
     about = f"frames to decode: {about}"
@@ -48,7 +48,7 @@ def _add_tasks(action: Options) -> None:
 
 
 def add_doctor(commands: Commands) -> None:
-    """`harness doctor`."""
+    """Add `harness doctor`."""
     parser = command(commands, "doctor", "check this machine: packages, devices, sandboxes")
     about = "only test the sandbox for code that models write, tier by tier"
     parser.flag("--sandbox", about)
@@ -58,7 +58,7 @@ def add_doctor(commands: Commands) -> None:
 
 
 def add_completion(commands: Commands) -> None:
-    """`harness completion`."""
+    """Add `harness completion`."""
     parser = command(
         commands,
         "completion",

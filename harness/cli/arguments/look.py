@@ -7,10 +7,10 @@ from harness.spec import KINDS
 
 
 def add_list(commands: Commands) -> None:
-    """`harness list`."""
+    """Add `harness list`."""
     about = "list the installed plugins"
     parser = command(commands, "list", about, function="cli.show:list_plugins")
-    about = f"{', '.join(KINDS)}; without, how many there are of each"
+    about = f"{', '.join(KINDS)}; without KIND: how many of each kind are installed"
     parser.option("kind KIND", about, nargs="?", choices=KINDS)
     parser.option("name", "show this plugin with its main settings", nargs="?")
     parser.flag("--all", "every setting of NAME")
@@ -18,7 +18,7 @@ def add_list(commands: Commands) -> None:
 
 
 def add_view(commands: Commands) -> None:
-    """`harness view`."""
+    """Add `harness view`."""
     about = "show every sample of runs in a browser, also while they run; on this machine only"
     parser = command(commands, "view", about)
     parser.option("runs RUN|DIR", "a run, or a folder with runs", Path, nargs="+")
@@ -28,7 +28,7 @@ def add_view(commands: Commands) -> None:
 
 
 def add_explain(commands: Commands) -> None:
-    """`harness explain`."""
+    """Add `harness explain`."""
     parser = command(
         commands,
         "explain",

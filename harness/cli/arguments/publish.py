@@ -1,4 +1,4 @@
-"""Arguments of the commands that hand on: `runs`, `publish`, `hub` and `lmms`."""
+"""Arguments of the commands that index, export and share runs."""
 
 from pathlib import Path
 
@@ -18,6 +18,7 @@ FORMATS = (
     "every-eval-ever",
     "inspect",
     "vlmevalkit",
+    "fiftyone",
     "huggingface",
     "eval-yaml",
     "model-card",
@@ -28,16 +29,16 @@ FORMATS = (
 
 
 def add_runs(commands: Commands) -> None:
-    """`harness runs`."""
+    """Add `harness runs` and its actions."""
     actions = actions_of(
         commands,
         "runs",
-        "list samples; index, query, export and clear run folders; average repeats",
+        "list samples; index, search, export and clean up runs; average repeats",
     )
     _add_samples(actions)
     index = command(actions, "index", "write runs into the index")
     index.option("runs DIR", "folders with runs", nargs="+")
-    _add_database(index)
+    index.database()
     example = "example: harness runs query --task reason_seg --model pocket --csv"
     query = command(actions, "query", "runs of the index, the newest first", example)
     query.option("--task NAME", "only runs of this task")
@@ -48,7 +49,7 @@ def add_runs(commands: Commands) -> None:
     query.option("--limit N", "print at most N runs", count)
     query.flag("--csv", "print CSV")
     query.json()
-    _add_database(query)
+    query.database()
     about = "summarise runs that differ only in seeds: mean, best of k, sources of variance"
     repeats = command(actions, "repeats", about, "example: harness runs repeats runs/seed*")
     repeats.option("runs DIR", "folders with runs of one model on one task", nargs="+")
@@ -59,7 +60,7 @@ def add_runs(commands: Commands) -> None:
     gc = command(actions, "gc", about)
     gc.flag("--delete", "delete them")
     gc.option("runs DIR", "folders with runs", nargs="*")
-    _add_database(gc)
+    gc.database()
     formats = f"formats: {', '.join(FORMATS)}; see docs/runs.md"
     export = command(actions, "export", "write runs in the format of another program", formats)
     export.option("runs DIR", "folders with runs", nargs="+")
@@ -67,20 +68,15 @@ def add_runs(commands: Commands) -> None:
     export.option("--out PATH", "file or folder; for mlflow a tracking URI", required=True)
     about = "the hub's data set of a task, for the three hub formats; may be repeated"
     export.option("--dataset TASK=ORG/NAME[:TASK_ID]", about, repeated=True)
-    export.data("the data root, for logs with samples (default: that of the runs)")
+    export.data("the data root, for logs and datasets with samples (default: that of the runs)")
     export.option("--source URL", "a public address of the runs")
 
 
-def add_samples(commands: Commands) -> None:
-    """`harness samples`, the old name of `harness runs samples`."""
-    _add_samples(commands, instead="harness runs samples")
-
-
-def _add_samples(commands: Commands, instead: str = "") -> None:
+def _add_samples(actions: Commands) -> None:
+    """Add `harness runs samples`."""
     about = "list the samples of a run with their scores, the worst first"
     example = "example: harness runs samples runs/pocket/reason_seg --limit 5"
-    function = "cli.samples:samples"
-    parser = command(commands, "samples", about, example, function=function, instead=instead)
+    parser = command(actions, "samples", about, example, function="cli.samples:samples")
     parser.option("run RUN", "a run folder")
     parser.data("the data root (default: that of the run)")
     about = "worst first, best first, or by id (default %(default)s)"
@@ -91,13 +87,8 @@ def _add_samples(commands: Commands, instead: str = "") -> None:
     parser.json()
 
 
-def _add_database(parser: Options) -> None:
-    about = "(default: $HARNESS_DB, else runs.sqlite in harness's cache)"
-    parser.option("--db URL", f"sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME {about}")
-
-
 def add_publish(commands: Commands) -> None:
-    """`harness publish`."""
+    """Add `harness publish`."""
     parser = command(
         commands,
         "publish",
@@ -111,13 +102,60 @@ def add_publish(commands: Commands) -> None:
     parser.option("--check DIR", about, repeated=True)
     parser.data()
     parser.option("--head HASH", "with --check: refuse other heads", repeated=True)
+    about = "check a test server's receipt; with --check: refuse predictions without one"
+    parser.option("--receipt FILE", about, repeated=True)
+    parser.option("--key FILE", "the server's public key, for --receipt")
     about = "write a GitHub workflow that checks the submissions of a pull request"
     parser.option("--workflow FILE", about)
     parser.json()
 
 
+def add_server(commands: Commands) -> None:
+    """Add `harness server` and its actions."""
+    about = "score uploaded predictions against labels that nobody else has; give out tokens"
+    actions = actions_of(commands, "server", about)
+    about = "serve tasks until Ctrl-C: uploads, a queue, receipts, a board"
+    example = "example: harness server start --tasks counting --labels ROOT --state server"
+    start = command(actions, "start", about, example)
+    start.option("--tasks SPECS", "NAME or NAME(split=…,protocol=…)", repeated=True)
+    start.option("--labels ROOT", "the benchmarks' folder with ground truth; it stays here")
+    _add_state(start)
+    start.option(
+        "--host ADDRESS", "the address to listen on (default %(default)s)", default="127.0.0.1"
+    )
+    start.option("--port N", "the port (default: any free port)", default=0)
+    start.option("--title TEXT", "the board's heading", default="Test server")
+    about = "uploads of an account to a task in a day of UTC (default %(default)s)"
+    start.option("--per-day N", about, count, default=5)
+    about = "size limit of an upload in MiB (default %(default)s)"
+    start.option("--max-mib N", about, count, default=256)
+    about = (
+        "ladder: a score moves when it is better by a step (default); exact: the best exact score; "
+        "samples: also the scores by sample, which give labels away"
+    )
+    start.option("--release HOW", about, default="ladder", choices=("ladder", "exact", "samples"))
+    about = "step of the ladder, in the score's unit (default: 1 / (2 √n) for n scored units)"
+    start.option("--step X", about)
+    about = "print a new token of an account, which is made if it is new"
+    token = command(
+        actions, "token", about, "example: harness server token lisa-team --state server"
+    )
+    token.option("name NAME", "the account: a-z, 0-9, _ and -")
+    _add_state(token)
+    token.flag("--revoke", "void the account's token instead")
+
+
+def _add_state(parser: Options) -> None:
+    parser.option(
+        "--state DIR", "the server's folder (default %(default)s)", default=Path("server")
+    )
+    parser.option(
+        "--db URL", "sqlite:///FILE or postgresql+psycopg://… (default: DIR/server.sqlite)"
+    )
+
+
 def add_hub(commands: Commands) -> None:
-    """`harness hub`."""
+    """Add `harness hub` and its actions."""
     about = "push and pull runs, checkpoints and data sets; write a checkpoint's card"
     actions = actions_of(commands, "hub", about)
     about = "upload a checkpoint, runs or a data set in one commit; private unless --public"
@@ -149,7 +187,7 @@ def add_hub(commands: Commands) -> None:
 
 
 def add_lmms(commands: Commands) -> None:
-    """`harness lmms`."""
+    """Add `harness lmms` and its action."""
     actions = actions_of(commands, "lmms", "run our tasks inside lmms-eval")
     export = command(
         actions,

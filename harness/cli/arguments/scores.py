@@ -1,17 +1,26 @@
-"""Arguments of the commands that compute scores, and that take one apart."""
+"""Arguments of the commands that compute scores, compare them, or test what they depend on."""
 
 from pathlib import Path
 from typing import get_args
 
-from harness.cli.arguments.shared import SUBSET, WHERE_READ, Commands, Options, command, share
+from harness.cli.arguments.shared import (
+    SUBSET,
+    WHERE_READ,
+    Commands,
+    Options,
+    command,
+    count,
+    share,
+)
 from harness.coordinates import Coordinates
+from harness.run.budget import budget
 
 LINES = """A line of FILE is a JSON object: "id", and one of "response", "boxes", "points", "masks",
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
 """
 
 EVALUATION = "%(prog)s --model SPECS --tasks SPECS --data ROOT --out DIR [options]"
-LOGS = ("lmms-eval", "vlmevalkit", "inspect", "every-eval-ever")
+LOGS = ("lmms-eval", "vlmevalkit", "inspect", "evalscope", "every-eval-ever")
 """Formats that `harness diff` compares a run with."""
 FORMATS = (
     "jsonl",
@@ -33,7 +42,7 @@ FORMATS = (
 
 
 def add_eval(commands: Commands) -> None:
-    """`harness eval`."""
+    """Add `harness eval`."""
     parser = command(
         commands,
         "eval",
@@ -48,13 +57,8 @@ def add_eval(commands: Commands) -> None:
     parser.group("rehearsal").rehearse()
 
 
-def add_sweep(commands: Commands) -> None:
-    """`harness sweep`, the old name of `harness eval --vary`."""
-    about = "evaluate one model under several settings"
-    _evaluation(command(commands, "sweep", about, usage=EVALUATION, instead="harness eval --vary"))
-
-
 def _evaluation(parser: Options) -> None:
+    """Add the options of an evaluation, in the groups of the help."""
     what = parser.group("what to evaluate")
     about = "required: NAME or NAME(key=value,…), several with commas or repeated"
     what.option("--model SPECS", about, repeated=True)
@@ -68,7 +72,9 @@ def _evaluation(parser: Options) -> None:
     about = "count samples with missing or damaged images as failed"
     what.flag("--allow-missing", about)
     what.config()
-    several = parser.group("one model under several settings")
+    several = parser.group("other settings of a model")
+    about = "ask, show and generate as the model's vendor does on these tasks, or refuse"
+    several.flag("--as-vendor", f"{about} (docs/models/vendor.md)")
     about = (
         "evaluate the model once for each of these values of a setting of its SPEC, separated by "
         "commas; backend.max_pixels=… is an inner setting; may be repeated"
@@ -117,6 +123,14 @@ def _evaluation(parser: Options) -> None:
     again.flag("--retry-failed", "predict failed samples again")
     again.flag("--restart", "rename an earlier run in the same folder and start again")
     again.flag("--rescore", "overwrite stored results if re-scoring gives different numbers")
+    cost = parser.group("time, tokens, memory and money (docs/runs.md)")
+    about = "predict N samples of all lengths first, and estimate what the rest takes by them"
+    cost.option("--pilot N", about, count)
+    about = (
+        "stop after a time (2h, 90min) or a sum (5$), which all runs of the command share; "
+        "finished work is kept, and exit code 8; with --pilot 8 unless N is given"
+    )
+    cost.option("--budget LIMIT", about, budget)
     stop = parser.group("stop early (docs/ci.md)")
     about = "compare with this finished run, group by group in a random order (--seed)"
     stop.option("--against RUN", about)
@@ -129,7 +143,7 @@ def _evaluation(parser: Options) -> None:
 
 
 def add_score(commands: Commands) -> None:
-    """`harness score`."""
+    """Add `harness score`."""
     about = "score existing predictions: a file of another program, or a run"
     parser = command(commands, "score", about, LINES)
     parser.option("runs RUN", "run folders", nargs="*")
@@ -143,8 +157,8 @@ def add_score(commands: Commands) -> None:
     )
     parser.option("--threshold P", about)
     about = (
-        "with --format jsonl and coco: coordinates of boxes and points (default: pixels, "
-        "which is checked): `pixels`, or `normalized_1000` or others; `_yx`: y comes first"
+        "with --format jsonl and coco: coordinates of boxes and points (default: `pixels`, "
+        "checked against the image); `normalized_1000`: 0 to 1000; `_yx`: y comes first"
     )
     parser.option("--coordinates NAME", about, choices=get_args(Coordinates))
     about = "with --format jsonl and coco: direction of run-lengths (default: columns, checked)"
@@ -156,7 +170,7 @@ def add_score(commands: Commands) -> None:
     parser.option("--model SPEC", about)
     about = (
         "score a RUN's predictions under these protocols of its benchmark, or under `all`; "
-        "boards show the scores of `all`"
+        "boards show the scores of `all`, but not in a paper's table"
     )
     parser.option("--protocols NAMES", about)
     parser.option("--name", "the name on boards (default: the file's name)")
@@ -172,7 +186,7 @@ def add_score(commands: Commands) -> None:
 
 
 def add_diff(commands: Commands) -> None:
-    """`harness diff`."""
+    """Add `harness diff`."""
     parser = command(
         commands,
         "diff",
@@ -190,6 +204,7 @@ def add_diff(commands: Commands) -> None:
 
 
 def _waterfall(parser: Options, *, data: str) -> None:
+    """Add the options of the commands that draw a waterfall of losses (`harness.cli.waterfall`)."""
     parser.data(data)
     parser.option("--level", "level of the paired intervals (default %(default)s)", default=0.95)
     parser.option("--out FILE", "write the waterfall, as .svg or as .html")
@@ -197,7 +212,7 @@ def _waterfall(parser: Options, *, data: str) -> None:
 
 
 def add_audit(commands: Commands) -> None:
-    """`harness audit`."""
+    """Add `harness audit`."""
     parser = command(
         commands,
         "audit",
@@ -218,11 +233,11 @@ def add_audit(commands: Commands) -> None:
 
 
 def add_certify(commands: Commands) -> None:
-    """`harness certify`."""
+    """Add `harness certify`."""
     parser = command(
         commands,
         "certify",
-        "tell whether two ways of calling one network are the same model, and what differs",
+        "test whether two ways of calling one network are the same model, and show what differs",
         'example: harness certify --model "qwen_vl(checkpoint=DIR)" --against '
         '"qwen_vl(checkpoint=DIR,backend=openai(base_url=http://localhost:8000/v1))" --out DIR\n'
         "exit code 0 if they are shown to be equal, otherwise 1; docs/certify.md explains it",
@@ -237,7 +252,7 @@ def add_certify(commands: Commands) -> None:
 
 
 def add_ladder(commands: Commands) -> None:
-    """`harness ladder`."""
+    """Add `harness ladder`."""
     about = (
         "find the stage where masks are lost: replace one stage after another by the ground truth"
     )
@@ -248,7 +263,7 @@ def add_ladder(commands: Commands) -> None:
 
 
 def add_verify(commands: Commands) -> None:
-    """`harness verify`."""
+    """Add `harness verify`."""
     about = "check that ground-truth answers get the maximum score, as answers and as responses"
     parser = command(commands, "verify", about)
     parser.tasks_and_data()
@@ -261,7 +276,7 @@ def add_verify(commands: Commands) -> None:
 
 
 def add_conform(commands: Commands) -> None:
-    """`harness conform`."""
+    """Add `harness conform`."""
     parser = command(
         commands,
         "conform",

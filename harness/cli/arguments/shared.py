@@ -1,9 +1,12 @@
-"""Arguments that several commands share, and how one is declared."""
+"""Declaration of commands and options in this package, and options that commands share.
+
+`command` adds a command to argparse and returns `Options`, whose methods add its options.
+"""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from harness.errors import UsageError
 
@@ -13,26 +16,26 @@ KINDS: Mapping[str, type] = {
     **dict.fromkeys(("DIR", "FILE", "PLAN", "ROOT", "RUN"), Path),
     **{"N": int, "P": float, "X": float, "SECONDS": float},
 }
-"""Types of values, by the word that stands for them in the help (`FILE.svg` is a `FILE`)."""
+"""Types of options by the placeholder in their help: `--out DIR` is a Path, so is `FILE.svg`."""
 SUBSET = "first<N>, seed<S>-<N>, or a file with one id per line"
 WHERE_READ = "the data root (default: that of the runs)"
 
 
 class Options:
-    """Adds options to a command, or to a group of its options."""
+    """Adds options to the parser of a command, or to a group of its options."""
 
     def __init__(self, parser: argparse._ActionsContainer) -> None:
         self.parser = parser
 
     def group(self, title: str) -> "Options":
-        """Add a group of options, which stand under a title in the help."""
+        """Return a group of options, which the help lists under a title."""
         return Options(self.parser.add_argument_group(title))
 
     def option(
         self,
         name: str,
         about: str,
-        kind: Callable[[str], object] | None = None,
+        convert: Callable[[str], object] | None = None,
         *,
         default: object = None,
         required: bool = False,
@@ -40,29 +43,28 @@ class Options:
         nargs: str | None = None,
         choices: Iterable[str] | None = None,
     ) -> None:
-        """Add an option with a value, or an argument.
+        """Add an option with a value, or a positional argument.
 
         Args:
-            name: As it is typed, and the word for its value: `--out DIR`, `runs RUN`.
+            name: The option and the placeholder of its value: `--out DIR`, `runs RUN`.
             about: Its help.
-            kind: Its type; None: that of the word for its value in `KINDS` (another word is another
-                type), else the default's.
-            default: Its value where it is not typed.
-            required: Refuse the command without it.
-            repeated: It may be typed several times, and is a list.
-            nargs: Of an argument, as `add_argument` has it.
-            choices: The values that there are.
+            convert: Converts the text; None: by the placeholder (`KINDS`), else the default's type.
+            default: The value if it is not typed.
+            required: The command is refused without it.
+            repeated: It may be typed several times; the value is a list.
+            nargs: The number of values of a positional argument, as in `add_argument`.
+            choices: The allowed values.
         """
-        typed, _, word = name.partition(" ")
-        usual = str if default is None else type(default)
-        kind = kind or KINDS.get(word.partition(".")[0], usual)
+        flag, _, placeholder = name.partition(" ")
+        type_of_default = str if default is None else type(default)
+        convert = convert or KINDS.get(placeholder.partition(".")[0], type_of_default)
         if choices is not None:
-            kind = one_of(typed, choices)
+            convert = one_of(flag, choices)
         added = self.parser.add_argument(
-            typed,
+            flag,
             action="append" if repeated else "store",
-            metavar=word or None,
-            type=whole if kind is int else kind,
+            metavar=placeholder or None,
+            type=whole_number if convert is int else convert,
             default=default,
             nargs=nargs,
             choices=choices,
@@ -75,9 +77,14 @@ class Options:
         self.parser.add_argument(name, action="store_true", help=about)
 
     def rehearse(self) -> None:
-        """Add `--rehearse`: the command with stand-ins of its networks, servers and data."""
+        """Add `--rehearse`: run the command with stand-ins of its networks, servers and data."""
         about = "run the command with tiny stand-ins of its networks, servers and data"
         self.flag("--rehearse", f"{about} (docs/rehearsal.md)")
+
+    def database(self, about: str = "") -> None:
+        """Add `--db`: the database that indexes runs."""
+        about = about or "(default: $HARNESS_DB, else runs.sqlite in harness's cache)"
+        self.option("--db URL", f"sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME {about}")
 
     def json(self) -> None:
         """Add `--json`, for commands that can print their result for a program."""
@@ -111,7 +118,7 @@ class Options:
 
 
 def actions_of(commands: Commands, name: str, about: str) -> Commands:
-    """Add a command that has actions, and return these, to which `command` adds."""
+    """Add a command that has actions, and return what `command` adds its actions to."""
     parser = commands.add_parser(name, help=about)
     return parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
@@ -124,61 +131,57 @@ def command(
     *,
     function: str = "",
     usage: str | None = None,
-    instead: str = "",
 ) -> Options:
-    """Add a command or an action, and return what adds its options.
+    """Add a command or an action, and return its `Options`.
 
     Args:
-        commands: All commands, or the actions of one.
-        name: As it is typed.
+        commands: All commands, or the actions of one command.
+        name: The command's name.
         about: What it does, in a phrase.
         epilog: Text below the options, such as an example.
-        function: `module:name` below `harness`; "": of the command's own name in `cli`, of an
-            action in the module of its command.
-        usage: The first line of its help; None: as argparse has it.
-        instead: The command whose old name this is: it is not listed, and a note names the new one.
+        function: The function that runs it, as `module:name` below `harness`. Default: the function
+            `name` in `harness.cli.COMMAND`, COMMAND being the command itself or that of the action.
+        usage: The first line of its help; None: argparse's own.
     """
-    listed: dict[str, Any] = {} if instead else {"help": about}
     parser = commands.add_parser(
         name,
-        **listed,
+        help=about,
         description=about[0].upper() + about[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
         usage=usage,
     )
     parser.set_defaults(function=function or f"cli.{parser.prog.split()[1]}:{name}", parser=parser)
-    parser.set_defaults(instead=instead)
     return Options(parser)
 
 
-def whole(text: str) -> int:
-    """A whole number that 64 bits hold, as a type of `add_argument`."""
+def whole_number(text: str) -> int:
+    """Return a whole number of at most 63 bits; a type of `add_argument`."""
     if (number := int(text)).bit_length() > 63:
         raise ValueError(text)
     return number
 
 
 def one_of(option: str, choices: Iterable[str]) -> Callable[[str], str]:
-    """Return a type of `add_argument` that raises UsageError, with the values that there are."""
+    """Return a type of `add_argument` whose UsageError names the allowed values."""
 
-    def kind(text: str) -> str:
+    def parse_choice(text: str) -> str:
         if text not in choices:
             raise UsageError(option, expected=f"one of {', '.join(choices)}", found=text)
         return text
 
-    return kind
+    return parse_choice
 
 
 def count(text: str) -> int:
-    """A number of things, from 1 on, as a type of `add_argument`."""
-    if (number := whole(text)) < 1:
+    """Return a whole number of at least 1; a type of `add_argument`."""
+    if (number := whole_number(text)) < 1:
         raise ValueError(text)
     return number
 
 
 def share(text: str) -> tuple[int, int]:
-    """A share `i/n`, with 1 ≤ i ≤ n, as a type of `add_argument`."""
+    """Return (i, n) of a share `i/n` with 1 ≤ i ≤ n; a type of `add_argument`."""
     part, parts = map(int, text.split("/"))
     if not 1 <= part <= parts:
         raise ValueError(text)

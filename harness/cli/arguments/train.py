@@ -1,4 +1,4 @@
-"""Arguments of `harness train` and `harness twin`."""
+"""Arguments of `harness train`, `harness twin` and `harness env`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from harness.cli.arguments.shared import SUBSET, Commands, actions_of, command
 
 
 def add_train(commands: Commands) -> None:
-    """`harness train`."""
+    """Add `harness train`."""
     parser = command(
         commands,
         "train",
@@ -36,7 +36,10 @@ def add_train(commands: Commands) -> None:
     parser.option("--every N", "also evaluate every N steps")
     parser.flag("--strict-split", "refuse to train on samples of --eval-tasks")
     parser.judge()
-    parser.flag("--resume", "no effect: the same command always resumes the training in DIR")
+    parser.flag(
+        "--resume",
+        "no effect, kept for old scripts: the same command always resumes the training in DIR",
+    )
     parser.option("--seed", "seed of all random draws (default 0)", int)
     parser.flag("--keep-state", "keep the optimiser's state after the end")
     parser.rehearse()
@@ -45,7 +48,7 @@ def add_train(commands: Commands) -> None:
 
 
 def add_twin(commands: Commands) -> None:
-    """`harness twin`."""
+    """Add `harness twin` and its actions."""
     actions = actions_of(commands, "twin", "build digital twins in advance, and show one")
     build = command(
         actions,
@@ -80,7 +83,7 @@ def add_twin(commands: Commands) -> None:
 
 
 def add_env(commands: Commands) -> None:
-    """`harness env`."""
+    """Add `harness env` and its actions."""
     actions = actions_of(commands, "env", "tasks as environments of reinforcement learning")
     export = command(
         actions,
@@ -100,3 +103,12 @@ def add_env(commands: Commands) -> None:
     export.judge()
     export.option("--subset", SUBSET)
     export.json()
+    prepare = command(
+        actions,
+        "prepare",
+        "make the environments that models name by uv(…), which downloads their packages",
+        'example: harness env prepare --model "vlm(checkpoint=DIR,'
+        "backend=uv(requirements='transformers==5.17.0'))\"",
+    )
+    prepare.option("--model SPEC", "a model; may be repeated", repeated=True, required=True)
+    prepare.json()

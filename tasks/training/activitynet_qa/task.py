@@ -48,22 +48,24 @@ def activitynet_qa(
     frames: int | Spec | None = None,
     protocol: str = "train/answers",
 ) -> Task:
-    """One sample a question.
+    """One sample per question.
 
     Args:
         sample: Only so many of them, drawn uniformly by `seed`; DT-R1 trains on 1,000.
-        frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `train/answers`, which compares texts as the official script does, but for case.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "activitynet_qa", fix=FIX)
-    requested, answered = (place / "dataset" / f"{split}_{which}.json" for which in "qa")
+    root = folder(data / "activitynet_qa", fix=FIX)
+    requested, answered = (root / "dataset" / f"{split}_{letter}.json" for letter in "qa")
     for path in (requested, answered):
         if not path.is_file():
             raise DataError(f"file {path}", expected="questions or answers", found="none", fix=FIX)
-    videos, sampled = Videos((place / "videos",), frames, PATTERNS), RandomSubset(sample, seed)
-    read = partial(read_questions, requested, answered, place / "videos")
-    layout = QuestionFormat(
+    videos, sampled = Videos((root / "videos",), frames, PATTERNS), RandomSubset(sample, seed)
+    read = partial(read_questions, requested, answered, root / "videos")
+    question_format = QuestionFormat(
         files=(requested, answered),
         read=read,
         choose=partial(sampled.choose, read, f"activitynet_qa/{split}"),
@@ -72,7 +74,7 @@ def activitynet_qa(
         opens_all=sample is None,
     )
     return question_task(
-        layout,
+        question_format,
         "activitynet_qa",
         protocol=scoring,
         split=split,
@@ -100,24 +102,27 @@ def read_questions(requested: Path, answered: Path, videos: Path) -> Iterator[Qu
         name = field(plain, "question_id", str, where)
         if name not in answers:
             raise DataError(f"{where}: {name!r}", expected=f"an answer in {answered}", found="none")
-        place = f"{answered}, answer of {name!r}"
-        kind = str(field(answers[name], "type", (int, str), place))
-        if kind not in map(str, range(len(TYPES))):
-            raise DataError(f"{place}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=kind[:40])
+        answer_where = f"{answered}, answer of {name!r}"
+        type_number = str(field(answers[name], "type", (int, str), answer_where))
+        if type_number not in map(str, range(len(TYPES))):
+            raise DataError(
+                f"{answer_where}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=type_number[:40]
+            )
         video = field(plain, "video_name", str, where)
         path_inside(videos, video)  # with a pattern around it, an empty name would be one
         yield Question(
             id=name,
             text=field(plain, "question", str, where).strip(),
             media=video,
-            answer=Answer(text=field(answers[name], "answer", str, place).strip()),
+            answer=Answer(text=field(answers[name], "answer", str, answer_where).strip()),
             group=video,
-            categories={"type": TYPES[int(kind)]},
-            extra={"type": TYPES[int(kind)]},
+            categories={"type": TYPES[int(type_number)]},
+            extra={"type": TYPES[int(type_number)]},
         )
 
 
 def _read_list(path: Path) -> list[object]:
+    """Return the entries of a file that is one JSON list."""
     plain = read_json(path)
     if not isinstance(plain, list):
         raise DataError(f"file {path}", expected="a list", found=type(plain).__name__)

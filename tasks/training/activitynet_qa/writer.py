@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of ActivityNet-QA."""
+"""Write the generated world's videos in the layout of ActivityNet-QA."""
 
 from pathlib import Path
 
@@ -12,18 +12,18 @@ SPLITS: dict[str, Split] = {"train": "train", "val": "val", "test": "test"}
 
 def write(world: World, root: Path) -> None:
     """Write `root/activitynet_qa`: questions and answers of three splits, and their videos."""
-    place = root / "activitynet_qa"
+    folder = root / "activitynet_qa"
     for name, split in SPLITS.items():
         requested, answered = [], []
         for scene in world.scenes("qa_video", split)[: max(1, world.size // 3)]:
             video = f"{split}{scene.index:05d}"
-            write_video(place / "videos" / f"v_{video}.mp4", scene)
-            for number, (question, answer, kind) in enumerate(questions(scene)):
+            write_video(folder / "videos" / f"v_{video}.mp4", scene)
+            for number, (question, answer, type_number) in enumerate(questions(scene)):
                 key = f"v_{video}_{number}"
                 requested.append({"video_name": video, "question": question, "question_id": key})
-                answered.append({"answer": answer, "type": kind, "question_id": key})
-        for which, rows in (("q", requested), ("a", answered)):
-            write_json(place / "dataset" / f"{name}_{which}.json", rows)
+                answered.append({"answer": answer, "type": type_number, "question_id": key})
+        for letter, rows in (("q", requested), ("a", answered)):
+            write_json(folder / "dataset" / f"{name}_{letter}.json", rows)
 
 
 def questions(scene: Scene) -> list[tuple[str, str, int]]:

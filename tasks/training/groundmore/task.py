@@ -53,26 +53,27 @@ class Layout:
     """One split as its file describes it."""
 
     meta: Path
-    place: Path
-    """The folder of one folder a clip."""
+    clips: Path
+    """The folder that has one folder per clip."""
     videos: Mapping[str, object]
+    """Entries of `meta`, by the clip's name."""
 
 
 def groundmore(
     data: Path, *, split: Literal["train", "test"] = "train", protocol: str = "rvos/mevis"
 ) -> Task:
-    """One sample a question: masks of its objects in the frames of the action, empty elsewhere.
+    """One sample per question: masks of its objects in the frames of the action, empty elsewhere.
 
     A target has the boxes around these masks as well, `box_track`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     root = folder(data / "groundmore", fix=FIX)
     meta = next((root / name for name in FILES[split] if (root / name).is_file()), None)
-    place = next((root / name for name in FOLDERS if (root / name).is_dir()), None)
-    if meta is None or place is None:
-        wanted = FILES[split] if meta is None else FOLDERS
-        raise DataError(f"folder {root}", expected=" or ".join(wanted), found="neither", fix=FIX)
-    layout = Layout(meta, place, field(read_json(meta), "videos", dict, str(meta)))
+    clips = next((root / name for name in FOLDERS if (root / name).is_dir()), None)
+    if meta is None or clips is None:
+        names = FILES[split] if meta is None else FOLDERS
+        raise DataError(f"folder {root}", expected=" or ".join(names), found="neither", fix=FIX)
+    layout = Layout(meta, clips, field(read_json(meta), "videos", dict, str(meta)))
     return Task(
         name="groundmore",
         version=1,
@@ -87,23 +88,25 @@ def groundmore(
 
 
 def _mask_files(layout: Layout) -> Iterator[Path]:
+    """Yield the mask files of all clips."""
     for name in layout.videos:
-        yield from listed(path_inside(layout.place, name) / "masks", "*.png")
+        yield from listed(path_inside(layout.clips, name) / "masks", "*.png")
 
 
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
-        yield from _of_clip(layout, name, video)
+        yield from _samples_of_clip(layout, name, video)
 
 
-def _of_clip(layout: Layout, name: str, video: object) -> Iterator[Sample]:
+def _samples_of_clip(layout: Layout, name: str, video: object) -> Iterator[Sample]:
+    """Yield one sample for each question about a clip."""
     where = f"{layout.meta}, clip {name!r}"
-    clip = Clip(path_inside(layout.place, name), clip_start(name, where))
+    clip = Clip(path_inside(layout.clips, name), clip_start(name, where))
     media = clip.media()
     for number, plain in field(video, "questions", dict, where).items():
-        who = f"{where}, question {number!r}"
-        first, last = action(plain, clip.start, who)
-        kind = field(plain, "q_type", str, who)
+        question_where = f"{where}, question {number!r}"
+        first, last = action(plain, clip.start, question_where)
+        question_type = field(plain, "q_type", str, question_where)
         sample_id = f"{name}/{number}"
         yield Sample(
             id=sample_id,
@@ -111,50 +114,52 @@ def _of_clip(layout: Layout, name: str, video: object) -> Iterator[Sample]:
                 id=query_id(sample_id),
                 media=(media,),
                 forms=(AnswerForm.MASK_TRACK,),
-                text=" ".join(field(plain, "question", str, who).split()),
+                text=" ".join(field(plain, "question", str, question_where).split()),
             ),
             target=Target(
-                answer=clip.answer(object_ids(plain, who), first, last, media),
-                references=(field(plain, "answer", str, who),),
-                extra={"action": [first, last], "type": kind},
+                answer=clip.answer(object_ids(plain, question_where), first, last, media),
+                references=(field(plain, "answer", str, question_where),),
+                extra={"action": [first, last], "type": question_type},
             ),
             group=name,
-            categories={"type": kind},
+            categories={"type": question_type},
         )
 
 
 class Clip:
     """A clip's folder; masks are read once for all of its questions."""
 
-    def __init__(self, place: Path, start: int) -> None:
-        self.place = place
+    def __init__(self, path: Path, start: int) -> None:
+        self.path = path
         self.start = start
         """Second of the whole video at which the clip begins."""
         self._known: dict[int, dict[int, Rle]] = {}
+        """Masks of the frames read so far, by the frame's number and the object's."""
 
     def numbers(self) -> list[int]:
-        """The numbers of its frames, in order."""
-        names = (FRAME.match(path.name) for path in listed(self.place / "images", "*.jpg"))
+        """Return the numbers of its frames, in order."""
+        names = (FRAME.match(path.name) for path in listed(self.path / "images", "*.jpg"))
         return sorted(int(match[1]) for match in names if match)
 
     def media(self) -> Media:
         """Return its frames, or a stand-in if there are none."""
-        paths = [self.place / "images" / f"frame_{k:06d}.jpg" for k in self.numbers()]
+        paths = [self.path / "images" / f"frame_{k:06d}.jpg" for k in self.numbers()]
         try:
             return frame_files(paths, frames_per_second=float(RATE))
         except MediaError as error:
-            fault = MediaError(f"clip {self.place}: {error}")
+            fault = MediaError(f"clip {self.path}: {error}")
             return placeholder_media(fault, size=(1, 1))
 
     def answer(self, objects: Sequence[int], first: int, last: int, media: Media) -> Answer:
-        """Masks of the objects, and of their union, one a frame, and the boxes of that."""
-        frames = [
-            self._masks(number, media.size)
-            if first <= number <= last and media.fault is None
-            else {}
-            for number in self.numbers() or [0]
-        ]
-        tracks = [[known.get(number) for known in frames] for number in objects]
+        """Return the masks of the objects and of their union, and the boxes around the union.
+
+        There is one of each per frame, empty outside `first` to `last`.
+        """
+        frames: list[dict[int, Rle]] = []
+        for number in self.numbers() or [0]:
+            in_action = first <= number <= last and media.fault is None
+            frames.append(self._masks(number, media.size) if in_action else {})
+        tracks = [[masks.get(number) for masks in frames] for number in objects]
         masks = union_of_tracks(tracks, size=media.size, frames=len(frames))
         return Answer(
             masks=masks,
@@ -165,13 +170,14 @@ class Clip:
         )
 
     def _masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
+        """Return the masks of a frame by object, read at the first call."""
         if number not in self._known:
             self._known[number] = self._read_masks(number, size)
         return self._known[number]
 
     def _read_masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
-        """Masks of a frame by object; a frame without a file shows none, as officially."""
-        path = self.place / "masks" / f"frame_{number:06d}.png"
+        """Read the masks of a frame by object; without a file it has none, as officially."""
+        path = self.path / "masks" / f"frame_{number:06d}.png"
         if not path.is_file():
             return {}
         labels = sized_labels(path, size)
@@ -179,7 +185,7 @@ class Clip:
 
 
 def clip_start(name: str, where: str) -> int:
-    """The second at which a clip begins, from its name's last nine characters, `MMSS_MMSS`.
+    """Return the second at which a clip begins, from the end of its name, `MMSS_MMSS`.
 
     >>> clip_start("x1Zq_0120_0127", "clip")
     80
@@ -194,7 +200,7 @@ def clip_start(name: str, where: str) -> int:
 
 
 def action(plain: object, start: int, where: str) -> tuple[int, int]:
-    """The first and the last frame of the action, counted from the clip's beginning.
+    """Return the first and the last frame of the action, counted from the clip's beginning.
 
     As `evaluate_groundmore.py` counts: six frames a second, the end less one frame.
 
@@ -209,45 +215,46 @@ def action(plain: object, start: int, where: str) -> tuple[int, int]:
 
 
 def seconds(text: str, where: str) -> int:
-    """Seconds of a time.
+    """Return the seconds of a time, `MM:SS` or `HH:MM:SS`.
 
     >>> seconds("01:20", "time"), seconds("1:00:00", "time")
     (80, 3600)
     """
-    parts = text.strip().split(":")
-    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and len(part) < 4 for part in parts):
+    units = text.strip().split(":")
+    if not 1 <= len(units) <= 3 or not all(unit.isdigit() and len(unit) < 4 for unit in units):
         raise DataError(where, expected="MM:SS", found=text[:20])
     total = 0
-    for part in parts:
-        total = 60 * total + int(part)
+    for unit in units:
+        total = 60 * total + int(unit)
     return total
 
 
 def object_ids(plain: object, where: str) -> tuple[int, ...]:
-    """The objects that a question means: one number, or several with commas between them.
+    """Return the objects that a question means, from a number or several with commas between.
 
     Raises:
         DataError: they are not numbers from 1 to 255.
     """
     value = field(plain, "obj_id", (str, int), where)
-    words = [word.strip() for word in str(value).split(",")]
-    if not all(word.isdigit() and 0 < int(word[:4]) < 256 for word in words):
+    numbers = [number.strip() for number in str(value).split(",")]
+    if not all(number.isdigit() and 0 < int(number[:4]) < 256 for number in numbers):
         raise DataError(
             f"{where}: 'obj_id'", expected="numbers from 1 to 255", found=repr(value)[:40]
         )
-    return tuple(int(word) for word in words)
+    return tuple(int(number) for number in numbers)
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
+    """Yield the faults of clips, and the samples without a mask."""
     for name, video in layout.videos.items():
         try:
-            for sample in _of_clip(layout, name, video):
+            for sample in _samples_of_clip(layout, name, video):
                 if fault := sample.query.media[0].fault:
                     yield Problem(f"clip {name!r}", fault)
                     break
-                if sample.target and not any(
-                    mask.area for mask in sample.target.answer.masks or ()
-                ):
+                if sample.target is None:
+                    continue
+                if not any(mask.area for mask in sample.target.answer.masks or ()):
                     yield Problem(
                         f"sample {sample.id!r}", "has no mask in the frames of its action"
                     )

@@ -1,4 +1,4 @@
-"""Moving scenes in the layout of GroundMoRe: frames, masks by object, questions with times."""
+"""Write moving scenes as GroundMoRe: frames, masks by object, questions with times."""
 
 from pathlib import Path
 
@@ -20,32 +20,34 @@ def write(world: World, root: Path) -> None:
     Clips are eight frames, six a second: the action begins with the clip and lasts a second, so
     that the last two frames have no target.
     """
-    place = root / "groundmore"
+    folder = root / "groundmore"
     for name, split in SPLITS.items():
         videos: dict[str, object] = {}
         for example in world.examples_of("video", split)[: world.size]:
             clip = clip_name(example.scene)
-            _write_frames(example.scene, place / "annotations" / clip)
+            _write_frames(example.scene, folder / "annotations" / clip)
             videos[clip] = {
                 "questions": {
                     str(number): _question(example.scene, question, number)
                     for number, question in enumerate(example.questions)
                 }
             }
-        write_json(place / FILES[name][0], {"videos": videos})
+        write_json(folder / FILES[name][0], {"videos": videos})
 
 
 def clip_name(scene: Scene) -> str:
-    """A clip's name: its source, and its bounds in it as MMSS_MMSS."""
+    """Return a clip's name: its whole video's, and its bounds in that as MMSS_MMSS."""
     start = STARTS + 2 * scene.index
     return f"shapes_{scene.split}_{_clock(start, '')}_{_clock(start + 2, '')}"
 
 
 def _clock(second: int, colon: str) -> str:
+    """Return `MM:SS`, with `colon` in the colon's place."""
     return f"{second // 60:02d}{colon}{second % 60:02d}"
 
 
 def _question(scene: Scene, question: Question, number: int) -> dict[str, object]:
+    """Return the entry of a question; its action is the first second of the clip."""
     start = STARTS + 2 * scene.index
     objects = ", ".join(str(referent + 1) for referent in question.referents)
     return {
@@ -59,8 +61,9 @@ def _question(scene: Scene, question: Question, number: int) -> dict[str, object
 
 
 def _write_frames(scene: Scene, folder: Path) -> None:
-    for part in ("images", "masks"):
-        (folder / part).mkdir(parents=True)
+    """Write all frames of a scene, and the masks of its first second."""
+    for name in ("images", "masks"):
+        (folder / name).mkdir(parents=True)
     numbers = range(1, len(scene.things) + 1)
     for frame in range(scene.frames):
         write_jpeg(folder / "images" / f"frame_{frame:06d}.jpg", render(scene, frame))

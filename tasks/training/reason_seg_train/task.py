@@ -30,7 +30,7 @@ def reason_seg_train(
     seed: int = 0,
     protocol: str = "seg/lisa",
 ) -> Task:
-    """One sample a wording, or one an image.
+    """One sample per wording, or one an image.
 
     Args:
         texts: `all`; `one` of each image, drawn by `seed`; or the `first`, which is
@@ -38,38 +38,42 @@ def reason_seg_train(
         seed: Decides which wording `one` takes.
         protocol: One of ReasonSeg's.
     """
-    whole = reason_seg(data, split=split, protocol=protocol, layout="lisa")
+    base_task = reason_seg(data, split=split, protocol=protocol, layout="lisa")
     wordings = _Wordings(data / "reason_seg" / "ReasonSeg" / split, texts, seed)
     return replace(
-        whole,
+        base_task,
         name="reason_seg_train",
-        samples=partial(_samples, whole, wordings),
+        samples=partial(_samples, base_task, wordings),
         arguments={"split": split, "texts": texts, "seed": seed, "protocol": protocol},
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Wordings:
-    place: Path
+    """Choice of the wordings that are asked of each image."""
+
+    folder: Path
+    """The folder of annotations."""
     texts: Texts
     seed: int
 
     def wordings_of(self, stem: str) -> Sequence[tuple[int, str]]:
         """Return (number, wording) of each chosen wording of an image; blank ones are skipped."""
-        wordings, _, _ = read_annotation(self.place / f"{stem}.json")
-        text = [(number, text.strip()) for number, text in enumerate(wordings) if text.strip()]
+        wordings, _, _ = read_annotation(self.folder / f"{stem}.json")
+        numbered = [(number, text.strip()) for number, text in enumerate(wordings) if text.strip()]
         if self.texts == "all":
-            return text
+            return numbered
         if self.texts == "first":
-            return text[:1]
-        return [Draws(self.seed, "training", "reason_seg", stem).choice(text)]
+            return numbered[:1]
+        return [Draws(self.seed, "training", "reason_seg", stem).choice(numbered)]
 
 
-def _samples(whole: Task, wordings: _Wordings) -> Iterator[Sample]:
-    for sample in whole.samples():
+def _samples(base_task: Task, wordings: _Wordings) -> Iterator[Sample]:
+    """Yield ReasonSeg's samples, each once for every chosen wording of its image."""
+    for sample in base_task.samples():
         for number, text in wordings.wordings_of(sample.id):
-            # The first wording keeps the image's id. That it is a sample of ReasonSeg is found by
-            # its image and question: ids of two tasks are not compared.
+            # The first wording keeps the image's id. Overlap with ReasonSeg is found by image and
+            # question: ids of two tasks are not compared.
             name = f"{sample.id}#{number}" if number else sample.id
             query = replace(sample.query, id=query_id(name), text=text)
             yield replace(sample, id=name, unit=name, query=query)

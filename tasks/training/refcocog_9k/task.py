@@ -28,14 +28,14 @@ SOLUTION = re.compile(
 def refcocog_9k(
     data: Path, *, split: Literal["train"] = "train", protocol: str = "train/objects"
 ) -> Task:
-    """One sample a row; the box and the points are pixels of the 840 × 840 image.
+    """One sample per row; the box and the points are pixels of the 840 × 840 image.
 
     Args:
         protocol: `train/objects`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = data / "refcocog_9k" / FOLDER
-    return table_task("refcocog_9k", place, solution, split=split, protocol=scoring, fix=FIX)
+    root = data / "refcocog_9k" / FOLDER
+    return table_task("refcocog_9k", root, solution, split=split, protocol=scoring, fix=FIX)
 
 
 def solution(text: str, where: str) -> Solution:
@@ -55,10 +55,10 @@ def solution(text: str, where: str) -> Solution:
             found=text[:60],
         )
     numbers = [int(number) for number in match.groups()]
-    whole, sides = box(numbers[:4], f"{where}: <box>")
+    object_box, sides = box(numbers[:4], f"{where}: <box>")
     first, first_numbers = point(numbers[4:6], f"{where}: <points>, the first")
     second, second_numbers = point(numbers[6:8], f"{where}: <points>, the second")
     return Solution(
-        Answer(boxes=(whole,), points=(first, second)),
+        Answer(boxes=(object_box,), points=(first, second)),
         {"bbox": sides, "points_1": first_numbers, "points_2": second_numbers},
     )

@@ -1,4 +1,4 @@
-"""Still scenes in the layout of Seg-Zero's RefCOCOg 9K."""
+"""Write still scenes in the layout of Seg-Zero's RefCOCOg 9K."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _rows(world: World) -> Iterator[dict[str, object]]:
+    """Yield the rows of scenes with a question for one object."""
     for scene in scenes(world):
         question = scene_question(scene, plural=False)
         if question.count != 1:

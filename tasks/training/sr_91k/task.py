@@ -32,9 +32,10 @@ FIX = "`harness list tasks sr_91k` prints the source of the data."
 FILES = ("SR-91k.jsonl", "SpaceR-151k.jsonl")
 MAPS = "cognitive_map.jsonl"
 SOURCE = "SR_dataset"
-GRID = 10
+GRID = 10  # cells of a map along each side
 
 Map = Mapping[str, list[list[float]]]
+"""Cells [column, row] that objects are in, by the object's name."""
 
 
 def sr_91k(
@@ -46,32 +47,34 @@ def sr_91k(
     frames: int | Spec | None = None,
     protocol: str = "train/answers",
 ) -> Task:
-    """One sample a question; where there is a map, `extra["map"]` has it and the query its objects.
+    """One sample per question; with a map, `extra["map"]` has it, and the query its objects.
 
     Args:
         sample: Only so many of them, drawn uniformly by `seed`.
-        frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `train/answers`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "sr_91k", fix=FIX)
-    path = next((place / name for name in FILES if (place / name).is_file()), None)
+    root = folder(data / "sr_91k", fix=FIX)
+    path = next((root / name for name in FILES if (root / name).is_file()), None)
     if path is None:
-        raise DataError(f"folder {place}", expected=" or ".join(FILES), found="neither", fix=FIX)
-    listed = place / MAPS
-    maps = read_maps(listed) if listed.is_file() else {}
-    videos = Videos((place,), frames)
-    layout = question_set(
+        raise DataError(f"folder {root}", expected=" or ".join(FILES), found="neither", fix=FIX)
+    maps_file = root / MAPS
+    maps = read_maps(maps_file) if maps_file.is_file() else {}
+    videos = Videos((root,), frames)
+    question_format = question_set(
         "sr_91k",
         path,
         videos,
         RandomSubset(sample, seed),
         is_selected=_is_spatial,
         extended=partial(_with_map, maps),
-        others=(listed,) if listed.is_file() else (),
+        other_files=(maps_file,) if maps_file.is_file() else (),
     )
     return question_task(
-        layout,
+        question_format,
         "sr_91k",
         version=2,
         protocol=scoring,
@@ -100,7 +103,7 @@ def _with_map(maps: Mapping[str, Map], question: Question) -> Question:
 
 
 def read_maps(path: Path) -> dict[str, Map]:
-    """Maps by video.
+    """Return the maps by video.
 
     Raises:
         DataError: a line has no map, a cell is not in the grid, or a video comes twice.
@@ -109,21 +112,22 @@ def read_maps(path: Path) -> dict[str, Map]:
 
 
 def _read_map(plain: object, where: str) -> Map:
+    """Check one map."""
     if not isinstance(plain, dict):
         raise DataError(where, expected="cells by object", found=repr(plain)[:60])
-    for name, spots in plain.items():
-        if not isinstance(spots, list) or not all(map(_is_cell, spots)):
+    for name, cells in plain.items():
+        if not isinstance(cells, list) or not all(map(_is_cell, cells)):
             raise DataError(
                 f"{where}: {name!r}",
                 expected=f"cells [column, row] from 0 to {GRID}",
-                found=repr(spots)[:60],
+                found=repr(cells)[:60],
             )
     return plain
 
 
-def _is_cell(spot: object) -> bool:
+def _is_cell(value: object) -> bool:
     return (
-        isinstance(spot, list)
-        and len(spot) == 2
-        and all(type(number) in (int, float) and 0 <= number <= GRID for number in spot)
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(number) in (int, float) and 0 <= number <= GRID for number in value)
     )

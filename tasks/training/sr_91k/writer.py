@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of SR-91k, with their maps."""
+"""Write the generated world's videos in the layout of SR-91k, with their maps."""
 
 from pathlib import Path
 
@@ -15,31 +15,31 @@ ASKED = (shapes.distance, shapes.third_question, shapes.count, shapes.appearance
 
 def write(world: World, root: Path) -> None:
     """Write `root/sr_91k/SR-91k.jsonl`, at most `size` questions, the maps and the videos."""
-    place = root / "sr_91k"
+    folder = root / "sr_91k"
     scenes = world.scenes("qa_video", "train")[: max(1, world.size // 3)]
     rows = []
     for scene in scenes:
         path = f"SR/videos/{name(scene)}.mp4"
-        write_video(place / path, scene)
+        write_video(folder / path, scene)
         rows += [
             record(question(scene), 0, path=f"/{path}", video=True, source=SOURCE)
             for question in ASKED
         ]
-    kept = [{**row, "problem_id": k} for k, row in enumerate(rows[: world.size], start=1)]
-    write_lines(place / FILES[0], kept)
-    write_lines(place / MAPS, [_map(scene) for scene in scenes])
+    numbered_rows = [{**row, "problem_id": k} for k, row in enumerate(rows[: world.size], start=1)]
+    write_lines(folder / FILES[0], numbered_rows)
+    write_lines(folder / MAPS, [_map(scene) for scene in scenes])
 
 
 def name(scene: Scene) -> str:
-    """A scan's name for a scene."""
+    """Return the name of a scene, in the form of ScanNet's scans."""
     return f"scene{scene.index:04d}_00"
 
 
 def _map(scene: Scene) -> dict[str, object]:
-    """The cells of a grid over the image that things are in at the start."""
+    """Return a line of maps: the cells of a grid over the image that things start in."""
     cells: dict[str, list[list[int]]] = {}
     for thing in scene.things:
         column, row = thing.x * GRID // scene.width, thing.y * GRID // scene.height
-        spot = [min(max(cell, 0), GRID - 1) for cell in (column, row)]
-        cells.setdefault(thing.shape, []).append(spot)
+        cell = [min(max(number, 0), GRID - 1) for number in (column, row)]
+        cells.setdefault(thing.shape, []).append(cell)
     return {"video_id": name(scene), "cognitive_map": cells, "object_list": sorted(cells)}

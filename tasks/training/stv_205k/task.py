@@ -54,24 +54,24 @@ class Source:
     """Folder and files of the questions, and the choice of questions."""
 
     data: Path
-    place: Path
+    root: Path
     ids: frozenset[str] | None
     part: Part
 
     @property
     def questions(self) -> Path:
         """The file of questions."""
-        return self.place / "questions.jsonl"
+        return self.root / "questions.jsonl"
 
     @property
     def graphs(self) -> Path:
-        """The file of graphs, which need not be there."""
-        return self.place / "graphs.jsonl"
+        """The file of graphs, which may be missing."""
+        return self.root / "graphs.jsonl"
 
     def includes(self, question: Question) -> bool:
         """Return True if a question belongs to the split and to the part."""
-        listed = self.ids is None or question.id in self.ids
-        return listed and self.part in ("all", question.row.get("task"))
+        in_split = self.ids is None or question.id in self.ids
+        return in_split and self.part in ("all", question.row.get("task"))
 
 
 def stv_205k(
@@ -81,7 +81,7 @@ def stv_205k(
     part: Part = "all",
     protocol: str = "train/answers",
 ) -> Task:
-    """One sample a question.
+    """One sample per question.
 
     The target's `extra` has `task`, `source`, `problem_type`, `frame` and, of clips with depth,
     `graphs`: the frames of the sample's line in `graphs.jsonl`.
@@ -92,23 +92,23 @@ def stv_205k(
         protocol: `train/answers`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "stv_205k", fix=FIX)
-    listed = place / "rl_ids.txt"
-    files = [place / "questions.jsonl", place / "graphs.jsonl"]
+    root = folder(data / "stv_205k", fix=FIX)
+    ids_file = root / "rl_ids.txt"
+    files = [root / "questions.jsonl", root / "graphs.jsonl"]
     file(files[0], expected="the questions", fix=FIX)
     if split == "rl":
-        files.append(file(listed, expected="the ids of the subset", fix=FIX))
-    source = Source(data, place, listed_ids(listed) if split == "rl" else None, part)
-    layout = QuestionFormat(
+        files.append(file(ids_file, expected="the ids of the subset", fix=FIX))
+    source = Source(data, root, listed_ids(ids_file) if split == "rl" else None, part)
+    question_format = QuestionFormat(
         files=tuple(path for path in files if path.is_file()),
         read=partial(_questions, source),
-        choose=lambda: sound(_questions(source, whole=False)),
+        choose=lambda: sound(_questions(source, all_questions=False)),
         open=_open,
         problems=partial(image_problems, open=_open),
         opens_all=False,
     )
     return question_task(
-        layout,
+        question_format,
         "stv_205k",
         protocol=scoring,
         split=split,
@@ -117,32 +117,34 @@ def stv_205k(
     )
 
 
-def _questions(source: Source, *, whole: bool = True) -> Iterator[Question | DataError]:
+def _questions(source: Source, *, all_questions: bool = True) -> Iterator[Question | DataError]:
     """Yield every question with its graph, and the error of a graph that belongs to none.
 
     Args:
         source: The files.
-        whole: All of them; else the questions of the split and the part alone.
+        all_questions: True for all of the file; else those of the split and the part alone.
     """
     graphs = _Graphs(source.graphs)
-    for question in read_questions(source.questions, source.data, kinds=ASKED):
+    for question in read_questions(source.questions, source.data, problem_types=ASKED):
         try:
             if isinstance(question, DataError):
                 raise question
-            graph = graphs.graphs_of(question.id)  # of the others as well: they come in order
-            if whole or source.includes(question):
+            # Also for a question that is left out: the graphs are read in the questions' order.
+            graph = graphs.graphs_of(question.id)
+            if all_questions or source.includes(question):
                 yield _question(question, source, graph)
         except DataError as error:
             yield error
-    if whole and graphs.leftover:
+    if all_questions and graphs.leftover:
         yield DataError(f"{graphs.leftover}: is the graph of no question, or not in their order")
 
 
 def _question(question: Question, source: Source, graph: list[object] | None) -> Question:
+    """Check the fields of a line that only STV-205k has, and add them and the graph."""
     plain, where = question.row, f"{source.questions}, question {question.id!r}"
-    kind = text(plain, "task", where)
-    if kind not in KINDS:
-        raise DataError(f"{where}: 'task'", expected=f"one of {', '.join(KINDS)}", found=kind[:40])
+    task = text(plain, "task", where)
+    if task not in KINDS:
+        raise DataError(f"{where}: 'task'", expected=f"one of {', '.join(KINDS)}", found=task[:40])
     names, rate = field(plain, "frames", list, where), field(plain, "rate", (int, float), where)
     video = question.categories["medium"] == "video"
     if not names or not rate > 0 or video != (len(names) > 1):
@@ -153,7 +155,7 @@ def _question(question: Question, source: Source, graph: list[object] | None) ->
         )
     origin = text(plain, "source", where)
     extra = {
-        "task": kind,
+        "task": task,
         "source": origin,
         "problem_type": question.problem_type,
         "frame": plain.get("frame"),
@@ -166,7 +168,7 @@ def _question(question: Question, source: Source, graph: list[object] | None) ->
         objects=tuple(field(plain, "objects", list, where)),
         problem_type="",
         categories={
-            "task": kind,
+            "task": task,
             "source": origin,
             "medium": question.categories["medium"],
         },
@@ -197,6 +199,7 @@ def _open(question: Question) -> tuple[Media, ...]:
 
 
 def _size(plain: object, where: str) -> tuple[int, int]:
+    """Return (width, height) of a line."""
     size = field(plain, "size", list, where)
     if len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
         raise DataError(f"{where}: 'size'", expected="[width, height]", found=repr(size)[:40])
@@ -204,15 +207,17 @@ def _size(plain: object, where: str) -> tuple[int, int]:
 
 
 class _Graphs:
-    """Graphs in the order of their questions, of which only some have one; one line is held."""
+    """Reader of graphs, one line at a time: only some questions have one, in the same order."""
 
     def __init__(self, path: Path) -> None:
-        wanted = {"id": "question", "graphs": "frames"}
-        self._lines = records(path, wanted) if path.is_file() else iter(())
+        columns = {"id": "question", "graphs": "frames"}
+        self._lines = records(path, columns) if path.is_file() else iter(())
         self._next = next(self._lines, None)
 
     def graphs_of(self, name: str) -> list[object] | None:
-        """The frames of the graph of the next question of the file; None if it has none.
+        """Return the frames of a question's graph; None if it has none.
+
+        Each call is for a later question of the file.
 
         Raises:
             DataError: a line is not a graph.
@@ -225,12 +230,12 @@ class _Graphs:
 
     @property
     def leftover(self) -> str | None:
-        """Id of the first graph that belongs to no question; None if there is none."""
+        """Place of the first graph that belongs to no question; None if there is none."""
         return None if self._next is None else self._next[0]
 
 
 def read_graph(plain: object, where: str) -> list[object]:
-    """The frames of one line of `graphs.jsonl`, checked.
+    """Check one line of `graphs.jsonl`, and return its frames.
 
     Raises:
         DataError: a frame has no number, or a node no name or no three finite numbers.
@@ -241,12 +246,12 @@ def read_graph(plain: object, where: str) -> list[object]:
             raise DataError(f"{where}: 'frame'", expected="a number from 0", found="a negative one")
         for node in field(frame, "nodes", list, f"{where}, a frame"):
             name = field(node, "category", str, f"{where}, a node")
-            spot = field(node, "centre", list, f"{where}, {name!r}")
-            if len(spot) != 3 or not all(
-                type(number) in (int, float) and abs(number) < 1e6 for number in spot
+            centre = field(node, "centre", list, f"{where}, {name!r}")
+            if len(centre) != 3 or not all(
+                type(number) in (int, float) and abs(number) < 1e6 for number in centre
             ):
                 raise DataError(
-                    f"{where}: {name!r}", expected="[x, y, z] in metres", found=repr(spot)[:60]
+                    f"{where}: {name!r}", expected="[x, y, z] in metres", found=repr(centre)[:60]
                 )
             if field(node, "count", int, f"{where}, {name!r}") < 1:
                 raise DataError(f"{where}: {name!r}", expected="a count from 1", found="less")

@@ -1,7 +1,7 @@
-"""Videos of the generated world in STV-205k's layout: eight types of questions, and graphs.
+"""Write the generated world's videos as STV-205k: eight types of questions, and graphs.
 
-A thing is a plate that faces a pinhole camera at rest; its order of depth becomes metres. Sets from
-the files of TAO, KITTI and ScanNet are built by the package in `examples/stv`.
+A thing is a plate that faces a pinhole camera at rest; its order of depth becomes metres. The
+package in `examples/stv` builds sets from the files of TAO, KITTI and ScanNet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,8 @@ from harness.world.shapes import World
 MAX_SCENES = 3  # of each source
 RL = 24  # questions of the subset for reinforcement learning
 FOCAL = 200.0  # pixels
-NEAREST, APART, THICK = 8.0, 4.0, 0.1  # metres: of the nearest thing, to the next, of each
+# Metres: from the camera to the nearest thing, from each thing to the next, and of a plate.
+NEAREST, APART, THICK = 8.0, 4.0, 0.1  # metres: depth of the front, step of depth, thickness
 SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "tao": ("tao/{}", "tao/frames/train/shapes/{:05d}"),
@@ -47,7 +48,7 @@ def write(world: World, root: Path) -> None:
     Each clip is asked about as a video, and one of its frames as an image.
     """
     scenes = world.scenes("qa_video", "train")[: MAX_SCENES * len(SOURCES)]
-    lines = [line for place, scene in enumerate(scenes) for line in _clip(scene, place, root)]
+    lines = [line for index, scene in enumerate(scenes) for line in _clip(scene, index, root)]
     ids: dict[str, list[str]] = {}
     for question, _ in lines:
         ids.setdefault(question["task"], []).append(question["problem_id"])
@@ -61,53 +62,53 @@ def write(world: World, root: Path) -> None:
     (folder / "rl_ids.txt").write_text(listed, encoding="utf-8", newline="\n")
 
 
-def _clip(scene: Scene, place: int, root: Path) -> Iterator[tuple[dict[str, Any], Graph]]:
+def _clip(scene: Scene, index: int, root: Path) -> Iterator[tuple[dict[str, Any], Graph]]:
     """Write the frames of a scene; yield its questions, each with its graph."""
-    source = tuple(SOURCES)[place % len(SOURCES)]
-    name, folder = (pattern.format(place // len(SOURCES)) for pattern in SOURCES[source])
+    source = tuple(SOURCES)[index % len(SOURCES)]
+    name, folder = (pattern.format(index // len(SOURCES)) for pattern in SOURCES[source])
     files = [f"{folder}/{frame:06d}.jpg" for frame in range(scene.frames)]
     (root / folder).mkdir(parents=True)
     for number, file in enumerate(files):
         write_jpeg(root / file, render(scene, number))
-    in_metres = source != "tao"
+    has_depth = source != "tao"
     still = visible_frames(scene, _subject(scene)[0])[0]
     for clip, frames in ((f"{name}/0", range(scene.frames)), (f"{name}/0/{still}", [still])):
         is_video = len(frames) > 1
-        graph = _graph(scene, frames) if in_metres else []
-        named = {node["category"] for entry in graph for node in entry["nodes"]}
-        for kind, text, answer, frame in _questions(scene, frames, in_metres=in_metres):
+        graph = _graph(scene, frames) if has_depth else []
+        categories = {node["category"] for entry in graph for node in entry["nodes"]}
+        for task_name, text, answer, frame in _questions(scene, frames, has_depth=has_depth):
             question = {
-                "problem_id": f"{clip}/{kind}-0",
+                "problem_id": f"{clip}/{task_name}-0",
                 "problem": text,
                 "data_type": "video" if is_video else "image",
                 **_solution(answer),
                 "data_source": "STV-205k",
-                "task": kind,
+                "task": task_name,
                 "source": source,
-                "frames": [files[shown] for shown in frames],
+                "frames": [files[frame_index] for frame_index in frames],
                 "rate": float(shapes.RATE),
                 "size": [scene.width, scene.height],
                 "frame": frame if is_video else None,
-                "objects": sorted(named),
+                "objects": sorted(categories),
             }
             yield question, graph
 
 
-def _questions(scene: Scene, frames: Sequence[int], *, in_metres: bool) -> Iterator[Asked]:
-    """Yield the questions about frames of a scene; sources with depth have those in metres."""
-    index, words = _subject(scene)
-    shown = [frame for frame in visible_frames(scene, index) if frame in frames]
-    first, last = shown[0], shown[-1]
+def _questions(scene: Scene, frames: Sequence[int], *, has_depth: bool) -> Iterator[Asked]:
+    """Yield the questions about frames of a scene; those in metres only with depth."""
+    index, phrase = _subject(scene)
+    frames_with_it = [frame for frame in visible_frames(scene, index) if frame in frames]
+    first, last = frames_with_it[0], frames_with_it[-1]
     start, end = (Box(*edges(visible_masks(scene, frame)[index])) for frame in (first, last))
-    seen = [k for k, _ in called(scene) if set(visible_frames(scene, k)) & {*frames}]
-    yield "object_counting", "How many objects are there?", float(len(seen)), None
+    visible = [k for k, _ in called(scene) if set(visible_frames(scene, k)) & {*frames}]
+    yield "object_counting", "How many objects are there?", float(len(visible)), None
     at = "" if len(frames) == 1 else f" at {last} s"
-    where = f"Where is the {words}{at}? Give its bounding box"
-    if in_metres:
+    where = f"Where is the {phrase}{at}? Give its bounding box"
+    if has_depth:
         sides = _sides(scene, index)
         text = f"{where} in camera coordinates: [x, y, z, width, height, length] in meters."
         yield "object_localization", text, Box3D(*_centre(scene, index, last), *sides), last
-        text = f"How long is the longest side of the {words}, in meters?"
+        text = f"How long is the longest side of the {phrase}, in meters?"
         yield "object_size", text, max(sides), None
     else:
         yield "object_localization", f"{where}.", end, last
@@ -117,17 +118,17 @@ def _questions(scene: Scene, frames: Sequence[int], *, in_metres: bool) -> Itera
     yield "relative_direction", direction.text, direction, 0
     yield "appearance_order", order.text, order, None
     text = (
-        f"The bounding box of the {words} is {_text(start)} at {first} s. Where is it at {last} s?"
+        f"The bounding box of the {phrase} is {_text(start)} at {first} s. Where is it at {last} s?"
     )
     yield "motion_tracking", text, end, last
-    if in_metres:
+    if has_depth:
         moved = dist(*(_centre(scene, index, frame) for frame in (first, last)))
-        text = f"How far does the {words} move from {first} s to {last} s, in meters?"
+        text = f"How far does the {phrase} move from {first} s to {last} s, in meters?"
         yield "displacement", text, moved, None
         subject, reference = shapes.pair(scene)
-        apart = dist(*(_centre(scene, thing, 0) for thing, _ in (subject, reference)))
+        distance = dist(*(_centre(scene, member, 0) for member, _ in (subject, reference)))
         text = f"How far apart are the {subject[1]} and the {reference[1]} at 0 s, in meters?"
-        yield "relative_distance", text, apart, 0
+        yield "relative_distance", text, distance, 0
 
 
 def _solution(answer: QA | float | Box | Box3D) -> dict[str, object]:
@@ -146,12 +147,13 @@ def _solution(answer: QA | float | Box | Box3D) -> dict[str, object]:
 
 
 def _text(box: Box | Box3D) -> str:
+    """Return a box as a list of numbers with two decimals."""
     return str([round(side, 2) for side in box])
 
 
 def _subject(scene: Scene) -> tuple[int, str]:
     """Return the fastest thing, and its words."""
-    return max(called(scene), key=lambda named: scene.things[named[0]].squared_speed)
+    return max(called(scene), key=lambda named_thing: scene.things[named_thing[0]].squared_speed)
 
 
 def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
@@ -170,6 +172,7 @@ def _sides(scene: Scene, index: int) -> tuple[float, float, float]:
 
 
 def _depth(scene: Scene, index: int) -> float:
+    """Return the distance of a thing from the camera in metres."""
     return NEAREST + APART * scene.things[index].depth
 
 
@@ -179,8 +182,8 @@ def _graph(scene: Scene, frames: Sequence[int]) -> Graph:
         {
             "frame": number,
             "nodes": [
-                {"category": words, "centre": _centre(scene, index, frame), "count": 1}
-                for index, words in called(scene)
+                {"category": phrase, "centre": _centre(scene, index, frame), "count": 1}
+                for index, phrase in called(scene)
                 if frame in visible_frames(scene, index)
             ],
         }

@@ -59,18 +59,20 @@ def summe(
     frames: int | Spec | None = None,
     protocol: str = "summe/text_simple",
 ) -> Task:
-    """One sample a video that has a reference; none without `references.jsonl`.
+    """One sample per video that has a reference; none without `references.jsonl`.
 
     Args:
         split: There is one, of 25 videos.
         question: The question about every video.
-        frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `summe/text_simple`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "summe", fix=FIX)
-    source = Source(place / REFERENCES, place / "videos", question, FrameSelection(frames))
-    there = source.path.is_file()
+    root = folder(data / "summe", fix=FIX)
+    source = Source(root / REFERENCES, root / "videos", question, FrameSelection(frames))
+    has_references = source.path.is_file()
     return Task(
         name="summe",
         version=1,
@@ -78,15 +80,15 @@ def summe(
         forms=(AnswerForm.TEXT,),
         protocol=scoring,
         samples=partial(_samples, source),
-        annotations=(source.path,) if there else (),
+        annotations=(source.path,) if has_references else (),
         check=partial(_check, source),
         arguments={
             "split": split,
             "question": question,
             "frames": str(source.selection),
             "protocol": protocol,
-            "references": REFERENCES if there else None,
-            "made_by": made_by(source.path) if there else None,
+            "references": REFERENCES if has_references else None,
+            "made_by": made_by(source.path) if has_references else None,
         },
     )
 
@@ -98,14 +100,15 @@ def made_by(path: Path) -> object:
 
 
 def _samples(source: Source) -> Iterator[Sample]:
+    """Yield a sample for each video with a reference; further references go into the target."""
     if not source.path.is_file():
         return
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for where, plain in records(source.path, {"video": "name", "reference": "text"}):
         name, references = _read_line(plain, where)
-        if name in seen:
+        if name in earlier_names:
             raise DataError(f"{where}: 'video'", expected="each video once", found=name[:60])
-        seen.add(name)
+        earlier_names.add(name)
         media = video_or_lost((source.videos,), name, source.selection.choose, patterns=PATTERNS)
         yield Sample(
             id=name,
@@ -122,23 +125,24 @@ def _samples(source: Source) -> Iterator[Sample]:
 
 
 def _read_line(plain: Mapping[str, object], where: str) -> tuple[str, tuple[str, ...]]:
-    """(video, references) of one line."""
+    """Return (video, references) of one line."""
     value = plain["reference"]
-    texts = [value] if isinstance(value, str) else value
+    references = [value] if isinstance(value, str) else value
     if (
-        not isinstance(texts, list)
-        or not texts
-        or not all(isinstance(reference, str) and reference.strip() for reference in texts)
+        not isinstance(references, list)
+        or not references
+        or not all(isinstance(reference, str) and reference.strip() for reference in references)
     ):
         raise DataError(
             f"{where}: 'reference'",
             expected="a text, or a list of them, none blank",
             found=repr(value)[:60],
         )
-    return text(plain, "video", where), tuple(texts)
+    return text(plain, "video", where), tuple(references)
 
 
 def _check(source: Source) -> Iterator[Problem]:
+    """Yield that the references are missing, or the first error of a line or a video."""
     if not source.path.is_file():
         yield Problem(
             str(source.path),

@@ -1,4 +1,4 @@
-"""Videos of the generated world in the layout of SumMe, with references made of their scenes."""
+"""Write the generated world's videos in SumMe's layout, with references made of their scenes."""
 
 from pathlib import Path
 
@@ -13,20 +13,20 @@ MADE_BY = {"captioner": "the generated world's own description", "prompt": "", "
 
 def write(world: World, root: Path) -> None:
     """Write `root/summe/references.jsonl` and the videos, a third of `size`, three at least."""
-    place = root / "summe"
+    folder = root / "summe"
     lines = []
     for scene in world.scenes("qa_video", "val")[: max(3, world.size // 3)]:
         name = f"Shapes_{scene.index:02d}"
-        write_video(place / "videos" / f"{name}.mp4", scene)
+        write_video(folder / "videos" / f"{name}.mp4", scene)
         lines.append({"video": name, "reference": scene_sentence(scene), "made_by": MADE_BY})
-    write_lines(place / REFERENCES, lines)
+    write_lines(folder / REFERENCES, lines)
 
 
 def scene_sentence(scene: Scene) -> str:
     """Describe the events of a scene in a sentence."""
     moving = [f"a {thing.colour} {thing.shape}" for thing in scene.things if thing.is_moving]
     still = len(scene.things) - len(moving)
-    others = "nothing else" if not still else f"{still} other thing" + "s" * (still > 1)
+    standing = "nothing else" if not still else f"{still} other thing" + "s" * (still > 1)
     if not moving:
-        return f"Nothing moves; {others} can be seen."
-    return f"{' and '.join(moving)} move{'s' * (len(moving) == 1)} while {others} can be seen."
+        return f"Nothing moves; {standing} can be seen."
+    return f"{' and '.join(moving)} move{'s' * (len(moving) == 1)} while {standing} can be seen."

@@ -33,21 +33,23 @@ def video_r1_260k(
     frames: int | Spec | None = None,
     protocol: str = "train/answers",
 ) -> Task:
-    """One sample a question.
+    """One sample per question.
 
     Video-STR mixes 3,000 of them into its training: `video_r1_260k(sample=3000)`.
 
     Args:
         medium: Questions about images, about videos, or all.
         sample: Only so many of them, drawn uniformly by `seed`.
-        frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
+        frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
+            `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
+            selects among them.
         protocol: `train/answers`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "video_r1_260k", fix=FIX)
-    path = file(place / FILE, expected="the questions", fix=FIX)
-    videos = Videos((place,), frames)
-    layout = question_set(
+    root = folder(data / "video_r1_260k", fix=FIX)
+    path = file(root / FILE, expected="the questions", fix=FIX)
+    videos = Videos((root,), frames)
+    question_format = question_set(
         "video_r1_260k",
         path,
         videos,
@@ -55,7 +57,7 @@ def video_r1_260k(
         is_selected=lambda question: medium in ("all", question.categories["medium"]),
     )
     return question_task(
-        layout,
+        question_format,
         "video_r1_260k",
         version=2,
         protocol=scoring,

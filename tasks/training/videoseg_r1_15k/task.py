@@ -1,8 +1,9 @@
 """VideoSeg-R1's 15,000 training samples: MeViS, Ref-YouTube-VOS and Ref-DAVIS17 as 60 : 30 : 10.
 
-No files of its own: expressions of the three sets' `train` parts, which lie where their tasks read
-them. The paper says how many of each, not which: they are drawn uniformly, by a seed. Ref-DAVIS17
-has fewer expressions than its share; those come again, under another id.
+The set has no files of its own: its samples are expressions of the three sets' `train` parts, which
+lie where their tasks read them. The paper says how many of each, not which: they are drawn
+uniformly, by a seed. Ref-DAVIS17 has fewer expressions than its share; those come again, under
+another id.
 """
 
 from collections import Counter
@@ -44,19 +45,19 @@ def videoseg_r1_15k(
     repeat: bool = True,
     protocol: str = "rvos/mevis",
 ) -> Task:
-    """One sample an expression; ids are `set/video/expression`, with `#2` where one comes again.
+    """One sample per expression; ids are `set/video/expression`, with `#2` where one comes again.
 
     Args:
         seed: Decides which samples are drawn.
         total: How many samples; a multiple of ten.
-        repeat: Whether a set with too few expressions gives them again; without, it gives fewer.
+        repeat: True: a set with too few expressions gives some again. False: it gives fewer.
         protocol: `rvos/mevis`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     if total < TENTHS or total % TENTHS:
         raise UsageError("videoseg_r1_15k(total=…)", expected="a multiple of 10", found=str(total))
-    parts = [
-        _Part(
+    sets = [
+        _DrawnSet(
             name,
             BUILD[name](data),
             _draw_counts(data, name, total * tenths // TENTHS, seed, repeat),
@@ -69,23 +70,23 @@ def videoseg_r1_15k(
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(_samples, parts),
-        annotations=tuple(path for part in parts for path in part.task.annotations),
-        check=partial(_check, parts),
+        samples=partial(_samples, sets),
+        annotations=tuple(path for set_ in sets for path in set_.task.annotations),
+        check=partial(_check, sets),
         arguments={
             "split": split,
             "total": total,
             "seed": seed,
             "repeat": repeat,
             "protocol": protocol,
-            "samples": {part.name: part.times.total() for part in parts},
-            "expressions": {part.name: len(part.times) for part in parts},
+            "samples": {set_.name: set_.times.total() for set_ in sets},
+            "expressions": {set_.name: len(set_.times) for set_ in sets},
         },
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _DrawnSet:
     """One of the three sets."""
 
     name: str
@@ -101,15 +102,15 @@ BUILD: Mapping[str, Callable[[Path], Task]] = {
 }
 
 
-def _draw_counts(data: Path, name: str, wanted: int, seed: int, repeat: bool) -> Counter[str]:
+def _draw_counts(data: Path, name: str, total: int, seed: int, repeat: bool) -> Counter[str]:
     """Return the number of times that each expression of a set is used."""
     return Counter(
-        draw_ids(expressions(data / META[name]), wanted, seed=seed, name=name, repeat=repeat)
+        draw_ids(expressions(data / META[name]), total, seed=seed, name=name, repeat=repeat)
     )
 
 
 def expressions(path: Path) -> list[str]:
-    """Ids of all expressions of a file, `video/expression`, without reading a mask."""
+    """Return the ids of all expressions of a file, `video/expression`; no mask is read."""
     videos: dict[str, object] = field(read_json(path), "videos", dict, str(path))
     return [
         f"{video}/{number}"
@@ -119,40 +120,41 @@ def expressions(path: Path) -> list[str]:
 
 
 def draw_ids(
-    ids: Sequence[str], wanted: int, *, seed: int, name: str, repeat: bool = True
+    ids: Sequence[str], total: int, *, seed: int, name: str, repeat: bool = True
 ) -> list[str]:
-    """`wanted` ids: every one before any comes again, each round in another order.
+    """Draw `total` ids: all of them before any comes again, each round in another order.
 
     >>> sorted(draw_ids(["a", "b"], 3, seed=0, name="x"))[:1] == ["a"]
     True
     >>> len(draw_ids(["a", "b"], 3, seed=0, name="x", repeat=False))
     2
     """
-    drawn: list[str] = []
+    ids_in_order: list[str] = []
     rounds = 0
-    while ids and len(drawn) < wanted and (repeat or not rounds):
-        drawn += Draws(seed, "training", "videoseg_r1", name, rounds).shuffle(list(ids))
+    while ids and len(ids_in_order) < total and (repeat or not rounds):
+        ids_in_order += Draws(seed, "training", "videoseg_r1", name, rounds).shuffle(list(ids))
         rounds += 1
-    return drawn[:wanted]
+    return ids_in_order[:total]
 
 
-def _samples(parts: Sequence[_Part]) -> Iterator[Sample]:
-    for part in parts:
-        for sample in part.task.samples():
-            for again in range(1, part.times[sample.id] + 1):
-                name = f"{part.name}/{sample.id}" + (f"#{again}" if again > 1 else "")
+def _samples(sets: Sequence[_DrawnSet]) -> Iterator[Sample]:
+    """Yield the drawn samples of each set, as often as they were drawn."""
+    for set_ in sets:
+        for sample in set_.task.samples():
+            for occurrence in range(1, set_.times[sample.id] + 1):
+                name = f"{set_.name}/{sample.id}" + (f"#{occurrence}" if occurrence > 1 else "")
                 yield replace(
                     sample,
                     id=name,
                     unit=name,
-                    group=f"{part.name}/{sample.group}",
+                    group=f"{set_.name}/{sample.group}",
                     query=replace(sample.query, id=query_id(name)),
-                    categories={"set": part.name},
+                    categories={"set": set_.name},
                 )
 
 
-def _check(parts: Sequence[_Part]) -> Iterator[Problem]:
-    for part in parts:
-        yield from part.task.check()
-        if not part.times:
-            yield Problem(part.name, "its training part has no expressions")
+def _check(sets: Sequence[_DrawnSet]) -> Iterator[Problem]:
+    for set_ in sets:
+        yield from set_.task.check()
+        if not set_.times:
+            yield Problem(set_.name, "its training part has no expressions")

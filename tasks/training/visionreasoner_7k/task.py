@@ -24,14 +24,14 @@ FOLDER = "VisionReasoner_multi_object_7k_840"
 def visionreasoner_7k(
     data: Path, *, split: Literal["train"] = "train", protocol: str = "train/objects"
 ) -> Task:
-    """One sample a row; boxes and points are pixels of the 840 × 840 image.
+    """One sample per row; boxes and points are pixels of the 840 × 840 image.
 
     Args:
         protocol: `train/objects`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = data / "visionreasoner_7k" / FOLDER
-    return table_task("visionreasoner_7k", place, solution, split=split, protocol=scoring, fix=FIX)
+    root = data / "visionreasoner_7k" / FOLDER
+    return table_task("visionreasoner_7k", root, solution, split=split, protocol=scoring, fix=FIX)
 
 
 def solution(text: str, where: str) -> Solution:

@@ -1,4 +1,4 @@
-"""Still scenes in the layout of VisionReasoner's 7K."""
+"""Write still scenes in the layout of VisionReasoner's 7K."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _rows(world: World) -> Iterator[dict[str, object]]:
+    """Yield a row for each scene, about several objects where it has such a question."""
     for scene in scenes(world):
         question = scene_question(scene, plural=True)
         name = "shapes_" + "_".join(

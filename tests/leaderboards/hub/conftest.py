@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.run.checkpoint_provenance import write_origins
-from harness.run.contamination import MANIFEST, VERSION
+from harness.run.training_record import MANIFEST, VERSION
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "serving"))
 

@@ -11,7 +11,7 @@ from harness.hub.local_paths import without_paths
 from harness.hub.model_card import CARD, CURVES, WRITTEN, write_card
 from harness.record import Run
 from harness.run.checkpoint_provenance import write_origins
-from harness.run.contamination import MANIFEST, Training
+from harness.run.training_record import MANIFEST, Training
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "serving"))
 

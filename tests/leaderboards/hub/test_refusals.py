@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.hub import repository
-from harness.run.contamination import MANIFEST
+from harness.run.training_record import MANIFEST
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "serving"))
 

@@ -19,6 +19,7 @@ from harness.masks import Rle
 from harness.media import open_image
 from harness.model import Model, StagedModel
 from harness.scores import Mean, Metric, Ratio, Scores
+from harness.spec import Spec
 from harness.task import Ceiling, Problem, Protocol, Task
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
@@ -143,6 +144,12 @@ def dot_talker(*, delay: float = 0.0, seed: int = 0, batch: int = 4) -> "DotTalk
     return DotTalker(delay, seed, "", 5, batch)
 
 
+def dots_by_colour(*, backend: Spec | None = None) -> "DotsByColour":
+    """Finds dots, and tells which release of the package `colour` it runs with."""
+    assert backend is None, "its environment is not its own business"
+    return DotsByColour(0.0, 0, "", 5, 4)
+
+
 @dataclass(frozen=True)
 class DotFinder(Model):
     delay: float
@@ -232,3 +239,10 @@ class DotTalker(DotFinder, StagedModel[Prediction]):
 
     def begin(self, query: Query, asked: Prediction) -> Callable[[], Prediction]:
         return lambda: asked
+
+
+class DotsByColour(DotFinder):
+    def describe(self) -> dict[str, object]:
+        import colour
+
+        return {"colour": colour.VERSION, "python": sys.prefix}

@@ -1,5 +1,5 @@
-"""A benchmark of questions on films, in as little as one takes: options in a list, the right one
-by its place, films as files or folders of frames.
+"""A small benchmark of questions about films: options in a list, the right one by its place, films
+as files or folders of frames.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ FIELDS = Fields(
 
 
 def first_letter(response: str, letters: str) -> str | None:
-    """How the benchmark's own script reads a response: its first character."""
+    """Return the first character of a response, as the benchmark's own script reads it."""
     return response.strip()[:1] or None
 
 
@@ -40,12 +40,12 @@ def film_quiz(
     frames: int | Spec | None = None,
     protocol: str = "film_quiz/official",
 ) -> Task:
-    """One sample a question; statistics cluster by film."""
-    place = data / "film_quiz"
-    films = Videos((place / "films",), frames)
+    """Return the task: one sample for each question; samples of one film are a group."""
+    root = data / "film_quiz"
+    films = Videos((root / "films",), frames)
     return table_task(
         "film_quiz",
-        place,
+        root,
         "questions.json",
         FIELDS,
         PROTOCOLS,

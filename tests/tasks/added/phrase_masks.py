@@ -1,6 +1,4 @@
-"""A benchmark of phrases and masks, in as little as one takes: lines of JSON that name an image
-and an image of its mask.
-"""
+"""A small benchmark of phrases and masks: a line of JSON names an image and its mask."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,19 +17,19 @@ COLUMNS = {"id": "number", "phrase": "what is meant", "image": "file", "mask": "
 def phrase_masks(
     data: Path, *, split: Literal["val", "test"] = "val", protocol: str = "seg/lisa"
 ) -> Task:
-    """One sample a phrase; statistics cluster by image."""
-    place = data / "phrase_masks"
-    listed = file(place / f"{split}.jsonl", fix="See https://phrases.invalid.")
-    make = partial(phrase, place)
+    """Return the task: one sample for each phrase; samples of one image are a group."""
+    root = data / "phrase_masks"
+    listed = file(root / f"{split}.jsonl", fix="See https://phrases.invalid.")
+    make = partial(phrase, root)
     phrases = Phrases(files=(listed,), read=partial(read_records, (listed,), COLUMNS, make))
     return segmentation_task(
         phrases, "phrase_masks", protocol=choose("protocol", PROTOCOLS, protocol), split=split
     )
 
 
-def phrase(place: Path, row: Mapping[str, Any], where: str) -> Phrase:
-    """A line's phrase, and the mask that it names."""
-    image, mask = (path_inside(place, field(row, name, str, where)) for name in ("image", "mask"))
+def phrase(root: Path, row: Mapping[str, Any], where: str) -> Phrase:
+    """Return the phrase of a line, with its mask."""
+    image, mask = (path_inside(root, field(row, name, str, where)) for name in ("image", "mask"))
     return Phrase(
         id=str(field(row, "id", int, where)),
         text=field(row, "phrase", str, where),

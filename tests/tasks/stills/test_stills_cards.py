@@ -90,10 +90,16 @@ def write_example(name, world, root):
     if name in benchmarks:
         divided = {"umd" if name == "refcocog" else "unc": VAL}
         write_refer(
-            world, root, benchmarks[name], kinds=kinds[name], divided=divided, copied=(), plain=True
+            world,
+            root,
+            benchmarks[name],
+            generators=kinds[name],
+            divided=divided,
+            copied=(),
+            plain=True,
         )
     elif name == "grefcoco":
-        write_grefcoco(world, root, parts=VAL)
+        write_grefcoco(world, root, part_of_split=VAL)
     elif name == "llm_seg40k":
         write_llm_seg40k(world, root, files={"validation": "val"})
     else:

@@ -3,16 +3,20 @@
 import json
 import shutil
 import subprocess
+from itertools import chain
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
+from pyarrow import parquet
 
 from harness.errors import DataError
 from harness.masks import Rle
 from harness.run.batching import select
-from harness.run.preflight import survey
-from harness.tasks.table.draft import CHECK, draft
+from harness.run.survey import survey
+from harness.tasks.table.description import CHECK
+from harness.tasks.table.draft import draft
 from harness.tasks.table.task import table
 
 WIDTH, HEIGHT = 64, 48
@@ -80,7 +84,7 @@ def test_a_jpeg_is_no_mask(tmp_path):
 
 POLYGONS = {
     "fractions": ([0.1, 0.1, 0.5, 0.1, 0.5, 0.6], "fractions"),
-    "of a larger image": ([10, 10, 120, 10, 120, 90, 10, 90], "3 of 4 further out"),
+    "of a larger image": ([10, 10, 120, 10, 120, 90, 10, 90], "3 of 4"),
     "in a corner": ([0.2, 40.0, 0.3, 40.0, 0.3, 40.1], "cover a pixel"),
     "right": ([10, 10, 30, 10, 30, 40, 66, 20], ""),
 }
@@ -93,6 +97,61 @@ def test_polygons_of_another_unit_or_image_are_refused(name, tmp_path):
     answer = {"form": "mask", "field": "mask", "written": "coco"}
     listed = problems(described(path, answer=answer))
     assert message in listed if message else not listed
+
+
+def turned_picture(root):
+    tag = Image.Exif()
+    tag[0x0112] = 6
+    Image.new("RGB", (WIDTH, HEIGHT), "red").save(root / "i.jpg", exif=tag)  # shown as 48 × 64
+
+
+@pytest.mark.parametrize(
+    ("polygon", "is_refused"),
+    [
+        ([20, 10, 30, 8, 40, 10, 40, 30, 30, 32, 54, 20], True),  # one of six corners is outside
+        ([10, 10, 30, 10, 30, 60, 10, 60], False),
+        ([10, 10, 30, 10, 30, 40, 10, 40], False),
+    ],
+)
+def test_polygons_of_the_unturned_image_are_refused_or_noted(polygon, is_refused, tmp_path):
+    path = rows(tmp_path, {"image": "i.jpg", "mask": [polygon]})
+    turned_picture(tmp_path)
+    task = described(path, answer={"form": "mask", "field": "mask", "written": "coco"})
+    assert ("only unturned, 64 × 48" in problems(task)) == is_refused
+    if not is_refused:
+        (note,) = survey(task, select(task, None)).odd
+        assert "orientation tag" in note
+
+
+def test_corners_may_be_pairs(tmp_path):
+    pairs = [[10, 10], [30, 10], [30, 40], [10, 40]]
+    path = rows(tmp_path, {"mask": pairs}, {"mask": [pairs]}, {"mask": [[*chain(*pairs)]]})
+    described_as = draft(path)
+    assert described_as.answer == {"form": "mask", "field": "mask", "written": "coco"}
+    assert "points" in described_as.doubts["answer.form"]
+    areas = {
+        sample.target.answer.masks[0].area
+        for sample in described(path, answer=described_as.answer).samples()
+    }
+    assert areas == {20 * 30}
+
+
+def test_polygons_may_be_listed_for_each_object(tmp_path):
+    first, second = [[10, 10], [30, 10], [30, 40], [10, 40]], [[40, 10], [50, 10], [50, 20]]
+    third = [[2, 30], [8, 30], [8, 44], [2, 44]]
+    path = rows(
+        tmp_path,
+        {"Polygons": [[first, third], [second]]},  # as PhraseCut has them
+        {"Polygons": [[[*chain(*first)], [*chain(*third)]], [[*chain(*second)]]]},
+        {"Polygons": [first, third, second]},
+    )
+    answer = draft(path).answer
+    assert answer == {"form": "mask", "field": "Polygons", "written": "coco"}
+    masks = {sample.target.answer.masks[0] for sample in described(path, answer=answer).samples()}
+    (mask,) = masks
+    assert mask.area > 20 * 30 + 6 * 14
+    path = rows(tmp_path, {"Polygons": [[first], []]})
+    assert problems(described(path, answer=answer))
 
 
 @pytest.mark.parametrize("is_text", [False, True])
@@ -113,6 +172,7 @@ def test_run_lengths_along_the_rows_are_refused(is_text, tmp_path):
 COCO = {
     "right": ([10, 10, 20, 20], [10, 10, 30, 10, 30, 30, 10, 30], (WIDTH, HEIGHT), ""),
     "corners": ([10, 10, 30, 30], [10, 10, 30, 10, 30, 30, 10, 30], (WIDTH, HEIGHT), "polygons as"),
+    "y first": ([5, 30, 10, 15], [30, 5, 45, 5, 45, 15, 30, 15], (WIDTH, HEIGHT), "with y first"),
     "turned": ([10, 10, 20, 20], [10, 10, 30, 10, 30, 30, 10, 30], (HEIGHT, WIDTH), "48 × 64"),
     "amodal": ([5, 5, 50, 40], [10, 10, 30, 10, 30, 30, 10, 30], (WIDTH, HEIGHT), ""),
 }
@@ -135,6 +195,29 @@ def test_coco_that_contradicts_its_image_or_itself_is_refused(name, tmp_path):
     answer = {"form": "boxes", "field": "boxes", "written": "xyxy"}
     listed = problems(described(path, layout="coco", question=question, answer=answer))
     assert message in listed if message else not listed
+
+
+@pytest.mark.parametrize(
+    ("written", "answer", "fitting"),
+    [("letter", "blue", "option"), ("place", 2, "place_from_1"), ("option", "A", "letter")],
+)
+def test_an_answer_in_another_convention_names_it(written, answer, fitting, tmp_path):
+    path = rows(tmp_path, {"options": ["red", "blue"], "answer": answer})
+    question = {"text": "question", "options": "options"}
+    form = {"form": "choice", "field": "answer"}
+    listed = problems(described(path, question=question, answer={**form, "written": written}))
+    assert f'written = "{fitting}"' in listed
+    assert not problems(described(path, question=question, answer={**form, "written": fitting}))
+
+
+def test_numbers_are_texts_of_options(tmp_path):
+    path = rows(tmp_path, {"options": [2, 3], "answer": 3}, {"options": ["3", "2"], "answer": 3})
+    question = {"text": "question", "options": "options"}
+    answer = {"form": "choice", "field": "answer", "written": "option"}
+    letters = [
+        s.target.answer.choice for s in described(path, question=question, answer=answer).samples()
+    ]
+    assert letters == ["B", "A"]
 
 
 OPTIONS = {
@@ -188,11 +271,17 @@ OBJECTS = {
     "of columns": {
         name: {str(n): record[name] for n, record in enumerate(RECORDS)} for name in RECORDS[0]
     },
+    "by id, with ids": {"x": {"id": 1, **RECORDS[0]}, "y": {"id": 2, **RECORDS[1]}},
     "with a list": {"version": 1, "data": RECORDS},
+    "with a list of texts": {"names": ["a", "b"], "data": RECORDS},
+    "with lists of texts and of records": {"names": ["a"], "a": RECORDS[:1], "b": RECORDS[1:]},
+    "with lists by video": {"a": RECORDS[:1], "b": RECORDS[1:]},
+    "of one question": RECORDS[0],
 }
 SHAPES = [
     {"label": "dog", "shape_type": "polygon", "points": [[10, 10], [30, 10], [30, 30], [10, 30]]},
     {"label": "cat", "shape_type": "rectangle", "points": [[30, 30], [10, 10]]},
+    {"label": "dog", "shape_type": "rectangle", "points": [[40, 10], [50, 20]]},
 ]
 
 
@@ -211,9 +300,30 @@ def test_an_object_of_records_has_a_command(name, tmp_path):
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(OBJECTS[name]), encoding="utf-8")
     records = converted(path)
-    assert [{key: row[key] for key in RECORDS[0]} for row in records] == RECORDS
+    assert [{key: row[key] for key in RECORDS[0]} for row in records] == RECORDS[: len(records)]
+    keys = {
+        "by id, with ids": ["x", "y"],
+        "with lists by video": ["a", "b"],
+        "with lists of texts and of records": ["a", "b"],
+    }
+    assert [row["key"] for row in records if "key" in row] == keys.get(name, [])
     picture(tmp_path)
     assert CHECK not in draft(tmp_path / "NEW.json").toml("mine")
+
+
+def test_keys_beside_a_list_are_named_as_left_out(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"image": "i.png", "qa": RECORDS}), encoding="utf-8")
+    with pytest.raises(DataError, match="without 'image'"):
+        draft(path)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+def test_a_list_without_records_stops_the_command(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"data": []}), encoding="utf-8")
+    with pytest.raises(subprocess.CalledProcessError):
+        converted(path)
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
@@ -225,9 +335,40 @@ def test_labelme_has_a_command(tmp_path):
     path = tmp_path / "NEW.json"
     path.with_suffix(".toml").write_text(draft(path).toml("mine"), encoding="utf-8")
     samples = list(table(tmp_path, file=path).samples())
-    assert [sample.query.text for sample in samples] == ["dog", "cat"]
-    first, second = (sample.target.answer.masks[0] for sample in samples)
-    assert first == second and first.area == 400
+    assert [sample.query.text for sample in samples] == ["cat", "dog"]
+    cat, dogs = (sample.target.answer.masks[0].to_array() for sample in samples)
+    assert cat.sum() == 400 and (dogs & cat).sum() == 400
+    assert dogs.sum() == 500, "both dogs are one mask"
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+def test_a_shape_of_labelme_to_ignore_stops_the_command(tmp_path):
+    path = tmp_path / "a.json"
+    shapes = [SHAPES[0], {**SHAPES[0], "label": "ignore"}]
+    path.write_text(json.dumps({"imagePath": "i.png", "shapes": shapes}), encoding="utf-8")
+    with pytest.raises(subprocess.CalledProcessError):
+        converted(path)
+
+
+@pytest.mark.parametrize("field", ["iscrowd", "ignore"])
+def test_objects_of_coco_to_ignore_are_left_out(field, tmp_path):
+    picture(tmp_path)
+    objects = [
+        {"image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], field: bit} for bit in (0, 1)
+    ]
+    plain = {
+        "images": [{"id": 1, "file_name": "i.png"}],
+        "categories": [{"id": 1, "name": "dog"}],
+        "annotations": objects,
+    }
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    question = {"id": "id", "text": "category"}
+    answer = {"form": "boxes", "field": "boxes", "written": "xyxy"}
+    (sample,) = described(path, layout="coco", question=question, answer=answer).samples()
+    assert len(sample.target.answer.boxes) == 1
+    answer = {"form": "count", "field": "count"}
+    assert "iscrowd" in problems(described(path, layout="coco", question=question, answer=answer))
 
 
 def test_text_tables_of_excel_and_with_marks(tmp_path):
@@ -241,3 +382,178 @@ def test_text_tables_of_excel_and_with_marks(tmp_path):
         draft(path)
     subprocess.run(str(error.value).split("`")[1], shell=True, cwd=tmp_path, check=True)
     assert json.loads((tmp_path / "NEW").read_text("utf-8"))["question"] == '"Left" or right?'
+
+
+POLYGON_MASK = {"form": "mask", "field": "mask", "written": "coco"}
+
+
+@pytest.mark.parametrize(
+    ("field", "is_refused"),
+    [
+        ({"ignore_mask": [[0, 0, 9, 0, 9, 9]]}, True),
+        ({"ignored_regions": "[[1, 2, 3, 4]]"}, True),
+        ({"iscrowd": 1}, True),
+        ({"Ignore": "ignore.png"}, True),
+        ({"iscrowd": 0, "ignore_mask": None, "ignore": [], "ignored_regions": "[]"}, False),
+        ({"iscrowd": [0, 0], "ignore": {"a": False, "b": [""]}, "void": "n"}, False),
+        ({"iscrowd": [0, 1]}, True),
+        ({"crowd": "ignore: few people"}, False),
+        ({"crowd": "1", "note": "ignore"}, True),
+    ],
+)
+def test_what_is_to_be_ignored_is_refused(field, is_refused, tmp_path):
+    path = rows(tmp_path, {"mask": [[10, 10, 30, 10, 30, 40]], "count": 2, **field})
+    assert ("ignore" in problems(described(path, answer=POLYGON_MASK))) == is_refused
+    counted = {"form": "count", "field": "count"}
+    assert ("ignore" in problems(described(path, answer=counted))) == is_refused
+    text = {"form": "text", "field": "question"}
+    assert not problems(described(path, answer=text))
+
+
+def test_what_is_to_be_ignored_is_read_of_parquet_and_may_be_left_out(tmp_path):
+    path = rows(tmp_path, {})
+    listed = [
+        {"image": "i.png", "question": "Which?", "mask": "[[9, 9, 30, 9, 30, 40]]", "iscrowd": bit}
+        for bit in (0, 1)
+    ]
+    path = path.with_suffix(".parquet")
+    parquet.write_table(pa.Table.from_pylist(listed), path)
+    assert "'iscrowd'" in problems(described(path, answer=POLYGON_MASK))
+    text = 'name = "mine"\nmedia.images = "image"\nquestion = {text = "question", where = '
+    text += '{iscrowd = 0}}\nanswer = {form = "mask", field = "mask", written = "coco"}\n'
+    path.with_suffix(".toml").write_text(text, encoding="utf-8")
+    task = table(tmp_path, file=path)
+    assert not problems(task) and len(list(task.samples())) == 1
+    path.with_suffix(".toml").write_text(
+        text.replace("where = {iscrowd = 0}", 'categories = {crowd = "iscrowd"}'), encoding="utf-8"
+    )
+    assert not problems(table(tmp_path, file=path))
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_refused"),
+    [
+        ({"question": "What is <mask><pos>?"}, True),
+        ({"question": "Is <region1> left of <region2>?", "options": ["yes", "no"]}, True),
+        ({"question": "What happens from <a> to <b>?", "times": [3, 5.5]}, True),
+        ({"question": "Where? Write <box>.", "bbox": [1, 2, 3, 4]}, True),
+        ({"question": "Where? Write <box>."}, False),
+        ({"question": "What happens from <a> to <b>?", "times": [3, 5, 7]}, False),
+        ({"question": "<image>\nIs <b>this</b> red?<br>", "times": [3]}, False),
+        ({"question": "Which?", "answer": "<mask>"}, True),
+        ({"question": "Which of <image_1>, <Frame2> and <img3>?", "times": [3, 5, 7]}, False),
+        ({"question": "From <a> to <b>?", "size": [3, 5], "image_size": [3, 5]}, False),
+        ({"question": "From <a> to <b>?", "options": [3, 5], "times": [3]}, False),
+        ({"question": "<p>Write <think> and <answer>", "times": [3, 5, 7]}, False),
+        ({"question": "What <time> is in List<int>?", "times": [3]}, False),
+        ({"question": "When is <t1>?", "times": [3]}, True),
+        ({"question": "What does List<T> of <object> hold?", "bbox": [1, 2, 3, 4]}, True),
+        ({"question": "The <mask> sat."}, False),
+        ({"question": "The <mask> sat.", "box": [1, 2, 3, 4]}, True),
+        ({"question": "The <mask> sat.", "cat_mask": "m.png"}, True),
+    ],
+)
+def test_marks_of_values_in_other_fields_are_refused(fields, is_refused, tmp_path):
+    path = rows(tmp_path, {"answer": "red", **fields})
+    question = {"text": "question"} | ({"options": "options"} if "options" in fields else {})
+    task = described(path, question=question, answer={"form": "text", "field": "answer"})
+    assert ("marks for other values" in problems(task)) == is_refused
+
+
+@pytest.mark.parametrize("fields", [{}, {"boxes": [[1, 2, 3, 4]]}, {"masks": "m.png"}])
+def test_the_values_of_marks_are_looked_for_in_parquet(fields, tmp_path):
+    row = {"image": "i.png", "question": "The <mask> sat.", "answer": "cat", **fields}
+    path = rows(tmp_path).with_suffix(".parquet")
+    parquet.write_table(pa.Table.from_pylist([row]), path)
+    task = described(path, answer={"form": "text", "field": "answer"})
+    assert ("marks for other values" in problems(task)) == bool(fields)
+
+
+@pytest.mark.parametrize("text", ["Write <bbox>.", "Give <box>(x1,y1),(x2,y2)", "Mark <mask>."])
+def test_a_form_of_response_is_no_mark_of_the_ground_truth(text, tmp_path):
+    box = {"form": "boxes", "field": "bbox", "written": "xyxy"}
+    path = rows(tmp_path, {"question": text, "bbox": [1, 2, 30, 40]})
+    assert not problems(described(path, answer=box))
+    path = rows(tmp_path, {"question": text, "mask": [[10, 10, 30, 10, 30, 40]]})
+    assert not problems(described(path, answer=POLYGON_MASK))
+    turns = [{"from": "human", "value": text}, {"from": "gpt", "value": "Here."}]
+    path = rows(tmp_path, {"conversations": turns, "bbox": [1, 2, 30, 40]})
+    assert not problems(described(path, layout="llava", answer=box))
+
+
+def test_images_by_their_mark_are_no_values_of_marks(tmp_path):
+    turns = [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "red"}]
+    path = rows(tmp_path, {"conversations": turns, "media": {"<image>": "i.png"}})
+    task = described(path, layout="llava", answer={"form": "text", "field": "answer"})
+    assert not problems(task)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"angle": 30}, "'angle'"),
+        ({"rotation": 0.0}, ""),
+        ({"bbox_mode": "XYWH_ABS"}, "'bbox_mode'"),
+        ({"bbox_mode": "xyxy"}, ""),
+        ({"width": 2 * WIDTH, "height": 2 * HEIGHT}, "'width' and 'height'"),
+        (
+            {"image_width": str(WIDTH), "image_height": str(2 * HEIGHT)},
+            "'image_width' and 'image_height'",
+        ),
+        ({"width": 15, "height": 15}, ""),
+        ({"rotation": 90}, ""),
+        ({"rotation": 30}, "'rotation'"),
+        ({"theta": 90}, "'theta'"),
+        ({"angle": True}, ""),
+        ({"bbox_mode": "xywh or xyxy"}, ""),
+        ({"width": WIDTH, "height": HEIGHT}, ""),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_fields_that_contradict_a_box_are_refused(suffix, fields, message, tmp_path):
+    path = rows(tmp_path, {"bbox": [5, 5, 20, 20], **fields})
+    if suffix == ".parquet":
+        listed = [json.loads(line) for line in path.read_text().splitlines()]
+        path = path.with_suffix(suffix)
+        parquet.write_table(pa.Table.from_pylist(listed), path)
+    answer = {"form": "boxes", "field": "bbox", "written": "xyxy"}
+    listed = problems(described(path, answer=answer))
+    assert message in listed if message else not listed
+    text = {"form": "text", "field": "question"}
+    assert not problems(described(path, answer=text))
+
+
+def test_a_width_of_the_box_is_no_size_of_its_image(tmp_path):
+    path = rows(tmp_path, {"x": 5, "y": 5, "width": 20, "height": 10})
+    field = "[{x}, {y}, {width}, {height}]"
+    answer = {"form": "boxes", "field": field, "written": "xywh"}
+    assert not problems(described(path, answer=answer))
+    path = rows(tmp_path, {"x": 5, "y": 5, "width": 20, "height": 10, "rotation": 90})
+    assert "'rotation'" in problems(described(path, answer=answer))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_name_with_braces_is_a_field_if_the_table_has_it(suffix, tmp_path):
+    path = rows(tmp_path, {"text {en}": "Red?", "a{b}": "yes"})
+    if suffix == ".parquet":
+        listed = [json.loads(line) for line in path.read_text().splitlines()]
+        path = path.with_suffix(suffix)
+        parquet.write_table(pa.Table.from_pylist(listed), path)
+    answer = {"form": "text", "field": "a{b}"}
+    (sample,) = described(path, question={"text": "text {en}"}, answer=answer).samples()
+    assert (sample.query.text, sample.target.answer.text) == ("Red?", "yes")
+
+
+def test_the_letter_of_a_choice_may_be_a_pattern(tmp_path):
+    path = rows(tmp_path, {"options": ["red", "blue"], "letter": "B"})
+    question = {"text": "question", "options": "options"}
+    answer = {"form": "choice", "field": "{letter}", "written": "letter"}
+    (sample,) = described(path, question=question, answer=answer).samples()
+    assert sample.target.answer.choice == "B"
+
+
+def test_fields_of_an_interval_with_a_dot_are_refused(tmp_path):
+    path = rows(tmp_path, {"t.s": 1, "t.e": 2})
+    answer = {"form": "interval", "field": ["t.s", "t.e"], "written": "seconds"}
+    with pytest.raises(DataError, match=r"found 't\.s'"):
+        described(path, answer=answer)

@@ -13,7 +13,8 @@ from PIL import Image
 from pyarrow import parquet
 
 from harness.masks import Rle
-from harness.tasks.table.draft import CHECK, draft
+from harness.tasks.table.description import CHECK
+from harness.tasks.table.draft import draft
 from harness.tasks.table.task import table
 from harness.types import Answer, Box
 

@@ -6,12 +6,15 @@ import re
 import tomllib
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from harness.errors import DataError, UsageError
 from harness.masks import Rle
-from harness.tasks.table.draft import CHECK, draft
+from harness.tasks.table.description import CHECK
+from harness.tasks.table.draft import draft
 from harness.tasks.table.task import table
 from harness.types import Answer, Box, Interval, Prediction
 
@@ -123,6 +126,56 @@ def test_a_box_is_read_in_its_convention(convention, sides, as_text, tmp_path):
     ]
 
 
+NAMED = {
+    "xyxy": {"xmin": LEFT, "xmax": RIGHT, "ymin": TOP, "ymax": BOTTOM},
+    "xywh": {"Y": TOP, "X": LEFT, "Height": BOTTOM - TOP, "Width": RIGHT - LEFT},
+}
+
+
+@pytest.mark.parametrize("written", NAMED)
+def test_the_sides_of_a_box_are_read_by_their_names(written, tmp_path):
+    answer = {"form": "boxes", "field": "answer", "written": written}
+    assert answers(bench(tmp_path, [row([NAMED[written]])], answer=answer)) == [
+        Answer(boxes=(Box(*map(float, SQUARE)),))
+    ]
+    other_order = NAMED["xywh" if written == "xyxy" else "xyxy"]
+    for wrong in (other_order, {**NAMED[written], "label": 3}):
+        with pytest.raises(DataError, match="names such as"):
+            answers(bench(tmp_path, [row(wrong)], answer=answer))
+
+
+MIDDLE = ((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2)
+EXTENT = (RIGHT - LEFT, BOTTOM - TOP)
+
+
+@pytest.mark.parametrize(
+    ("names", "written", "sides"),
+    [
+        ("x0 y0 x1 y1", "xyxy", SQUARE),
+        ("xtl ytl xbr ybr", "xyxy", SQUARE),
+        ("x_1 y_1 x_2 y_2", "xyxy", SQUARE),
+        ("a b c d", "xyxy", SQUARE),
+        ("x_min y_min width height", "xywh", (LEFT, TOP, *EXTENT)),
+        ("x0 y0 w h", "xywh", (LEFT, TOP, *EXTENT)),
+        ("center_x center_y width height", "cxcywh", (*MIDDLE, *EXTENT)),
+        ("xc yc w h", "cxcywh", (*MIDDLE, *EXTENT)),
+    ],
+)
+def test_sides_of_a_box_have_many_names(names, written, sides, tmp_path):
+    answer = {"form": "boxes", "field": "answer", "written": written}
+    box = dict(zip(names.split(), sides, strict=True))
+    read = [Answer(boxes=(Box(*map(float, SQUARE)),))]
+    assert answers(bench(tmp_path, [row(box)], answer=answer)) == read
+
+
+@pytest.mark.parametrize("names", ["x0 y0 x1 y1", "x_center y_center w h", "w h a b"])
+def test_sides_named_for_another_order_are_refused(names, tmp_path):
+    answer = {"form": "boxes", "field": "answer", "written": "xywh"}
+    box = dict(zip(names.split(), (LEFT, TOP, *EXTENT), strict=True))
+    with pytest.raises(DataError, match="names such as"):
+        answers(bench(tmp_path, [row(box)], answer=answer))
+
+
 def test_a_box_outside_its_image_asks_for_the_convention(tmp_path):
     answer = {"form": "boxes", "field": "answer", "written": "xywh"}
     with pytest.raises(DataError, match="another order"):
@@ -207,6 +260,86 @@ def test_splits_and_filters(tmp_path):
         answers(path, split="train")
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_records_that_are_left_out_may_lack_fields(suffix, tmp_path):
+    images(tmp_path)
+    rows = [{"image": "red.png", "task": "tvg"}, {**row(2), "task": "count"}]
+    path = tmp_path / f"mine{suffix}"
+    if suffix == ".jsonl":
+        lines(path, rows)
+    else:
+        pq.write_table(
+            pa.Table.from_pylist([{**rows[1], **rows[0], "answer": None}, rows[1]]), path
+        )
+    plain = {"name": "mine", **MINE, "answer": {"form": "count", "field": "answer"}}
+    plain["question"] = {"text": "question", "where": {"task": "count"}}
+    (tmp_path / "mine.toml").write_text(toml(plain), encoding="utf-8")
+    assert answers(path) == [Answer(count=2)]
+    plain["question"]["where"] = {"task": ["count", "tvg"]}
+    (tmp_path / "mine.toml").write_text(toml(plain), encoding="utf-8")
+    with pytest.raises(DataError, match="question" if suffix == ".jsonl" else "answer"):
+        answers(path)
+
+
+PATTERNS = {
+    "a number": ({"image_id": 7}, "{image_id}.png", "7.png"),
+    "a folder": ({"id": "x"}, "{id}/image.png", "x/image.png"),
+    "COCO's number": ({"image_id": 7}, "{image_id:012}.png", "000000000007.png"),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_names_images_and_masks(name, tmp_path):
+    fields, pattern, file = PATTERNS[name]
+    for folder in ("images", "images/masks"):
+        (tmp_path / folder / file).parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (WIDTH, HEIGHT), "red").save(tmp_path / "images" / file)
+    mask = np.zeros((HEIGHT, WIDTH), bool)
+    mask[4:20, 4:20] = True
+    Image.fromarray(mask).save(tmp_path / "images/masks" / file)
+    path = lines(tmp_path / "mine.jsonl", [{**fields, "question": "Which?"}])
+    media = {"images": pattern, "folder": "images"}
+    answer = {"form": "mask", "field": f"masks/{pattern}", "written": "image"}
+    text = toml({"name": "mine", **MINE, "media": media, "answer": answer})
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    assert answers(path)[0].masks == (Rle.from_array(mask),)
+
+
+@pytest.mark.parametrize(
+    ("cell", "files", "images_are"),
+    [
+        (7, ["7.jpg"], "{image_id}.jpg"),
+        (7, ["000000000007.jpg"], "{image_id:012}.jpg"),
+        ("7", ["7.png"], "{image_id}.png"),
+    ],
+)
+def test_a_draft_finds_images_named_by_numbers(cell, files, images_are, tmp_path):
+    (tmp_path / "val").mkdir()
+    for file in files:
+        Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / "val" / file)
+    path = lines(tmp_path / "m.jsonl", [{"image_id": cell, "question": "Who?", "answer": "Ann"}])
+    described = draft(path)
+    assert described.media == {"images": images_are, "folder": "val"} and not described.doubts
+    (tmp_path / "m.toml").write_text(described.toml("m"), encoding="utf-8")
+    assert not list(table(tmp_path, file=path).check())
+
+
+def test_a_draft_asks_for_images_named_by_numbers_that_are_not_there(tmp_path):
+    path = lines(tmp_path / "m.jsonl", [{"image_id": 7, "question": "Who?", "answer": "Ann"}])
+    assert "{image_id}.jpg" in draft(path).doubts["media.images"]
+
+
+def test_a_gif_is_refused_as_a_video_with_a_command(tmp_path):
+    frames = [Image.new("RGB", (8, 8), (20 * number, 0, 0)) for number in range(3)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    path = lines(tmp_path / "mine.jsonl", [{"gif": "a", "question": "How many?", "answer": 3}])
+    plain = {"name": "mine", "question": MINE["question"], "media": {"video": "{gif}.gif"}}
+    plain["answer"] = {"form": "count", "field": "answer"}
+    (tmp_path / "mine.toml").write_text(toml(plain), encoding="utf-8")
+    (problem,) = table(tmp_path, file=path).check()
+    assert "ffmpeg -i a.gif a.mp4" in problem.message
+
+
 def test_a_pattern_words_the_question(tmp_path):
     question = {"text": "{hint}\n{question}"}
     rows = [row(1, hint="Look up."), row(1, number=1, hint=None)]
@@ -234,6 +367,10 @@ BROKEN = {
     "images and a video": (
         {"media": {"images": "a", "video": "b"}, "answer": {"form": "text", "field": "answer"}},
         "found both",
+    ),
+    "a name that begins with a digit": (
+        {"name": "4_count", "answer": {"form": "count", "field": "answer"}},
+        "no digit first",
     ),
     "a field that no record has": (
         {"question": {"text": "asked"}, "answer": {"form": "count", "field": "answer"}},

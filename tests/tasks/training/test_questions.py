@@ -49,10 +49,12 @@ def test_boxes_are_read_only_where_they_are_asked_for():
     plain = record(problem_type="IoU", solution="<answer>[1, 2, 3, 4.5]</answer>")
     with pytest.raises(DataError, match="problem_type"):
         read_question(plain, "record 0")
-    found = read_question(plain, "record 0", kinds=("IoU",))
-    assert found.answer.boxes == (Box(1, 2, 3, 4.5),)
+    question = read_question(plain, "record 0", problem_types=("IoU",))
+    assert question.answer.boxes == (Box(1, 2, 3, 4.5),)
     plain = record(problem_type="IoU 3D", solution="<answer>[1, 2, 3, 4, 5, 6]</answer>")
-    assert read_question(plain, "", kinds=("IoU 3D",)).answer.boxes_3d == (Box3D(1, 2, 3, 4, 5, 6),)
+    assert read_question(plain, "", problem_types=("IoU 3D",)).answer.boxes_3d == (
+        Box3D(1, 2, 3, 4, 5, 6),
+    )
 
 
 @pytest.mark.parametrize(

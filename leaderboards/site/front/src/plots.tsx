@@ -205,6 +205,7 @@ export function History({ both, series }: { both: Both; series: Series }) {
 
 /** Okabe and Ito's colours, which stay apart for the colour-blind. */
 export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d00", "#777777"];
+const LEADING = ["reward", "loss", "kl"]; // what is looked for first
 const FIRST = /reward|loss|length|entropy|accuracy|eval|kl/i;
 const MANY = 9; // charts before the others are asked for
 const FEW = 20; // numbers, such as evaluations, that are not smoothed
@@ -247,9 +248,9 @@ export function Curves({ runs }: { runs: Named[] }) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.curve)))].filter(
     (name) => name !== "step" && runs.some((run) => (run.curve[name] ?? []).filter((value) => value !== null).length > 1),
   );
-  const first = names.filter((name) => FIRST.test(name));
+  const first = [...new Set([...LEADING, ...names.filter((name) => FIRST.test(name))])].filter((name) => names.includes(name));
   const all = query.all === "1";
-  const shown = all ? names : (first.length ? first : names).slice(0, MANY);
+  const shown = all ? [...new Set([...first, ...names])] : (first.length ? first : names).slice(0, MANY);
   const factor = Math.min(99, Math.max(0, Number(query.smooth ?? 0) || 0)) / 100;
   const pinned = (query.pin ?? "").split("~").filter((name) => runs.some((run) => run.name === name));
   const pin = (name: string) => setQuery({ pin: (pinned.includes(name) ? pinned.filter((one) => one !== name) : [...pinned, name]).join("~") });

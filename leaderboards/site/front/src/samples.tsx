@@ -107,7 +107,7 @@ function Samples({ both, columns, sides }: { both: Both; columns: Columns; sides
       if (value !== null && value > SAME) better += 1;
       if (value !== null && value < -SAME) worse += 1;
     }
-    return { better, worse, same: shown.length - better - worse };
+    return { better, worse };
   }, [shown]);
   const runs = table.rows.filter((_, place) => site.runs[place]);
   const change = (side: number, name: string) => {
@@ -161,13 +161,15 @@ function Samples({ both, columns, sides }: { both: Both; columns: Columns; sides
           ))}
         </div>
         <p class="tally" role="status">
+          {two && `${count(tally.worse + tally.better) || "none"} of `}
           <b>{plural(shown.length, "sample")}</b>
-          {shown.length < columns.id.length && ` of ${count(columns.id.length)}`}
+          {two && " changed"}
+          {shown.length < columns.id.length && ` (of ${count(columns.id.length)})`}
           {two && (
             <>
-              {" · "}
-              <span class="up">{count(tally.better)} better</span> · <span class="down">{count(tally.worse)} worse</span> · {count(tally.same)} equal in{" "}
-              <span class="side1">{names[1]}</span> against <span class="side0">{names[0]}</span>
+              {": "}
+              <span class="down">{count(tally.worse)} worse</span>, <span class="up">{count(tally.better)} better</span> in{" "}
+              <span class="side1">{names[1]}</span> than in <span class="side0">{names[0]}</span>
             </>
           )}
         </p>
@@ -259,7 +261,7 @@ function Verdict({ both: { site, table }, sides }: { both: Both; sides: Side[] }
     <p class="verdictline">
       <b class={kind}>{found.verdict}</b>
       <span class="quiet">
-        {table.headline} over all {count(site.n)} samples: B − A {signed(found.difference)}
+        {table.headline} of all {plural(site.n, "sample")}: B − A {signed(found.difference)}
         {found.interval && ` (95 % interval ${signedSpan(found.interval)})`}
         {found.p_value !== null &&
           `, ${pValue(found.p_value)} (p is for this comparison alone: multiply it by the number of comparisons made)`}

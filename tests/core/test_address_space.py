@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness.cli import address_space
+from harness import address_space
 from harness.errors import MissingDependency
 
 MIB = 2**20

@@ -1,7 +1,7 @@
-"""The space of addresses that a command needs before it loads NumPy and SciPy.
+"""A check of the address space (`ulimit -v`) before a command loads NumPy and SciPy.
 
-Their OpenBLAS asks for memory as it is loaded, for each of its threads, and where it gets none it
-asks again for ever, deaf to signals: that has to be known before.
+Their OpenBLAS reserves memory for each of its threads while it is loaded. If it gets none, it
+retries for ever and ignores signals, so `main` checks the limit before.
 """
 
 import os
@@ -39,9 +39,10 @@ def check_address_space() -> None:
 
 
 def _threads() -> int:
+    """Return the number of threads that OpenBLAS will start."""
     cores = min(os.cpu_count() or 1, MOST_THREADS)
     for name in VARIABLES:
         with suppress(ValueError):
-            if (given := int(os.environ.get(name, ""))) > 0:
-                return min(given, cores)
+            if (threads := int(os.environ.get(name, ""))) > 0:
+                return min(threads, cores)
     return cores

@@ -1,0 +1,109 @@
+"""Detection of numbers that count other things than the question asks for, or not all of them.
+
+"3 are missing" does not answer "How many chairs are there?". `harness.stated.numbers` removes such
+numbers from a response before it reads the answer; `intervals` asks for states ("the door is
+closed").
+"""
+
+import re
+from itertools import islice
+
+from harness.stated.languages import NOT_KNOWN, is_foreign
+from harness.stated.numerals import Numeral, numerals
+
+MOST = 40
+"""Most numbers of a text that are read."""
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
+)
+_OF_ANOTHER = re.compile(
+    r"(?i:[^.;:\n]{0,60}\b(?:and|plus|with)\s(?:\w+\s){1,3}(?<!top\s)(?<!front\s)of another\b)"
+)
+"""Words after a number that add a part: " men and half of another"."""
+_LACKS = re.compile(
+    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,2}?(missing|lacking|absent|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
+    r"|mancano|ontbreken|saknas|mangler|brakuje|chybí|hiányzik|lipsesc|eksik|hilang)\b)"
+)
+"""A predicate, in several languages, of things that are absent: " are missing"."""
+_IS = r"(?:are|were|sind|waren|sont|étaient|están|estaban|son|eran|são|estão|eram|sono|erano|zijn)"
+_PREDICATE = re.compile(rf"(?i:\s{_IS}\s([^\W\d_]{{3,}})\W*(?:[.,;!\n]|\Z))")
+"""The predicate right after a number: " are empty." in "3 are empty."."""
+_THERE = frozenset(
+    "there here visible present shown seen pictured depicted correct left total needed required"
+    " counted sichtbar zu visibles présents présentes presentes visibili presenti zichtbaar".split()
+)
+"""Predicates that hold for everything that is counted."""
+_PEOPLE = re.compile(r"(?i:\bhow many (?:\w+ )?(?:people|persons|individuals|humans)\b)")
+_ONE_PERSON = re.compile(
+    r"(?i:[^.;:\n]{0,40}\b(?:with|holding|carrying)\s(?:an?|his|her|their|one)\s(?:\w+\s)?"
+    r"(?:baby|infant|toddler|child|kid|boy|girl|man|woman|person)\b)"
+)
+"""Words after a number that name one person more: " women holding a baby"."""
+_STATE = re.compile(
+    r"(?i:\b(?:the|an?|his|her|their) (?:\w+ )??([a-z]{3,}) "
+    r"(?:is|are|was|were|stays?|remains?|becomes?) ((?:not |still |fully |completely |now )*)"
+    r"([a-z]{2,})\W*(?:[.,;!\n]|\Z|(?:from|between)\b))"
+)
+"""A thing, words such as "not", and its state: "the door is not open."."""
+_FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
+"""A fraction in French ("3 quarts"), whose words have other meanings in English."""
+
+
+def without_others(text: str, question: str) -> str:
+    """Return a text in which numbers that may not count what is asked for are `NOT_KNOWN`.
+
+    >>> without_others("3 fehlen.", "Wie viele Stühle gibt es?")
+    '0/0 fehlen.'
+    >>> without_others("3 are missing.", "How many are missing?")
+    '3 are missing.'
+    >>> without_others("Three men, and part of a fourth.", "How many men?")
+    '0/0 men, and part of a fourth.'
+    """
+    for number in reversed(list(islice(numerals(text), MOST))):
+        if _is_of_others(text, number, question):
+            text = text[: number.start] + NOT_KNOWN + text[number.end :]
+    if is_foreign(question) or is_foreign(text):
+        text = _FRACTION.sub(NOT_KNOWN, text)
+    return text
+
+
+def _is_of_others(text: str, number: Numeral, question: str) -> bool:
+    """Return True if the words after a number say that it is not all that is asked for."""
+    rest = text[number.end : number.end + 200]
+    if number.value.is_integer() and re.search(_one_more(int(number.value)), rest):
+        return True
+    if _OF_ANOTHER.match(rest) or (_PEOPLE.search(question) and _ONE_PERSON.match(rest)):
+        return True
+    if (lacks := _LACKS.match(rest)) and not _asks(question, lacks[1]):
+        return True
+    if (predicate := _PREDICATE.match(rest)) is None:
+        return False
+    return predicate[1].casefold() not in _THERE and not _asks(question, predicate[1])
+
+
+def _one_more(value: int) -> str:
+    """Return the pattern of words for one thing more than `value`: "a fourth" for 3."""
+    digits = rf"{value + 1}(?:st|nd|rd|th)"
+    word = _ORDINALS[value] if 0 <= value < len(_ORDINALS) else digits
+    return rf"(?i:\b(?:an?|another)\s(?:[a-z]+\s){{0,2}}?(?:{word}|{digits})\b(?!\s(?:of|full)\b))"
+
+
+def says_another_state(text: str, question: str) -> bool:
+    """Return True if a text gives a thing of the question another state than the question does.
+
+    >>> says_another_state("From 3 s to 7 s the door is closed.", "When is the door open?")
+    True
+    >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
+    False
+    """
+    for thing, adverbs, state in _STATE.findall(text):
+        if not _asks(question, thing) or state.casefold().endswith("ing"):
+            continue
+        if "not" in adverbs or not (_asks(question, state) or state.casefold() in _THERE):
+            return True
+    return False
+
+
+def _asks(question: str, word: str) -> bool:
+    """Return True if the first five characters of a word occur in a question."""
+    return word.casefold()[:5] in question.casefold()

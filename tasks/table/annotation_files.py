@@ -1,0 +1,186 @@
+"""Refuse annotation files of other programs, and name the command that makes records of each.
+
+The constants are texts of the programs in these commands, in Python or for jq.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from harness.errors import DataError
+from harness.files import open_regular
+from harness.foreign import new_name, to_lines
+from harness.tasks.table.tool_files import refuse_tool_record, refuse_tool_text
+from harness.tasks.table.tracking_files import NUMBER
+
+HEAD = 4096
+"""Bytes at the beginning of a text file that its form is recognised by."""
+LINES = 'open(sys.argv[1], encoding="utf-8-sig")'
+GROUPED = (
+    '({{"image": i, "question": q, "boxes": b}} for boxes in [collections.defaultdict(list)] '
+    "if [boxes[i, q].append(b) for {rows}] or True for (i, q), b in boxes.items())"
+)
+"""Python's text of records, each with the boxes `b` of an image `i` and a name `q`."""
+CHARADES = (
+    '({"video": video + ".mp4", "question": text, "answer": [float(start), float(end)]} for line '
+    f'in filter(str.strip, {LINES}) for head, text in [line.strip().split("##", 1)] for video, '
+    "start, end in [head.split()])"
+)
+YOLO = GROUPED.format(
+    rows='names in [open(sys.argv[1], encoding="utf-8").read().splitlines()] for path in '
+    'sys.argv[2:] if path != sys.argv[1] for i in [pathlib.Path(path).stem + ".jpg"] for line in '
+    "open(path) for c, *s in [line.split()] if line.strip() for q in [names[int(c)]] "
+    "for x, y, w, h in [map(float, s)] for b in [[x - w / 2, y - h / 2, x + w / 2, y + h / 2]]"
+)
+ROWS = f"row in csv.DictReader({LINES})"
+
+
+MAX_LINE = 2**26
+"""Bytes of a line of JSON that is read to recognise it."""
+JSON = re.compile(r'\s*(?:\{\s*"[^"\n]*"\s*:|\[\s*\{\s*")')
+"""The beginning of an object, or of a list of objects, over several lines."""
+SHAPES = (
+    (
+        re.compile(rf"^(?:{NUMBER} ){{8}}[A-Za-z]\S* \d\s*$", re.MULTILINE),
+        "quadrilaterals of an image, as DOTA has them",
+    ),
+    (re.compile(r"\A(?:-?\d+, ?){8}\S"), "texts in quadrilaterals, as ICDAR has them"),
+    (
+        re.compile(r"\A\S.*\.(?:jpe?g|png)\s*\n\d+\s*\n(?:-?\d+ ){4}"),
+        "boxes of several images, as WIDER FACE has them",
+    ),
+)
+"""Patterns of the beginning of files that have no command, and what they are."""
+A_LINE_A_QUESTION = (
+    'A table has a record for each question, such as the line {"image": "a.jpg", "question": '
+    '"car", "boxes": [[10, 20, 60, 80]]} in a .jsonl file; other shapes are "mask": [[x, y, …]].'
+)
+
+
+class Columns(NamedTuple):
+    """Columns of another program's table that has one box per row."""
+
+    image: str
+    name: str
+    sides: Sequence[str]
+    """The columns of left, top, right and bottom."""
+    what: str
+    unit: str
+    suffix: str = ""
+    """Python's text that adds to the images' names what they lack."""
+
+
+BOXES = (
+    Columns(
+        "ImageID",
+        "LabelName",
+        ("XMin", "YMin", "XMax", "YMax"),
+        "Open Images' boxes",
+        "in fractions, without groups; class-descriptions-boxable.csv has the labels' names",
+        ' + ".jpg"',
+    ),
+    Columns(
+        "filename",
+        "class",
+        ("xmin", "ymin", "xmax", "ymax"),
+        "TensorFlow's table of boxes",
+        "in pixels",
+    ),
+)
+SWIFT = (
+    "if (.objects.ref | length) == 1 and (.images | length) == 1 then {image: .images[0], "
+    'question: .objects.ref[0], boxes: .objects.bbox} else error("several images or names") end'
+)
+"""Program of jq for a line of ms-swift's grounding data with one image and one name."""
+
+
+def refuse_text(path: Path) -> None:
+    """Raise DataError if a file of text that is not a table has JSON or annotations."""
+    suffix = path.suffix.lower()
+    with open_regular(path) as file:
+        line = file.readline(MAX_LINE)
+        head = (line + file.read(HEAD))[:HEAD].decode("utf-8", "replace").lstrip("\ufeff")
+    refuse_tool_text(path, head)
+    if like := _json_suffix(line.decode("utf-8", "replace"), head):
+        name, table = path.name, path.with_suffix(like).name
+        raise DataError(
+            f"file {path}",
+            expected="a table whose name says its format",
+            found="JSON lines" if like == ".jsonl" else "JSON",
+            fix=f"`cp {quote(name)} {quote(table)}` gives it the name.",
+        )
+    if form := next((form for pattern, form in SHAPES if pattern.search(head)), None):
+        raise DataError(f"file {path}", expected="a table", found=form, fix=A_LINE_A_QUESTION)
+    first = head.split("\n", 1)[0].split()
+    if suffix == ".txt" and "##" in head.split("\n", 1)[0]:
+        form, end = "lines of Charades-STA", "makes lines of intervals in seconds"
+        typed = to_lines(CHARADES, path.name)
+    elif suffix == ".txt" and len(first) == 5 and all(map(_is_fraction, first[1:])):
+        form = "boxes of an image, as YOLO has them"
+        typed = to_lines(YOLO, "NAMES", "collections", "pathlib")
+        typed = typed.replace(" NAMES > ", " classes.txt *.txt > ")
+        end = "makes lines of boxes (xyxy) in fractions of .jpg images; "
+        end += "classes.txt has the name of a class a line"
+    else:
+        return
+    raise DataError(
+        f"file {path}", expected="a table", found=form, fix=f"{typed}, named NEW.jsonl, {end}."
+    )
+
+
+def _json_suffix(line: str, head: str) -> str:
+    """Return the suffix of a table for a file of JSON by its first line and beginning; else ""."""
+    try:
+        plain = json.loads(line.lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return ".json" if JSON.match(head) else ""
+    if isinstance(plain, dict):
+        return ".jsonl"
+    is_list = isinstance(plain, list) and bool(plain) and isinstance(plain[0], dict)
+    return ".json" if is_list else ""
+
+
+def _is_fraction(text: str) -> bool:
+    """Return True for the text of a number from 0 to 1."""
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
+def refuse_boxes(path: Path, record: Mapping[str, object]) -> None:
+    """Raise DataError if the first record of a table is a box, or a line of ms-swift's objects."""
+    refuse_tool_record(path, record)
+    objects = record.get("objects")
+    if isinstance(objects, Mapping) and {"ref", "bbox"} <= objects.keys():
+        command = f"`jq -c {quote(SWIFT)} {quote(path.name)} > {new_name(path.name)}`"
+        raise DataError(
+            f"table {path}: 'objects'",
+            expected="an answer",
+            found="boxes by the order of names, as ms-swift has them",
+            fix=f"{command}, named NEW.jsonl, makes lines of boxes (xyxy).",
+        )
+    columns = next((columns for columns in BOXES if _are_columns(columns, record)), None)
+    if columns is None:
+        return
+    image, name, *sides = map(json.dumps, (columns.image, columns.name, *columns.sides))
+    rows = (
+        f'{ROWS} if row.get("IsGroupOf") != "1" for i, q in '
+        f"[(row[{image}]{columns.suffix}, row[{name}])] "
+        f"for b in [[float(row[s]) for s in ({', '.join(sides)})]]"
+    )
+    typed = to_lines(GROUPED.format(rows=rows), path.name, "csv", "collections")
+    raise DataError(
+        f"table {path}",
+        expected="a record a question",
+        found=columns.what,
+        fix=f"{typed}, named NEW.jsonl, makes lines of boxes (xyxy) {columns.unit}.",
+    )
+
+
+def _are_columns(columns: Columns, record: Collection[str]) -> bool:
+    """Return True if a record has all of these columns."""
+    return all(name in record for name in (columns.image, columns.name, *columns.sides))

@@ -1,0 +1,71 @@
+"""Conventions in which an answer names one of its question's options.
+
+A function for each returns the option's position from 0, or None if a text does not name one so.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from string import ascii_uppercase
+
+LETTER = re.compile(r"\(([A-Za-z])\)|([A-Za-z])")
+"""A letter of an option, which may stand in parentheses."""
+
+
+def letter_of(text: str) -> str | None:
+    """Return the large letter that a text is, such as "B", "b" or "(b)"; None for other texts."""
+    match = LETTER.fullmatch(text)
+    return (match[1] or match[2]).upper() if match else None
+
+
+def _letter(text: str, options: Sequence[str], columns: Sequence[str]) -> int | None:
+    letter = letter_of(text)
+    return _known(ascii_uppercase.index(letter) if letter else -1, options)
+
+
+def _marked(text: str, options: Sequence[str], columns: Sequence[str]) -> int | None:
+    match = re.match(r"\(?([A-Z])[.):]", text)
+    return _known(ascii_uppercase.index(match[1]) if match else -1, options)
+
+
+def _field(text: str, options: Sequence[str], columns: Sequence[str]) -> int | None:
+    return columns.index(text) if text in columns else None
+
+
+def _option(text: str, options: Sequence[str], columns: Sequence[str]) -> int | None:
+    return options.index(text) if text in options else None
+
+
+def _place(text: str, options: Sequence[str], columns: Sequence[str]) -> int | None:
+    return _known(int(text) if text.isdecimal() else -1, options)
+
+
+def _place_from_1(text: str, options: Sequence[str], columns: Sequence[str]) -> int | None:
+    return _known(int(text) - 1 if text.isdecimal() else -1, options)
+
+
+def _known(place: int, options: Sequence[str]) -> int | None:
+    """Return a position if it is one of the options; else None."""
+    return place if 0 <= place < len(options) else None
+
+
+CONVENTIONS: Mapping[str, Callable[[str, Sequence[str], Sequence[str]], int | None]] = {
+    "letter": _letter,
+    "marked": _marked,
+    "field": _field,
+    "option": _option,
+    "place": _place,
+    "place_from_1": _place_from_1,
+}
+"""Function of each convention: (answer, texts of the options, columns of the options) → position.
+
+The likeliest convention comes first.
+"""
+
+
+def conventions_of(text: str, options: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the conventions in which a text names one of these options.
+
+    >>> conventions_of("2", ["2", "4"], ()), conventions_of("the cat", ["the dog"], ())
+    (['option', 'place_from_1'], [])
+    """
+    return [name for name, read in CONVENTIONS.items() if read(text, options, columns) is not None]

@@ -1,0 +1,108 @@
+"""A description in the making, and the fields of a table by what their names say they hold."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.tasks.table.cells import is_empty, plain_value
+from harness.tasks.table.description import CHECK
+from harness.tasks.table.rows import Record
+
+NAMES: Mapping[str, str] = {
+    "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id",
+    "video": r"videos?(_path|_file|_name|_id)?|vid",
+    "question": r"question|query|prompt|instruction|caption|phrase|expression|sentence|ref|text",
+    "options": r"options|choices|candidates",
+    "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|ground_?truth|gt(_answer)?"
+    r"|solution|target|label|correct([_ ]answer)?|count|bbox|boxe?s|mask|masks|segmentation"
+    r"|polygons?|timestamps?|interval|span|relevant_windows",
+    "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
+    "clip end": r"((clip|video)_)?(end|stop|ed)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
+    "context": r"contexts?|passage|background|premise|preamble|pre_?prompt|instructions?|"
+    r"system(_prompt)?|history|subtitles?|regions?|roi|box|bboxes|points?|"
+    r"(question|query|ask|real)_?time(_?stamp)?|time_stamp",
+    "id": r"(question_?|sample_?|q)?id|index|idx|uid",
+    "category": r"(l2-)?category|task(_type)?|type|question_type|subset|topic|dataset",
+}
+"""Names of fields by what they hold, in the order of preference."""
+
+
+@dataclass
+class Draft:
+    """Keys and values of a description so far, and a doubt for each value that is a guess."""
+
+    layout: str
+    table: Path
+    media: dict[str, object] = field(default_factory=dict)
+    question: dict[str, object] = field(default_factory=dict)
+    answer: dict[str, object] = field(default_factory=dict)
+    scoring: dict[str, object] = field(default_factory=dict)
+    doubts: dict[str, str] = field(default_factory=dict)
+    """Text that says what to check, by `section.key`."""
+    columns: Sequence[str] = ()
+    """The names of the table's fields."""
+
+    def toml(self, name: str) -> str:
+        """Return the description's text, with a comment beside each doubt."""
+        lines = [f"name = {_plain(name)}"]
+        if self.layout != "rows":
+            lines.append(f"layout = {_plain(self.layout)}")
+        if unused := self._unused():
+            lines.append(f"# not used: {', '.join(unused)}")
+        for section in ("media", "question", "answer", "scoring"):
+            lines += ["", f"[{section}]"] if getattr(self, section) else []
+            for key, value in getattr(self, section).items():
+                doubt = self.doubts.get(f"{section}.{key}")
+                lines.append(
+                    f"{key} = {_plain(value)}" + (f"  # {CHECK}: {doubt}" if doubt else "")
+                )
+        return "\n".join(lines) + "\n"
+
+    def _unused(self) -> list[str]:
+        """Return the fields that no value and no doubt of the description names."""
+        sections = (self.media, self.question, self.answer)
+        values = [value for section in sections for value in section.values()]
+        text = json.dumps([values, [*self.doubts.values()]], ensure_ascii=False)
+        words = set(re.findall(r"[\w.-]+", text))
+        plain = [str(name) for name in self.columns if not str(name).startswith("_")]
+        return [name for name in plain if name not in words and _plain(name)[1:-1] not in text]
+
+
+def named(records: Sequence[Record], what: str) -> list[str]:
+    """Return the fields whose name is in `NAMES[what]` and that have a value, the best first."""
+    names = [name for name in records[0] if any(not is_empty(row.get(name)) for row in records)]
+    patterns = re.split(r"\|(?![^(]*\))", NAMES[what])
+    fitting = [name for pattern in patterns for name in names if re.fullmatch(pattern, name, re.I)]
+    return list(dict.fromkeys(fitting))
+
+
+def values_of(records: Sequence[Record], name: str) -> list[object]:
+    """Return the values of a field, without empty ones."""
+    return [plain_value(row[name]) for row in records if not is_empty(row.get(name))]
+
+
+def field_names(records: Sequence[Record]) -> str:
+    """Return the names of all fields, for messages."""
+    return ", ".join(columns_of(records))
+
+
+def columns_of(records: Sequence[Record]) -> list[str]:
+    """Return the names of the fields of all records, in their order."""
+    return list(dict.fromkeys(name for row in records for name in row))
+
+
+def _plain(value: object) -> str:
+    """Return a value in TOML's syntax."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return (
+            "{ "
+            + ", ".join(f"{_plain(key)} = {_plain(item)}" for key, item in value.items())
+            + " }"
+        )
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

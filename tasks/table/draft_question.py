@@ -1,0 +1,104 @@
+"""The question of a description: its text, its id, its options and its categories."""
+
+import re
+from collections.abc import Sequence
+from string import ascii_uppercase
+
+from harness.formats.tables import DATE
+from harness.tasks.table.description import CHECK
+from harness.tasks.table.draft_fields import Draft, field_names, named, values_of
+from harness.tasks.table.draft_options import (
+    are_lettered,
+    are_lettered_lines,
+    letters_in,
+    option_columns,
+    with_options,
+)
+from harness.tasks.table.rows import Record
+
+
+def draft_question(description: Draft, records: Sequence[Record]) -> None:
+    """Fill in what is known of the question."""
+    question = description.question
+    fields = [
+        name
+        for name in named(records, "question")
+        if all(isinstance(value, str) for value in values_of(records, name))
+    ]
+    question["text"] = fields[0] if fields else CHECK
+    if not fields:
+        description.doubts["question.text"] = (
+            f"the field of the question, of {field_names(records)}"
+        )
+    for name in named(records, "id"):
+        values = [str(row.get(name)) for row in records]
+        if len(set(values)) == len(values):
+            question["id"] = name
+            break
+    else:
+        _draft_joint_id(description, records)
+    _draft_options(description, records)
+    kinds = {
+        name: name
+        for name in named(records, "category")
+        if 1 < len({str(value) for value in values_of(records, name)}) <= len(records) / 2
+    }
+    if kinds:
+        question["categories"] = kinds
+
+
+def _draft_joint_id(description: Draft, records: Sequence[Record]) -> None:
+    """Join the name of the image or video to an id that is unique in it alone, as in NExT-QA."""
+    media = named(records, "video") or named(records, "image")
+    for name in (name for name in named(records, "id") if re.search("id$", name, re.I)):
+        values = [f"{row.get(media[0])}_{row.get(name)}" for row in records] if media else []
+        if values and len(set(values)) == len(values) and name != media[0]:
+            description.question["id"] = f"{{{media[0]}}}_{{{name}}}"
+            return
+
+
+def _draft_options(description: Draft, records: Sequence[Record]) -> None:
+    """Look for options in lists, in lettered texts, or in a column each."""
+    question, listed = description.question, named(records, "options")
+    taken = {question["text"], *question.values()}
+    columns = option_columns([name for name in records[0] if name not in taken], records)
+    lists = [
+        name
+        for name in listed
+        if all(isinstance(value, (list, dict)) for value in values_of(records, name))
+    ]
+    lines = [name for name in listed if are_lettered_lines(values_of(records, name))]
+    if lists:
+        question["options"] = lists[0]
+        _draft_list(description, lists[0], values_of(records, lists[0]))
+    elif lines:
+        question |= {"options": lines[0], "lettered": True}
+    elif columns:
+        question["options"] = columns
+        cells = [str(row.get(name)) for row in records for name in columns]
+        if date := next(filter(DATE.fullmatch, cells), None):
+            doubt = f"{date!r} is a date: did a spreadsheet program make it of a text such as 1-2?"
+            description.doubts["question.options"] = doubt
+    elif listed and question["text"] != CHECK:
+        counts = [letters_in(str(value)) for value in values_of(records, listed[0])]
+        if all(counts):
+            question["text"] = f"{{{question['text']}}}\n{{{listed[0]}}}"
+            question["letters"] = ascii_uppercase[: max(counts)]
+        else:
+            question["options"] = listed[0]
+            doubt = 'texts are not read: write lists, ["cat", "dog"], or lines with A., B., …'
+            description.doubts["question.options"] = doubt
+
+
+def _draft_list(description: Draft, name: str, values: Sequence[object]) -> None:
+    """Say if all lists of options have letters; doubt them if some lack letters or are empty."""
+    lists = [value for value in values if isinstance(value, list)]
+    lettered = [are_lettered(value) for value in lists if value]
+    if lettered and all(lettered):
+        description.question["lettered"] = True
+    elif any(lettered):
+        doubt = f"{sum(lettered)} of {len(lettered)} lists begin with A., B., …: write all alike"
+        description.doubts["question.options"] = doubt
+    if empty := len(lists) - len(lettered):
+        doubt = f"{empty} of {len(lists)} records have none, which are questions of another form: "
+        description.doubts["question.options"] = doubt + with_options(description.table, name)

@@ -1,0 +1,90 @@
+"""Find boxes in a list of objects of a record, or in four fields, and say how to read them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.foreign_lines import command
+from harness.tasks.qa.tables import is_lines
+from harness.tasks.table.cells import plain_value
+from harness.tasks.table.description import CHECK
+from harness.tasks.table.truth import SIDES
+
+BOXES = (
+    *("box2d", "bbox", "box", "boxes", "bndbox", "bounding_box", "rect"),
+    *("fbox", "vbox", "hbox"),  # of whole and visible persons, and heads, as CrowdHuman has them
+)
+"""Names of the box of an object, in small letters, in the order of preference."""
+CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
+"""Names of an object's class, in small letters."""
+IGNORED = (
+    "[.iscrowd, .ignore, .extra.ignore?, .attributes.crowd?, .attributes.ignore?] "
+    "| any(. == true or . == 1)"
+)
+"""Condition of jq for an object that is to be ignored, or that stands for a crowd."""
+
+
+def of_objects(table: Path, record: Mapping[str, object]) -> str:
+    """Return what to do about boxes in a list of objects of a record; "" if it has none.
+
+    The command makes a record for each class of objects, with all their boxes. It stops at an
+    object that is to be ignored: a prediction of that object would count as wrong.
+    """
+    for field, cell in record.items():
+        listed = plain_value(cell)
+        objects = listed if isinstance(listed, list) else []
+        first = next((entry for entry in objects if _boxes(entry)), None)
+        if first is not None:
+            key, *further = _boxes(first)
+            label = next((name for name in first if str(name).lower() in CLASSES), "")
+            program = _program(field, key, label, first[key])
+            if table.suffix.lower() == ".json" and not is_lines(table):
+                program = f".[] | {program}"
+            makes = f"; {command(program, table.name)}, named NEW.jsonl, makes them"
+            return (
+                f"boxes are {key!r}{''.join(f' or {name!r}' for name in further)} in the list "
+                f"{field!r}: write a record for each question"
+                f"{makes if table.suffix.lower() in ('.json', '.jsonl') else ''}"
+            )
+    return ""
+
+
+def of_columns(record: Mapping[str, object]) -> str:
+    """Return the keys of a description that read a box whose sides are four fields; "" else."""
+    for written, names in SIDES.items():
+        sides = [next((key for key in record if key.lower() in known), "") for known in names]
+        if all(sides):
+            field = ", ".join(f"{{{side}}}" for side in sides)
+            return f'a box? form = "boxes", field = "[{field}]", written = "{written}" read it'
+    return ""
+
+
+def _boxes(entry: object) -> list[str]:
+    """Return the keys of an object's boxes, the best first; [] for another value."""
+    keys = entry if isinstance(entry, dict) else ()
+    return [key for name in BOXES for key in keys if str(key).lower() == name]
+
+
+def _program(name: str, key: str, label: str, box: object) -> str:
+    """Return the program of jq that makes a record for each class of the objects in a list.
+
+    Args:
+        name: The field of the list.
+        key: The box of an object.
+        label: The class of an object; "" makes a record for each object, without its question.
+        box: The first box: the sides of an object are put in the order of their names.
+    """
+    listed, sides = f".[{json.dumps(name)}]", f".[{json.dumps(key)}]"
+    if isinstance(box, dict):
+        for names in SIDES.values():
+            keys = [[side for side in box if side.lower() in known] for known in names]
+            if len(box) == 4 and all(keys):
+                sides += f" | [{', '.join(f'.[{json.dumps(side)}]' for side, *_ in keys)}]"
+                break
+    text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
+    grouped = f"group_by(.[{json.dumps(label)}])[]" if label else ".[] | [.]"
+    return (
+        f". as $record | {listed} // [] | map(select(.[{json.dumps(key)}])) | map(if ({IGNORED}) "
+        f'then error("an object to ignore") else . end) | {grouped} | ($record '
+        f"| del({listed})) + {{question: {text}, bbox: map({sides})}}"
+    )

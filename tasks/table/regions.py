@@ -1,0 +1,83 @@
+"""Boxes and masks of named objects in images, and the records of a table that are made of them.
+
+An annotation tool stores a region an object. A question of a table is a name in an image, so that
+its answer is all regions of this name.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from harness.errors import DataError
+from harness.masks import Rle
+from harness.tasks.refer.annotations import ImageInfo, Thing, union
+from harness.types import Box
+
+Record: TypeAlias = dict[str, object]
+Polygon: TypeAlias = list[float]
+"""Corners x, y, x, y, … in pixels of the image, as COCO has them."""
+
+
+class Region(NamedTuple):
+    """A region of an image and the name of what it shows."""
+
+    image: str
+    name: str
+    shape: Box | Polygon | Rle
+    size: tuple[int, int] | None = None
+    """Width and height of the image; None: the file does not state them."""
+
+
+def records_of(regions: Iterable[Region]) -> Iterator[Record]:
+    """Yield the boxes, or the mask, of each name in each image, in the order of the file.
+
+    Masks are polygons, or run-lengths of the union if some region of the files is a run-length.
+
+    Raises:
+        DataError: a name has boxes and masks in one image.
+
+    >>> left, right = Box(0, 0, 2, 2), Box(4, 0, 6, 2)
+    >>> list(records_of([Region("a.png", "cat", left), Region("a.png", "cat", right)]))
+    [{'image': 'a.png', 'question': 'cat', 'boxes': [[0, 0, 2, 2], [4, 0, 6, 2]]}]
+    """
+    groups: dict[tuple[str, str], list[Region]] = {}
+    for region in regions:
+        groups.setdefault((region.image, region.name), []).append(region)
+    paint = any(isinstance(item.shape, Rle) for group in groups.values() for item in group)
+    for (image, name), group in groups.items():
+        boxes = [list(region.shape) for region in group if isinstance(region.shape, Box)]
+        if boxes and len(boxes) < len(group):
+            raise DataError(
+                f"image {image!r}, {name!r}",
+                expected="boxes or masks",
+                found="both",
+                fix="Keep the shapes of one kind in the tool, and export again.",
+            )
+        record: Record = {"image": image, "question": name}
+        yield record | ({"boxes": boxes} if boxes else {"mask": _mask(group, paint=paint)})
+
+
+def _mask(group: Sequence[Region], *, paint: bool) -> object:
+    if not paint:
+        return [region.shape for region in group]
+    return union([_painted(region) for region in group]).to_json()
+
+
+def _painted(region: Region) -> Rle:
+    """Return a region's pixels; COCO's own code rasterises polygons."""
+    if isinstance(region.shape, Rle):
+        return region.shape
+    assert region.size is not None, "tools that write run-lengths state the size of images"
+    where = f"image {region.image!r}, {region.name!r}"
+    image = ImageInfo(id=0, file_name=region.image, width=region.size[0], height=region.size[1])
+    thing = Thing(0, 0, 0, crowd=False, plain={"segmentation": [region.shape]}, where=where)
+    return union(thing.parts(image))
+
+
+def refuse_shape(where: str, kind: str) -> DataError:
+    """Return the error for a shape that is neither a box nor an area."""
+    return DataError(
+        where,
+        expected="boxes without rotation, polygons and masks",
+        found=kind,
+        fix="Delete such shapes in the tool, and export again.",
+    )

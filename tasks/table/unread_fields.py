@@ -1,0 +1,203 @@
+"""Refuse records in which a field that is not read changes a question, or what counts."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from harness.errors import DataError
+from harness.tasks.table.cells import plain_value
+
+IGNORED = (
+    *("ignore", "ignore_mask", "ignore_masks", "ignore_region", "ignore_regions", "ignore_area"),
+    *("ignored", "ignored_mask", "ignored_regions", "mask_ignore", "dont_care", "dontcare"),
+    *("iscrowd", "is_crowd", "crowd", "void", "void_mask"),
+)
+"""Names of fields of what is to be ignored, in small letters."""
+TURNED = ("angle", "rotation", "theta", "rotate")
+"""Names of fields of an angle by which a box, or its image, is turned, in small letters."""
+ORDERS = ("bbox_mode", "box_mode", "bbox_format", "box_format", "bbox_type", "bbox_order")
+"""Names of fields of the order in which a box is written, in small letters."""
+SIDES = (("width", "height"), ("image_width", "image_height"), ("img_width", "img_height"))
+"""Names of fields of an image's size."""
+REGIONS = (
+    *("bbox", "bboxes", "box", "boxes", "mask", "masks", "region", "regions", "segmentation"),
+    *("polygon", "polygons", "points", "pos", "rle"),
+)
+"""Names of fields that may hold the values of marks."""
+UNREAD = (*IGNORED, *TURNED, *ORDERS, *(name for names in SIDES for name in names), *REGIONS)
+"""Names of all fields that are looked at, beside those of the description."""
+NOTHING = ("", "0", "0.0", "false", "no", "n", "none", "null", "nan")
+"""Texts, in small letters, by which a field says that there is nothing to ignore."""
+CROWD = re.compile(r"[-\d.]+|true|yes|y")
+"""Values of a field `crowd` that mark an object; others describe a crowd in words."""
+MARK = re.compile(r"<(\w+)>")
+"""A mark in a text, such as `<s0>` or `<mask>`."""
+MEDIA = re.compile(r"(?:image|img|video|audio|frame)_?\d*", re.IGNORECASE)
+"""Marks in whose place an image, a video or a sound stands."""
+WORDS = re.compile(
+    r"answer|think|br|hr|p|li|ul|ol|tr|td|th|table|div|span|sub|sup|em|strong|h[1-6]|code|pre"
+    r"|int|float|str|string",
+    re.IGNORECASE,
+)
+"""Marks that are words of HTML, of a form of response, or of a program."""
+FEATURES = re.compile(r"(?:vid|mask|region|depth|pos|roi)s?\d*", re.IGNORECASE)
+"""Marks in whose place a network puts what it makes of a region, a depth map or a time."""
+CLOZE = ("mask", "pos", "region")
+"""Marks that may also stand for a word to find."""
+VALUES = re.compile(r"(?:time|time_?stamp|box|bbox|point|obj|object|track)s?\d*", re.IGNORECASE)
+"""Marks that may stand for numbers of another field, or be part of a template for the response."""
+SIZES = re.compile(r"(?:.*_)?(?:size|width|height|shape|resolution)", re.IGNORECASE)
+"""Names of fields of a size."""
+
+
+def refuse_ignored(
+    row: Mapping[str, object], form: str, named: Collection[str], where: str
+) -> None:
+    """Raise DataError if a record names pixels, regions or objects to ignore.
+
+    A scorer counts all pixels, boxes and points. Fields that the description names are left to it.
+    """
+    if form not in ("mask", "boxes", "points", "count"):
+        return
+    for name, value in row.items():
+        if name.lower() not in IGNORED or name in named:
+            continue
+        texts = [str(leaf).strip().lower() for leaf in _leaves(value)]
+        if name.lower() == "crowd":
+            texts = [text for text in texts if CROWD.fullmatch(text)]
+        if any(text not in NOTHING for text in texts):
+            raise DataError(
+                f"{where}: {name!r}",
+                expected=f"nothing to ignore beside {form}: everything counts",
+                found=repr(value)[:60],
+                fix="Leave such records out with `where`, or remove the field if the ground truth "
+                "does not depend on it.",
+            )
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """Yield the values in a list or an object, at any depth; any other value itself."""
+    plain = plain_value(value)
+    parts = plain.values() if isinstance(plain, Mapping) else plain
+    if not isinstance(plain, (list, tuple, Mapping)):
+        yield plain
+        return
+    for part in parts:
+        yield from _leaves(part)
+
+
+def refuse_other_boxes(
+    row: Mapping[str, object], written: str, has_columns: bool, where: str
+) -> None:
+    """Raise DataError if a record says that its box is turned, or written in another order.
+
+    A rotation by quarter turns beside a whole box is one of its image, which was turned already;
+    beside the sides of a box in columns of their own (`has_columns`) it is one of the box.
+    """
+    for name, value in row.items():
+        angle = value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+        is_quarter = name.lower() in ("rotation", "rotate") and angle % 90 == 0
+        if name.lower() in TURNED and angle and (has_columns or not is_quarter):
+            raise DataError(
+                f"{where}: {name!r}",
+                expected="boxes with sides along the axes, of the image as it is",
+                found=f"{value!r}"[:40],
+                fix="Leave such records out with `where`, or remove the field if the ground truth "
+                "does not depend on it.",
+            )
+        stated = set(re.findall("xyxy|cxcywh|xywh", str(value).lower().replace("_", "")))
+        if name.lower() in ORDERS and len(stated) == 1 and stated != {written}:
+            raise DataError(
+                f"{where}: {name!r}",
+                expected=f"boxes written as {written!r}, as the description has it",
+                found=repr(value)[:40],
+            )
+
+
+def stated_size(row: Mapping[str, object]) -> tuple[tuple[str, str], list[int]] | None:
+    """Return (names of the fields, [width, height]) of an image's size; None if there is none."""
+    for names in SIDES:
+        size = [int(text) for name in names if (text := str(row.get(name))).isdecimal()]
+        if len(size) == 2 and min(size) > 0:
+            return names, size
+    return None
+
+
+def refuse_marks(
+    row: Mapping[str, object],
+    texts: Sequence[str],
+    truth: str,
+    named: Collection[str],
+    where: str,
+) -> None:
+    """Raise DataError if texts have marks, such as `<mask>`, for values of another field.
+
+    A mark with its end, `<b>…</b>`, is part of the text. Another one stands for a value if its name
+    says so (`FEATURES`); so does one of `VALUES` beside a list of numbers, and any other mark
+    beside a list that has as many numbers as the texts have marks. The only mark of a question may
+    be the gap of a cloze (`CLOZE`) if no other field can hold its value.
+
+    Args:
+        row: The record.
+        texts: The question and its options.
+        truth: The right text; empty for other forms of answer.
+        named: Fields that the description names; their values are not those of marks.
+        where: The place of the record, for messages.
+    """
+    joined = "\n".join([*texts, truth])
+    counts = Counter(
+        name
+        for name in MARK.findall(joined)
+        if not MEDIA.fullmatch(name) and not WORDS.fullmatch(name)
+    )
+    marks = {name: count for name, count in counts.items() if f"</{name}>" not in joined}
+    if not marks:
+        return
+    others = {name: value for name, value in row.items() if name not in named}
+    lists = {
+        name: plain
+        for name, value in others.items()
+        if not SIZES.fullmatch(name) and (plain := _numbers(value))
+    }
+    totals = {*marks.values(), sum(marks.values())}
+    is_cloze = list(marks) in [[name] for name in CLOZE] and not MARK.search(truth)
+    if is_cloze and not any(_may_hold(name, value) for name, value in others.items()):
+        return
+    for mark in marks:
+        is_numbered = mark[-1].isdigit()
+        holders = [
+            name
+            for name, plain in lists.items()
+            if (VALUES.fullmatch(mark) or len(plain) in totals)
+            and (is_numbered or len(_flat(plain)) > 1)
+        ]
+        if holders or FEATURES.fullmatch(mark):
+            beside = f", beside the lists {', '.join(map(repr, holders))}" if holders else ""
+            raise DataError(
+                where,
+                expected="texts without marks for other values",
+                found=f"<{mark}>{beside}"[:160],
+                fix="Write the values in place of the marks, or leave such records out.",
+            )
+
+
+def _may_hold(name: str, value: object) -> bool:
+    """Return True if a field may hold a region: numbers in a list or an object, or a mask."""
+    plain = plain_value(value)
+    has_numbers = any(type(leaf) in (int, float) for leaf in _leaves(plain))
+    return (isinstance(plain, (list, dict)) and has_numbers) or (
+        bool(plain) and "mask" in name.lower()
+    )
+
+
+def _flat(plain: Sequence[object]) -> list[object]:
+    """Return the members of a list, and those of the lists in it."""
+    return [part for entry in plain for part in (entry if isinstance(entry, list) else [entry])]
+
+
+def _numbers(value: object) -> list[object]:
+    """Return a list of numbers, or of lists of numbers; [] for other values."""
+    plain = plain_value(value)
+    if not isinstance(plain, list):
+        return []
+    return plain if all(type(part) in (int, float) for part in _flat(plain)) else []

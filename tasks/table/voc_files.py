@@ -1,0 +1,97 @@
+"""Records of boxes in the XML of Pascal VOC, which others extend by elements of their own.
+
+The command that a refusal prints calls `voc` with the paths of files. The question is the name of a
+class, and its answer all objects of the class in an image; or the text of an object's own element,
+as DIOR-RSVG's `<description>`, and its answer this object.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from shlex import quote
+from xml.etree import ElementTree
+
+from harness.errors import DataError
+from harness.tasks.table.regions import Record, Region, records_of
+from harness.types import Box
+
+KNOWN = frozenset(
+    "name pose truncated difficult occluded bndbox part point actions id deleted verified".split()
+)
+"""Elements of an object in files of VOC, and of the programs that write them."""
+SIDES = ("xmin", "ymin", "xmax", "ymax")
+
+
+def voc(
+    paths: Iterable[str], question: str = "name", left_out: Collection[str] = ()
+) -> Iterator[Record]:
+    """Yield the records of VOC's files, in pixels as they are.
+
+    Args:
+        paths: The files, one an image.
+        question: The element of an object whose text is the question.
+        left_out: Elements beyond VOC's own that are not read.
+
+    Raises:
+        DataError: an object has another element, or lacks its question or its box.
+    """
+    if question == "name":
+        yield from records_of(region for _, region in _objects(paths, question, left_out))
+        return
+    for entry, region in _objects(paths, question, left_out):
+        yield {
+            "image": region.image,
+            "name": _text(entry, "name"),
+            "question": region.name,
+            "boxes": [region.shape],
+        }
+
+
+def _objects(
+    paths: Iterable[str], question: str, left_out: Collection[str]
+) -> Iterator[tuple[ElementTree.Element, Region]]:
+    """Yield each object with its region, which is called by the text of the question."""
+    for path in paths:
+        root = ElementTree.parse(path).getroot()
+        for number, entry in enumerate(root.iter("object"), start=1):
+            where = f"{path}, object {number}"
+            if unknown := {part.tag for part in entry} - KNOWN - {question, *left_out}:
+                raise DataError(
+                    where,
+                    expected=f"VOC's elements, and {', '.join((question, *left_out))}",
+                    found=", ".join(f"<{name}>" for name in sorted(unknown)),
+                    fix=f"`harness data init {quote(path)}` prints the command for such elements.",
+                )
+            sides = [_text(entry, f"bndbox/{side}") for side in SIDES]
+            texts = {"filename": _text(root, "filename"), question: _text(entry, question)}
+            if missing := [name for name, text in texts.items() if not text]:
+                raise DataError(where, expected=f"a text in <{missing[0]}>", found="none")
+            try:
+                box = Box(*map(float, sides))
+            except ValueError as error:
+                numbers = ", ".join(sides)
+                raise DataError(where, expected="4 numbers in <bndbox>", found=numbers) from error
+            yield entry, Region(texts["filename"], texts[question], box)
+
+
+def _text(entry: ElementTree.Element, name: str) -> str:
+    return (entry.findtext(name) or "").strip()
+
+
+def other_elements(path: Path) -> tuple[str, list[str]]:
+    """Return (the element that asks, the elements beyond VOC's own that do not) of a VOC file.
+
+    An element asks if it has several words somewhere, all objects have it, and it is the only one.
+    """
+    objects = list(ElementTree.parse(path).getroot().iter("object"))
+    texts: dict[str, list[str]] = {}
+    for entry in objects:
+        for part in entry:
+            if part.tag not in KNOWN:
+                texts.setdefault(part.tag, []).append((part.text or "").strip())
+    asking = [
+        name
+        for name, given in texts.items()
+        if len(given) == len(objects) and all(given) and any(" " in text for text in given)
+    ]
+    question = asking[0] if len(asking) == 1 else "name"
+    return question, sorted(texts.keys() - {question})

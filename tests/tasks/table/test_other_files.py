@@ -1,0 +1,315 @@
+"""Files as other programs write them: read, or made a table by the command that is printed."""
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from harness import load_task
+from harness.errors import DataError
+from harness.interchange.rows import read_rows
+from harness.layout import JsonFile
+from harness.masks import Rle
+from harness.tasks.table.draft import draft
+from harness.tasks.table.task import table
+from harness.types import Answer, Box, Interval
+
+WIDTH, HEIGHT = 64, 48
+POPE = [
+    {"question_id": n, "image": "a.png", "text": "Is there a cat?", "label": label}
+    for n, label in enumerate(("yes", "no"))
+]
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+
+
+def samples(path):
+    """Return the samples of a table by the description that is drafted for it."""
+    if not (path.parent / "a.png").exists():
+        Image.new("RGB", (WIDTH, HEIGHT)).save(path.parent / "a.png")
+    path.with_suffix(".toml").write_text(draft(path).toml("mine"), encoding="utf-8")
+    return list(table(path.parent, file=path).samples())
+
+
+def frames(folder):
+    """Write a video of 20 s as a folder of images."""
+    folder.mkdir()
+    for number in range(20):
+        Image.new("RGB", (8, 8)).save(folder / f"{number:02}.png")
+
+
+def obeyed(error, folder, name):
+    """Run the command that an error names; return the file that it writes, under a name."""
+    typed = re.search(r"`(.*?)`", str(error.value), re.DOTALL)[1]
+    subprocess.run(typed, shell=True, cwd=folder, check=True)
+    (written,) = folder.glob("NEW*")
+    return written.rename(folder / name)
+
+
+@pytest.mark.parametrize("between", ["\n", "\r\n\r\n"])
+def test_json_lines_in_a_file_named_json_are_read(between, tmp_path):
+    path = tmp_path / "coco_pope_random.json"
+    path.write_text("\ufeff" + between.join(map(json.dumps, POPE)), encoding="utf-8")
+    assert [sample.target.answer for sample in samples(path)] == [
+        Answer(text="yes"),
+        Answer(text="no"),
+    ]
+
+
+@needs_jq
+def test_json_lines_where_a_list_is_expected_are_made_one(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("\n".join(map(json.dumps, POPE)), encoding="utf-8")
+    with pytest.raises(DataError, match="JSON lines") as error:
+        next(JsonFile(path).items())
+    made = obeyed(error, tmp_path, "list.json")
+    assert [entry.parse() for entry in JsonFile(made).items()] == POPE
+
+
+def pairs(mask):
+    """Return Kaggle's text of a mask: starts, from 1, and lengths, down the columns."""
+    runs = np.flatnonzero(np.diff(np.pad(mask.T.ravel().astype(np.int8), 1)))
+    starts, ends = runs[::2], runs[1::2]
+    return " ".join(f"{start + 1} {end - start}" for start, end in zip(starts, ends, strict=True))
+
+
+def test_run_lengths_of_kaggle_become_masks(shapes, tmp_path):
+    truths = {
+        s.id: s.target.answer.masks[0] for s in load_task("reason_seg", data=shapes).samples()
+    }
+    rows = []
+    for name, mask in truths.items():
+        upper = mask.to_array()
+        upper[mask.to_array().shape[0] // 2 :] = False
+        rows += [[f"{name}.jpg", pairs(mask.to_array() & ~upper)], [f"{name}.jpg", pairs(upper)]]
+    path = tmp_path / "submission.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["ImageId", "EncodedPixels"], *rows])
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    stated = str(error.value).replace("TASK", "reason_seg").replace("ROOT", str(shapes))
+    written = read_rows(obeyed(SimpleNamespace(value=stated), tmp_path, "mine.jsonl"))
+    assert {row.id: Rle.from_json(row.value[0]) for row in written} == truths
+
+
+def test_a_row_of_a_table_is_not_texts_by_id(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    row = {"frame": "a.png", "colour": "red"}
+    path.write_text(json.dumps(row) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    assert "to_entries" not in str(error.value)
+
+
+@needs_jq
+def test_answers_of_mlvu_have_a_command(tmp_path):
+    path = tmp_path / "test_res.json"
+    rows = [{"question_id": n, "question_type": "order", "option": "BC"[n]} for n in range(2)]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    written = read_rows(obeyed(error, tmp_path, "mine.jsonl"))
+    assert {row.id: row.value for row in written} == {"0": "B", "1": "C"}
+
+
+@needs_jq
+def test_ids_of_a_log_of_vtimellm_come_once(tmp_path):
+    path = tmp_path / "log.txt"
+    row = {"video_id": "v", "task": "grounding", "query_id": 0, "answer": "from 1 to 7"}
+    lines = [json.dumps({**row, "info": {"sentence_id": n, "iou": 0.5}}) for n in range(2)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    written = read_rows(obeyed(error, tmp_path, "mine.jsonl"))
+    assert {row.id: row.value for row in written} == dict.fromkeys(("v/0", "v/1"), "from 1 to 7")
+
+
+WINDOWS = {
+    "QVHighlights": {"vid": "v_1.0_60.0", "query": "A dog runs.", "relevant_windows": [[10, 16]]},
+    "TimeChat": {"image_id": "v.mp4", "caption": "a light", "timestamp": [10.0, 16.0]},
+    "numbers of videos": {"video": "4010069381", "question": "When?", "answer": "0:10 - 0:16"},
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_window_of_a_video_is_an_interval(name, tmp_path):
+    row = WINDOWS[name]
+    video = str(next(iter(row.values()))).removesuffix(".mp4")
+    frames(tmp_path / f"{video}.mp4")
+    path = tmp_path / "times.json"
+    path.write_text(json.dumps([row]), encoding="utf-8")
+    (sample,) = samples(path)
+    assert sample.target.answer == Answer(interval=Interval(10, 16))
+    assert "video" in draft(path).media
+
+
+def test_several_windows_are_to_be_checked(tmp_path):
+    path = tmp_path / "times.json"
+    rows = [{"vid": "v", "query": "A dog", "relevant_windows": [[1, 2], [3, 4], [5, 6]]}]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    described = draft(path)
+    assert described.answer["form"] == "interval" and "several" in described.doubts["answer.form"]
+
+
+def test_times_without_a_known_video_are_no_numbers(tmp_path):
+    path = tmp_path / "times.json"
+    path.write_text(json.dumps([{"clip": "v", "caption": "a light", "timestamp": [24.3, 30.4]}]))
+    assert draft(path).answer["form"] == "interval"
+
+
+BOX = (8, 12, 40, 36)
+"""The box in every file of boxes, in pixels."""
+SHARES = (8 / WIDTH, 12 / HEIGHT, 40 / WIDTH, 36 / HEIGHT)
+VOC = (
+    "<annotation><filename>a.png</filename><object><name>cat</name><bndbox><xmin>8</xmin>"
+    "<ymin>12</ymin><xmax>40</xmax><ymax>36</ymax></bndbox></object></annotation>"
+)
+SWIFT = {
+    "messages": [
+        {"role": "user", "content": "<image>Find <ref-object>"},
+        {"role": "assistant", "content": "<bbox>"},
+    ],
+    "images": ["a.png"],
+    "objects": {"ref": ["cat"], "bbox": [BOX]},
+}
+BOXES = {
+    "VOC": ("a.xml", VOC),
+    "YOLO": ("a.txt", "0 0.375 0.5 0.5 0.5\n"),
+    "Open Images": (
+        "boxes.csv",
+        "ImageID,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf\n"
+        "a,cat,1,{0},{2},{1},{3},0\na,dog,1,0,1,0,1,1\n".format(*SHARES),
+    ),
+    "TensorFlow": (
+        "_annotations.csv",
+        "filename,width,height,class,xmin,ymin,xmax,ymax\na.png,64,48,cat,8,12,40,36\n",
+    ),
+    "ms-swift": ("swift.jsonl", json.dumps(SWIFT) + "\n"),
+}
+
+
+@needs_jq
+@pytest.mark.parametrize("name", BOXES)
+def test_boxes_of_other_programs_have_a_command(name, tmp_path):
+    file, text = BOXES[name]
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    (tmp_path / "classes.txt").write_text("cat\n", encoding="utf-8")
+    for image in ("a.png", "a.jpg"):
+        Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / image)
+    with pytest.raises(DataError) as error:
+        draft(tmp_path / file)
+    (sample,) = samples(obeyed(error, tmp_path, "mine.jsonl"))
+    assert sample.query.text == "cat"
+    assert sample.target.answer == Answer(boxes=(Box(*map(float, BOX)),))
+
+
+@needs_jq
+def test_masks_of_segment_anything_have_a_command(tmp_path):
+    mask = np.zeros((HEIGHT, WIDTH), bool)
+    mask[12:36, 8:40] = True
+    entry = {"segmentation": Rle.from_array(mask).to_json(), "point_coords": [[20.5, 24]]}
+    plain = {"image": {"file_name": "a.png"}, "annotations": [{"id": 1, **entry}]}
+    (tmp_path / "sa_1.json").write_text(json.dumps(plain), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        draft(tmp_path / "sa_1.json")
+    (sample,) = samples(obeyed(error, tmp_path, "mine.json"))
+    assert sample.query.text == "the object at (20.5, 24)"
+    assert sample.target.answer.masks == (Rle.from_array(mask),)
+
+
+MOMENTS = {
+    "Charades-STA": ("test.txt", "v 1.5 7.0##a person sits.\nv 2.0 8.0##a light, on.\n", ".jsonl"),
+    "TACoS": (
+        "val.json",
+        json.dumps(
+            {
+                "v": {
+                    "fps": 4.0,
+                    "num_frames": 80,
+                    "timestamps": [[6, 28], [8, 32]],
+                    "sentences": ["a person sits.", "a light, on."],
+                }
+            }
+        ),
+        ".json",
+    ),
+    "ActivityNet Captions": (
+        "val_1.json",
+        json.dumps(
+            {
+                "v": {
+                    "duration": 20.0,
+                    "timestamps": [[1.5, 7], [2, 8]],
+                    "sentences": ["a person sits.", " a light, on."],
+                }
+            }
+        ),
+        ".json",
+    ),
+}
+
+
+@needs_jq
+@pytest.mark.parametrize("name", MOMENTS)
+def test_moments_of_public_files_have_a_command(name, tmp_path):
+    file, text, suffix = MOMENTS[name]
+    frames(tmp_path / "v.mp4")
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        draft(tmp_path / file)
+    read = samples(obeyed(error, tmp_path, f"mine{suffix}"))
+    assert [sample.target.answer.interval for sample in read] == [Interval(1.5, 7), Interval(2, 8)]
+    assert ["a light, on." in sample.query.text for sample in read] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.odgt", "\n".join(map(json.dumps, POPE))),
+        ("a.txt", "\ufeff" + "\n".join(json.dumps({"pad": "x" * 9000, **row}) for row in POPE)),
+        ("a b.txt", json.dumps(POPE)),
+        ("a.data", json.dumps(POPE, indent=2)),
+        ("a", json.dumps(POPE)),
+    ],
+)
+def test_json_under_another_name_has_a_command(name, text, tmp_path):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="JSON") as error:
+        draft(path)
+    typed = re.search(r"`(.*?)`", str(error.value))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    (renamed,) = tmp_path.glob("*.json*")
+    assert [sample.target.answer.text for sample in samples(renamed)] == ["yes", "no"]
+
+
+SHAPES = {
+    "DOTA": "imagesource:GoogleEarth\ngsd:0.1\n388.0 1190.0 473.0 11.0 48.0 11.0 40.0 12 truck 0\n",
+    "ICDAR": "\ufeff377,117,463,117,465,130,378,130,Genaxis, Theatre\n",
+    "WIDER": "0--Parade/0_Parade_1.jpg\n1\n449 330 122 149 0 0 0 0 0 0 \n",
+    "a record": "car 1 2 3 4 5\n",
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_annotations_without_a_command_want_a_record_a_question(name, tmp_path):
+    path = tmp_path / "gt_1.txt"
+    path.write_text(SHAPES[name], encoding="utf-8")
+    with pytest.raises(DataError, match=name) as error:
+        draft(path)
+    assert "a record for each question" in str(error.value)
+
+
+def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
+    (tmp_path / "classes.txt").write_text("cat\n", encoding="utf-8")
+    path = tmp_path / "a.txt"
+    path.write_text("0 0.3 0.5 0.5 0.5\n\n0 0.1 0.1 0.4 0.1 0.4 0.4\n", encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        draft(path)
+    with pytest.raises(subprocess.CalledProcessError):
+        obeyed(error, tmp_path, "mine.jsonl")
