@@ -399,10 +399,7 @@ FAULTS = (
     ),
     Case(
         name="sampling left on",
-        build=lambda networks: (
-            networks.reference(POCKET),
-            networks.served(POCKET, networks.model(POCKET, f"{EXACT},temperature=0.8").chat),
-        ),
+        build=at_server(POCKET, lambda one: replace(one, temperature=0.8)),
         cause="sampling: B draws",
     ),
     Case(
