@@ -243,20 +243,33 @@ def runs_below(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise StoreError(f"folder {folder}", expected="a folder of runs", found="none")
+    return [Path(run) for run, names in _sorted_folders(folder) if _is_finished(names)]
+
+
+def has_run(folder: Path) -> bool:
+    """Return True if there is a finished run at or below a folder; see `runs_below`."""
+    return any(_is_finished(names) for _, names in folders_below(folder))
+
+
+def _is_finished(names: set[str]) -> bool:
     # One such file alone, say a manifest.json, may belong to another program.
-    return [run for run, names in _folders_below(folder) if len(names.intersection(FINISHED)) > 1]
+    return len(names.intersection(FINISHED)) > 1
 
 
-def _folders_below(folder: Path) -> list[tuple[Path, set[str]]]:
-    """Return each folder at or below one, with the names in it, in the order of their paths.
+def folders_below(folder: Path) -> Iterator[tuple[str, set[str]]]:
+    """Yield each folder at or below one, with the names in it.
 
     Runs that were set aside are left out, and links to folders are not followed.
     """
-    below = []
     for current, folders, names in os.walk(folder):
-        below.append((Path(current), {*folders, *names}))
+        yield current, {*folders, *names}
         folders[:] = [name for name in folders if not EARLIER.match(name)]
-    return sorted(below, key=lambda pair: pair[0].parts)
+
+
+def _sorted_folders(folder: Path) -> list[tuple[str, set[str]]]:
+    """Return `folders_below` in the order of their paths."""
+    # A separator comes before all other characters, as in a comparison of the paths' parts.
+    return sorted(folders_below(folder), key=lambda pair: pair[0].replace(os.sep, "\0"))
 
 
 def _runs_near(folder: Path) -> str:
@@ -290,15 +303,15 @@ def unfinished_below(folder: Path) -> list[Path]:
 def incomplete_below(folder: Path) -> tuple[list[Path], list[Path]]:
     """List the finished runs at or below a folder without scores, and `unfinished_below`."""
     unscored, unfinished = [], []
-    for run, names in _folders_below(folder):
-        if len(names.intersection(FINISHED)) > 1 and SCORES not in names:
-            unscored.append(run)
+    for run, names in _sorted_folders(folder):
+        if _is_finished(names) and SCORES not in names:
+            unscored.append(Path(run))
         if (
             MANIFEST in names
             and RESULTS not in names
-            and (names & {SCORES, checksums.CHECKSUMS} or any(run.glob("samples.*.jsonl")))
+            and (names & {SCORES, checksums.CHECKSUMS} or any(Path(run).glob("samples.*.jsonl")))
         ):
-            unfinished.append(run)
+            unfinished.append(Path(run))
     return unscored, unfinished
 
 

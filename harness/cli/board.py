@@ -20,7 +20,7 @@ from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import note, say, tell, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, counted
-from harness.record import Run, incomplete_below, no_run, runs_below
+from harness.record import Run, has_run, incomplete_below, no_run, runs_below
 from harness.store.atomic import write_bytes, write_json, writing
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def site(arguments: Namespace) -> int:
     trained = arguments.runs
     # A folder of trainings that were not evaluated is shown by its curves alone.
     arguments.runs = [
-        folder for folder in trained if runs_below(folder) or not trainings_below([folder])
+        folder for folder in trained if has_run(folder) or not trainings_below([folder])
     ]
     index = find_index(arguments.db, note)
     board = _built(arguments, index)

@@ -208,7 +208,7 @@ def _folder_key(run: Run) -> str:
 
 
 def _hash(folder_key: str, name: str, run: KnownRun, inputs: str, content: bytes) -> bytes:
-    head = json.dumps([folder_key, name, run.state, inputs]).encode()
+    head = "\0".join((folder_key, name, run.state, inputs)).encode()
     return hashlib.blake2b(head + content, digest_size=HASH).digest()
 
 

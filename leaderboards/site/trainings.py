@@ -8,6 +8,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.leaderboards.board import Board
 from harness.leaderboards.site.runs import curve_columns
+from harness.record import folders_below
 from harness.run.training_record import Training
 from harness.trainer import CURVE
 
@@ -18,8 +19,9 @@ ODD = (LookupError, TypeError, AttributeError, ValueError)
 
 def trainings_below(folders: Iterable[Path]) -> list[Path]:
     """Return the training folders at or below folders that have logged steps, each once."""
-    curves = (curve for folder in folders for curve in folder.rglob(CURVE))
-    by_path = {curve.parent.resolve(): curve.parent for curve in curves}
+    below = (pair for folder in folders for pair in folders_below(folder))
+    paths = [Path(training) for training, names in below if CURVE in names]
+    by_path = {path.resolve(): path for path in paths}
     return sorted(path for path in by_path.values() if _opened(path) is not None)
 
 
