@@ -40,6 +40,7 @@ RELAXED = 0.05
 EQUAL = 1e-9
 YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 """Letters by which the reader of options reads yes and no."""
+EXACT = COUNT["count/exact"]
 BITS: Mapping[str, str] = {"1": "yes", "0": "no", "true": "yes", "false": "no"}
 """Yes and no as tables write them besides, in small letters."""
 
@@ -59,6 +60,17 @@ def score_number(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
         "relaxed_accuracy": Mean(float(error <= RELAXED * abs(truth))),
         "MRA": Mean(mean_relative_accuracy(predicted, truth)),
     }
+
+
+def score_count(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """Score a count as `count/exact` does; a failed sample is wrong where the true count is 0 too.
+
+    Its error is then 1: it did not answer 0.
+    """
+    failed = predictions[0].failure is not None
+    is_zero = ground_truth(unit[0]).answer.count == 0
+    wrong = {"accuracy": Mean(0.0), "MAE": Mean(1.0), "MSE": Mean(1.0)}
+    return wrong if failed and is_zero else EXACT.score(unit, predictions)
 
 
 def score_text(
@@ -182,6 +194,12 @@ NUMBER = Protocol(
     beside=("relaxed_accuracy",),
     reads=read_by(lambda sample, text: only_number(text, sample.query.text)),
 )
+COUNTED = replace(
+    EXACT,
+    name="count/stated",
+    score=score_count,
+    about="the count that a response states, or its number of boxes or points",
+)
 TEXT = Protocol(
     name="text/exact",
     score=score_text,
@@ -214,7 +232,7 @@ TRACK = by_expressions("J and F over all frames, as MeViS' tools/eval_mevis.py c
 PROTOCOLS: Mapping[str, Mapping[str, Protocol]] = {
     "choice": {**LETTERS, STATED.name: STATED},
     "number": {NUMBER.name: NUMBER},
-    "count": COUNT,
+    "count": {COUNTED.name: COUNTED, EXACT.name: EXACT},
     "text": {protocol.name: protocol for protocol in (TEXT, BINARY, JUDGED, CAPTION)},
     "boxes": {"rec/expression": REFER["rec/expression"], "rec/grec": GENERALISED["rec/grec"]},
     "points": share_protocols(
@@ -241,7 +259,7 @@ PROTOCOLS: Mapping[str, Mapping[str, Protocol]] = {
 DEFAULT: Mapping[str, str] = {
     "choice": "choice/strict",
     "number": "number/stated",
-    "count": "count/exact",
+    "count": "count/stated",
     "text": "text/exact",
     "boxes": "rec/grec",
     "points": "points/inside",

@@ -8,10 +8,22 @@ from PIL import Image
 
 from harness.cli.main import main
 from harness.errors import DataError
+from harness.masks import Rle
 from harness.metrics.point_readers import attribute_points, tuple_points
 from harness.tasks.table.draft import draft
+from harness.tasks.table.protocols import PROTOCOLS
 from harness.tasks.table.task import table
-from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Failure,
+    FailureKind,
+    Interval,
+    Point,
+    Prediction,
+    Sample,
+    Target,
+)
 
 WIDTH, HEIGHT = 64, 48
 
@@ -190,6 +202,20 @@ def test_an_option_is_read_by_letter_or_text(response, score, tmp_path):
     )
     task, sample = sample_of(path, protocol="choice/stated")
     assert task.protocol.score([sample], [responds(sample, response)])["accuracy"].value == score
+
+
+NOTHING = Answer(no_target=True, boxes=(), count=0, masks=(Rle.empty(HEIGHT, WIDTH),) * 2)
+
+
+@pytest.mark.parametrize("form", ["count", "boxes", "mask", "mask_track"])
+def test_a_failed_sample_is_never_right(form, query, numbers):
+    request = query(0, AnswerForm(form), size=(HEIGHT, WIDTH))
+    sample = Sample(id="s", query=request, target=Target(answer=NOTHING))
+    for name, protocol in PROTOCOLS[form].items():
+        scores = numbers(protocol, [(sample, None)])
+        is_official = name == "count/exact"  # VisionReasoner's script counts it as 0
+        assert bool(scores[protocol.headline]) == is_official, name
+        assert is_official or scores.get("MAE") != 0, name
 
 
 def test_yes_or_no_asks_for_such_ground_truths(tmp_path):
