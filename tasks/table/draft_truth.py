@@ -13,7 +13,7 @@ from string import ascii_uppercase
 from harness.tasks.table.cells import clock_span, only_window, polygons_of
 from harness.tasks.table.conventions import CONVENTIONS
 from harness.tasks.table.draft_options import letters_in
-from harness.tasks.table.draft_text import looks_like
+from harness.tasks.table.draft_text import looks_like, unlike_others
 from harness.tasks.table.protocols import BITS
 
 Size = tuple[int, int] | None
@@ -117,6 +117,8 @@ class Values:
             doubt = (
                 f'questions have options, {letters}: is it form = "choice", letters = {letters!r}?'
             )
+            return Truth("text", doubts={"form": doubt})
+        if doubt := unlike_others(self.values, self.questions):
             return Truth("text", doubts={"form": doubt})
         if odd := looks_like(self.values):
             doubt = f"{odd[1]!r} looks like {odd[0]}: is it a text? Numbers are written without a "
