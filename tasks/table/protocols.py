@@ -1,5 +1,6 @@
 """Protocols for each form of answer, for benchmarks that have no scorer of their own."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -80,18 +81,28 @@ def score_text(
     judge: Judge | None = None,
     is_judged: bool = False,
 ) -> Scores:
-    """Score 1 if a response has the words of a right text or, for a judge, its meaning."""
+    """Score 1 if a response is a right text or, for a judge, has its meaning.
+
+    `contains` is 1 if it has the words of a right text in a row.
+    """
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
     text = None if text is None else without_end_tokens(text)
     truths = [target.answer.text or "", *target.references]
     right = text is not None and any(same_words(text, truth) for truth in truths)
+    has_words = text is not None and any(_contains(text, truth) for truth in truths)
     if text and not right and is_judged:
         if judge is None:
             raise unjudged(RUBRIC)
         case = Case(sample.query.text, text, " / ".join(truths))
         right = judgement(judge, rubric(RUBRIC), case).correct
-    return {"accuracy": Mean(float(right))}
+    return {"accuracy": Mean(float(right)), "contains": Mean(float(has_words))}
+
+
+def _contains(text: str, truth: str) -> bool:
+    """Return True if a text has the words of another in a row, in any case."""
+    words = r"\s+".join(map(re.escape, truth.lower().removesuffix(".").split()))
+    return re.search(rf"(?<![a-z0-9]){words}(?![a-z0-9])", text.lower()) is not None
 
 
 def yes_or_no(text: str, question: str = "") -> str | None:
@@ -203,16 +214,21 @@ COUNTED = replace(
 TEXT = Protocol(
     name="text/exact",
     score=score_text,
-    metrics=(Metric("accuracy", about="share of responses with the words of a right text"),),
+    metrics=(
+        Metric("accuracy", about="share of responses that are a right text"),
+        Metric("contains", about="share of responses with a right text in them; others too"),
+    ),
     headline="accuracy",
     ceiling=Ceiling(value=1.0),
-    about="equal words but for case, blanks and a full stop at the end",
+    about="equal words but for case, blanks and a full stop at the end; a sentence around is wrong",
+    beside=("contains",),
     reads=read_by(lambda _, text: without_end_tokens(text).strip() or None),
 )
 BINARY = replace(
     TEXT,
     name="text/yes_no",
     score=score_yes_no,
+    beside=(),
     metrics=(Metric("accuracy", about="share of responses that state the true one of yes and no"),),
     about="the one of yes and no that a response states",
     reads=read_by(lambda sample, text: yes_or_no(text, sample.query.text)),

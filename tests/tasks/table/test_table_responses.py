@@ -191,6 +191,25 @@ def test_yes_and_no_are_read_in_sentences(truth, response, score, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("truth", "response", "accuracy", "contains"),
+    [
+        ("7KXR 219", "7kxr  219.", 1, 1),
+        ("7KXR 219", 'The sign says "7KXR\n219".', 0, 1),
+        ("红色", "答案是红色。", 0, 1),
+        ("art", "a heart", 0, 0),
+        ("C++", "It is C++.", 0, 1),
+        (["cat", "a dog"], "I see a dog here", 0, 1),
+    ],
+)
+def test_a_sentence_around_the_right_text_is_told(truth, response, accuracy, contains, tmp_path):
+    path = bench(tmp_path, [row(truth)], answer={"form": "text", "field": "answer"})
+    task, sample = sample_of(path)
+    scores = task.protocol.score([sample], [responds(sample, response)])
+    assert [scores[name].value for name in ("accuracy", "contains")] == [accuracy, contains]
+    assert task.protocol.beside == ("contains",)
+
+
+@pytest.mark.parametrize(
     ("response", "score"), [("Yes – it passes.", 1.0), ("A", 1.0), ("No.", 0.0), ("It is.", 0.0)]
 )
 def test_an_option_is_read_by_letter_or_text(response, score, tmp_path):
