@@ -19,7 +19,7 @@ from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
-from harness.tasks.table.rows import Record, table_records
+from harness.tasks.table.rows import Record, has_semicolons, table_records
 from harness.tasks.table.truth import mask_of
 
 LOOKED_AT = 200
@@ -285,6 +285,7 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         "video" in description.media,
         [_question_of(description, row) for row in answered],
         columns if isinstance(columns := description.question.get("options"), list) else (),
+        has_semicolons(description.table),
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
     description.doubts |= {f"answer.{key}": doubt for key, doubt in truth.doubts.items()}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from harness.tasks.table.cells import NUMBER, clock_span, right_texts
+from harness.tasks.table.cells import NUMBER, THOUSANDS, clock_span, right_texts
 
 UNIT = r"[A-Za-zµ°Å²³/^%‰€$£¥\"'′″]{1,12}(?:\s?(?:per\s)?[A-Za-z²³/]{1,8})?"
 ABOUT = r"(?:about|approx(?:\.|imately)?|around|roughly|nearly|~|≈|<|>|≤|≥|[€$£¥])?\s*"
@@ -50,6 +50,19 @@ def unlike_others(values: Sequence[object], questions: Sequence[str]) -> str:
     if missing := next((text for text in odd if NO_VALUE.fullmatch(text) or text == "NA"), ""):
         return f"{missing!r} may stand for no value: is it a right text? If not, remove the record"
     return ""
+
+
+def first_of_thousands(
+    values: Sequence[object], questions: Sequence[str], *, has_semicolons: bool
+) -> str:
+    """Return the first number whose point may part thousands: `1.250`; "" if one is `1.25`.
+
+    It may in tables with semicolons, and where questions ask how many there are.
+    """
+    texts = [str(value).strip() for value in values if isinstance(value, str) and "." in value]
+    ask_counts = all(map(ASKS_COUNT.search, questions)) and bool(questions)
+    is_fitting = (has_semicolons or ask_counts) and all(map(THOUSANDS.fullmatch, texts))
+    return texts[0] if texts and is_fitting else ""
 
 
 def looks_like(values: Sequence[object]) -> tuple[str, str] | None:

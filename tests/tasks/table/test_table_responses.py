@@ -1,6 +1,8 @@
 """What own tables read from responses, and what of a table is refused before it is scored."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -282,6 +284,52 @@ def test_decimal_commas_are_refused_with_the_command(tmp_path):
         sample_of(path)
     with pytest.raises(DataError, match="sep=';', decimal=','"):
         draft(path)
+
+
+def test_german_headers_are_recognised(tmp_path):
+    path = text_table(tmp_path, "Bild;Frage;Antwort\nred.png;Wie breit?;2.5\n")
+    drafted = draft(path)
+    fields = drafted.media["images"], drafted.question["text"], drafted.answer["field"]
+    assert fields == ("Bild", "Frage", "Antwort")
+
+
+@pytest.mark.parametrize("cells", [["1.250,5", "8,25"], ["12,5", "2.000"]])
+def test_the_command_for_decimal_commas_reads_thousands(cells, tmp_path):
+    head = "image;question;answer\n"
+    path = text_table(tmp_path, head + "".join(f"red.png;How wide?;{cell}\n" for cell in cells))
+    with pytest.raises(DataError) as refused:
+        sample_of(path)
+    command = str(refused.value).split('-c "')[1].split('"')[0]
+    subprocess.run([sys.executable, "-c", command], cwd=tmp_path, check=True)
+    rows = (tmp_path / "points_mine.csv").read_text().splitlines()[1:]
+    meant = [float(cell.replace(".", "").replace(",", ".")) for cell in cells]
+    assert [float(line.split(",")[-1]) for line in rows] == meant
+
+
+@pytest.mark.parametrize(
+    ("answers", "mark", "question", "is_open"),
+    [
+        (["1.250", "980", "2.100"], ";", "Wie viele Zellen?", True),
+        (["1.250", "980"], ";", "Area?", True),
+        (["1.250", "980"], ",", "How many cells?", True),
+        (["1.250", "0.980"], ";", "Area?", False),
+        (["1.25", "980"], ";", "Wie viele Zellen?", False),
+        (["1.250", "980"], ",", "Area?", False),
+    ],
+)
+def test_points_that_may_part_thousands_are_to_be_checked(
+    answers, mark, question, is_open, tmp_path
+):
+    rows = [["image", "question", "answer"], *(["red.png", question, text] for text in answers)]
+    path = text_table(tmp_path, "".join(mark.join(cells) + "\n" for cells in rows))
+    assert ("answer.form" in draft(path).doubts) == is_open
+
+
+@pytest.mark.parametrize(("text", "is_refused"), [("2.000", True), ("2.0", False), ("2", False)])
+def test_a_count_with_a_point_for_thousands_is_refused(text, is_refused, tmp_path):
+    table_text = f"image;question;answer\nred.png;How many?;{text}\n"
+    problems = list(table(tmp_path, file=text_table(tmp_path, table_text, form="count")).check())
+    assert bool(problems) == is_refused
 
 
 def test_a_header_in_the_middle_is_named(tmp_path):
