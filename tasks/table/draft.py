@@ -10,7 +10,14 @@ from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern
 from harness.tasks.table.annotation_files import refuse_boxes
-from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_absent, is_empty, plain_value
+from harness.tasks.table.cells import (
+    BASE64,
+    BASE64_LENGTH,
+    is_absent,
+    is_empty,
+    plain_value,
+    right_texts,
+)
 from harness.tasks.table.description import CHECK, VIDEOS, AnswerField
 from harness.tasks.table.draft_fields import Draft, columns_of, field_names, named, values_of
 from harness.tasks.table.draft_options import without_letters
@@ -32,6 +39,10 @@ COCO_DIGITS = 12
 """Digits to which COCO pads the numbers of images in their files' names."""
 UNITS = re.compile(r"(?:.*[_ ])?units?(?:[_ ].*)?", re.IGNORECASE)
 """Names of fields that hold the unit of a number."""
+OF_ANSWERS = re.compile(
+    r"(?!wrong|incorrect|false|candidate|model|pred|is_|has_|no_).+[_ ]answers?", re.IGNORECASE
+)
+"""Names of further fields that may hold the ground truth, as VQA's `multiple_choice_answer`."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg")
 
@@ -264,12 +275,18 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     filled = {
         name: values[0] for name in columns_of(records) if (values := values_of(records, name))
     }
-    candidates = [*fields[1:], *(name for name in named([filled], "answer") if name not in fields)]
+    known = {*fields, *named([filled], "answer")}
+    candidates = [*fields[1:], *(name for name in filled if name in known - {*fields})]
+    candidates += [name for name in filled if name not in known and OF_ANSWERS.fullmatch(name)]
     if others := [
         name for name in candidates if name not in taken and values_of(records, name) != given
     ]:
         doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
         description.doubts["answer.field"] = doubt
+    if any(_repeats(value) for value in given):
+        before = description.doubts.get("answer.field", "")
+        doubt = "lists repeat texts, as of several people: each counts fully, also one person's"
+        description.doubts["answer.field"] = f"{before}; {doubt}" if before else doubt
     listed = str(description.question.get("options"))
     answered = [
         row
@@ -315,6 +332,12 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.question["letters"] = "ABCD"
         doubt = "the letters of the options, which stand in the question's text"
         description.doubts["question.letters"] = doubt
+
+
+def _repeats(value: object) -> bool:
+    """Return True for a list of right texts of which some are equal."""
+    texts = right_texts(value)
+    return all(isinstance(text, str) for text in texts) and len({*texts}) < len(texts)
 
 
 def _draft_no_field(description: Draft, boxes: str) -> None:
