@@ -23,6 +23,7 @@ from harness.tasks.table.draft_fields import Draft, columns_of, field_names, nam
 from harness.tasks.table.draft_options import without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
+from harness.tasks.table.frame_numbers import frame_fields, in_seconds
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
@@ -352,6 +353,9 @@ def _draft_no_field(description: Draft, boxes: str) -> None:
         return
     description.answer["form"] = "text"
     doubt = "the form of the answer; no field of a ground truth was found"
+    if "video" in description.media and (pair := frame_fields(description.columns)):
+        seconds = in_seconds(description.table, pair, description.columns)
+        doubt = f"are {' and '.join(pair)} the answer? Numbers of frames are not read: {seconds}"
     description.doubts["answer.form"] = boxes or doubt
 
 

@@ -17,6 +17,7 @@ from harness.interchange.rows import read_rows
 from harness.layout import JsonFile
 from harness.masks import Rle
 from harness.tasks.table.draft import draft
+from harness.tasks.table.frame_numbers import OF_FRAMES
 from harness.tasks.table.task import table
 from harness.types import Answer, Box, Interval
 
@@ -154,6 +155,39 @@ def test_several_windows_are_to_be_checked(tmp_path):
     path.write_text(json.dumps(rows), encoding="utf-8")
     described = draft(path)
     assert described.answer["form"] == "interval" and "several" in described.doubts["answer.form"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_numbers_of_frames_are_refused_with_the_command(suffix, tmp_path):
+    row = {"video": "v", "query": "A dog", "start_frame": 50, "end_frame": 100, "fps": 25}
+    (tmp_path / "v").mkdir()
+    for number in range(9):
+        Image.new("RGB", (8, 8)).save(tmp_path / "v" / f"{number}.png")
+    path = tmp_path / f"times{suffix}"
+    lines = [",".join(row), ",".join(map(str, row.values()))]
+    path.write_text("\n".join(lines) if suffix == ".csv" else json.dumps(row), encoding="utf-8")
+    described = draft(path)
+    assert "NEW.jsonl" in described.doubts["answer.form"]
+    described.answer |= {"form": "interval", "field": ["start_frame", "end_frame"]}
+    described.answer["written"] = "seconds"
+    path.with_suffix(".toml").write_text(described.toml("mine"), encoding="utf-8")
+    with pytest.raises(DataError, match="of frames by its name") as error:
+        table(tmp_path, file=path)
+    new = obeyed(error, tmp_path, "NEW.jsonl")
+    described = draft(new)
+    assert described.answer["form"] == "interval"
+    (sample,) = samples(new)
+    assert sample.target.answer.interval == Interval(2.0, 4.0)
+
+
+@pytest.mark.parametrize("name", ["start_frame", "startFrame", "frame_idx", "end frames"])
+def test_names_of_fields_of_frames(name):
+    assert OF_FRAMES.fullmatch(name)
+
+
+@pytest.mark.parametrize("name", ["timeframe", "frame_time", "frame_rate", "start", "frame_secs"])
+def test_names_of_other_fields(name):
+    assert not OF_FRAMES.fullmatch(name)
 
 
 def test_times_without_a_known_video_are_no_numbers(tmp_path):
