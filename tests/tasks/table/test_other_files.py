@@ -180,6 +180,22 @@ def test_numbers_of_frames_are_refused_with_the_command(suffix, tmp_path):
     assert sample.target.answer.interval == Interval(2.0, 4.0)
 
 
+@needs_jq
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_a_list_in_the_place_of_a_count_has_a_command(suffix, tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    row = {"image": "a.png", "question": "How many?", "points": [[1, 2], [3, 4], [5, 6]]}
+    path = tmp_path / f"mine{suffix}"
+    path.write_text(json.dumps([row] if suffix == ".json" else row), encoding="utf-8")
+    described = draft(path)
+    described.answer |= {"form": "count", "field": "points"}
+    path.with_suffix(".toml").write_text(described.toml("mine"), encoding="utf-8")
+    with pytest.raises(DataError, match="expected a number") as error:
+        list(table(tmp_path, file=path).samples())
+    (sample,) = samples(obeyed(error, tmp_path, "counted.jsonl"))
+    assert sample.target.answer.count == 3
+
+
 @pytest.mark.parametrize("name", ["start_frame", "startFrame", "frame_idx", "end frames"])
 def test_names_of_fields_of_frames(name):
     assert OF_FRAMES.fullmatch(name)
