@@ -355,6 +355,36 @@ def test_annotations_without_a_command_want_a_record_a_question(name, tmp_path):
     assert "a record for each question" in str(error.value)
 
 
+NAMES = {
+    "a list": "names: ['cat', 'a dog']\nnc: 2\n",
+    "a list without marks": "names: [cat, a dog]\n",
+    "lines with numbers": "names:\n  0: cat\n  1: 'a dog'  # ours\nnc: 2\n",
+    "lines": "nc: 2\nnames:\n- cat\n- a dog\ntest: images/test\n",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("images", ["images/val", "valid/images"])
+def test_a_data_set_of_yolo_has_a_command(name, images, tmp_path, capfd):
+    labels = images.replace("images", "labels")
+    for folder in (labels, images):
+        (tmp_path / folder).mkdir(parents=True)
+    for image in ("a.png", "b.png"):
+        Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / images / image)
+    (tmp_path / labels / "a.txt").write_text("1 0.375 0.5 0.5 0.5\n", encoding="utf-8")
+    (tmp_path / labels / "b.txt").write_text("", encoding="utf-8")
+    path = tmp_path / "data.yaml"
+    path.write_text(f"path: .\nval: ../{images}\n{NAMES[name]}", encoding="utf-8")
+    with pytest.raises(DataError, match="data init"):
+        draft(tmp_path / labels / "a.txt")
+    with pytest.raises(DataError) as error:
+        draft(path)
+    (sample,) = samples(obeyed(error, tmp_path, "mine.jsonl"))
+    assert "1 image without an object" in capfd.readouterr().err
+    assert sample.query.text == "a dog"
+    assert sample.target.answer == Answer(boxes=(Box(*map(float, BOX)),))
+
+
 def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
     (tmp_path / "classes.txt").write_text("cat\n", encoding="utf-8")
     path = tmp_path / "a.txt"
