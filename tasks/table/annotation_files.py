@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from harness.errors import DataError
 from harness.files import open_regular
-from harness.foreign import new_name, to_lines
+from harness.foreign import UTF_16, new_name, to_lines
 from harness.tasks.table.tool_files import refuse_tool_record, refuse_tool_text
 from harness.tasks.table.tracking_files import NUMBER
 from harness.tasks.table.yolo_files import DATASET, FOLDER
@@ -99,7 +99,12 @@ def refuse_text(path: Path) -> None:
     suffix = path.suffix.lower()
     with open_regular(path) as file:
         line = file.readline(MAX_LINE)
-        head = (line + file.read(HEAD))[:HEAD].decode("utf-8", "replace").lstrip("\ufeff")
+        raw = (line + file.read(HEAD))[:HEAD]
+    head = raw.decode("utf-8", "replace").lstrip("\ufeff")
+    if raw.startswith(UTF_16):
+        made = new_name(path.name, ".tsv" if b"\t" in raw else ".csv")
+        fix = f"`iconv -f utf-16 -t utf-8 {quote(path.name)} > {made}` makes a table of it."
+        raise DataError(f"file {path}", expected="a table", found="text in UTF-16", fix=fix)
     refuse_tool_text(path, head)
     if like := _json_suffix(line.decode("utf-8", "replace"), head):
         name, table = path.name, path.with_suffix(like).name
@@ -111,8 +116,14 @@ def refuse_text(path: Path) -> None:
         )
     if form := next((form for pattern, form in SHAPES if pattern.search(head)), None):
         raise DataError(f"file {path}", expected="a table", found=form, fix=A_LINE_A_QUESTION)
-    first = head.split("\n", 1)[0].split()
-    if suffix == ".txt" and "##" in head.split("\n", 1)[0]:
+    header, *after = head.splitlines()[:2] or [""]
+    is_named = suffix in (".csv", ".tsv")
+    if after and not is_named and "\t" in header and header.count("\t") == after[0].count("\t"):
+        fix = f"`cp {quote(path.name)} {quote(path.with_suffix('.tsv').name)}` gives it the name."
+        found = f"cells between tabs in a file named {suffix}"
+        raise DataError(f"file {path}", expected="a table", found=found, fix=fix)
+    first = header.split()
+    if suffix == ".txt" and "##" in header:
         form, end = "lines of Charades-STA", "makes lines of intervals in seconds"
         typed = to_lines(CHARADES, path.name)
     elif suffix == ".txt" and len(first) == 5 and all(map(_is_fraction, first[1:])):

@@ -180,6 +180,19 @@ def test_numbers_of_frames_are_refused_with_the_command(suffix, tmp_path):
     assert sample.target.answer.interval == Interval(2.0, 4.0)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8"])
+def test_a_text_with_tabs_is_a_table(encoding, tmp_path):
+    path = tmp_path / "excel.txt"
+    path.write_text("image\tquestion\tanswer\na.png\tHow wide?\t3\n", encoding=encoding)
+    with pytest.raises(DataError) as error:
+        draft(path)
+    typed = re.search(r"`(.*?)`", str(error.value))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    (made,) = tmp_path.glob("*.tsv")
+    (sample,) = samples(made)
+    assert sample.target.answer.number == 3
+
+
 @needs_jq
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
 def test_a_list_in_the_place_of_a_count_has_a_command(suffix, tmp_path):
