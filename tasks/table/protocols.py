@@ -20,7 +20,7 @@ from harness.scores import Mean, Metric, Scores
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.markup import without_end_tokens
-from harness.stated.yes_no import says_opposite
+from harness.stated.yes_no import foreign_yes_no, restated, says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
 from harness.tasks.charades_sta.task import interval_protocol
@@ -42,6 +42,8 @@ EQUAL = 1e-9
 YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 """Letters by which the reader of options reads yes and no."""
 EXACT = COUNT["count/exact"]
+BOX = re.compile(r"<\|begin_of_box\|>(?!.*<\|begin)(.*?)(?:<\|end_of_box\|>|\Z)", re.DOTALL)
+"""The last answer between marks that GLM writes around it."""
 BITS: Mapping[str, str] = {"1": "yes", "0": "no", "true": "yes", "false": "no"}
 """Yes and no as tables write them besides, in small letters."""
 
@@ -114,7 +116,9 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     try:
         said = YES_NO[stated_letter(text, "".join(YES_NO), tuple(YES_NO.values()))]
     except ParseError:
-        return None
+        if box := BOX.search(text):
+            return yes_or_no(box[1], question)
+        return restated(text, question) or foreign_yes_no(text)
     return None if says_opposite(said, text, question) else said
 
 

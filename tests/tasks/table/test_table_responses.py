@@ -13,7 +13,7 @@ from harness.errors import DataError
 from harness.masks import Rle
 from harness.metrics.point_readers import attribute_points, tuple_points
 from harness.tasks.table.draft import draft
-from harness.tasks.table.protocols import PROTOCOLS
+from harness.tasks.table.protocols import PROTOCOLS, yes_or_no
 from harness.tasks.table.task import table
 from harness.types import (
     Answer,
@@ -190,6 +190,39 @@ def test_yes_and_no_are_read_in_sentences(truth, response, score, tmp_path):
     path = bench(tmp_path, [row(truth)], answer={"form": "text", "field": "answer"})
     task, sample = sample_of(path, protocol="text/yes_no")
     assert task.protocol.score([sample], [responds(sample, response)])["accuracy"].value == score
+
+
+HELMET = "Is the person wearing a helmet?"
+
+
+@pytest.mark.parametrize(
+    ("question", "response", "said"),
+    [
+        (HELMET, "The person is not wearing a helmet.", "no"),
+        (HELMET, "The person isn't wearing any helmet", "no"),
+        (HELMET, "The person is wearing a helmet.", "yes"),
+        (HELMET, "The person is not wearing a red helmet.", None),
+        (HELMET, "The person is not wearing a helmet, but a cap.", None),
+        (HELMET, "The person could be wearing a helmet.", None),
+        (HELMET, "The man is not wearing a helmet.", None),
+        (HELMET, "Is the person wearing a helmet?", None),
+        ("Is there a dog in the image?", "There is no dog in the image.", "no"),
+        ("Isn't the light red?", "The light is not red.", None),
+        ("Isn't the light red?", "<|begin_of_box|>No, the light is green.<|end_of_box|>", "no"),
+        (HELMET, "Yes. <|begin_of_box|>No<|end_of_box|>", "no"),
+        ("Are all people sitting?", "All people are not sitting.", None),
+        ("Is it red or blue?", "It is red or blue.", None),
+        ("Is the cup left of the pot?", "The pot is left of the cup.", None),
+        ("¿Hay un perro?", "Sí, hay un perro.", "yes"),
+        ("Ist da ein Hund?", "Nein.", "no"),
+        ("Ist da ein Hund?", "Ja, da ist kein Hund.", None),
+        ("Ist da ein Hund?", "Ja, aber er schläft.", None),
+        ("有狗吗？", "是的，有一只狗。", "yes"),
+        ("¿Hay un perro?", "Sí o no", None),
+    ],
+)
+def test_yes_and_no_without_the_word(question, response, said):
+    assert yes_or_no(response, question) == said
 
 
 @pytest.mark.parametrize(
