@@ -102,8 +102,8 @@ def refuse_text(path: Path) -> None:
         raw = (line + file.read(HEAD))[:HEAD]
     head = raw.decode("utf-8", "replace").lstrip("\ufeff")
     if raw.startswith(UTF_16):
-        made = new_name(path.name, ".tsv" if b"\t" in raw else ".csv")
-        fix = f"`iconv -f utf-16 -t utf-8 {quote(path.name)} > {made}` makes a table of it."
+        table = new_name(path.name, ".tsv" if b"\t" in raw else ".csv")
+        fix = f"`iconv -f utf-16 -t utf-8 {quote(path.name)} > {table}` makes a table of it."
         raise DataError(f"file {path}", expected="a table", found="text in UTF-16", fix=fix)
     refuse_tool_text(path, head)
     if like := _json_suffix(line.decode("utf-8", "replace"), head):
@@ -120,8 +120,8 @@ def refuse_text(path: Path) -> None:
     is_named = suffix in (".csv", ".tsv")
     if after and not is_named and "\t" in header and header.count("\t") == after[0].count("\t"):
         fix = f"`cp {quote(path.name)} {quote(path.with_suffix('.tsv').name)}` gives it the name."
-        found = f"cells between tabs in a file named {suffix}"
-        raise DataError(f"file {path}", expected="a table", found=found, fix=fix)
+        content = f"cells between tabs in a file named {suffix}"
+        raise DataError(f"file {path}", expected="a table", found=content, fix=fix)
     first = header.split()
     if suffix == ".txt" and "##" in header:
         form, end = "lines of Charades-STA", "makes lines of intervals in seconds"

@@ -63,15 +63,17 @@ def class_names(path: Path) -> list[str]:
         except (ValueError, SyntaxError):
             return [name.strip(" '\"\n") for name in after[1 : after.index("]")].split(",")]
     block = re.split(r"^(?=[A-Za-z_])", after, maxsplit=1, flags=re.MULTILINE)[0]
-    found = [(match[1], match[2].strip("'\"")) for match in MEMBER.finditer(block)]
-    if not found or any(number and int(number) != place for place, (number, _) in enumerate(found)):
+    members = [(match[1], match[2].strip("'\"")) for match in MEMBER.finditer(block)]
+    if not members or any(
+        number and int(number) != place for place, (number, _) in enumerate(members)
+    ):
         raise DataError(
             f"file {path}",
             expected="names: ['car', …], or names: with a line for each class from 0",
             found=repr(after[:60]),
             fix="Give classes.txt in its place, with the name of a class a line.",
         )
-    return [name for _, name in found]
+    return [name for _, name in members]
 
 
 def _regions(path: Path, names: Sequence[str]) -> Iterator[Region]:
