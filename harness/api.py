@@ -132,6 +132,7 @@ def evaluate(
     batch_size: int | None = None,
     workers: int = 1,
     restart: bool = False,
+    accept_code: bool = False,
     pilot: int = 0,
     budget: str | None = None,
     as_vendor: bool = False,
@@ -148,6 +149,7 @@ def evaluate(
         batch_size: Queries per batch; None: the model's own.
         workers: Number of processes; more than one need a model given as a SPEC.
         restart: Rename an earlier run in the folder and start again.
+        accept_code: Go on with an earlier run although the code of the model's plugins has changed.
         pilot: Number of samples of all lengths to predict first; what the rest takes is estimated
             by them, noted, and kept in `pilot.json`.
         budget: The time (`2h`) or money (`5$`) after which to stop.
@@ -192,6 +194,7 @@ def evaluate(
         batch_size=batch_size,
         workers=workers,
         restart=restart,
+        accept_code=accept_code,
         pilot=pilot,
         budget=None if budget is None else parse_budget(budget),
         data_root=_data_root(task),

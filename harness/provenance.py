@@ -35,6 +35,8 @@ PACKAGES = (
     "pycocoevalcap",
     "bert-score",
 )
+PLUGINS = "plugins"
+"""Field of a record with the code of third-party plugins; absent if they have none."""
 SCORING = frozenset({"pycocoevalcap", "bert-score"})
 """Packages that change scores but no prediction."""
 CPU, AUTO = "cpu", "auto"
@@ -47,13 +49,16 @@ def is_rehearsal() -> bool:
     return REHEARSAL in os.environ
 
 
-def collect(where: str | None = None) -> dict[str, object]:
+def collect(
+    where: str | None = None, *, plugins: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Return commit, package versions, interpreter, platform and device, as plain data.
 
     In a rehearsal it has `"rehearsal": true`.
 
     Args:
         where: The device; None: that of this process, for which torch is loaded.
+        plugins: Code of third-party plugins (`harness.plugin_code`).
     """
     commit, dirty = _own_revision()
     return {
@@ -63,6 +68,7 @@ def collect(where: str | None = None) -> dict[str, object]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "device": device() if where is None else where,
+        **({"plugins": dict(plugins)} if plugins else {}),
         **({"rehearsal": True} if is_rehearsal() else {}),
     }
 
@@ -70,8 +76,11 @@ def collect(where: str | None = None) -> dict[str, object]:
 def repeatable(
     made_with: Mapping[str, Any], *, without: Sequence[str] = ("commit", "dirty")
 ) -> dict[str, Any]:
-    """Return the part of a record of `collect` that must be equal for work to be resumed."""
-    record = {name: value for name, value in made_with.items() if name not in without}
+    """Return the part of a record of `collect` that must be equal for work to be resumed.
+
+    The code of plugins is left out: `harness.plugin_code.code_changes` compares it.
+    """
+    record = {name: value for name, value in made_with.items() if name not in (*without, PLUGINS)}
     versions = made_with["packages"].items()
     record["packages"] = {name: release for name, release in versions if name not in SCORING}
     return record

@@ -299,8 +299,11 @@ def _evaluation_estimate(
         )
         for task, count in samples.items()
     ]
-    memory, host = max((cost.memory, cost.host) for cost in estimates)
-    return Estimate(sum(cost.hours for cost in estimates), memory, host=host)
+    return Estimate(
+        sum(cost.hours for cost in estimates),
+        max(cost.memory for cost in estimates),
+        host=max(cost.host for cost in estimates),
+    )
 
 
 def _ways(

@@ -273,7 +273,8 @@ def _nothing_worked(run: Run) -> str:
         return ""
     return (
         f"run {run.folder}: expected an answer to at least one sample, found {total} failures of "
-        "the model itself. Correct it, and run the command again with --retry-failed"
+        "the model itself. Correct it, and run the command again with "
+        "--retry-failed --accept-code"
     )
 
 

@@ -93,6 +93,7 @@ def train(arguments: Namespace) -> int:
                 seed=seed,
                 resume=options.resume,
                 keep_state=options.keep_state,
+                accept_code=options.accept_code,
                 every=options.every,
                 evaluate=watch.while_training if options.every else None,
                 evaluated=watch.numbers,

@@ -36,6 +36,7 @@ from harness.rehearsal.report import RehearsedRow, is_unanswered, tasks_of
 from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
 from harness.run.processes import die_with
 from harness.spec import parse, slug
+from harness.store.lease import lease
 
 OUT = Path("rehearsal")
 """Folder of a rehearsal of tables without `--out`."""
@@ -72,13 +73,20 @@ def reproduce(arguments: Namespace) -> int:
         )
     out = OUT if arguments.out == REPRODUCED else arguments.out
     chosen = with_rows(chosen, arguments.rows or ())
+    _claim(out)
+    with lease(out):
+        return _rehearse_tables(chosen, out)
+
+
+def _rehearse_tables(chosen: Sequence[Definition], out: Path) -> int:
+    """Rehearse rows of tables in a folder, whose interrupted rehearsal of the same is resumed."""
     plan = TablePlan.of(chosen, out)
     kept = KeptOutcomes(out, [*plan.stages.values()])
-    if kept.outcomes and (out / MARKER).is_file() and (out / "data").is_dir():
+    if kept.outcomes and (out / "data").is_dir():
         done = counted(len(kept.outcomes), "command")
         _tell(f"resumes in {out}, where {done} ended before")
     else:
-        _make_room(out)
+        _empty(out)
         kept.outcomes = {}
         plan = TablePlan.of(chosen, out)  # trainings that were there are not resumed
     kept.begin()
@@ -189,18 +197,21 @@ def _cache() -> Path:
     return cache_folder() / "stand-ins"
 
 
-def _make_room(out: Path) -> None:
-    """Empty the folder of an earlier rehearsal; raise UsageError for any other non-empty folder."""
-    if out.is_dir() and any(out.iterdir()):
-        if not (out / MARKER).is_file():
-            raise UsageError(
-                f"--out {out}", expected="a new folder, or an earlier rehearsal's", found="another"
-            )
-        boards = [f"{definition.paper}-{definition.table}" for definition in definitions()]
-        for name in (*MADE, *boards):
-            shutil.rmtree(out / name, ignore_errors=True)
+def _claim(out: Path) -> None:
+    """Mark a new folder as a rehearsal's; raise UsageError for another that is not empty."""
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
+        raise UsageError(
+            f"--out {out}", expected="a new folder, or an earlier rehearsal's", found="another"
+        )
     out.mkdir(parents=True, exist_ok=True)
     (out / MARKER).touch()
+
+
+def _empty(out: Path) -> None:
+    """Remove what an earlier rehearsal left in its folder."""
+    boards = [f"{definition.paper}-{definition.table}" for definition in definitions()]
+    for name in (*MADE, *boards):
+        shutil.rmtree(out / name, ignore_errors=True)
 
 
 class TablePlan:

@@ -1,21 +1,25 @@
 """Outcomes of commands, kept in a rehearsal's folder until it ends, so that a killed one resumes.
 
 The first line of `outcomes.jsonl` is the plan: the packages, the time of the last change of the
-harness's code, and the commands. Each further line is a command that ended with 0. A rehearsal with
-another plan begins anew.
+harness's code, the code of other packages' plugins, and the commands. Each further line is a
+command that ended with 0. A rehearsal with another plan begins anew.
 """
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
+from harness.plugin_code import plugin_code
 from harness.provenance import packages
 from harness.rehearsal.stages import Outcome, Stage
 
 FILE = "outcomes.jsonl"
+NAMES = re.compile(r"[A-Za-z_][\w.-]*")
+"""Words of a command, among them the names of its plugins."""
 ROOMS = ("harness", "harness.tasks", "harness.models", "harness.trainers", "harness.leaderboards")
 
 
@@ -32,11 +36,13 @@ class KeptOutcomes:
 
     def __init__(self, folder: Path, stages: Sequence[Stage]) -> None:
         self._path = folder / FILE
+        # A training whose folder is there has the option in addition.
+        commands = [stage.line.replace(" --resume ", " ") for stage in stages]
         self._plan = {
             "packages": packages(),
             "changed": max(path.stat().st_mtime_ns for path in _modules()),
-            # A training whose folder is there has the option in addition.
-            "commands": [stage.line.replace(" --resume ", " ") for stage in stages],
+            "commands": commands,
+            "plugins": plugin_code(NAMES.findall(" ".join(commands))),
         }
         self.outcomes = self._read()
         """Outcomes of an earlier rehearsal of this plan that did not end, by the stages' names."""

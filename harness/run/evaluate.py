@@ -153,6 +153,7 @@ class _Evaluation:
     def run(self) -> Run:
         """Predict what is missing, score, and return the run, finished unless `_stopped`."""
         journal = self._repaired_journal()
+        was_finished = (self.folder / RESULTS).exists()
         started = perf_counter()
         workers = start_workers(
             self.model,
@@ -167,7 +168,9 @@ class _Evaluation:
             manifest = self._manifest(workers.info)
             refuse_unpriced(self.options.budget, manifest["model"])
             self._report_start(manifest, workers.info)
-            renewed = begin_or_resume(self.folder, manifest, self.progress)
+            renewed = begin_or_resume(
+                self.folder, manifest, self.progress, accept_code=self.options.accept_code
+            )
             if self.stored is None:
                 self._write_contents(journal)
                 self._store_queries()
@@ -175,6 +178,8 @@ class _Evaluation:
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
             workers.close()
+        if was_finished and predicted == 0:
+            self.progress.note("finished earlier: nothing was predicted; --restart predicts anew")
         losses = (
             None
             if self._stopped
@@ -312,6 +317,7 @@ class _Evaluation:
             sort=info.sort,
             device=info.device,
             data_root=options.data_root,
+            plugins=info.plugins,
             shuffle=options.until is not None,
             infrastructure_limit=options.infrastructure_limit,
         )
@@ -429,6 +435,6 @@ class _Evaluation:
             raise ModelError(
                 f"the model raised on {crashes} samples in a row, the last time "
                 f"{last['prediction']['failure'][1]!r}. Correct it and run again with "
-                "--retry-failed"
+                "--retry-failed --accept-code"
             )
         return crashes

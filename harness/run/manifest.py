@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from harness import provenance
 from harness.errors import ResumeMismatch, StoreError
 from harness.papers import deviations
 from harness.plain import json_scalar
+from harness.plugin_code import code_changes
 from harness.record import (
     MANIFEST,
     RESULTS,
@@ -34,7 +35,7 @@ from harness.store.lease import lease
 from harness.task import Task
 from harness.version import __version__
 
-NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
+NOT_HELD = ("changed", "config_hash", "data.root", "data.images_before", "resumed_at")
 """Fields of a manifest that may differ when a run is resumed."""
 DERIVED = ("deviations", "infrastructure_limit")
 """Fields that each attempt replaces."""
@@ -54,6 +55,7 @@ def manifest_of(
     sort: bool,
     device: str,
     data_root: str,
+    plugins: Mapping[str, object] | None = None,
     shuffle: bool = False,
     infrastructure_limit: float | None = None,
 ) -> dict[str, object]:
@@ -70,6 +72,7 @@ def manifest_of(
         sort: True if the plan puts queries of similar length together.
         device: The device that the model computes on.
         data_root: Folder of the benchmarks; recorded, and left out of the hash, as are deviations.
+        plugins: Code of the third-party plugins that the model consists of.
         shuffle: True if the plan takes groups in an order drawn by the seed.
         infrastructure_limit: Share of samples that may be lost to the infrastructure; None: nothing
             was predicted, and nothing can be lost.
@@ -98,7 +101,7 @@ def manifest_of(
         "seed": seed,
         "batch_size": batch_size,
         "sorted": sort,
-        "provenance": provenance.collect(device),
+        "provenance": provenance.collect(device, plugins=plugins),
     }
     if shuffle:
         plain["shuffled"] = True
@@ -118,7 +121,8 @@ def manifest_of(
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a run to be resumed.
 
-    The commit is not compared, because users commit unrelated files between two attempts.
+    The commit is not compared, because users commit unrelated files between two attempts. The
+    code of plugins is compared by `changed_code`.
     Deviations follow from the other fields, and the limit changes no prediction.
     """
     code = provenance.repeatable(manifest["provenance"])
@@ -128,12 +132,39 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     return {**compared, "provenance": code, "data": data}
 
 
+def changed_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str | None]]:
+    """Return the changes in the code of two manifests' plugins, as `{setting, from, to}`.
+
+    There are none if the old one was written by a version that did not record it.
+    """
+    before, after = (manifest["provenance"].get(provenance.PLUGINS) for manifest in (old, new))
+    return [] if before is None else code_changes(before, after or {})
+
+
+def change_lines(changes: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return one line for each change `{setting, from, to}`."""
+    return [f"{each['setting']}: {each['from']} → {each['to']}" for each in changes]
+
+
+def with_new_code(
+    old: Mapping[str, Any], new: Mapping[str, Any], changes: Sequence[Mapping[str, object]]
+) -> dict[str, Any]:
+    """Return the old manifest with the new plugins' code, and `changes` listed in it."""
+    plugins = new["provenance"].get(provenance.PLUGINS, {})
+    return {
+        **old,
+        "provenance": {**old["provenance"], provenance.PLUGINS: plugins},
+        "changed": [*old.get("changed", []), *changes],
+    }
+
+
 def begin_or_resume(
-    folder: Path, manifest: dict[str, Any], progress: Progress
+    folder: Path, manifest: dict[str, Any], progress: Progress, *, accept_code: bool = False
 ) -> dict[str, object] | None:
     """Write the manifest of a new run, or compare it with that of the run in `folder`.
 
-    Images and commits may differ, which the manifest records.
+    Images and commits may differ, and the code of plugins with `accept_code`; the manifest records
+    it.
 
     Returns:
         For a finished run, the updated manifest, which `finish` must write, because the old one is
@@ -151,12 +182,19 @@ def begin_or_resume(
     manifest = json.loads(json.dumps(manifest, default=json_scalar))  # as it is read again
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
+    changes = changed_code(old, manifest)
+    if changes and not accept_code:
+        diff += change_lines(changes)
     if diff or old["config_hash"] != manifest["config_hash"]:
-        changes = "\n  ".join(diff or lines)
+        differing = "\n  ".join(diff or lines)
+        keeps = "; --accept-code goes on with the new code" if changes and not accept_code else ""
         raise ResumeMismatch(
-            f"run folder {folder} was started with other settings (old → new)\n  {changes}\n"
-            "Choose another --out, or pass --restart to rename the old run and start again"
+            f"run folder {folder} was started with other settings (old → new)\n  {differing}\n"
+            f"Choose another --out, or pass --restart to rename the old run and start again{keeps}"
         )
+    if changes:
+        progress.note(f"plugins predict with new code from here on; {MANIFEST} lists the changes")
+        old = with_new_code(old, manifest, changes)
     before, now_there = old["data"].get("images"), manifest["data"]["images"]
     if before != now_there:
         progress.note("images have changed since the run began; the record says so")

@@ -70,6 +70,8 @@ class Options:
     fewer GPUs in the cluster, an equal share."""
     worker_wait: float = 120.0
     """Seconds that an actor may wait for a machine with room for it."""
+    accept_code: bool = False
+    """Go on with a run although the code of plugins has changed; the manifest lists the changes."""
     retry_failed: bool = False
     """Predict failed samples again, whatever the reason. Lost ones are always predicted again."""
     allow_missing: bool = False

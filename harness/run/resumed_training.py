@@ -8,7 +8,7 @@ from typing import Any
 from harness import provenance
 from harness.errors import ResumeMismatch, UsageError
 from harness.record import differences
-from harness.run.manifest import set_aside
+from harness.run.manifest import change_lines, changed_code, set_aside, with_new_code
 from harness.run.training_record import MANIFEST, SAMPLES, TrainedSample, Training, write_samples
 from harness.store.atomic import forget, write_json
 from harness.trainer import CHECKPOINT, CURVE, EVALUATIONS, STATE, Trainer
@@ -61,6 +61,7 @@ def start_or_resume(
     samples_by_task: Sequence[Sequence[TrainedSample]],
     *,
     main: bool,
+    accept_code: bool = False,
 ) -> tuple[dict[str, object], bool]:
     """Return the manifest to train with, and True if the training is finished.
 
@@ -70,6 +71,7 @@ def start_or_resume(
         manifest: The new manifest.
         samples_by_task: The training samples of each task.
         main: True for the process that writes the folder.
+        accept_code: Go on although the code of plugins has changed.
 
     Raises:
         ResumeMismatch: the folder has a training of another configuration.
@@ -88,6 +90,12 @@ def start_or_resume(
         write_json(path, manifest)
         return manifest, False
     old = Training.open(out).manifest
+    code = changed_code(old, manifest)
+    if code and not accept_code:
+        raise _mismatch(out, change_lines(code), ", or --accept-code to go on with the new code")
+    if code and "result" not in old:
+        old = with_new_code(old, manifest, code)
+        write_json(path, old)
     if old["config_hash"] == manifest["config_hash"]:
         return old, "result" in old
     changes = _allowed_changes(trainer, out, old, manifest, samples_by_task)
@@ -145,12 +153,17 @@ def _allowed_changes(
         )
     lines += [f"{name}: {changed[name][0]!r} → {changed[name][1]!r}" for name in refused]
     if lines:
-        changes = "\n  ".join(lines)
-        raise ResumeMismatch(
-            f"training folder {out} was started with other settings (old → new)\n  {changes}\n"
-            "Choose another --out, or give the first settings"
-        )
+        raise _mismatch(out, lines)
     return [{"setting": name, "from": a, "to": b} for name, (a, b) in changed.items()]
+
+
+def _mismatch(out: Path, lines: Sequence[str], other_way: str = "") -> ResumeMismatch:
+    """Return the error for a training folder whose settings or code differ as `lines` say."""
+    changes = "\n  ".join(lines)
+    return ResumeMismatch(
+        f"training folder {out} was started with other settings (old → new)\n  {changes}\n"
+        f"Choose another --out, or give the first settings{other_way}"
+    )
 
 
 def _gone_samples(out: Path, samples_by_task: Sequence[Sequence[TrainedSample]]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 from harness import checkpoint_config, provenance
 from harness.errors import ModelError, UsageError
 from harness.plain import json_scalar
+from harness.plugin_code import plugin_code, spec_names
 from harness.plugins import check_contract, plugin_errors
 from harness.record import config_hash
 from harness.run.batching import Selection, lost_image, samples_of
@@ -61,6 +62,8 @@ class TrainingOptions:
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
     evaluated: tuple[str, ...] = ()
     """Names of the numbers that `evaluate` returns; empty: they are not known."""
+    accept_code: bool = False
+    """Go on although the code of plugins has changed; the manifest lists the changes."""
     keep_state: bool = False
     """Keep the last state of a finished training."""
     data_root: str = ""
@@ -132,7 +135,14 @@ def train(
     with lease(out) if main else nullcontext():
         is_new = main and not (out / MANIFEST).exists()
         requested = manifest
-        manifest, finished = start_or_resume(trainer, out, requested, samples_by_task, main=main)
+        manifest, finished = start_or_resume(
+            trainer,
+            out,
+            requested,
+            samples_by_task,
+            main=main,
+            accept_code=options.accept_code,
+        )
         if finished:
             options.progress.note(_finished(out, manifest, requested))
             return Training(out)
@@ -204,7 +214,11 @@ def manifest_of(
             json.dumps(dict(trainer.describe()), allow_nan=False, default=json_scalar)
         )
     specs = options.task_specs or tuple(task.name for task in tasks)
-    worker = None if model is None else worker_info(build_model(model, options.seed))
+    built = None if model is None else build_model(model, options.seed)
+    worker = None if built is None else worker_info(built)
+    typed = (options.method_spec or trainer.name, *specs)
+    names = spec_names([*(parse(spec) for spec in typed), settings, model])
+    code = plugin_code(names, *(part for part in (trainer, built) if part is not None))
     plain: dict[str, object] = {
         "version": VERSION,
         "ground_truth": GROUND_TRUTH_VERSION,
@@ -222,7 +236,10 @@ def manifest_of(
         ],
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "provenance": provenance.collect(provenance.CPU if worker is None else worker.device),
+        "provenance": provenance.collect(
+            provenance.CPU if worker is None else worker.device,
+            plugins=code,
+        ),
     }
     evaluated = {} if options.eval_model is None else {"eval_model": options.eval_model}
     base = None if worker is None else _describe_model(worker)["base"]["checkpoint"]

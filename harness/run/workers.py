@@ -14,6 +14,7 @@ from harness import plugins
 from harness.errors import HarnessError, ModelError
 from harness.model import Model
 from harness.plain import json_scalar
+from harness.plugin_code import plugin_code, spec_names
 from harness.provenance import device_of
 from harness.run.batching import Batch
 from harness.run.pipeline import Predictor, Step, batches_ahead
@@ -46,6 +47,8 @@ class WorkerInfo:
     """True if the model answers by the sample: finished ones are not predicted again."""
     at_once: int = 1
     """Queries that the model works on at the same time."""
+    plugins: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Code of the third-party plugins that the model consists of, by package."""
 
 
 def worker_info(model: Model) -> WorkerInfo:
@@ -73,6 +76,7 @@ def worker_info(model: Model) -> WorkerInfo:
             dict(model.missing_parts),
             by_sample(model),
             model.at_once,
+            plugin_code((), model) if model.built_from is None else model.code,
         )
     if type(info.batch_size) is not int or info.batch_size < 1:
         raise ModelError(
@@ -192,5 +196,8 @@ def build_model(spec: Spec, seed: int) -> Model:
     """Build a model; if it takes a seed and its SPEC has none, it gets the run's seed."""
     if plugins.accepts("models", spec.name, "seed"):
         spec = spec.with_defaults(seed=seed)
+    code = plugin_code(spec_names(spec))  # the model may give up the right to read files
     model: Model = plugins.build("models", spec)
+    object.__setattr__(model, "built_from", spec)  # models are frozen
+    object.__setattr__(model, "code", code)
     return model

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import takewhile
 from typing import Any
 
+from harness.plugin_code import code_changes
+from harness.provenance import PLUGINS
 from harness.record import Run
 
 LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
@@ -94,6 +96,15 @@ def _code_changes(
         for side in sides
     )
     yield from _differences(before, after, "")
+    yield from plugin_changes(*sides)
+
+
+def plugin_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each package of plugins whose code differs between two provenances."""
+    before, after = ((side.get(PLUGINS) or {}) for side in (old, new))
+    for package in sorted(before.keys() & after.keys()):
+        if changes := code_changes({package: before[package]}, {package: after[package]}):
+            yield ", ".join(str(change["setting"]) for change in changes) + " differs"
 
 
 def _line(name: str, before: object, after: object) -> str:

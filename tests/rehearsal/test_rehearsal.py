@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("trl")
 
-from harness.errors import UsageError
+from harness.errors import Locked, UsageError
 from harness.leaderboards.definitions import definitions, find, with_rows
 from harness.leaderboards.published_results import PAPERS
 from harness.presets import presets, resolve
@@ -152,6 +152,8 @@ def test_a_killed_rehearsal_resumes_after_the_commands_that_ended(tmp_path):
             for text in killed.stderr
             if (match := re.search(r"rehearsal: (.*): \d+ s, ok$", text))
         )
+        beside = harness(*typed, cwd=tmp_path)
+        assert beside.returncode == Locked.exit_code and str(killed.pid) in beside.stderr
         killed.kill()
     done = harness(*typed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -121,6 +121,7 @@ def _evaluation(parser: Options) -> None:
     speed.option("--worker-wait SECONDS", about, default=120.0)
     again = parser.group("a run that exists (the same command resumes it)")
     again.flag("--retry-failed", "predict failed samples again")
+    again.flag("--accept-code", "go on although the code of plugins has changed")
     again.flag("--restart", "rename an earlier run in the same folder and start again")
     again.flag("--rescore", "overwrite stored results if re-scoring gives different numbers")
     cost = parser.group("time, tokens, memory and money (docs/runs.md)")

@@ -40,6 +40,7 @@ def add_train(commands: Commands) -> None:
         "--resume",
         "no effect, kept for old scripts: the same command always resumes the training in DIR",
     )
+    parser.flag("--accept-code", "go on although the code of plugins has changed")
     parser.option("--seed", "seed of all random draws (default 0)", int)
     parser.flag("--keep-state", "keep the optimiser's state after the end")
     parser.rehearse()

@@ -1,0 +1,256 @@
+"""The code of a user's own plugins: recorded, compared on resume, the same in every process."""
+
+import json
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+import harness
+from harness.cli.main import main
+from harness.errors import ResumeMismatch
+from harness.plugin_code import plugin_code
+from harness.record import Run
+
+MODULES = {
+    "model.py": """
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import Answer, Model, Prediction
+from harness.masks import Rle
+from . import threshold
+from .words import WORDS
+
+PROMPT = (Path(__file__).parent / "prompts" / "ask.txt").read_text()
+
+
+@dataclass(frozen=True)
+class Finder(Model):
+    name: str = "bright_finder"
+    batch_size: int = 4
+
+    def describe(self):
+        return {}
+
+    def predict(self, queries):
+        predictions = []
+        for query in queries:
+            mask = Rle.from_array(query.media[0].frame(0)[:, :, 0] > threshold.BRIGHT)
+            predictions.append(Prediction(query_id=query.id, answer=Answer(masks=(mask,))))
+        return predictions
+
+
+def bright_finder(*, start: int = 0):
+    if start:
+        import bright_finder.late
+    return Finder()
+""",
+    "__init__.py": "",
+    "threshold.py": "BRIGHT = 127\n",
+    "words/__init__.py": "from ..numbers import ONE\nWORDS = (ONE,)\n",
+    "numbers.py": "ONE = 1\n",
+    "late.py": "LATE = True\n",
+    "unrelated.py": "UNRELATED = 1\n",
+    "prompts/ask.txt": "Find {question}\n",
+    "prompts/other.txt": "Not read\n",
+    "reward.py": """
+def brightness(response, sample, **facts):
+    return min(len(response) / 100, 1.0)
+""",
+}
+USED = {"__init__.py", "late.py", "model.py", "numbers.py", "threshold.py", "words/__init__.py"}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The folder of an installed package with a model and a reward."""
+    site = tmp_path / "site"
+    record = site / "bright_finder-0.1.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: bright-finder\nVersion: 0.1\n")
+    (record / "entry_points.txt").write_text(
+        "[harness.models]\nbright_finder = bright_finder.model:bright_finder\n"
+        "[harness.rewards]\nbrightness = bright_finder.reward:brightness\n"
+    )
+    for name, text in MODULES.items():
+        path = site / "bright_finder" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    yield site / "bright_finder"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "bright_finder"]:
+        del sys.modules[name]
+
+
+def evaluated(dots, out, *more):
+    line = ["eval", "--model", "bright_finder", "--tasks", "dots", "--data", dots, "--out", out]
+    return main([str(word) for word in [*line, "--quiet", *more]])
+
+
+def only_run(out):
+    (manifest,) = out.rglob("manifest.json")
+    return Run(manifest.parent)
+
+
+def test_the_code_is_the_modules_that_the_plugin_imports_and_the_files_that_it_names(package):
+    code = plugin_code(["bright_finder"])
+    assert code["bright_finder"]["version"] == "0.1"
+    assert set(code["bright_finder"]["files"]) == {*USED, "prompts/ask.txt"}
+    assert set(plugin_code(["brightness"])["bright_finder"]["files"]) == {"reward.py"}
+    both = plugin_code(["brightness", "bright_finder", "box"])
+    assert set(both["bright_finder"]["files"]) == {*USED, "prompts/ask.txt", "reward.py"}
+
+
+@pytest.mark.parametrize("name", [*sorted(USED), "prompts/ask.txt"])
+def test_a_change_of_any_of_them_is_another_hash(package, name):
+    before = plugin_code(["bright_finder"])
+    path = package / name
+    path.write_text(f"{path.read_text()}\nCHANGED = True\n")
+    after = plugin_code(["bright_finder"])
+    differing = {
+        file
+        for file, value in after["bright_finder"]["files"].items()
+        if before["bright_finder"]["files"][file] != value
+    }
+    assert differing == {name}
+
+
+def test_comments_layout_and_other_files_do_not_count(package):
+    before = plugin_code(["bright_finder"])
+    (package / "threshold.py").write_text("# How bright?\n\nBRIGHT = (\n    127\n)\n")
+    (package / "unrelated.py").write_text("UNRELATED = 2\n")
+    (package / "prompts" / "other.txt").write_text("Changed\n")
+    (package / "results.json").write_text("{}")
+    assert plugin_code(["bright_finder"]) == before
+
+
+def test_a_module_beside_others_counts_with_those_that_it_imports(tmp_path, monkeypatch):
+    @dataclass
+    class Made:
+        pass
+
+    (tmp_path / "lone_model.py").write_text("import lone_help\nimport numpy\nimport unknown_one\n")
+    (tmp_path / "lone_help.py").write_text("X = 1\n")
+    (tmp_path / "lone_other.py").write_text("X = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Made.__module__ = "lone_model"
+    assert set(plugin_code([], Made())["lone_model"]["files"]) == {"lone_model.py", "lone_help.py"}
+
+
+def test_code_that_python_cannot_read_has_a_hash(package):
+    before = plugin_code(["bright_finder"])
+    (package / "late.py").write_text("def (\n")
+    assert plugin_code(["bright_finder"]) != before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_edited_plugin_is_refused_and_its_old_score_is_not_told(
+    package, dots, tmp_path, capsys, workers
+):
+    out = tmp_path / "out"
+    assert evaluated(dots, out) == 0
+    recorded = only_run(out).manifest
+    assert set(recorded["provenance"]["plugins"]["bright_finder"]["files"]) >= USED
+    (package / "threshold.py").write_text("BRIGHT = 250\n")
+    capsys.readouterr()
+    assert evaluated(dots, out, "--workers", workers) == ResumeMismatch.exit_code
+    streams = capsys.readouterr()
+    assert "bright_finder, threshold.py" in streams.err and "model.py" not in streams.err
+    assert "--accept-code" in streams.err and "--restart" in streams.err
+    assert only_run(out).manifest == recorded
+
+
+def test_the_same_code_resumes_with_another_number_of_workers(package, dots, tmp_path):
+    out = tmp_path / "out"
+    assert evaluated(dots, out, "--workers", 2) == 0
+    recorded = only_run(out).manifest
+    assert evaluated(dots, out) == 0 and only_run(out).manifest == recorded
+
+
+def test_accepted_code_goes_on_and_the_record_says_so(package, dots, tmp_path):
+    out = tmp_path / "out"
+    model = package / "model.py"
+    working = model.read_text()
+    model.write_text(working.replace("predictions = []", "predictions = [][1]"))
+    assert evaluated(dots, out) != 0
+    sys.modules.pop("bright_finder.model")
+    model.write_text(working)
+    assert evaluated(dots, out, "--retry-failed") == ResumeMismatch.exit_code
+    assert evaluated(dots, out, "--retry-failed", "--accept-code") == 0
+    manifest = only_run(out).manifest
+    (change,) = manifest["changed"]
+    assert "model.py" in change["setting"] and change["from"] != change["to"]
+    now = manifest["provenance"]["plugins"]["bright_finder"]["files"]["model.py"]
+    assert now == change["to"]
+    assert evaluated(dots, out) == 0, "the accepted code is that of the run"
+    assert len(only_run(out).manifest["changed"]) == 1
+
+
+def test_a_record_without_code_is_resumed(package, dots, tmp_path):
+    out = tmp_path / "out"
+    assert evaluated(dots, out) == 0
+    run = only_run(out)
+    manifest = dict(run.manifest)
+    plain = {key: value for key, value in manifest["provenance"].items() if key != "plugins"}
+    (run.folder / "results.json").unlink()
+    (run.folder / "manifest.json").write_text(json.dumps({**manifest, "provenance": plain}))
+    assert evaluated(dots, out) == 0
+
+
+def test_a_finished_run_says_that_nothing_was_predicted(package, dots, tmp_path, capsys):
+    out = tmp_path / "out"
+    line = ["eval", "--model", "bright_finder", "--tasks", "dots", "--data", dots, "--out", out]
+    for is_repeat in (False, True):
+        capsys.readouterr()
+        assert main([str(word) for word in line]) == 0
+        assert ("nothing was predicted" in capsys.readouterr().err) == is_repeat
+
+
+def test_a_class_of_the_program_counts_with_its_source(dots, tmp_path):
+    """A script's own model, whose class changes between two runs of the script."""
+    script = tmp_path / "script.py"
+    text = """
+import sys
+from dataclasses import dataclass
+sys.path.insert(0, {toys!r})
+import harness
+from harness import Answer, Model, Prediction
+from harness.masks import Rle
+
+@dataclass(frozen=True)
+class Mine(Model):
+    name: str = "mine"
+    batch_size: int = 8
+    def describe(self):
+        return {{}}
+    def predict(self, queries):
+        masks = [query.media[0].frame(0)[:, :, 0] > {bright} for query in queries]
+        return [
+            Prediction(query_id=query.id, answer=Answer(masks=(Rle.from_array(mask),)))
+            for query, mask in zip(queries, masks)
+        ]
+
+print({printed!r})
+task = harness.load_task("dots", data={data!r})
+run = harness.evaluate(task, Mine(), out={out!r})
+print(run.results["metrics"])
+"""
+    import subprocess
+
+    from tests.run.conftest import TOYS
+
+    def ran(bright, printed):
+        out = str(tmp_path / "out")
+        values = {"bright": bright, "printed": printed, "data": str(dots), "out": out}
+        script.write_text(text.format(toys=str(TOYS), **values))
+        return subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
+        )
+
+    assert ran(127, "first").returncode == 0
+    assert ran(127, "second").returncode == 0, "the rest of the script does not count"
+    changed = ran(250, "third")
+    assert changed.returncode != 0 and "__main__, Mine" in changed.stderr
+    assert isinstance(harness.__version__, str)
