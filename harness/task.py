@@ -60,6 +60,11 @@ class Protocol:
     """Function that scores with a `model.Judge`, given with `rubric`. `score` itself scores samples
     that need no judge, such as perfect answers, and raises UsageError for others."""
 
+    @property
+    def unread(self) -> str:
+        """The reason why a response is a failure from which the rule reads nothing."""
+        return f"{self.name} reads nothing from it ({self.about})"
+
     def metric(self, name: str) -> Metric:
         """The declared metric of this name."""
         return next(metric for metric in self.metrics if metric.name == name)

@@ -220,6 +220,8 @@ class PromptedReader(PromptedRequests):
             is_count = form is AnswerForm.COUNT and not self.counts_in_words
             has_places = is_count and PLACES.search(response)
             hint = f". {LOCATE} reads Qwen's own form of boxes and points" if has_places else ""
+            if form is AnswerForm.COUNT and self.counts_in_words:
+                hint = ", and no certain count in words"
             raise ParseError(f"{output.error}{hint}")
         start, canvas = self._start(query, form, output), self._canvas(query, form, calls)
         if output.items:

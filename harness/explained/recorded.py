@@ -62,7 +62,7 @@ def recorded_sample(run: Run, sample_id: str | None, data_root: Path | None) -> 
     # None then), or nothing from one that the grammar could.
     fault, kind = prediction.failure, failure_of(task, sample, prediction)
     if fault is None and kind is not None:
-        fault = Failure(kind, f"{task.protocol.name} reads nothing from it")
+        fault = Failure(kind, task.protocol.unread)
     entries: dict[str, object] = {
         **_question(task, run, sample),
         **vendor_note(run.manifest["model"]["description"]),

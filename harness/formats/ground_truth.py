@@ -24,6 +24,8 @@ FEW = 5
 """Least number of masks that cannot all have the same fault by chance."""
 NOTHING = frozenset({"", "-", "--", "n/a", "na", "nan", "none", "null", "<na>"})
 """Texts, in lower case, that programs write for a missing value."""
+NO_TEXTS = NOTHING - {"none"}
+"""Those that do not answer a question either."""
 TURNED = "an image that its orientation tag turns: are boxes and masks those of the turned image?"
 FITS_ROWS = "`Rle.from_json(mask, by_rows=True).to_json()` of harness.masks writes them so."
 
@@ -47,6 +49,8 @@ class GroundTruthCount:
         if sample.target is None:
             return
         answer, query = sample.target.answer, sample.query
+        if answer.text is not None and answer.text.strip().lower() in NO_TEXTS:
+            self.samples[f"the right text {answer.text!r}, which may stand for no value"] += 1
         intact = bool(query.media) and query.media[0].fault is None
         if answer.masks and self.covered.answers < LOOKED_AT:
             self.covered.add([Prediction(query_id=query.id, answer=answer)])

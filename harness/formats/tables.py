@@ -57,8 +57,10 @@ ALTERED = (
     "A spreadsheet program altered it: give the table that VLMEvalKit wrote, or type the text."
 )
 
-DECIMAL = re.compile(r"\s*[-+]?\d+,\d+(?:[eE][-+]?\d+)?\s*")
-"""A cell that is a number with a decimal comma, as `0,5`."""
+DECIMAL = re.compile(r"\s*[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?\s*")
+"""A cell that is a number with a decimal comma, as `0,5` and `1.250,5`."""
+THOUSANDS = re.compile(r'(?:^|;)"?[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?"?(?=;|\r?$)', re.MULTILINE)
+"""A cell of a text whose points part thousands."""
 
 
 def vlmevalkit(path: Path) -> Iterator[Entry]:
@@ -243,7 +245,10 @@ def refuse_decimal_commas(row: Cells, path: Path, line: int) -> None:
     decimal = next(filter(DECIMAL.fullmatch, row), None)
     if decimal is None:
         return
-    reader_call, new = f"read_csv({path.name!r}, sep=';', decimal=',')", f"points_{path.stem}.csv"
+    with open_regular(path) as file:
+        has_thousands = THOUSANDS.search(file.read().decode(errors="replace"))
+    marks = "decimal=',', thousands='.'" if has_thousands else "decimal=','"
+    reader_call, new = f"read_csv({path.name!r}, sep=';', {marks})", f"points_{path.stem}.csv"
     raise DataError(
         f"{path}, line {line}",
         expected="a point before decimals",

@@ -95,7 +95,7 @@ def write_results(
         )
     if results["n_scored"] == 0:
         failure = Run(folder).prediction(scorer.done[0].samples[0]).failure
-        why = failure.message if failure else f"{results['protocol']} reads nothing from it"
+        why = failure.message if failure else task.protocol.unread
         progress.note(
             f"{task.name}: no sample was answered by {results['model']}, "
             f"the first because of: {why}"

@@ -64,7 +64,7 @@ class Unread:
             if failure_kind is None:
                 self.answers += 1
             if failure_kind is FailureKind.PARSE and not self.first:
-                why = f"{task.protocol.name} reads nothing from it"
+                why = task.protocol.unread
                 self.first = why if failure is None else failure.message
                 response = "".join(prediction.responses[-1:])
                 self.is_plain_json = bool(PLACES.search(response)) and not TAGS.search(response)

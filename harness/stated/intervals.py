@@ -52,7 +52,8 @@ _LIST_MARK = re.compile(  # "- " or "Event 1: "
 _BETWEEN = re.compile(  # all that may stand between the two times: " s to ", " and ends at "
     r"(?:[\s*_`\"'<>\[\](){}|:=;,.~–—→-]"
     r"|\b(?i:to|till|until|thru|through|up|and|then|it|is|the|at|about|approximately|around"
-    r"|roughly|approx|ends?|ending|ended|stops?|stopping|finish(?:es|ed)?|(?:end)?_?(?:time|sec)"
+    r"|roughly|approx|(?:action|activity|event|moment|segment)(?= ends| stops)"
+    r"|ends?|ending|ended|stops?|stopping|finish(?:es|ed)?|(?:end)?_?(?:time|sec)"
     r"|end_?seconds?|t_?end|timestamps?|seconds?|sec|t|e|t1|a|à|bis|until|hasta|до|th)\b)+"
 )
 _AND = re.compile(r"(?i:\band\b)")

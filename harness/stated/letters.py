@@ -56,7 +56,7 @@ _HEDGE = re.compile(
     r"|overall|only|(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps"
     r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|by elimination|unclear"
     r"|i (?:guess|think|believe|suppose)|but|so|if i had to guess|if forced to choose"
-    r"|that leaves(?: only)?)[\s,:.*]{1,4}"
+    r"|(?:that|this|which) leaves(?: us with)?(?: only)?)[\s,:.*]{1,4}"
     r"|(?:综上|应该是|肯定是)[，,]?)+(?=\W*[A-Z]\W*\Z)"
 )
 """Words before the only letter of a response: "I think B", "Overall: B"."""

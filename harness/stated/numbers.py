@@ -67,6 +67,14 @@ _THE_ASKED = re.compile(
 _HOW_MANY = re.compile(r"\b(?:how many|(?:number|count) of|count)\b((?:\s[a-z-]{1,20}){1,4})")
 _THINGS = re.compile(r"\b(?!(?:this|its|has|was|is|does|remains|units)\b)[a-z]{2,20}s\b")
 """Things in the plural."""
+_NONE = re.compile(
+    r"(?:(?:there (?:are|is)|i (?:can )?see) )?(?:no|zero) ((?:[a-z-]+ ){0,2}?[a-z-]+)"
+    r"(?: (?:that (?:are|is) )?(?:visible|present|shown|depicted))?"
+    r"(?: (?:in|on) (?:the|this) (?:image|picture|photo|video|scene|frame))?\.?"
+)
+"""A whole response that says that there are none: "There are no people visible in the image."."""
+_OTHERWISE = re.compile(r"\b(?:missing|absent|lack\w*|more|not|no|without)\b|n['’]t\b")
+"""Words of questions that ask for what is not there."""
 _AFTER_NUMBER = re.compile(r"(?:\s[a-z-]{1,20}){1,3}")
 
 
@@ -91,6 +99,8 @@ def stated_number(response: str, question: str = "") -> float:
     >>> stated_number("2 red and 3 blue chairs, so 5 in total")
     5.0
     """
+    if _says_none(plain(response), question):
+        return 0.0
     text = certain(without_asked(plain(response), unmarked(question)), question)
     text = without_parts(without_others(text, question), question, _asked_things(question))
     if unit := asked_unit(question):
@@ -118,6 +128,15 @@ def stated_number(response: str, question: str = "") -> float:
     if len(values) != 1 or not all(map(math.isfinite, values)):
         raise ParseError("response", expected="one number", found=repr(response.strip()[:60]))
     return values.pop()
+
+
+def _says_none(text: str, question: str) -> bool:
+    """Return True for a sentence that there are none of the things whose number is asked for."""
+    none = _NONE.fullmatch(text.strip().casefold())
+    asked = re.findall(r"\b(?:how many|number of) ([^.?!,;:]+)", question.casefold())
+    if _OTHERWISE.search(question.casefold()):
+        return False
+    return bool(none and len(asked) == 1 and re.match(rf"{re.escape(none[1])}\b", asked[0]))
 
 
 def stated_segments(text: str) -> list[str]:

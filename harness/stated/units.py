@@ -7,6 +7,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -70,6 +71,25 @@ _ALIKE: Mapping[float, str] = {
 """Names of units in other languages, of a length or a time, by their sizes."""
 _UNMEASURED = "0/0"
 """Text in place of a number of another measure; `numerals` reads it as NaN."""
+
+
+_COMPOUNDS = tuple(
+    (
+        re.compile(
+            rf"(?<![\w.,/])(\d{{1,4}})[\s-]?(?:{whole})[\s-](\d{{1,2}}(?:\.\d+)?)[\s-]?(?:{part})",
+            re.IGNORECASE,
+        ),
+        parts,
+        name,
+    )
+    for whole, part, parts, name in (
+        (r"(?:feet|foot|ft)\.?", r"inch(?:es)?\b|in\b(?=\W*(?:\Z|[.,;()]))", 12, "feet"),
+        (r"m(?:et(?:er|re)s?)?", r"(?:cm|centimet(?:er|re)s?)\b", 100, "m"),
+        (r"min(?:ute)?s?\.?", r"s(?:ec(?:ond)?s?)?\b", 60, "minutes"),
+        (r"h(?:ou)?(?:rs?)?", r"min(?:ute)?s?\b", 60, "hours"),
+    )
+)
+"""Patterns of a quantity in two units, "5 feet 6 inches", with the parts and name of the larger."""
 
 
 class Unit(NamedTuple):
@@ -139,6 +159,8 @@ def in_unit(text: str, unit: Unit) -> str:
     >>> in_unit("It is about 240 cm.", meter), in_unit("2.4 meters (about 7.9 feet)", meter)
     ('It is about 2.4 meters.', '2.4 meters')
     """
+    for pattern, parts, name in _COMPOUNDS:
+        text = pattern.sub(partial(_in_one_unit, parts=parts, name=name), text)
     quantities = [quantity for quantity in _quantities(text) if quantity.unit.kind == unit.kind]
     same = [quantity.value for quantity in quantities if quantity.unit.size == unit.size]
     for quantity in reversed(quantities):
@@ -150,6 +172,12 @@ def in_unit(text: str, unit: Unit) -> str:
         else:
             text = f"{text[: quantity.start]}{value:.12g} {unit.name}{text[quantity.end :]}"
     return text
+
+
+def _in_one_unit(compound: re.Match[str], *, parts: int, name: str) -> str:
+    """Return a quantity of two units in the larger one; as it is if its smaller part is larger."""
+    share = float(compound[2]) / parts
+    return f"{int(compound[1]) + share:.12g} {name}" if share < 1 else compound[0]
 
 
 def without_other_measures(text: str, unit: Unit) -> str:

@@ -6,7 +6,7 @@
 
 import re
 
-from harness.stated.refusals import denies
+from harness.stated.refusals import denied_after, denies
 
 _FIRST = re.compile(
     r"\W*(?i:(?:the )?(?:final )?answer(?: is)?\W+)?(?:[AB]\b\W+)?(?i:yes|no)\b"
@@ -61,6 +61,52 @@ _IT_IS = re.compile(
     r"(?:is|are|was|were|does|do|did|has|have|can|will)"
 )
 """A whole clause that affirms any question."""
+
+
+_ONE_CLAUSE = re.compile(r"[^.!?\n,;:—–]+[.!]?")
+_ASKS = re.compile(r"(?:is|are|was|were|do|does|did|has|have|had|can|will)(?:n['’]t)?\b")
+_OPEN = re.compile(r"\b(?:or|all|every|each|both|only|always|most|not)\b|n['’]t\b")
+"""Words of questions to which a sentence with "not" may be no answer."""
+_MAY = re.compile(r"\b(?:can|could|would|will|may|might|should)\b")
+_NOT = re.compile(r"\b(?:not|no)\b|n['’]t\b")
+_YES = re.compile(r"\W*(?:sí|sì|sim|oui|ja|да|是的|はい|네)(?:[,.!，。！、]|\s*\Z)", re.IGNORECASE)
+_NO = re.compile(
+    r"\W*(?:nein|non|não|nee|нет|不是|没有|いいえ|아니요|아니오)(?:[,.!，。！、]|\s*\Z)",
+    re.IGNORECASE,
+)
+_BUT = re.compile(r"\b(?:aber|mais|mas|pero|ma|но|maar)\b|但|でも|[?？]", re.IGNORECASE)
+
+
+def restated(text: str, question: str) -> str | None:
+    """Return "no" for a sentence that is the question with one "not", "yes" without it; else None.
+
+    >>> [restated(f"The man {said} a hat.", "Does the man wear a hat?")
+    ...  for said in ("wears", "does not wear", "does not wear his hat, but")]
+    ['yes', 'no', None]
+    """
+    sentence, (head, mark, _) = text.strip().casefold(), question.casefold().rpartition("?")
+    asked = re.split(r"[.!?\n]", head)[-1].strip()
+    if not (mark and _ASKS.match(asked) and _ONE_CLAUSE.fullmatch(sentence)):
+        return None
+    said, n_denied = _NOT.subn("", sentence)
+    differs = set(_MAY.findall(sentence)) != set(_MAY.findall(asked))
+    if _OPEN.search(asked) or n_denied > 1 or differs or _in_order(said) != _in_order(asked):
+        return None
+    return "no" if n_denied else "yes"
+
+
+def foreign_yes_no(text: str) -> str | None:
+    """Return "yes" or "no" for a response in another language that begins with it; else None.
+
+    >>> [foreign_yes_no(text) for text in ("Sí, hay un perro.", "Nein.", "Ja, aber nicht hier.")]
+    ['yes', 'no', None]
+    """
+    for said, pattern in (("yes", _YES), ("no", _NO)):
+        first = pattern.match(text)
+        rest = text[first.end() :] if first else ""
+        if first and not _BUT.search(rest):
+            return None if said == "yes" and denied_after(rest, whole=True) else said
+    return None
 
 
 def says_opposite(said: str, text: str, question: str) -> bool:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from harness.errors import DataError
 from harness.files import open_regular
-from harness.foreign import new_name, to_lines
+from harness.foreign import UTF_16, new_name, to_lines
 from harness.tasks.table.tool_files import refuse_tool_record, refuse_tool_text
 from harness.tasks.table.tracking_files import NUMBER
+from harness.tasks.table.yolo_files import DATASET, FOLDER
 
 HEAD = 4096
 """Bytes at the beginning of a text file that its form is recognised by."""
@@ -29,14 +30,10 @@ CHARADES = (
     f'in filter(str.strip, {LINES}) for head, text in [line.strip().split("##", 1)] for video, '
     "start, end in [head.split()])"
 )
-YOLO = GROUPED.format(
-    rows='names in [open(sys.argv[1], encoding="utf-8").read().splitlines()] for path in '
-    'sys.argv[2:] if path != sys.argv[1] for i in [pathlib.Path(path).stem + ".jpg"] for line in '
-    "open(path) for c, *s in [line.split()] if line.strip() for q in [names[int(c)]] "
-    "for x, y, w, h in [map(float, s)] for b in [[x - w / 2, y - h / 2, x + w / 2, y + h / 2]]"
-)
 ROWS = f"row in csv.DictReader({LINES})"
 
+
+OF_YOLO = "makes lines of boxes (xyxy) in fractions, and counts images without an object"
 
 MAX_LINE = 2**26
 """Bytes of a line of JSON that is read to recognise it."""
@@ -102,7 +99,12 @@ def refuse_text(path: Path) -> None:
     suffix = path.suffix.lower()
     with open_regular(path) as file:
         line = file.readline(MAX_LINE)
-        head = (line + file.read(HEAD))[:HEAD].decode("utf-8", "replace").lstrip("\ufeff")
+        raw = (line + file.read(HEAD))[:HEAD]
+    head = raw.decode("utf-8", "replace").lstrip("\ufeff")
+    if raw.startswith(UTF_16):
+        table = new_name(path.name, ".tsv" if b"\t" in raw else ".csv")
+        fix = f"`iconv -f utf-16 -t utf-8 {quote(path.name)} > {table}` makes a table of it."
+        raise DataError(f"file {path}", expected="a table", found="text in UTF-16", fix=fix)
     refuse_tool_text(path, head)
     if like := _json_suffix(line.decode("utf-8", "replace"), head):
         name, table = path.name, path.with_suffix(like).name
@@ -114,21 +116,53 @@ def refuse_text(path: Path) -> None:
         )
     if form := next((form for pattern, form in SHAPES if pattern.search(head)), None):
         raise DataError(f"file {path}", expected="a table", found=form, fix=A_LINE_A_QUESTION)
-    first = head.split("\n", 1)[0].split()
-    if suffix == ".txt" and "##" in head.split("\n", 1)[0]:
+    header, *after = head.splitlines()[:2] or [""]
+    is_named = suffix in (".csv", ".tsv")
+    if after and not is_named and "\t" in header and header.count("\t") == after[0].count("\t"):
+        fix = f"`cp {quote(path.name)} {quote(path.with_suffix('.tsv').name)}` gives it the name."
+        content = f"cells between tabs in a file named {suffix}"
+        raise DataError(f"file {path}", expected="a table", found=content, fix=fix)
+    first = header.split()
+    if suffix == ".txt" and "##" in header:
         form, end = "lines of Charades-STA", "makes lines of intervals in seconds"
         typed = to_lines(CHARADES, path.name)
     elif suffix == ".txt" and len(first) == 5 and all(map(_is_fraction, first[1:])):
-        form = "boxes of an image, as YOLO has them"
-        typed = to_lines(YOLO, "NAMES", "collections", "pathlib")
-        typed = typed.replace(" NAMES > ", " classes.txt *.txt > ")
-        end = "makes lines of boxes (xyxy) in fractions of .jpg images; "
-        end += "classes.txt has the name of a class a line"
+        form, end = "boxes of an image, as YOLO has them", OF_YOLO
+        if dataset := _yolo_dataset(path):
+            raise DataError(
+                f"file {path}",
+                expected="a table",
+                found=form,
+                fix=f"`harness data init {quote(str(dataset))}` prints the command for all.",
+            )
+        end += "; classes.txt has the name of a class a line"
+        typed = _yolo_command("classes.txt *.txt")
+    elif suffix in (".yaml", ".yml") and DATASET.search(head):
+        form, end = "a data set of YOLO (Ultralytics)", OF_YOLO
+        stated = FOLDER.search(head)
+        labels = stated[1].rstrip("/").replace("images", "labels") if stated else "labels"
+        typed = _yolo_command(f"{quote(path.name)} {labels}/*.txt")
+        end += "; it names the labels of one split"
     else:
         return
     raise DataError(
         f"file {path}", expected="a table", found=form, fix=f"{typed}, named NEW.jsonl, {end}."
     )
+
+
+def _yolo_command(given: str) -> str:
+    """Return the command for the files of names and labels that are given to it."""
+    module = "harness.tasks.table.yolo_files"
+    return to_lines(f"{module}.yolo(sys.argv[1:])", "FILES", module).replace(
+        " FILES ", f" {given} "
+    )
+
+
+def _yolo_dataset(labels: Path) -> Path | None:
+    """Return the data.yaml of a file of labels, which is in a folder above; None without one."""
+    above = labels.absolute().parents[:4]
+    places = (folder / name for folder in above for name in ("data.yaml", "data.yml"))
+    return next((path for path in places if path.is_file()), None)
 
 
 def _json_suffix(line: str, head: str) -> str:

@@ -24,6 +24,8 @@ DATA_URI = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 
 
 NUMBER = r"[-+−]?(?:\d+(?:[.,]\d+)*|[.,]\d+)"
+THOUSANDS = re.compile(r"[-+−]?[1-9]\d{0,2}(?:\.\d{3})+")
+"""A number whose points may part thousands, as in German: `1.250`."""
 CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 SECONDS = re.compile(r"\d+(?:\.\d+)?")
 BETWEEN = re.compile(r"\s*(?:-|–|—|~|;|,(?=\s)|\bto\b)\s*")

@@ -10,16 +10,24 @@ from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern
 from harness.tasks.table.annotation_files import refuse_boxes
-from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_absent, is_empty, plain_value
+from harness.tasks.table.cells import (
+    BASE64,
+    BASE64_LENGTH,
+    is_absent,
+    is_empty,
+    plain_value,
+    right_texts,
+)
 from harness.tasks.table.description import CHECK, VIDEOS, AnswerField
 from harness.tasks.table.draft_fields import Draft, columns_of, field_names, named, values_of
 from harness.tasks.table.draft_options import without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
+from harness.tasks.table.frame_numbers import frame_fields, in_seconds
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
-from harness.tasks.table.rows import Record, table_records
+from harness.tasks.table.rows import Record, has_semicolons, table_records
 from harness.tasks.table.truth import mask_of
 
 LOOKED_AT = 200
@@ -32,6 +40,10 @@ COCO_DIGITS = 12
 """Digits to which COCO pads the numbers of images in their files' names."""
 UNITS = re.compile(r"(?:.*[_ ])?units?(?:[_ ].*)?", re.IGNORECASE)
 """Names of fields that hold the unit of a number."""
+OF_ANSWERS = re.compile(
+    r"(?!wrong|incorrect|false|candidate|model|pred|is_|has_|no_).+[_ ]answers?", re.IGNORECASE
+)
+"""Names of further fields that may hold the ground truth, as VQA's `multiple_choice_answer`."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg")
 
@@ -264,12 +276,18 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     filled = {
         name: values[0] for name in columns_of(records) if (values := values_of(records, name))
     }
-    candidates = [*fields[1:], *(name for name in named([filled], "answer") if name not in fields)]
+    known = {*fields, *named([filled], "answer")}
+    candidates = [*fields[1:], *(name for name in filled if name in known - {*fields})]
+    candidates += [name for name in filled if name not in known and OF_ANSWERS.fullmatch(name)]
     if others := [
         name for name in candidates if name not in taken and values_of(records, name) != given
     ]:
         doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
         description.doubts["answer.field"] = doubt
+    if any(_repeats(value) for value in given):
+        before = description.doubts.get("answer.field", "")
+        doubt = "lists repeat texts, as of several people: each counts fully, also one person's"
+        description.doubts["answer.field"] = f"{before}; {doubt}" if before else doubt
     listed = str(description.question.get("options"))
     answered = [
         row
@@ -285,6 +303,7 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         "video" in description.media,
         [_question_of(description, row) for row in answered],
         columns if isinstance(columns := description.question.get("options"), list) else (),
+        has_semicolons(description.table),
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
     description.doubts |= {f"answer.{key}": doubt for key, doubt in truth.doubts.items()}
@@ -316,6 +335,12 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["question.letters"] = doubt
 
 
+def _repeats(value: object) -> bool:
+    """Return True for a list of right texts of which some are equal."""
+    texts = right_texts(value)
+    return all(isinstance(text, str) for text in texts) and len({*texts}) < len(texts)
+
+
 def _draft_no_field(description: Draft, boxes: str) -> None:
     """Fill in the section `answer` of records without such a field; `boxes`: how to read boxes."""
     if window := description.media.pop("clip", None):
@@ -328,6 +353,9 @@ def _draft_no_field(description: Draft, boxes: str) -> None:
         return
     description.answer["form"] = "text"
     doubt = "the form of the answer; no field of a ground truth was found"
+    if "video" in description.media and (pair := frame_fields(description.columns)):
+        seconds = in_seconds(description.table, pair, description.columns)
+        doubt = f"are {' and '.join(pair)} the answer? Numbers of frames are not read: {seconds}"
     description.doubts["answer.form"] = boxes or doubt
 
 

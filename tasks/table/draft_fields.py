@@ -11,13 +11,15 @@ from harness.tasks.table.description import CHECK
 from harness.tasks.table.rows import Record
 
 NAMES: Mapping[str, str] = {
-    "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id",
+    "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id"
+    r"|bild(datei|er)?|imagen|图[片像]",
     "video": r"videos?(_path|_file|_name|_id)?|vid",
-    "question": r"question|query|prompt|instruction|caption|phrase|expression|sentence|ref|text",
+    "question": r"question|query|prompt|instruction|caption|phrase|expression|sentence|ref|text"
+    r"|frage|pregunta|问题",
     "options": r"options|choices|candidates",
     "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|ground_?truth|gt(_answer)?"
     r"|solution|target|label|correct([_ ]answer)?|count|bbox|boxe?s|mask|masks|segmentation"
-    r"|polygons?|timestamps?|interval|span|relevant_windows",
+    r"|polygons?|timestamps?|interval|span|relevant_windows|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "clip end": r"((clip|video)_)?(end|stop|ed)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "context": r"contexts?|passage|background|premise|preamble|pre_?prompt|instructions?|"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from harness.tasks.table.cells import NUMBER, clock_span, right_texts
+from harness.tasks.table.cells import NUMBER, THOUSANDS, clock_span, right_texts
 
 UNIT = r"[A-Za-zµ°Å²³/^%‰€$£¥\"'′″]{1,12}(?:\s?(?:per\s)?[A-Za-z²³/]{1,8})?"
 ABOUT = r"(?:about|approx(?:\.|imately)?|around|roughly|nearly|~|≈|<|>|≤|≥|[€$£¥])?\s*"
@@ -16,6 +16,7 @@ LOOKS: Mapping[str, Callable[[str], object]] = {
     "several numbers": re.compile(
         rf"[\[(<{{]*{NUMBER}(?:[\])>}}]*(?:[,;\s]+|(?<=>))[\[(<{{]*{NUMBER})+[\])>}}]*"
     ).fullmatch,
+    "a number": re.compile(rf"{ABOUT}{NUMBER}").fullmatch,
     "a number with a unit": re.compile(rf"{ABOUT}{NUMBER}\s*(?:{UNIT})?").fullmatch,
     "yes or no": re.compile(r"(?:yes|no|true|false)[.!]?", re.I).fullmatch,
     "a letter of an option": re.compile(r"(?:option|choice)?[\s_]*\(?[A-Ha-h][).]?").fullmatch,
@@ -27,6 +28,41 @@ LOOKS: Mapping[str, Callable[[str], object]] = {
 """Function that returns a true value for a text that looks like something, by its name."""
 FEW = 0.5
 """Least share of a field's answers that have to look like something else."""
+
+NO_VALUE = re.compile(r"n/a|n\.a\.?|nan|null|<na>|[-–—?]{1,3}", re.IGNORECASE)
+"""Texts by which tables say that there is no value."""
+ASKS_COUNT = re.compile(
+    r"how (?:many|much)|number of|wie ?viele?|combien|cu[aá]nt[ao]s|quant[aoei]s?\b|hoeveel|сколько"
+    r"|多少|[几幾何](?:个|個|つ|人|名)|いくつ|몇",
+    re.IGNORECASE,
+)
+"""Words of questions whose answer is a number."""
+
+
+def unlike_others(values: Sequence[object], questions: Sequence[str]) -> str:
+    """Return a doubt about an answer that stands for no value, or is not the number asked for."""
+    texts = [str(value).strip() for value in values]
+    asking = sum(bool(ASKS_COUNT.search(question)) for question in questions)
+    odd = list(dict.fromkeys(text for text in texts if not re.fullmatch(NUMBER, text)))
+    if odd and asking > len(texts) / 2:
+        listed = ", ".join(f"{text!r:.30}" for text in odd[:3])
+        return f"questions ask for numbers, and answers are not: {listed}. Is the form number?"
+    if missing := next((text for text in odd if NO_VALUE.fullmatch(text) or text == "NA"), ""):
+        return f"{missing!r} may stand for no value: is it a right text? If not, remove the record"
+    return ""
+
+
+def first_of_thousands(
+    values: Sequence[object], questions: Sequence[str], *, has_semicolons: bool
+) -> str:
+    """Return the first number whose point may part thousands: `1.250`; "" if one is `1.25`.
+
+    It may in tables with semicolons, and where questions ask how many there are.
+    """
+    texts = [str(value).strip() for value in values if isinstance(value, str) and "." in value]
+    ask_counts = all(map(ASKS_COUNT.search, questions)) and bool(questions)
+    is_fitting = (has_semicolons or ask_counts) and all(map(THOUSANDS.fullmatch, texts))
+    return texts[0] if texts and is_fitting else ""
 
 
 def looks_like(values: Sequence[object]) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from string import ascii_uppercase
 from harness.tasks.table.cells import clock_span, only_window, polygons_of
 from harness.tasks.table.conventions import CONVENTIONS
 from harness.tasks.table.draft_options import letters_in
-from harness.tasks.table.draft_text import looks_like
+from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
 from harness.tasks.table.protocols import BITS
 
 Size = tuple[int, int] | None
@@ -60,6 +60,8 @@ class Values:
     """The texts of the questions."""
     columns: Sequence[str] = ()
     """The columns that hold an option each."""
+    has_semicolons: bool = False
+    """True if the table's cells are between semicolons, as where commas stand before decimals."""
 
     def truth(self) -> Truth:
         """Return the form of the answers, and their convention as far as the values show it."""
@@ -80,6 +82,13 @@ class Values:
             whole = all(float(str(value)).is_integer() for value in self.values)
             if TIMES.search(self.field):
                 doubt = f"is {self.field} the answer, or the time of a frame?"
+                return Truth("number", doubts={"form": doubt})
+            first = first_of_thousands(
+                self.values, self.questions, has_semicolons=self.has_semicolons
+            )
+            if first:
+                meant = f"does {first!r} mean {first.replace('.', '')}?"
+                doubt = f"{meant} It is read as {float(first)}: write thousands without a mark"
                 return Truth("number", doubts={"form": doubt})
             counted = whole and re.search("count|number", self.field, re.IGNORECASE)
             return Truth("count" if counted else "number")
@@ -117,6 +126,8 @@ class Values:
             doubt = (
                 f'questions have options, {letters}: is it form = "choice", letters = {letters!r}?'
             )
+            return Truth("text", doubts={"form": doubt})
+        if doubt := unlike_others(self.values, self.questions):
             return Truth("text", doubts={"form": doubt})
         if odd := looks_like(self.values):
             doubt = f"{odd[1]!r} looks like {odd[0]}: is it a text? Numbers are written without a "

@@ -1,5 +1,6 @@
 """Protocols for each form of answer, for benchmarks that have no scorer of their own."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from harness.scores import Mean, Metric, Scores
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.markup import without_end_tokens
-from harness.stated.yes_no import says_opposite
+from harness.stated.yes_no import foreign_yes_no, restated, says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
 from harness.tasks.charades_sta.task import interval_protocol
@@ -40,6 +41,9 @@ RELAXED = 0.05
 EQUAL = 1e-9
 YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 """Letters by which the reader of options reads yes and no."""
+EXACT = COUNT["count/exact"]
+BOX = re.compile(r"<\|begin_of_box\|>(?!.*<\|begin)(.*?)(?:<\|end_of_box\|>|\Z)", re.DOTALL)
+"""The last answer between marks that GLM writes around it."""
 BITS: Mapping[str, str] = {"1": "yes", "0": "no", "true": "yes", "false": "no"}
 """Yes and no as tables write them besides, in small letters."""
 
@@ -61,6 +65,17 @@ def score_number(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     }
 
 
+def score_count(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """Score a count as `count/exact` does; a failed sample is wrong where the true count is 0 too.
+
+    Its error is then 1: it did not answer 0.
+    """
+    failed = predictions[0].failure is not None
+    is_zero = ground_truth(unit[0]).answer.count == 0
+    wrong = {"accuracy": Mean(0.0), "MAE": Mean(1.0), "MSE": Mean(1.0)}
+    return wrong if failed and is_zero else EXACT.score(unit, predictions)
+
+
 def score_text(
     unit: Sequence[Sample],
     predictions: Sequence[Prediction],
@@ -68,18 +83,28 @@ def score_text(
     judge: Judge | None = None,
     is_judged: bool = False,
 ) -> Scores:
-    """Score 1 if a response has the words of a right text or, for a judge, its meaning."""
+    """Score 1 if a response is a right text or, for a judge, has its meaning.
+
+    `contains` is 1 if it has the words of a right text in a row.
+    """
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
     text = None if text is None else without_end_tokens(text)
     truths = [target.answer.text or "", *target.references]
     right = text is not None and any(same_words(text, truth) for truth in truths)
+    has_words = text is not None and any(_contains(text, truth) for truth in truths)
     if text and not right and is_judged:
         if judge is None:
             raise unjudged(RUBRIC)
         case = Case(sample.query.text, text, " / ".join(truths))
         right = judgement(judge, rubric(RUBRIC), case).correct
-    return {"accuracy": Mean(float(right))}
+    return {"accuracy": Mean(float(right)), "contains": Mean(float(has_words))}
+
+
+def _contains(text: str, truth: str) -> bool:
+    """Return True if a text has the words of another in a row, in any case."""
+    words = r"\s+".join(map(re.escape, truth.lower().removesuffix(".").split()))
+    return re.search(rf"(?<![a-z0-9]){words}(?![a-z0-9])", text.lower()) is not None
 
 
 def yes_or_no(text: str, question: str = "") -> str | None:
@@ -91,7 +116,9 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     try:
         said = YES_NO[stated_letter(text, "".join(YES_NO), tuple(YES_NO.values()))]
     except ParseError:
-        return None
+        if box := BOX.search(text):
+            return yes_or_no(box[1], question)
+        return restated(text, question) or foreign_yes_no(text)
     return None if says_opposite(said, text, question) else said
 
 
@@ -182,19 +209,30 @@ NUMBER = Protocol(
     beside=("relaxed_accuracy",),
     reads=read_by(lambda sample, text: only_number(text, sample.query.text)),
 )
+COUNTED = replace(
+    EXACT,
+    name="count/stated",
+    score=score_count,
+    about="the count that a response states, or its number of boxes or points",
+)
 TEXT = Protocol(
     name="text/exact",
     score=score_text,
-    metrics=(Metric("accuracy", about="share of responses with the words of a right text"),),
+    metrics=(
+        Metric("accuracy", about="share of responses that are a right text"),
+        Metric("contains", about="share of responses with a right text in them; others too"),
+    ),
     headline="accuracy",
     ceiling=Ceiling(value=1.0),
-    about="equal words but for case, blanks and a full stop at the end",
+    about="equal words but for case, blanks and a full stop at the end; a sentence around is wrong",
+    beside=("contains",),
     reads=read_by(lambda _, text: without_end_tokens(text).strip() or None),
 )
 BINARY = replace(
     TEXT,
     name="text/yes_no",
     score=score_yes_no,
+    beside=(),
     metrics=(Metric("accuracy", about="share of responses that state the true one of yes and no"),),
     about="the one of yes and no that a response states",
     reads=read_by(lambda sample, text: yes_or_no(text, sample.query.text)),
@@ -214,7 +252,7 @@ TRACK = by_expressions("J and F over all frames, as MeViS' tools/eval_mevis.py c
 PROTOCOLS: Mapping[str, Mapping[str, Protocol]] = {
     "choice": {**LETTERS, STATED.name: STATED},
     "number": {NUMBER.name: NUMBER},
-    "count": COUNT,
+    "count": {COUNTED.name: COUNTED, EXACT.name: EXACT},
     "text": {protocol.name: protocol for protocol in (TEXT, BINARY, JUDGED, CAPTION)},
     "boxes": {"rec/expression": REFER["rec/expression"], "rec/grec": GENERALISED["rec/grec"]},
     "points": share_protocols(
@@ -241,7 +279,7 @@ PROTOCOLS: Mapping[str, Mapping[str, Protocol]] = {
 DEFAULT: Mapping[str, str] = {
     "choice": "choice/strict",
     "number": "number/stated",
-    "count": "count/exact",
+    "count": "count/stated",
     "text": "text/exact",
     "boxes": "rec/grec",
     "points": "points/inside",

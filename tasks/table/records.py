@@ -9,6 +9,7 @@ from string import Formatter
 from typing import Literal, TypeVar
 
 from harness.errors import DataError
+from harness.foreign_lines import command
 from harness.media import Media
 from harness.spec import Spec
 from harness.tasks.pointing.task import region_answer
@@ -249,6 +250,8 @@ class Records:
                 return replace(question, answer=Answer(boxes=boxes, no_target=not boxes))
             levels = region_of(value, answer, media, self.folder, where)
             return replace(question, answer=region_answer(levels))
+        if answer.form == "count" and isinstance(plain_value(value), list):
+            raise self._uncounted(value, where)
         truth, references = plain_answer(value, answer, where)
         bit = (truth.text or "").strip().lower()
         if self.protocol == BINARY.name and bit in BITS and self._are_bits:
@@ -257,6 +260,17 @@ class Records:
         if truth.interval is not None:
             self._lengths.check(str(question.media), Clip(*truth.interval), where)
         return replace(question, answer=truth, references=references)
+
+    def _uncounted(self, value: object, where: str) -> DataError:
+        """Return the error for a list in the place of a count."""
+        name, suffix = self.description.answer.field, self.table.suffix.lower()
+        program = f'.count = (."{name}" | length)'
+        fix = "Write the number of its members."
+        if suffix in (".json", ".jsonl"):
+            program = f".[] | {program}" if suffix == ".json" else program
+            typed = command(program, self.table.name)
+            fix = f'{typed}, named NEW.jsonl, has the number of its members, for field = "count".'
+        return DataError(where, expected="a number", found=repr(value)[:40], fix=fix)
 
     @cached_property
     def _are_bits(self) -> bool:

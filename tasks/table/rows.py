@@ -103,6 +103,16 @@ def _text_rows(
             yield where, dict(zip(names, row, strict=True))
 
 
+def has_semicolons(path: Path) -> bool:
+    """Return True if a table's header has its cells between semicolons."""
+    if (suffix := path.suffix.lower()) not in DELIMITERS:
+        return False
+    with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as text:
+        header = text.readline(MAX_CELL)
+    stated = SEPARATOR.fullmatch(header)
+    return (stated[1] if stated else _delimiter(header, DELIMITERS[suffix])) == ";"
+
+
 def _unquoted(path: Path) -> str:
     """Return the fix for a table whose quotation marks are part of its texts: a command."""
     mark = DELIMITERS[path.suffix.lower()]

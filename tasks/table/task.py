@@ -25,6 +25,7 @@ from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.task import QuestionFormat, question_task
 from harness.tasks.segmentation.task import Phrases, segmentation_task
 from harness.tasks.table.description import VIDEOS, Description, read_description
+from harness.tasks.table.frame_numbers import refuse_frame_numbers
 from harness.tasks.table.protocols import chosen_protocol
 from harness.tasks.table.records import Records
 from harness.tasks.table.videos import expressions_task
@@ -60,6 +61,7 @@ def table(
     scoring = chosen_protocol(description.answer.form, protocol or description.scoring.protocol)
     records = Records(description, _table_of(path, description, split), frames, scoring.name)
     arguments = {"description": path.with_suffix(".toml").name}
+    refuse_frame_numbers(description, records.table)
     if description.layout == VIDEOS:
         return expressions_task(description, records.table, scoring, split, arguments)
     if description.answer.form == "mask":

@@ -189,7 +189,9 @@ def _of_voc(path: Path) -> Tool:
     with raised_as(DataError, f"file {path}", "a complete file of VOC", ElementTree.ParseError):
         question, left_out = other_elements(path)
     means = VOC.means
-    if question != "name":
+    if question == "name":
+        means = f"{means}, without difficult objects, whose number by class is in `difficult`"
+    else:
         means = f"{means}, and asks by each object's <{question}>, not by its class"
     if left_out:
         means = f"{means}. It leaves out {', '.join(f'<{name}>' for name in left_out)}"

@@ -1,16 +1,19 @@
 """Records of boxes in the XML of Pascal VOC, which others extend by elements of their own.
 
 The command that a refusal prints calls `voc` with the paths of files. The question is the name of a
-class, and its answer all objects of the class in an image; or the text of an object's own element,
-as DIOR-RSVG's `<description>`, and its answer this object.
+class, and its answer all objects of the class in an image but the difficult ones, which VOC's own
+evaluation counts neither way; or the text of an object's own element, as DIOR-RSVG's
+`<description>`, and its answer this object.
 """
 
+import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree
 
-from harness.errors import DataError
+from harness.errors import DataError, counted
 from harness.tasks.table.regions import Record, Region, records_of
 from harness.types import Box
 
@@ -35,7 +38,7 @@ def voc(
         DataError: an object has another element, or lacks its question or its box.
     """
     if question == "name":
-        yield from records_of(region for _, region in _objects(paths, question, left_out))
+        yield from _by_class(_objects(paths, question, left_out))
         return
     for entry, region in _objects(paths, question, left_out):
         yield {
@@ -44,6 +47,23 @@ def voc(
             "question": region.name,
             "boxes": [region.shape],
         }
+
+
+def _by_class(objects: Iterable[tuple[ElementTree.Element, Region]]) -> Iterator[Record]:
+    """Yield a record for each class in each image, with the number of difficult objects left out.
+
+    Their number in all files is printed to stderr at the end.
+    """
+    listed, difficult = [], Counter[tuple[str, str]]()
+    for entry, region in objects:
+        if _text(entry, "difficult") in ("", "0"):
+            listed.append(region)
+        else:
+            difficult[region.image, region.name] += 1
+    for record in records_of(listed):
+        yield {**record, "difficult": difficult[str(record["image"]), str(record["question"])]}
+    if number := difficult.total():
+        sys.stderr.write(f"{counted(number, 'difficult object')} left out\n")
 
 
 def _objects(

@@ -230,14 +230,18 @@ def test_a_response_that_the_protocol_does_not_read_is_told_as_a_failure(tmp_pat
     said = {"id": "0", "response": "There are three of them."}
     (tmp_path / "said.jsonl").write_text(json.dumps(said) + "\n")
     reader = "qwen_vl(prompt=locate,backend=stored,segmenter=box,propagator=still)"
-    data = ["--tasks", "vsi_bench", "--data", str(IMAGES.parents[1] / "vsi_bench" / "example")]
+    root = IMAGES.parents[1] / "vsi_bench" / "example"
+    vsi, data = (
+        plugins.build("tasks", "vsi_bench", root),
+        ["--tasks", "vsi_bench", "--data", str(root)],
+    )
     given = ["--predictions", str(tmp_path / "said.jsonl"), "--model", reader]
     assert main(["score", *data, *given, "--out", str(tmp_path / "runs")]) == 0
     capsys.readouterr()
     assert main(["explain", str(tmp_path / "runs" / "said" / "vsi_bench"), "0", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["prediction"]["answer"] and "failure" not in shown["prediction"]
-    assert shown["failure"] == "parse: vsi/official reads nothing from it"
+    assert shown["failure"] == f"parse: {vsi.protocol.unread}"
 
 
 def test_masks_stand_beside_the_ground_truths(of_image, images):

@@ -19,6 +19,14 @@ HATS = "How many people wear hats?"
 @pytest.mark.parametrize(
     ("question", "response", "value"),
     [
+        (CHAIRS, "There are no chairs visible in the image.", 0),
+        (CHAIRS, "I see no chairs", 0),
+        (CHAIRS, "There are no chairs, only stools.", None),
+        (CHAIRS, "There are no chairs on the left.", None),
+        (CHAIRS, "There are no more chairs.", None),
+        (CHAIRS, "There are no tables.", None),
+        ("How many red chairs are there?", "There are no chairs.", None),
+        ("How many chairs are not there?", "There are no chairs.", None),
         (CHAIRS, "There are 7 chairs. Therefore, the room has 16 legs.", None),
         (CHAIRS, "There are seven wooden chairs. So there are 28 legs in total.", None),
         ("How many legs do the chairs have?", "There are 7 chairs. So there are 28 legs.", 28),

@@ -128,6 +128,30 @@ def test_texts_that_look_like_something_else_are_doubted(answers, tmp_path):
     assert "answer.form" in draft(path).doubts
 
 
+@pytest.mark.parametrize(
+    ("question", "answers", "is_open"),
+    [
+        ("How many seedlings are there?", ["3", "n/a", "not visible"], True),
+        ("How many seedlings are there?", ["3", "three", "5?"], True),
+        ("Wie viele Zellen?", ["3", "unklar", "leer"], True),
+        ("What colour is the leaf?", ["green", "N/A", "red"], True),
+        ("What colour is the leaf?", ["green", "nan", "red"], True),
+        ("What is beside the cat?", ["nothing", "none", "a dog"], False),
+        ("Which metal is it?", ["Na", "Fe", "Cu"], False),
+        ("What does the sign say?", ["How many?", "7KX", "stop-3"], False),
+    ],
+)
+def test_answers_without_a_value_are_to_be_checked(question, answers, is_open, tmp_path):
+    path = written(tmp_path, ["answer"], [[question, answer] for answer in answers])
+    doubts = draft(path).doubts
+    assert ("answer.form" in doubts) == is_open, doubts
+
+
+def test_a_number_without_a_unit_is_not_said_to_have_one(tmp_path):
+    path = written(tmp_path, ["answer"], [["Which line?", text] for text in ["14", "5", "east"]])
+    assert "'14' looks like a number:" in draft(path).doubts["answer.form"]
+
+
 @pytest.mark.parametrize("answers", [["the red one", "a dog"], ["Paris", "7 dwarfs sing a song"]])
 def test_words_are_not_doubted(answers, tmp_path):
     path = written(tmp_path, ["answer"], [["What?", answer] for answer in answers])

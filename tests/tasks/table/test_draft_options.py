@@ -150,6 +150,21 @@ def test_right_texts_of_later_records_are_to_be_checked(tmp_path):
     assert "extra_answers" in draft(lines(tmp_path / "a.jsonl", rows)).doubts["answer.field"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"answers": ["down"] * 9 + ["skateboard"], "multiple_choice_answer": "down"}, "or mult"),
+        ({"answers": ["down", "down", "up"]}, "lists repeat texts"),
+        ({"answers": ["down", "downwards"]}, ""),
+        ({"answer": "down", "answer_type": "other", "model_answer": "up"}, ""),
+    ],
+)
+def test_answers_of_several_people_are_to_be_checked(fields, words, tmp_path):
+    rows = [{"image": f"{number}.png", "question": "Where?", **fields} for number in range(2)]
+    doubt = draft(lines(tmp_path / "mine.jsonl", rows)).doubts.get("answer.field", "")
+    assert words in doubt and bool(words) == bool(doubt)
+
+
 def test_the_placeholder_of_a_printed_command_is_no_question(tmp_path):
     path = lines(tmp_path / "a.jsonl", [{**row("1", ["x", "y"], "A"), "question": "CHECK"}])
     with pytest.raises(DataError, match="placeholder"):

@@ -262,6 +262,12 @@ def test_cells_without_an_option(cells, read, tmp_path):
     assert bool(survey(task, select(task, None)).odd) == ("None" in read)
 
 
+@pytest.mark.parametrize(("text", "is_noted"), [("N/A", True), ("none", False), ("red", False)])
+def test_right_texts_that_stand_for_no_value_are_noted(text, is_noted, tmp_path):
+    task = described(rows(tmp_path, {"answer": text}), answer={"form": "text", "field": "answer"})
+    assert bool(survey(task, select(task, None)).odd) == is_noted
+
+
 RECORDS = [
     {"image": "i.png", "question": "How many a?", "answer": 3},
     {"image": "i.png", "question": "How many b?", "answer": 4},

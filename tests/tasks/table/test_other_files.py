@@ -17,6 +17,7 @@ from harness.interchange.rows import read_rows
 from harness.layout import JsonFile
 from harness.masks import Rle
 from harness.tasks.table.draft import draft
+from harness.tasks.table.frame_numbers import OF_FRAMES
 from harness.tasks.table.task import table
 from harness.types import Answer, Box, Interval
 
@@ -154,6 +155,68 @@ def test_several_windows_are_to_be_checked(tmp_path):
     path.write_text(json.dumps(rows), encoding="utf-8")
     described = draft(path)
     assert described.answer["form"] == "interval" and "several" in described.doubts["answer.form"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_numbers_of_frames_are_refused_with_the_command(suffix, tmp_path):
+    row = {"video": "v", "query": "A dog", "start_frame": 50, "end_frame": 100, "fps": 25}
+    (tmp_path / "v").mkdir()
+    for number in range(9):
+        Image.new("RGB", (8, 8)).save(tmp_path / "v" / f"{number}.png")
+    path = tmp_path / f"times{suffix}"
+    lines = [",".join(row), ",".join(map(str, row.values()))]
+    path.write_text("\n".join(lines) if suffix == ".csv" else json.dumps(row), encoding="utf-8")
+    described = draft(path)
+    assert "NEW.jsonl" in described.doubts["answer.form"]
+    described.answer |= {"form": "interval", "field": ["start_frame", "end_frame"]}
+    described.answer["written"] = "seconds"
+    path.with_suffix(".toml").write_text(described.toml("mine"), encoding="utf-8")
+    with pytest.raises(DataError, match="of frames by its name") as error:
+        table(tmp_path, file=path)
+    new = obeyed(error, tmp_path, "NEW.jsonl")
+    described = draft(new)
+    assert described.answer["form"] == "interval"
+    (sample,) = samples(new)
+    assert sample.target.answer.interval == Interval(2.0, 4.0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8"])
+def test_a_text_with_tabs_is_a_table(encoding, tmp_path):
+    path = tmp_path / "excel.txt"
+    path.write_text("image\tquestion\tanswer\na.png\tHow wide?\t3\n", encoding=encoding)
+    with pytest.raises(DataError) as error:
+        draft(path)
+    typed = re.search(r"`(.*?)`", str(error.value))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    (made,) = tmp_path.glob("*.tsv")
+    (sample,) = samples(made)
+    assert sample.target.answer.number == 3
+
+
+@needs_jq
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_a_list_in_the_place_of_a_count_has_a_command(suffix, tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    row = {"image": "a.png", "question": "How many?", "points": [[1, 2], [3, 4], [5, 6]]}
+    path = tmp_path / f"mine{suffix}"
+    path.write_text(json.dumps([row] if suffix == ".json" else row), encoding="utf-8")
+    described = draft(path)
+    described.answer |= {"form": "count", "field": "points"}
+    path.with_suffix(".toml").write_text(described.toml("mine"), encoding="utf-8")
+    with pytest.raises(DataError, match="expected a number") as error:
+        list(table(tmp_path, file=path).samples())
+    (sample,) = samples(obeyed(error, tmp_path, "counted.jsonl"))
+    assert sample.target.answer.count == 3
+
+
+@pytest.mark.parametrize("name", ["start_frame", "startFrame", "frame_idx", "end frames"])
+def test_names_of_fields_of_frames(name):
+    assert OF_FRAMES.fullmatch(name)
+
+
+@pytest.mark.parametrize("name", ["timeframe", "frame_time", "frame_rate", "start", "frame_secs"])
+def test_names_of_other_fields(name):
+    assert not OF_FRAMES.fullmatch(name)
 
 
 def test_times_without_a_known_video_are_no_numbers(tmp_path):
@@ -303,6 +366,36 @@ def test_annotations_without_a_command_want_a_record_a_question(name, tmp_path):
     with pytest.raises(DataError, match=name) as error:
         draft(path)
     assert "a record for each question" in str(error.value)
+
+
+NAMES = {
+    "a list": "names: ['cat', 'a dog']\nnc: 2\n",
+    "a list without marks": "names: [cat, a dog]\n",
+    "lines with numbers": "names:\n  0: cat\n  1: 'a dog'  # ours\nnc: 2\n",
+    "lines": "nc: 2\nnames:\n- cat\n- a dog\ntest: images/test\n",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("images", ["images/val", "valid/images"])
+def test_a_data_set_of_yolo_has_a_command(name, images, tmp_path, capfd):
+    labels = images.replace("images", "labels")
+    for folder in (labels, images):
+        (tmp_path / folder).mkdir(parents=True)
+    for image in ("a.png", "b.png"):
+        Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / images / image)
+    (tmp_path / labels / "a.txt").write_text("1 0.375 0.5 0.5 0.5\n", encoding="utf-8")
+    (tmp_path / labels / "b.txt").write_text("", encoding="utf-8")
+    path = tmp_path / "data.yaml"
+    path.write_text(f"path: .\nval: ../{images}\n{NAMES[name]}", encoding="utf-8")
+    with pytest.raises(DataError, match="data init"):
+        draft(tmp_path / labels / "a.txt")
+    with pytest.raises(DataError) as error:
+        draft(path)
+    (sample,) = samples(obeyed(error, tmp_path, "mine.jsonl"))
+    assert "1 image without an object" in capfd.readouterr().err
+    assert sample.query.text == "a dog"
+    assert sample.target.answer == Answer(boxes=(Box(*map(float, BOX)),))
 
 
 def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):

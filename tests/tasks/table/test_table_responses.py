@@ -1,6 +1,8 @@
 """What own tables read from responses, and what of a table is refused before it is scored."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,10 +10,22 @@ from PIL import Image
 
 from harness.cli.main import main
 from harness.errors import DataError
+from harness.masks import Rle
 from harness.metrics.point_readers import attribute_points, tuple_points
 from harness.tasks.table.draft import draft
+from harness.tasks.table.protocols import PROTOCOLS, yes_or_no
 from harness.tasks.table.task import table
-from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Failure,
+    FailureKind,
+    Interval,
+    Point,
+    Prediction,
+    Sample,
+    Target,
+)
 
 WIDTH, HEIGHT = 64, 48
 
@@ -178,6 +192,58 @@ def test_yes_and_no_are_read_in_sentences(truth, response, score, tmp_path):
     assert task.protocol.score([sample], [responds(sample, response)])["accuracy"].value == score
 
 
+HELMET = "Is the person wearing a helmet?"
+
+
+@pytest.mark.parametrize(
+    ("question", "response", "said"),
+    [
+        (HELMET, "The person is not wearing a helmet.", "no"),
+        (HELMET, "The person isn't wearing any helmet", "no"),
+        (HELMET, "The person is wearing a helmet.", "yes"),
+        (HELMET, "The person is not wearing a red helmet.", None),
+        (HELMET, "The person is not wearing a helmet, but a cap.", None),
+        (HELMET, "The person could be wearing a helmet.", None),
+        (HELMET, "The man is not wearing a helmet.", None),
+        (HELMET, "Is the person wearing a helmet?", None),
+        ("Is there a dog in the image?", "There is no dog in the image.", "no"),
+        ("Isn't the light red?", "The light is not red.", None),
+        ("Isn't the light red?", "<|begin_of_box|>No, the light is green.<|end_of_box|>", "no"),
+        (HELMET, "Yes. <|begin_of_box|>No<|end_of_box|>", "no"),
+        ("Are all people sitting?", "All people are not sitting.", None),
+        ("Is it red or blue?", "It is red or blue.", None),
+        ("Is the cup left of the pot?", "The pot is left of the cup.", None),
+        ("¿Hay un perro?", "Sí, hay un perro.", "yes"),
+        ("Ist da ein Hund?", "Nein.", "no"),
+        ("Ist da ein Hund?", "Ja, da ist kein Hund.", None),
+        ("Ist da ein Hund?", "Ja, aber er schläft.", None),
+        ("有狗吗？", "是的，有一只狗。", "yes"),
+        ("¿Hay un perro?", "Sí o no", None),
+    ],
+)
+def test_yes_and_no_without_the_word(question, response, said):
+    assert yes_or_no(response, question) == said
+
+
+@pytest.mark.parametrize(
+    ("truth", "response", "accuracy", "contains"),
+    [
+        ("7KXR 219", "7kxr  219.", 1, 1),
+        ("7KXR 219", 'The sign says "7KXR\n219".', 0, 1),
+        ("红色", "答案是红色。", 0, 1),
+        ("art", "a heart", 0, 0),
+        ("C++", "It is C++.", 0, 1),
+        (["cat", "a dog"], "I see a dog here", 0, 1),
+    ],
+)
+def test_a_sentence_around_the_right_text_is_told(truth, response, accuracy, contains, tmp_path):
+    path = bench(tmp_path, [row(truth)], answer={"form": "text", "field": "answer"})
+    task, sample = sample_of(path)
+    scores = task.protocol.score([sample], [responds(sample, response)])
+    assert [scores[name].value for name in ("accuracy", "contains")] == [accuracy, contains]
+    assert task.protocol.beside == ("contains",)
+
+
 @pytest.mark.parametrize(
     ("response", "score"), [("Yes – it passes.", 1.0), ("A", 1.0), ("No.", 0.0), ("It is.", 0.0)]
 )
@@ -190,6 +256,20 @@ def test_an_option_is_read_by_letter_or_text(response, score, tmp_path):
     )
     task, sample = sample_of(path, protocol="choice/stated")
     assert task.protocol.score([sample], [responds(sample, response)])["accuracy"].value == score
+
+
+NOTHING = Answer(no_target=True, boxes=(), count=0, masks=(Rle.empty(HEIGHT, WIDTH),) * 2)
+
+
+@pytest.mark.parametrize("form", ["count", "boxes", "mask", "mask_track"])
+def test_a_failed_sample_is_never_right(form, query, numbers):
+    request = query(0, AnswerForm(form), size=(HEIGHT, WIDTH))
+    sample = Sample(id="s", query=request, target=Target(answer=NOTHING))
+    for name, protocol in PROTOCOLS[form].items():
+        scores = numbers(protocol, [(sample, None)])
+        is_official = name == "count/exact"  # VisionReasoner's script counts it as 0
+        assert bool(scores[protocol.headline]) == is_official, name
+        assert is_official or scores.get("MAE") != 0, name
 
 
 def test_yes_or_no_asks_for_such_ground_truths(tmp_path):
@@ -237,6 +317,52 @@ def test_decimal_commas_are_refused_with_the_command(tmp_path):
         sample_of(path)
     with pytest.raises(DataError, match="sep=';', decimal=','"):
         draft(path)
+
+
+def test_german_headers_are_recognised(tmp_path):
+    path = text_table(tmp_path, "Bild;Frage;Antwort\nred.png;Wie breit?;2.5\n")
+    drafted = draft(path)
+    fields = drafted.media["images"], drafted.question["text"], drafted.answer["field"]
+    assert fields == ("Bild", "Frage", "Antwort")
+
+
+@pytest.mark.parametrize("cells", [["1.250,5", "8,25"], ["12,5", "2.000"]])
+def test_the_command_for_decimal_commas_reads_thousands(cells, tmp_path):
+    head = "image;question;answer\n"
+    path = text_table(tmp_path, head + "".join(f"red.png;How wide?;{cell}\n" for cell in cells))
+    with pytest.raises(DataError) as refused:
+        sample_of(path)
+    command = str(refused.value).split('-c "')[1].split('"')[0]
+    subprocess.run([sys.executable, "-c", command], cwd=tmp_path, check=True)
+    rows = (tmp_path / "points_mine.csv").read_text().splitlines()[1:]
+    meant = [float(cell.replace(".", "").replace(",", ".")) for cell in cells]
+    assert [float(line.split(",")[-1]) for line in rows] == meant
+
+
+@pytest.mark.parametrize(
+    ("answers", "mark", "question", "is_open"),
+    [
+        (["1.250", "980", "2.100"], ";", "Wie viele Zellen?", True),
+        (["1.250", "980"], ";", "Area?", True),
+        (["1.250", "980"], ",", "How many cells?", True),
+        (["1.250", "0.980"], ";", "Area?", False),
+        (["1.25", "980"], ";", "Wie viele Zellen?", False),
+        (["1.250", "980"], ",", "Area?", False),
+    ],
+)
+def test_points_that_may_part_thousands_are_to_be_checked(
+    answers, mark, question, is_open, tmp_path
+):
+    rows = [["image", "question", "answer"], *(["red.png", question, text] for text in answers)]
+    path = text_table(tmp_path, "".join(mark.join(cells) + "\n" for cells in rows))
+    assert ("answer.form" in draft(path).doubts) == is_open
+
+
+@pytest.mark.parametrize(("text", "is_refused"), [("2.000", True), ("2.0", False), ("2", False)])
+def test_a_count_with_a_point_for_thousands_is_refused(text, is_refused, tmp_path):
+    table_text = f"image;question;answer\nred.png;How many?;{text}\n"
+    problems = list(table(tmp_path, file=text_table(tmp_path, table_text, form="count")).check())
+    assert bool(problems) == is_refused
 
 
 def test_a_header_in_the_middle_is_named(tmp_path):

@@ -334,6 +334,19 @@ def test_an_objects_text_in_voc_is_its_question(tmp_path):
     assert [[tuple(b) for b in sample.target.answer.boxes] for sample in read] == [[BOX]] * 2
 
 
+def test_difficult_objects_of_voc_are_left_out_and_counted(tmp_path, capsys):
+    objects = [("cat", 0), ("cat", 1), ("dog", 1), ("hen", 0)]
+    listed = "".join(
+        f"<object><name>{name}</name><difficult>{difficult}</difficult>{VOC_BOX}</object>"
+        for name, difficult in objects
+    )
+    text = f"<annotation><filename>i.png</filename>{listed}</annotation>"
+    records = list(voc([str(written(tmp_path / "i.xml", text))]))
+    counts = [(record["question"], len(record["boxes"]), record["difficult"]) for record in records]
+    assert counts == [("cat", 1, 1), ("hen", 1, 0)]
+    assert "2 difficult objects" in capsys.readouterr().err
+
+
 def test_a_text_that_only_some_objects_of_voc_have_is_named(tmp_path):
     path = written(tmp_path / "i.xml", VOC.replace("<description>a cat</description>", ""))
     with pytest.raises(DataError, match="leaves out <description>, <score>"):

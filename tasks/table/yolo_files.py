@@ -1,0 +1,105 @@
+"""Records of boxes in YOLO's text files, one an image, and of the names of their classes.
+
+The command that a refusal prints calls `yolo`. The question is the name of a class, and its answer
+all its boxes in an image, as xyxy in fractions of the sides.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.errors import DataError, counted
+from harness.tasks.table.regions import Record, Region, records_of
+from harness.types import Box
+
+DATASET = re.compile(r"^names\s*:", re.MULTILINE)
+"""A line of Ultralytics' data.yaml, which names the classes."""
+FOLDER = re.compile(
+    r"^(?:val|test|train)\s*:\s*['\"]?(?:\.{1,2}/)*([\w./-]*images[\w./-]*)", re.MULTILINE
+)
+"""The line of data.yaml with the folder of a split's images."""
+MEMBER = re.compile(r"^\s*(?:(\d+)\s*:|-)\s+(.*?)\s*(?:#.*)?$", re.MULTILINE)
+"""A class of data.yaml in a line of its own: `0: car` or `- car`."""
+IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+
+
+def yolo(paths: Sequence[str]) -> Iterator[Record]:
+    """Yield the records of label files; images without an object are counted on stderr.
+
+    Args:
+        paths: The file of the names, classes.txt or data.yaml, and the label files. Images lie
+            beside these, or in `images` where these are in `labels`; otherwise they are .jpg.
+
+    Raises:
+        DataError: a line is not a class and four fractions, a class has no name, or two label files
+            have one name.
+    """
+    names = class_names(Path(paths[0]))
+    labels = [Path(path) for path in paths[1:] if path != paths[0]]
+    stems = [path.stem for path in labels]
+    if repeated := next((stem for stem in stems if stems.count(stem) > 1), None):
+        raise DataError(f"labels {repeated}.txt", expected="each name once", found="it twice")
+    regions = [list(_regions(path, names)) for path in labels]
+    yield from records_of(region for listed in regions for region in listed)
+    if n_empty := sum(not listed for listed in regions):
+        sys.stderr.write(f"{counted(n_empty, 'image')} without an object left out\n")
+
+
+def class_names(path: Path) -> list[str]:
+    """Return the names of classes in data.yaml, or one from each line of another file.
+
+    Raises:
+        DataError: data.yaml has them in another form.
+    """
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return text.splitlines()
+    after = text[match.end() :].lstrip(" ") if (match := DATASET.search(text)) else ""
+    if after.startswith("[") and "]" in after:
+        try:
+            return [str(name) for name in ast.literal_eval(after[: after.index("]") + 1])]
+        except (ValueError, SyntaxError):
+            return [name.strip(" '\"\n") for name in after[1 : after.index("]")].split(",")]
+    block = re.split(r"^(?=[A-Za-z_])", after, maxsplit=1, flags=re.MULTILINE)[0]
+    members = [(match[1], match[2].strip("'\"")) for match in MEMBER.finditer(block)]
+    if not members or any(
+        number and int(number) != place for place, (number, _) in enumerate(members)
+    ):
+        raise DataError(
+            f"file {path}",
+            expected="names: ['car', …], or names: with a line for each class from 0",
+            found=repr(after[:60]),
+            fix="Give classes.txt in its place, with the name of a class a line.",
+        )
+    return [name for _, name in members]
+
+
+def _regions(path: Path, names: Sequence[str]) -> Iterator[Region]:
+    """Yield the boxes of a label file, one a line."""
+    image = _image_of(path)
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            kind, (x, y, w, h) = int(line.split()[0]), map(float, line.split()[1:])
+            name = names[kind]
+        except (ValueError, IndexError) as error:
+            raise DataError(
+                f"{path}, line {number}",
+                expected=f"a class from 0 to {len(names) - 1}, x, y, width and height",
+                found=line.strip()[:60],
+            ) from error
+        yield Region(image, name, Box(x - w / 2, y - h / 2, x + w / 2, y + h / 2))
+
+
+def _image_of(path: Path) -> str:
+    """Return the name of a label file's image."""
+    folder = path.absolute().parent
+    parts = ["images" if part == "labels" else part for part in folder.parts]
+    for place in (folder, Path(*parts)):
+        for suffix in (*IMAGES, *map(str.upper, IMAGES)):
+            if (place / f"{path.stem}{suffix}").exists():
+                return f"{path.stem}{suffix}"
+    return f"{path.stem}.jpg"
