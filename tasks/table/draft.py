@@ -1,5 +1,6 @@
 """Draft the description of a table from its first records; doubtful values are marked."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -13,7 +14,7 @@ from harness.tasks.table.annotation_files import refuse_boxes
 from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_absent, is_empty, plain_value
 from harness.tasks.table.description import CHECK, VIDEOS, AnswerField
 from harness.tasks.table.draft_fields import Draft, columns_of, field_names, named, values_of
-from harness.tasks.table.draft_options import without_letters
+from harness.tasks.table.draft_options import kept, without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.layouts import LAYOUTS
@@ -32,6 +33,8 @@ COCO_DIGITS = 12
 """Digits to which COCO pads the numbers of images in their files' names."""
 UNITS = re.compile(r"(?:.*[_ ])?units?(?:[_ ].*)?", re.IGNORECASE)
 """Names of fields that hold the unit of a number."""
+ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at)\b", re.IGNORECASE)
+"""Words of a request for points."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg")
 
@@ -288,6 +291,13 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
     description.doubts |= {f"answer.{key}": doubt for key, doubt in truth.doubts.items()}
+    if truth.form in ("mask", "boxes") and any(map(_asks_points, records[:MASKS])):
+        doubt = 'are points inside it the answer? form = "points" scores them'
+        description.doubts.setdefault("answer.form", doubt)
+    if truth.form == "interval" and "form" in truth.doubts:
+        windows = f".{json.dumps(fields[0])}"
+        single = f'select(({windows}[0] | type) != "array" or ({windows} | length) == 1)'
+        description.doubts["answer.form"] += f"; {kept(description.table, single)}"
     if given and (doubt := of_objects(description.table, {fields[0]: given[0]})):
         description.doubts["answer.form"] = doubt
     if truth.form in ("number", "count") and (doubt := _doubt_about_units(description, answered)):
@@ -314,6 +324,11 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.question["letters"] = "ABCD"
         doubt = "the letters of the options, which stand in the question's text"
         description.doubts["question.letters"] = doubt
+
+
+def _asks_points(row: Record) -> bool:
+    """Return True if a text of a record asks for points, as RefSpatial's `suffix` does."""
+    return any(isinstance(cell, str) and ASKS_POINTS.search(cell) for cell in row.values())
 
 
 def _draft_no_field(description: Draft, boxes: str) -> None:

@@ -200,7 +200,7 @@ class Values:
         for value in values:
             rows += _rows(value) or [None]
         if are_times and all(_is_row(row, 2) for row in rows):
-            several = "some have several windows: an interval is one; leave those records out"
+            several = "some have several windows, and an interval is one"
             return Truth("interval", keys, {"form": several})
         if not all(isinstance(value, (str, list)) and clock_span(value) for value in values):
             return None

@@ -357,6 +357,9 @@ class Records:
     def _text(self, row: Record, where: str) -> str:
         """Return the question's text: a field, or a pattern with its fields filled in."""
         pattern = self.description.question.text
+        for name in [pattern] if pattern in row else names_in(_pattern(pattern)):
+            if isinstance(row[name], (list, dict)):
+                raise DataError(f"{where}: {name!r}", expected="a text", found=repr(row[name])[:60])
         if "{" not in pattern or pattern in row:
             return str(row[pattern]) if not is_empty(row[pattern]) else ""
         filled = {name: "" if is_absent(row[name]) else row[name] for name in names_in(pattern)}

@@ -313,3 +313,106 @@ def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
         draft(path)
     with pytest.raises(subprocess.CalledProcessError):
         obeyed(error, tmp_path, "mine.jsonl")
+
+
+OBJECTS = {
+    "questions by video": (
+        {"v1": {"0": {"q": "What?", "a": "x"}, "1": {"q": "Who?", "a": "y"}}},
+        [
+            {"key": "v1", "id": "v1/0", "q": "What?", "a": "x"},
+            {"key": "v1", "id": "v1/1", "q": "Who?", "a": "y"},
+        ],
+    ),
+    "records whose fields are objects": (
+        {"r1": {"question": {"en": "What?"}, "answer": {"en": "a"}}},
+        [{"id": "r1", "question": {"en": "What?"}, "answer": {"en": "a"}}],
+    ),
+    "columns": (
+        {"image": ["a.png", "b.png"], "answer": ["x", "y"]},
+        [{"image": "a.png", "answer": "x"}, {"image": "b.png", "answer": "y"}],
+    ),
+    "COIN": (
+        {
+            "database": {
+                "v": {
+                    "subset": "testing",
+                    "annotation": [
+                        {"id": "1", "label": "boil", "segment": [1, 3]},
+                        {"id": "1", "label": "boil", "segment": [5, 6]},
+                    ],
+                }
+            }
+        },
+        [
+            {
+                "video": "v",
+                "subset": "testing",
+                "question": "boil",
+                "relevant_windows": [[1, 3], [5, 6]],
+            }
+        ],
+    ),
+    "NExT-GQA": (
+        {"v": {"duration": 20, "location": {"3": [[2, 4]]}}},
+        [
+            {
+                "video": "v",
+                "id": "v/3",
+                "qid": "3",
+                "question": "CHECK",
+                "relevant_windows": [[2, 4]],
+            }
+        ],
+    ),
+    "V*Bench": (
+        {"target_object": ["a"], "bbox": [[1, 2, 3, 4]], "question": "?", "options": ["x", "y"]},
+        [
+            {
+                "image": "made.jpg",
+                "target_object": ["a"],
+                "bbox": [[1, 2, 3, 4]],
+                "question": "?",
+                "options": ["x", "y"],
+                "answer": "x",
+            }
+        ],
+    ),
+}
+
+
+@needs_jq
+@pytest.mark.parametrize("name", OBJECTS)
+def test_an_object_of_json_has_a_command_that_makes_its_records(name, tmp_path):
+    plain, records = OBJECTS[name]
+    path = tmp_path / "made.json"
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        draft(path)
+    assert json.loads(obeyed(error, tmp_path, "table.json").read_text()) == records
+
+
+@needs_jq
+def test_records_with_several_windows_have_a_command_that_leaves_them_out(tmp_path):
+    rows = [
+        {"qid": n, "vid": "v", "query": "A dog runs.", "relevant_windows": windows}
+        for n, windows in enumerate(([[1, 4], [8, 12]], [[2, 3]], [2, 3]))
+    ]
+    path = tmp_path / "windows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    doubt = SimpleNamespace(value=draft(path).doubts["answer.form"])
+    made = obeyed(doubt, tmp_path, "single.jsonl").read_text().splitlines()
+    assert [json.loads(line)["qid"] for line in made] == [1, 2]
+
+
+def test_a_mask_for_points_is_to_be_checked_and_objects_are_no_question(tmp_path):
+    for name in ("a.png", "m.png"):
+        Image.new("L", (WIDTH, HEIGHT)).save(tmp_path / name)
+    row = {"image": "a.png", "prompt": "Point out the box.", "mask": "m.png"}
+    path = tmp_path / "places.jsonl"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert "points" in draft(path).doubts["answer.form"]
+    path.with_suffix(".toml").write_text(draft(path).toml("mine"), encoding="utf-8")
+    row["prompt"] = [{"text": "Point out the box."}]
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match="'prompt': expected a text"):
+        list(load_task(f"table(file={path})").samples())
