@@ -288,21 +288,11 @@ def test_json_under_another_name_has_a_command(name, text, tmp_path):
     assert [sample.target.answer.text for sample in samples(renamed)] == ["yes", "no"]
 
 
-SHAPES = {
-    "DOTA": "imagesource:GoogleEarth\ngsd:0.1\n388.0 1190.0 473.0 11.0 48.0 11.0 40.0 12 truck 0\n",
-    "ICDAR": "\ufeff377,117,463,117,465,130,378,130,Genaxis, Theatre\n",
-    "WIDER": "0--Parade/0_Parade_1.jpg\n1\n449 330 122 149 0 0 0 0 0 0 \n",
-    "a record": "car 1 2 3 4 5\n",
-}
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_annotations_without_a_command_want_a_record_a_question(name, tmp_path):
+def test_annotations_without_a_command_want_a_record_a_question(tmp_path):
     path = tmp_path / "gt_1.txt"
-    path.write_text(SHAPES[name], encoding="utf-8")
-    with pytest.raises(DataError, match=name) as error:
+    path.write_text("car 1 2 3 4 5\n", encoding="utf-8")
+    with pytest.raises(DataError, match="a record for each question"):
         draft(path)
-    assert "a record for each question" in str(error.value)
 
 
 def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
