@@ -326,7 +326,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
 def _reply(text: str, letters: str, options: Sequence[str]) -> set[str]:
     """Return the letter that is the last turn of a transcript without turns of a user.
 
-    Text before it that names an option may be the response's own answer, and the rest made up.
+    Text before it that names an option, or that may do so since the options are not known, may be
+    the response's own answer, and the rest made up.
     """
     reply = _REPLY.search(text)
     before = text[: reply.start()].casefold() if reply else ""
@@ -356,7 +357,7 @@ def _is_open(text: str, opening: re.Match[str], by: Patterns, options: Sequence[
     if any(name and rest.startswith(name) for name in own):
         return False
     explains = _SENTENCE_WITH_IF.match(text, opening.end("letters"))
-    if explains is None or "." not in text[opening.end("letters") : explains.end()]:
+    if not others or explains is None or "." not in text[opening.end("letters") : explains.end()]:
         return True
     said = text[explains.end() + len("if") :]
     return bool(
