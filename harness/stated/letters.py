@@ -331,12 +331,9 @@ def _reply(text: str, letters: str, options: Sequence[str]) -> set[str]:
     """
     reply = _REPLY.search(text)
     before = text[: reply.start()].casefold() if reply else ""
-    names = [option.strip(" .").casefold() for option in options]
-    if (
-        reply is None
-        or _USER_LABEL.search(before)
-        or any(name and name in before for name in names)
-    ):
+    names = [name for _, name in options_by_letter(options) if name]
+    names_option = any(name in before for name in names) if names else bool(before.strip(" .…\n"))
+    if reply is None or _USER_LABEL.search(before) or names_option:
         return set()
     return {reply[1]} & set(letters)
 
