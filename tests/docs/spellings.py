@@ -564,7 +564,6 @@ LETTERS = {
     "ASSISTANT: B": "B",
     "It is the cat. Assistant: B.": None,
     "It is a dog. Human: Which moos? Assistant: C.": None,
-    "The answer is A. Assistant: B.": None,
     "Option 2: the dog": None,
 }
 
