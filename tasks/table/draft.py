@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import DataError, HarnessError, raised_as
 from harness.layout import JsonFile
 from harness.media import open_image
-from harness.tasks.qa.questions import fill_pattern
+from harness.tasks.qa.questions import fill_pattern, filled
 from harness.tasks.table.annotation_files import refuse_boxes
 from harness.tasks.table.cells import BASE64, BASE64_LENGTH, is_absent, is_empty, plain_value
 from harness.tasks.table.description import CHECK, VIDEOS, AnswerField
@@ -18,6 +18,7 @@ from harness.tasks.table.draft_options import kept, without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.layouts import LAYOUTS
+from harness.tasks.table.nested import flat
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
 from harness.tasks.table.rows import Record, table_records
@@ -62,6 +63,8 @@ def draft(table: Path) -> Draft:
         raise DataError(f"table {table}", expected="records", found="none")
     refuse_label_studio(table, records)
     refuse_boxes(table, records[0])
+    if layout == "rows":
+        records = list(map(flat, records))
     description = Draft(layout, table, columns=columns_of(records))
     _draft_media(description, records)
     if layout in OBJECTS:
@@ -264,10 +267,13 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if description.layout == "llava":
         fields.sort(key=lambda name: name != "answer")  # the conversation's own
     given = values_of(records, fields[0])
-    filled = {
+    first_values = {
         name: values[0] for name in columns_of(records) if (values := values_of(records, name))
     }
-    candidates = [*fields[1:], *(name for name in named([filled], "answer") if name not in fields)]
+    candidates = [
+        *fields[1:],
+        *(name for name in named([first_values], "answer") if name not in fields),
+    ]
     if others := [
         name for name in candidates if name not in taken and values_of(records, name) != given
     ]:
@@ -378,7 +384,7 @@ def _doubt_about_units(description: Draft, records: Sequence[Record]) -> str:
 def _question_of(description: Draft, row: Record) -> str:
     """Return the text of a record's question."""
     name = str(description.question["text"])
-    return str(row.get(name)) if "{" not in name else name.format_map(row)
+    return str(row.get(name)) if "{" not in name else filled(name, row)
 
 
 def _options_of(description: Draft, records: Sequence[Record]) -> list[list[str]] | None:

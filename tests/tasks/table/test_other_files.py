@@ -8,8 +8,10 @@ import subprocess
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
+from pyarrow import parquet
 
 from harness import load_task
 from harness.errors import DataError
@@ -406,3 +408,43 @@ def test_a_mask_for_points_is_to_be_checked_and_objects_are_no_question(tmp_path
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match="'prompt': expected a text"):
         list(load_task(f"table(file={path})").samples())
+
+
+NESTED = {
+    "meta": {"image": {"path": "a.png"}},
+    "question": {"text": "How many?"},
+    "answer": {"value": 2, "unit": "m"},
+    "answers": [{"text": "two"}],
+}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".parquet"])
+def test_fields_in_objects_have_names_with_dots(suffix, tmp_path):
+    path = tmp_path / f"nested{suffix}"
+    if suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist([NESTED]), path)
+    else:
+        path.write_text(json.dumps([NESTED] if suffix == ".json" else NESTED), encoding="utf-8")
+    (sample,) = samples(path)
+    assert sample.query.text == "How many?" and sample.target.answer.number == 2
+    description = draft(path).toml("mine").replace('"meta.image.path"', '"{meta.image.path}"')
+    description = description.replace('"number"', '"text"').replace(
+        "answer.value", "answers.0.text"
+    )
+    path.with_suffix(".toml").write_text(description, encoding="utf-8")
+    (sample,) = table(tmp_path, file=path).samples()
+    assert sample.target.answer.text == "two"
+
+
+def test_a_field_in_an_object_that_a_record_lacks_is_named(tmp_path):
+    path = tmp_path / "nested.jsonl"
+    path.write_text(json.dumps(NESTED) + "\n" + json.dumps({**NESTED, "answer": {}}) + "\n")
+    with pytest.raises(DataError, match=r"line 2.*answer\.value"):
+        samples(path)
+
+
+def test_a_field_whose_own_name_has_a_dot_is_read(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("image,question,answer.value\na.png,How many?,3\n")
+    (sample,) = samples(path)
+    assert sample.target.answer.number == 3
