@@ -85,12 +85,12 @@ class ScoredSample:
         return self.prediction.responses
 
 
-def load_task(spec: str, *, data: str | Path) -> Task:
+def load_task(spec: str, *, data: str | Path = ".") -> Task:
     """Build a task from a SPEC such as `mevis(split=valid_u)`.
 
     Args:
         spec: A name of `harness list tasks`, with arguments where they differ from the defaults.
-        data: The folder with one folder per benchmark.
+        data: The folder with one folder per benchmark; `table(file=…)` needs none.
 
     Raises:
         UsageError: no such task or argument; the nearest names are given.

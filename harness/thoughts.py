@@ -12,7 +12,8 @@ from harness.responses import MAX_TEXT
 _NAMES = "(?:seed:)?(?:think|thinking|thought|reasoning|analysis)"
 # <think> of most families; ◁think▷ of Kimi-VL; [THINK] of Magistral; <|START_THINKING|> of Command
 # A; <|begin_of_thought|> of Sky-T1; <|channel>thought of Gemma 4; <|channel|>analysis<|message|> of
-# gpt-oss, and its text without special tokens, which begins with `analysis` and a capital.
+# gpt-oss, and its text without special tokens, which begins with `analysis` and a capital. The
+# thought of UI-TARS ends where its action begins that points at something.
 _OPENS = (
     rf"(?i:<{_NAMES}>)|◁think▷|\[THINK\]|<\|(?:START_THINKING|begin_of_thought)\|>"
     r"|<\|channel>thought\b|<\|channel\|>(?:analysis|commentary)\b(?:<\|message\|>)?"
@@ -23,7 +24,8 @@ _CLOSES = (
     r"|<channel\|>|<\|channel\|>final\b[^<]{0,80}(?:<\|constrain\|>[^<]{0,80})?<\|message\|>"
     r"|assistantfinal"
 )
-_MARK = re.compile(rf"(?P<close>{_CLOSES})|{_OPENS}")
+_ACTS = r"\bAction:\s?(?=[a-z_]{4,14}\((?:start_box|point)=)"
+_MARK = re.compile(rf"(?P<close>{_CLOSES}|(?P<act>{_ACTS}))|{_OPENS}")
 _STARTS = ("<|START_RESPONSE|>", "<|begin_of_solution|>")
 _ENDS = ("<|return|>", "<|end|>", "<|END_RESPONSE|>", "<|end_of_solution|>")
 _ANSWER, _ANSWER_ENDS = "<answer>", "</answer>"
@@ -54,6 +56,8 @@ def parts_of(response: str) -> Parts:
     thought_start: int | None = None  # place after the open thought's mark; None: none is open
     said_start = 0  # place after the last closed thought
     for mark in _MARK.finditer(text):
+        if mark["act"] and thought_start is not None:
+            continue
         if mark["close"]:
             start = said_start if thought_start is None else thought_start
             thoughts.append(text[start : mark.start()])

@@ -19,6 +19,7 @@ from harness.models.places import refuse_other_meaning, refuse_other_objects, re
 from harness.models.prompted_requests import LOCATED, PromptedRequests
 from harness.models.questions import stated_count
 from harness.models.response_writer import key_frame_of, objects_of
+from harness.models.signs import families_of
 from harness.models.tracks import joint_masks, prompts_of
 from harness.responses import Which, storable
 from harness.stated.corrections import answer_lines
@@ -222,6 +223,9 @@ class PromptedReader(PromptedRequests):
             hint = f". {LOCATE} reads Qwen's own form of boxes and points" if has_places else ""
             if form is AnswerForm.COUNT and self.counts_in_words:
                 hint = ", and no certain count in words"
+            if (families := families_of(response)) and self.prompt.name not in families:
+                models = " or ".join(f"vlm(backend=stored,dialect={name})" for name in families)
+                hint += f". {models} reads this form"
             raise ParseError(f"{output.error}{hint}")
         start, canvas = self._start(query, form, output), self._canvas(query, form, calls)
         if output.items:

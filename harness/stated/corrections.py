@@ -48,12 +48,14 @@ _NEXT_TURN = re.compile(
 )
 """Beginning of a next turn that a network makes up: "Human:", "<|im_start|>user"."""
 
+_SYSTEM = r"A chat between a curious (?:user|human) and an artificial [^:]{0,300}?"
 _PROMPT = re.compile(
-    r"\A\s{0,9}(?:<\|im_start\|>\s?)?(?i:user|human)\s?[:\n].{0,9000}?"
-    r"(?:<\|im_start\|>\s?|\b)(?i:assistant)\s?[:\n]",
+    rf"\A\s{{0,9}}(?:{_SYSTEM})?"
+    r"(?:(?:<\|im_start\|>\s?)?\b(?i:user|human)\s?[:\n].{0,9000}?(?:<\|im_start\|>\s?|\b))?"
+    r"(?i:assistant)\s?[:\n]",
     re.DOTALL,
 )
-"""A prompt ("user … assistant:") that a program decoded together with the response."""
+"""A prompt ("user … assistant:"), or the end of it, that a program decoded with the response."""
 _NEXT_QUESTION = re.compile(r"\S\s{0,9}\n[\s*_#]{0,9}(?:Question|QUESTION|Q)\s?\d{0,3}[*_]{0,3}:")
 _ITS_ANSWER = re.compile(
     r"\n[*_#]{0,9}(?:(?:Correct |Final |Extracted )?[Aa]nswer|ANSWER|A|Solution|Response)[*_]{0,3}:"

@@ -19,10 +19,12 @@ from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
 from harness.stated.letter_patterns import ADVERBS, FOREIGN_ANSWERS, Patterns, patterns
 from harness.stated.markup import BOX
 from harness.stated.option_text import (
+    by_number,
     ended_with,
     lists_options,
     names_answer,
     opened_with,
+    options_by_letter,
     small_with_text,
     spelt_out,
     without_no,
@@ -74,6 +76,11 @@ _OR = re.compile(
     r"|\s?[-–—+/>→]\s?[A-Z]\W{0,4}\Z"
 )
 """Words or a sign after a letter that leave it open."""
+_SENTENCE_WITH_IF = re.compile(r"[.)*\s]{0,4}\s(?=If\b[^.!?\n]{1,300},\s)")
+"""What is between a letter and a sentence with a condition and a main clause: "B. If it is, …"."""
+_USER_LABEL = re.compile(r"(?i:\b(?:user|human|question|q)\s?:)")
+_REPLY = re.compile(r"(?i:\bassistant\s?:)\s?[*_(]{0,4}([A-Z])[*_).]{0,4}\s{0,9}\Z")
+"""The last turn of a transcript, which is a letter: "Assistant: B."."""
 _SUPPOSED = re.compile(
     r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]{0,40}|\b(?:answer|option|choice) would be\b"
     r"[^.!?\n,]{0,20})\Z"
@@ -165,6 +172,7 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     stated = (
         _bare(text, letters)
         or spelt_out(text, options)
+        or by_number(text, options)
         or _stated_or_opened(text, letters, options)
         or _in_lower_case(text, letters)
         or small_with_text(text, options)
@@ -257,7 +265,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
-    stated = _bare(text, letters)
+    stated = _bare(text, letters) | _reply(text, letters, options)
     read_to = 0
     # Statements: "the answer is B".
     for statement in by.stated.finditer(text):
@@ -298,7 +306,9 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
         stated |= letter
     # The letter that the text begins with, "B. the red one", unless it begins a list of options.
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
-    if opening and (_OR.match(text, opening.end()) or _is_denied(text[opening.end() :], options)):
+    if opening and (
+        _is_open(text, opening, by, options) or _is_denied(text[opening.end() :], options)
+    ):
         return set()
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
@@ -311,6 +321,48 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     if opening and (len(listed) < 2 or not stated):
         stated |= listed | set(by.letter.findall(opening["letters"]))
     return stated or ended_with(text, options)
+
+
+def _reply(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    """Return the letter that is the last turn of a transcript without turns of a user.
+
+    Text before it that names an option, or that may do so since the options are not known, may be
+    the response's own answer, and the rest made up.
+    """
+    reply = _REPLY.search(text)
+    before = text[: reply.start()].casefold() if reply else ""
+    names = [name for _, name in options_by_letter(options) if name]
+    names_option = any(name in before for name in names) if names else bool(before.strip(" .…\n"))
+    if reply is None or _USER_LABEL.search(before) or names_option:
+        return set()
+    return {reply[1]} & set(letters)
+
+
+def _is_open(text: str, opening: re.Match[str], by: Patterns, options: Sequence[str]) -> bool:
+    """Return True if words after the letter that a text opens with leave it open.
+
+    They do not if they are the option's own text, or a sentence that explains ("If it barks, it is
+    a dog.") without a doubt, another letter or another option's text.
+    """
+    if not _OR.match(text, opening.end()):
+        return False
+    named = by.letter.findall(opening["letters"])
+    rest = text[opening.end("letters") :].lstrip(" .)*_:").casefold()
+    own, others = set[str](), set[str]()
+    for letter, name in options_by_letter(options):
+        (own if [letter] == named else others).add(name)
+    if any(name and rest.startswith(name) for name in own):
+        return False
+    explains = _SENTENCE_WITH_IF.match(text, opening.end("letters"))
+    if not others or explains is None or "." not in text[opening.end("letters") : explains.end()]:
+        return True
+    said = text[explains.end() + len("if") :]
+    return bool(
+        _DOUBT.search(said)
+        or by.letter.search(said)
+        or re.search(r"\b(?i:otherwise|else|instead|answer|option|choice)\b", said)
+        or any(name and name in rest for name in others)
+    )
 
 
 def _is_denied(rest: str, options: Sequence[str]) -> bool:

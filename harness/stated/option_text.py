@@ -31,6 +31,12 @@ _TAKEN_BACK = re.compile(
     r"|(?:not|n['’]t) (?:right|correct|true|so|it|there|visible|present|shown|in"
     r"|(?:the|an?) (?:\w+ )?(?:answer|option|choice)))\b"
 )
+_NUMBERED = re.compile(r"(\d{1,2})[.):]\s{1,3}(?=\S)")
+_BY_NUMBER = re.compile(
+    r"\W{0,4}(?:(?:(?:the )?(?:correct |final )?answer(?: is|:)\s)?(?:option|choice)(?: number)?\s"
+    r"|(?:the )?(?:correct |final )?answer(?: is|:)\s)?\W{0,4}(\d{1,2})[.:)*]{0,4}\s{0,3}"
+)
+"""The number of an option at the beginning of a response: "Option 2: "."""
 _NO_DOUBT = re.compile(r"\b(?:no|without (?:a |any )?)\s?(?:doubt|question)\b")
 _UNWANTED = r"(?:not|rather than|instead of|unlike|as opposed to|than)\s+"
 _TURNS = r"(?:[.!?;,\n]|\b(?:but|actually|so|then|however|it is|it['’]s)\b)[\s,:\"'*]{0,4}"
@@ -82,6 +88,24 @@ def small_with_text(text: str, options: Sequence[str]) -> set[str]:
         if name
         and re.fullmatch(rf"\(?{letter.lower()}[.):]{{1,2}}\s{{0,3}}{re.escape(name)}", plain)
     }
+
+
+def by_number(text: str, options: Sequence[str]) -> set[str]:
+    """Return the letter of the option whose number, which begins its text, a text states.
+
+    >>> options = ("1. the cat", "2. the dog")
+    >>> [by_number(text, options) for text in ("Option 2: the dog", "2", "2 dogs", "2. the cat")]
+    [{'B'}, {'B'}, set(), set()]
+    """
+    numbers = [match and match[1] for match in map(_NUMBERED.match, options)]
+    lower = text.casefold().strip(" .*\n")
+    stated = _BY_NUMBER.match(lower)
+    is_numbered = numbers == [str(place) for place in range(1, len(options) + 1)]
+    if not stated or not is_numbered or stated[1] not in numbers:
+        return set()
+    place = numbers.index(stated[1])
+    names = ("", _NUMBERED.sub("", options[place], count=1).strip(" .").casefold())
+    return {ascii_uppercase[place]} if lower[stated.end() :] in names else set()
 
 
 def opened_with(text: str, options: Sequence[str]) -> set[str]:

@@ -9,6 +9,7 @@ r"""Dialects: requests and answers of a family of VLMs about places, from a TOML
     marks = ["<ref>", "</ref>"]         optional: special tokens of the request
     within = '<box>(.*?)</box>'         optional: the parts of a response that hold objects
     object = '\[{N}{,}{N}{,}{N}{,}{N}\]' one object: four numbers are a box, two a point
+    sign = '<loc_\d'                   optional: what no other family writes, for `models.signs`
     none = '\[\s*\]'                   optional: the answer that there is none, as it is read
     empty = "[]"                        and as it is written
     whole, each, between                how `write` puts an answer together; {n} counts
@@ -81,6 +82,8 @@ MARKUP = re.compile(
     r'<[^<>]{0,60}>|"(?:b?box\w{0,9}|points?\w{0,9}|label|objects?|coordinates?|answer)"\s{0,9}:'
     r"|```\w{0,20}"
 )
+BEGUN_PLACE = re.compile(r"<points?\b|<\|box_start\|>|\"POINT\"|\b(?:start_box|point)=|\[\[")
+"""Beginning of a place that `within` did not match, and that would be left out of a count."""
 BOX, POINT = 4, 2  # numbers of each
 
 
@@ -144,7 +147,9 @@ class Dialect:
         labels = iter(self._labels(answer))
         items: list[Item] = []
         within = self.within
-        parts = [answer] if within is None else (match[1] for match in within.finditer(answer))
+        parts = [answer] if within is None else [match[1] for match in within.finditer(answer)]
+        if parts and within is not None and (begun := BEGUN_PLACE.search(within.sub("", answer))):
+            raise ParseError("response", expected="whole places", found=repr(begun.string[:60]))
         for part in parts:
             remainder = self.object.sub("", part)
             if LEFT_OVER.search(remainder) or remainder.count("[") != remainder.count("]"):
@@ -240,6 +245,7 @@ def dialect(name: str) -> Dialect:
         raise UsageError(f"dialect={name}", expected=f"one of {', '.join(names())}", found=name)
     plain = tomllib.loads(FOLDER.joinpath(f"{name}.toml").read_text("utf-8"))
     assert plain["coordinates"] in get_args(Coordinates), name
+    plain.pop("sign", None)
     for key in ("within", "object", "none"):
         if key in plain:
             text = plain[key].replace("{N}", NUMBER).replace("{,}", COMMA)

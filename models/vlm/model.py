@@ -21,8 +21,9 @@ def vlm(
     """A chat VLM, asked for boxes or points as its family is, which are then segmented.
 
     Args:
-        dialect: The family: internvl3_5, glm_v, gemma, llava_onevision, molmo2, paligemma2 or
-            rex_omni.
+        dialect: The family: agentcpm_gui, cogvlm, florence2, gemma, glm_v, internvl3_5,
+            llava_onevision, minigpt_v2, molmo, molmo2, paligemma2, rex_omni, ui_tars or
+            ui_tars1_5.
         prompt: `dialect`: the family's own request for places; or a text of your own with
             {question}, or file:PATH, whose response is read in the family's format.
         vendor: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where

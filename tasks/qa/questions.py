@@ -326,7 +326,25 @@ def fill_pattern(pattern: str, row: Mapping[str, object], where: str) -> str:
         else:
             number(row, name, where)
     with raised_as(DataError, where, f"values that fit {pattern!r}", ValueError):
-        return pattern.format_map(values)
+        return filled(pattern, values)
+
+
+class _Fields(Formatter):
+    """A formatter whose fields may have dots in their names."""
+
+    def get_field(
+        self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, str]:
+        return kwargs[field_name], field_name
+
+
+def filled(pattern: str, values: Mapping[str, object]) -> str:
+    """Return a pattern with each `{name}` replaced by its value, also of names with dots.
+
+    >>> filled("{meta.name}.jpg", {"meta.name": "a"})
+    'a.jpg'
+    """
+    return _Fields().vformat(pattern, (), values)
 
 
 def numeric(value: object, where: str, *, positive: bool = False) -> float:

@@ -14,7 +14,6 @@ from harness.errors import DataError
 from harness.files import open_regular
 from harness.foreign import UTF_16, new_name, to_lines
 from harness.tasks.table.tool_files import refuse_tool_record, refuse_tool_text
-from harness.tasks.table.tracking_files import NUMBER
 from harness.tasks.table.yolo_files import DATASET, FOLDER
 
 HEAD = 4096
@@ -39,18 +38,6 @@ MAX_LINE = 2**26
 """Bytes of a line of JSON that is read to recognise it."""
 JSON = re.compile(r'\s*(?:\{\s*"[^"\n]*"\s*:|\[\s*\{\s*")')
 """The beginning of an object, or of a list of objects, over several lines."""
-SHAPES = (
-    (
-        re.compile(rf"^(?:{NUMBER} ){{8}}[A-Za-z]\S* \d\s*$", re.MULTILINE),
-        "quadrilaterals of an image, as DOTA has them",
-    ),
-    (re.compile(r"\A(?:-?\d+, ?){8}\S"), "texts in quadrilaterals, as ICDAR has them"),
-    (
-        re.compile(r"\A\S.*\.(?:jpe?g|png)\s*\n\d+\s*\n(?:-?\d+ ){4}"),
-        "boxes of several images, as WIDER FACE has them",
-    ),
-)
-"""Patterns of the beginning of files that have no command, and what they are."""
 A_LINE_A_QUESTION = (
     'A table has a record for each question, such as the line {"image": "a.jpg", "question": '
     '"car", "boxes": [[10, 20, 60, 80]]} in a .jsonl file; other shapes are "mask": [[x, y, …]].'
@@ -114,8 +101,6 @@ def refuse_text(path: Path) -> None:
             found="JSON lines" if like == ".jsonl" else "JSON",
             fix=f"`cp {quote(name)} {quote(table)}` gives it the name.",
         )
-    if form := next((form for pattern, form in SHAPES if pattern.search(head)), None):
-        raise DataError(f"file {path}", expected="a table", found=form, fix=A_LINE_A_QUESTION)
     header, *after = head.splitlines()[:2] or [""]
     is_named = suffix in (".csv", ".tsv")
     if after and not is_named and "\t" in header and header.count("\t") == after[0].count("\t"):

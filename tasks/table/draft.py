@@ -1,5 +1,6 @@
 """Draft the description of a table from its first records; doubtful values are marked."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -8,7 +9,7 @@ from pathlib import Path
 from harness.errors import DataError, HarnessError, raised_as
 from harness.layout import JsonFile
 from harness.media import open_image
-from harness.tasks.qa.questions import fill_pattern
+from harness.tasks.qa.questions import fill_pattern, filled
 from harness.tasks.table.annotation_files import refuse_boxes
 from harness.tasks.table.cells import (
     BASE64,
@@ -20,11 +21,12 @@ from harness.tasks.table.cells import (
 )
 from harness.tasks.table.description import CHECK, VIDEOS, AnswerField
 from harness.tasks.table.draft_fields import Draft, columns_of, field_names, named, values_of
-from harness.tasks.table.draft_options import without_letters
+from harness.tasks.table.draft_options import kept, without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
 from harness.tasks.table.layouts import LAYOUTS
+from harness.tasks.table.nested import flat
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
 from harness.tasks.table.rows import Record, has_semicolons, table_records
@@ -44,6 +46,8 @@ OF_ANSWERS = re.compile(
     r"(?!wrong|incorrect|false|candidate|model|pred|is_|has_|no_).+[_ ]answers?", re.IGNORECASE
 )
 """Names of further fields that may hold the ground truth, as VQA's `multiple_choice_answer`."""
+ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at)\b", re.IGNORECASE)
+"""Words of a request for points."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg")
 
@@ -71,6 +75,8 @@ def draft(table: Path) -> Draft:
         raise DataError(f"table {table}", expected="records", found="none")
     refuse_label_studio(table, records)
     refuse_boxes(table, records[0])
+    if layout == "rows":
+        records = list(map(flat, records))
     description = Draft(layout, table, columns=columns_of(records))
     _draft_media(description, records)
     if layout in OBJECTS:
@@ -273,12 +279,14 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if description.layout == "llava":
         fields.sort(key=lambda name: name != "answer")  # the conversation's own
     given = values_of(records, fields[0])
-    filled = {
+    first_values = {
         name: values[0] for name in columns_of(records) if (values := values_of(records, name))
     }
-    known = {*fields, *named([filled], "answer")}
-    candidates = [*fields[1:], *(name for name in filled if name in known - {*fields})]
-    candidates += [name for name in filled if name not in known and OF_ANSWERS.fullmatch(name)]
+    known = {*fields, *named([first_values], "answer")}
+    candidates = [*fields[1:], *(name for name in first_values if name in known - {*fields})]
+    candidates += [
+        name for name in first_values if name not in known and OF_ANSWERS.fullmatch(name)
+    ]
     if others := [
         name for name in candidates if name not in taken and values_of(records, name) != given
     ]:
@@ -307,6 +315,13 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
     description.doubts |= {f"answer.{key}": doubt for key, doubt in truth.doubts.items()}
+    if truth.form in ("mask", "boxes") and any(map(_asks_points, records[:MASKS])):
+        doubt = 'are points inside it the answer? form = "points" scores them'
+        description.doubts.setdefault("answer.form", doubt)
+    if truth.form == "interval" and "form" in truth.doubts:
+        windows = f".{json.dumps(fields[0])}"
+        single = f'select(({windows}[0] | type) != "array" or ({windows} | length) == 1)'
+        description.doubts["answer.form"] += f"; {kept(description.table, single)}"
     if given and (doubt := of_objects(description.table, {fields[0]: given[0]})):
         description.doubts["answer.form"] = doubt
     if truth.form in ("number", "count") and (doubt := _doubt_about_units(description, answered)):
@@ -339,6 +354,11 @@ def _repeats(value: object) -> bool:
     """Return True for a list of right texts of which some are equal."""
     texts = right_texts(value)
     return all(isinstance(text, str) for text in texts) and len({*texts}) < len(texts)
+
+
+def _asks_points(row: Record) -> bool:
+    """Return True if a text of a record asks for points, as RefSpatial's `suffix` does."""
+    return any(isinstance(cell, str) and ASKS_POINTS.search(cell) for cell in row.values())
 
 
 def _draft_no_field(description: Draft, boxes: str) -> None:
@@ -391,7 +411,7 @@ def _doubt_about_units(description: Draft, records: Sequence[Record]) -> str:
 def _question_of(description: Draft, row: Record) -> str:
     """Return the text of a record's question."""
     name = str(description.question["text"])
-    return str(row.get(name)) if "{" not in name else name.format_map(row)
+    return str(row.get(name)) if "{" not in name else filled(name, row)
 
 
 def _options_of(description: Draft, records: Sequence[Record]) -> list[list[str]] | None:

@@ -30,6 +30,9 @@ NAMES: Mapping[str, str] = {
 }
 """Names of fields by what they hold, in the order of preference."""
 
+INNERMOST = ("value", "text", "content", "path", "name", "file", "string")
+"""Names of fields in an object that is named by what it holds."""
+
 
 @dataclass
 class Draft:
@@ -76,8 +79,24 @@ def named(records: Sequence[Record], what: str) -> list[str]:
     """Return the fields whose name is in `NAMES[what]` and that have a value, the best first."""
     names = [name for name in records[0] if any(not is_empty(row.get(name)) for row in records)]
     patterns = re.split(r"\|(?![^(]*\))", NAMES[what])
-    fitting = [name for pattern in patterns for name in names if re.fullmatch(pattern, name, re.I)]
+    parts = {name: _what_holds(name) if "." in name else name for name in names}
+    fitting = [
+        name
+        for pattern in patterns
+        for name in names
+        if re.fullmatch(pattern, name, re.I) or re.fullmatch(pattern, parts[name], re.I)
+    ]
     return list(dict.fromkeys(fitting))
+
+
+def _what_holds(name: str) -> str:
+    """Return the part of a name with dots that says what the field holds.
+
+    >>> _what_holds("meta.image.path"), _what_holds("meta.question")
+    ('image', 'question')
+    """
+    parts = [part for part in name.split(".") if part]
+    return next((part for part in reversed(parts) if part.lower() not in INNERMOST), "")
 
 
 def values_of(records: Sequence[Record], name: str) -> list[object]:

@@ -79,7 +79,11 @@ def are_lettered(options: Sequence[object]) -> bool:
 
 def with_options(table: Path, name: str) -> str:
     """Return what to do about records whose list of options, the field `name`, is empty."""
-    program = f'select(."{name}" | length > 0)'
+    return kept(table, f'select(."{name}" | length > 0)')
+
+
+def kept(table: Path, program: str) -> str:
+    """Return what to do about records that a program of jq does not select."""
     suffix = table.suffix.lower()
     if suffix == ".jsonl":
         return f"{command(program, table.name)}, named NEW.jsonl, keeps the others"

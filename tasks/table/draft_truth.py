@@ -111,6 +111,9 @@ class Values:
             parts = value if isinstance(value, list) else [value]
             if any(isinstance(part, (dict, list)) for part in parts):
                 doubt = f"{value!r:.60} is not a text: write texts, numbers in a list, or a mask"
+                texts = [key for key, text in _fields_of(parts[0]) if isinstance(text, str)]
+                if isinstance(value, list) and texts:
+                    doubt += f'; field = "{self.field}.0.{texts[0]}" reads the first alone'
                 return Truth("text", doubts={"form": " ".join(doubt.split())})
         texts = [str(value).strip() for value in self.values]
         counts = [letters_in(question) for question in self.questions]
@@ -211,7 +214,7 @@ class Values:
         for value in values:
             rows += _rows(value) or [None]
         if are_times and all(_is_row(row, 2) for row in rows):
-            several = "some have several windows: an interval is one; leave those records out"
+            several = "some have several windows, and an interval is one"
             return Truth("interval", keys, {"form": several})
         if not all(isinstance(value, (str, list)) and clock_span(value) for value in values):
             return None
@@ -232,6 +235,11 @@ def are_in_padded(values: Sequence[object], sizes: Sequence[Size]) -> bool:
         for number, share in zip(row, (*sides, *sides), strict=False)
     ]
     return len(shares) == len(sizes) and any(w != h for w, h in filter(None, sizes)) and all(inside)
+
+
+def _fields_of(value: object) -> Iterable[tuple[str, object]]:
+    """Return the fields of an object; none of another value."""
+    return value.items() if isinstance(value, dict) else ()
 
 
 def _parts(value: object) -> Iterable[object]:

@@ -23,6 +23,7 @@ from harness.foreign_lines import command
 from harness.layout import JsonFile, field
 from harness.tasks.refer.annotations import refuse_other_order
 from harness.tasks.table.cells import plain_value
+from harness.tasks.table.nested import nested_records
 from harness.tasks.table.rows import Record, table_records
 from harness.tasks.table.unread_fields import MEDIA, refuse_marks
 
@@ -257,7 +258,7 @@ def _entries(path: Path, name: str, keys: Sequence[str]) -> Iterator[tuple[str, 
 
 
 LAYOUTS: Mapping[str, Layout] = {
-    "rows": table_records,
+    "rows": nested_records,
     "llava": llava,
     "messages": messages,
     "coco": coco,

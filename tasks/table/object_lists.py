@@ -34,7 +34,7 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
         listed = plain_value(cell)
         objects = listed if isinstance(listed, list) else []
         first = next((entry for entry in objects if _boxes(entry)), None)
-        if first is not None:
+        if first is not None and "." not in field:
             key, *further = _boxes(first)
             label = next((name for name in first if str(name).lower() in CLASSES), "")
             program = _program(field, key, label, first[key])

@@ -65,6 +65,31 @@ LISTS_BY_KEY = (
     "| .key as $key | .value[] | {key: $key} + .]"
 )
 """Program of jq for an object with several lists of records, each of which gets its list's key."""
+RECORDS_BY_TWO_KEYS = (
+    '[to_entries[] | .key as $key | .value | to_entries[] | {key: $key, id: ($key + "/" + .key)} '
+    '+ .value + (if .value | has("id") then {inner_key: .key} else {} end)]'
+)
+"""Program of jq for an object of objects of records, such as questions by video."""
+OF_ROWS = ". as $t | [range([.[] | length] | max)] | map(. as $row | $t | map_values(.[$row]))"
+"""Program of jq for an object of lists of the same length, each of which is a column."""
+DATABASE = (
+    "[.database | to_entries[] | .key as $video | .value as $of | ($of.annotations // "
+    "$of.annotation // []) | group_by(.label)[] | {video: $video, subset: $of.subset, "
+    "question: .[0].label, relevant_windows: map(.segment)}]"
+)
+"""Program of jq for COIN and ActivityNet 1.3: the moments of each label in each video."""
+LOCATIONS = (
+    "[to_entries[] | .key as $video | .value.location | to_entries[] | {video: $video, "
+    'id: ($video + "/" + .key), qid: .key, question: "CHECK", relevant_windows: .value}]'
+)
+"""Program of jq for NExT-GQA: moments by the number of the question, by video."""
+V_STAR = (
+    '[inputs | if has("target_object") then {image: (input_filename | sub("[.]json$"; ".jpg"))} + '
+    '. + {answer: .options[0]} else error("not of V*Bench") end]'
+)
+"""Program of jq for V*Bench's files, one an image, whose first option is right."""
+FIELDS = {"question", "answer", "answers", "image", "video", "options", "choices", "meta"}
+"""Names that are fields of a record, and not its key."""
 NOT_EMPTY = 'if . == [] then error("no record") else . end'
 OF_SHAPES = "groups, attributes and texts of shapes"
 
@@ -98,11 +123,17 @@ def refuse_object(path: Path) -> None:
     if {"image", "annotations"} == {*keys}:
         command = f"jq -s {quote(f'{SEGMENT_ANYTHING} | {NOT_EMPTY}')} *.json > NEW.json"
         left_out = ""
+    ends = f", without {left_out}" if left_out else ""
+    if {"target_object", "bbox", "question", "options"} <= {*keys}:
+        command = f"jq -n {quote(f'{V_STAR} | {NOT_EMPTY}')} *.json > NEW.json"
+        ends = (
+            ". Images are NAME.jpg of NAME.json, and the first option is the answer, as in V*Bench"
+        )
     raise DataError(
         f"file {path}",
         expected="a list of records",
         found=f"an object with the keys {', '.join(keys[:5])}"[:120],
-        fix=f"`{command}` makes one{left_out and f', without {left_out}'}.",
+        fix=f"`{command}` makes one{ends}.",
     )
 
 
@@ -110,12 +141,16 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
     """Return (jq program that makes a list of records of an object, what the list lacks)."""
     starts = ["".join(entry.text[:1000].split())[:2] for entry in table.entries()]
     values = [start[:1] for start in starts]
+    if "database" in keys:
+        return DATABASE, "all but segments and labels"
     lists = [key for key, start in zip(keys, starts, strict=True) if start in ("[{", "[]")]
     left_out = ", ".join(repr(key) for key in keys if key not in lists)[:120]
     if len(lists) == 1:
         return f'.["{lists[0]}"]', left_out
     if lists:
         return LISTS_BY_KEY, left_out
+    if set(values) == {"["} and len({len(entry.parse()) for entry in table.entries()}) == 1:
+        return OF_ROWS, ""
     if set(values) != {"{"}:
         return "[.]", ""
     rows = [key for key, _ in JsonFile(table.path, (keys[0],)).members()]
@@ -124,6 +159,17 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
         return TACOS, "fps: timestamps are taken for numbers of frames, as TACoS has them"
     if {"timestamps", "sentences"} <= {*rows}:
         return ACTIVITYNET, ""
+    if {"duration", "location"} <= {*rows}:
+        return LOCATIONS, "duration and texts: replace the questions by those of its CSV"
+    if not FIELDS & {*keys} and _is_of_records(next(table.entries()).parse()):
+        return RECORDS_BY_TWO_KEYS, ""
     if rows and all(row.isdecimal() for row in rows):
         return ROWS_OF_COLUMNS, ""
     return RECORDS_BY_KEY, ""
+
+
+def _is_of_records(plain: Mapping[str, object]) -> bool:
+    """Return True for an object of records, and not for a record whose fields are objects."""
+    records = [value for value in plain.values() if isinstance(value, Mapping)]
+    common = set.intersection(*map(set, records)) if records else set()
+    return len(records) == len(plain) and bool(common) and not FIELDS & plain.keys()

@@ -14,7 +14,7 @@ from harness.media import Media
 from harness.spec import Spec
 from harness.tasks.pointing.task import region_answer
 from harness.tasks.qa.images import open_images
-from harness.tasks.qa.questions import FILE, INDEX, Fields, Question, fill_pattern
+from harness.tasks.qa.questions import FILE, INDEX, Fields, Question, fill_pattern, filled
 from harness.tasks.qa.task import Videos
 from harness.tasks.qa.videos import Clip
 from harness.tasks.segmentation.task import Phrase
@@ -371,10 +371,13 @@ class Records:
     def _text(self, row: Record, where: str) -> str:
         """Return the question's text: a field, or a pattern with its fields filled in."""
         pattern = self.description.question.text
+        for name in [pattern] if pattern in row else names_in(_pattern(pattern)):
+            if isinstance(row[name], (list, dict)):
+                raise DataError(f"{where}: {name!r}", expected="a text", found=repr(row[name])[:60])
         if "{" not in pattern or pattern in row:
             return str(row[pattern]) if not is_empty(row[pattern]) else ""
-        filled = {name: "" if is_absent(row[name]) else row[name] for name in names_in(pattern)}
-        return pattern.format_map(filled).strip()
+        values = {name: "" if is_absent(row[name]) else row[name] for name in names_in(pattern)}
+        return filled(pattern, values).strip()
 
     def _options(self, row: Record, where: str) -> object:
         """Return the options as a list of texts, or a value that the reader refuses, as it is."""

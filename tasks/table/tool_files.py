@@ -102,6 +102,31 @@ VISDRONE = Tool(
     "boxes of score 0",
     "*.txt",
 )
+DOTA = Tool(
+    "quadrilaterals of an image, as DOTA has them",
+    "line_files.dota",
+    "makes lines of masks (polygons) by class, of .png images, without classes that have a "
+    "difficult object in an image",
+    "*.txt",
+)
+ICDAR = Tool(
+    "texts in quadrilaterals, as ICDAR has them",
+    "line_files.icdar",
+    "makes lines of masks (polygons) whose question is the text, of .jpg images, without "
+    "illegible texts (###)",
+    "*.txt",
+)
+WIDER = Tool(
+    "boxes of several images, as WIDER FACE has them",
+    "line_files.wider",
+    "makes lines of boxes (xyxy) of faces, without images that have an invalid face or none",
+)
+HEADS = (
+    (re.compile(rf"^(?:{NUMBER} ){{8}}[A-Za-z]\S* \d\s*$", re.MULTILINE), DOTA),
+    (re.compile(r"\A(?:-?\d+, ?){8}\S"), ICDAR),
+    (re.compile(r"\A\S.*\.(?:jpe?g|png)\s*\n\d+\s*\n(?:-?\d+ ){4}"), WIDER),
+)
+"""Beginnings of files of text with an object a line."""
 LINES = (
     (re.compile(r"\d+ \d+ (?:1|2|10) \d+ \d+ [^\s.]+"), MOTS),
     (re.compile(rf"(?:\d+ -?\d+ )?[A-Za-z]\w+(?: {NUMBER}){{14,15}}"), KITTI),
@@ -134,6 +159,9 @@ def refuse_tool_text(path: Path, head: str) -> None:
         raise _of_via(VIA3, path).error(path)
     tools = (tool for pattern, tool in LINES if suffix == ".txt" and pattern.fullmatch(first))
     if tool := next(tools, None):
+        raise tool.error(path)
+    begun = (tool for pattern, tool in HEADS if suffix == ".txt" and pattern.search(head))
+    if not COLUMNS.fullmatch(first) and (tool := next(begun, None)):
         raise tool.error(path)
     if suffix == ".txt" and COLUMNS.fullmatch(first):
         if is_mot(path):

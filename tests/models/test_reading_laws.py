@@ -78,6 +78,8 @@ def test_what_is_spelt_is_read_or_a_failure(ask, name):
             assert answer is None or value(answer) == meant, (text, answer)
 
 
+POINTING = {f"vlm:{name}" for name in ("molmo", "molmo2", "ui_tars", "ui_tars1_5", "agentcpm_gui")}
+"""Models that answer a question for a box with a point."""
 SHARES = "normalized_1"
 """Frame of networks that write shares of one."""
 
@@ -291,7 +293,7 @@ def test_shares_of_one_are_no_box_of_another_scale(left, top, width, height):
         if model.chat.coordinates == SHARES:
             continue
         text = model.prompt.write([whole])
-        assert name == "vlm:molmo2" or READING.places(model, text, FORM.BOXES) is not None
+        assert name in POINTING or READING.places(model, text, FORM.BOXES) is not None
         for written, share in zip(SPELLINGS.BOX, box, strict=True):
             text = text.replace(f"{written:g}", f"{share:.3f}", 1)
         assert READING.places(model, text, FORM.BOXES) is None, (name, text)

@@ -290,6 +290,44 @@ def test_boxes_have_a_command(name, tmp_path):
     assert sample.query.text == names.get(name, visdrone)
 
 
+CORNERS = "8 12 24 12 24 36 8 36"
+LINES = {
+    "DOTA": (
+        "P1.txt",
+        f"imagesource:GoogleEarth\ngsd:0.1\n{CORNERS} cat 0\n{CORNERS} dog 0\n{CORNERS} dog 1\n",
+        "P1.png",
+        "cat",
+    ),
+    "ICDAR": (
+        "gt_img_1.txt",
+        "\ufeff8,12,24,12,24,36,8,36,Genaxis, Theatre\n1,1,3,1,3,3,1,3,###\n",
+        "img_1.jpg",
+        "Genaxis, Theatre",
+    ),
+    "ICDAR MLT": ("gt_img_1.txt", "8,12,24,12,24,36,8,36,Latin,Taxi\n", "img_1.jpg", "Taxi"),
+    "WIDER FACE": (
+        "wider_face_val_bbx_gt.txt",
+        "0--Parade/a.jpg\n1\n8 12 16 24 0 0 0 0 0 0 \n"
+        "0--Parade/b.jpg\n0\n0 0 0 0 0 0 0 0 0 0 \n"
+        "0--Parade/c.jpg\n2\n8 12 16 24 0 0 0 0 0 0 \n8 12 16 24 0 0 0 1 0 0 \n",
+        "0--Parade/a.jpg",
+        "face",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_object_a_line_has_a_command(name, tmp_path):
+    file, text, image, question = LINES[name]
+    (sample,) = samples(obeyed(written(tmp_path / file, text)), [image])
+    assert sample.query.text == question
+    answer = sample.target.answer
+    if answer.boxes:
+        assert [tuple(box) for box in answer.boxes] == [BOX]
+    else:
+        assert (answer.masks[0].to_array() == SQUARE).all()
+
+
 @pytest.mark.parametrize("end", ["", ",-1,-1,-1", ",-1,-1,-1.00"])
 def test_boxes_of_mot_without_classes(end, tmp_path):
     path = written(tmp_path / "det/det.txt", f"1,-1,9,13,16,24,0.9{end}\n")

@@ -1,0 +1,114 @@
+"""Records of files with an object a line: DOTA, ICDAR's scene texts, WIDER FACE.
+
+The commands that refusals print call these functions with the paths of files. An object that does
+not count in the official evaluation (difficult, illegible, invalid) would count as wrong if a model
+finds it: the question that it belongs to is left out.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from harness.errors import DataError
+from harness.tasks.table.regions import Record, Region, records_of
+from harness.types import Box
+
+LANGUAGES = frozenset(
+    "Arabic Latin Chinese Japanese Korean Bangla Hindi Symbols Mixed None".split()
+)
+"""Scripts that ICDAR MLT names before each text."""
+ILLEGIBLE = "###"
+FACE = "face"
+CORNERS = 8  # numbers of a quadrilateral
+Object: TypeAlias = tuple[Region, bool]
+"""A region, and True if it counts."""
+
+
+def dota(paths: Iterable[str]) -> Iterator[Record]:
+    """Yield the records of DOTA's files: x, y of four corners, class, difficult; images are PNG."""
+    return _counted(paths, _of_dota)
+
+
+def icdar(paths: Iterable[str]) -> Iterator[Record]:
+    """Yield the records of ICDAR's files `gt_<image>.txt`: x,y of four corners and a text.
+
+    The question is the text. A script before all texts of a file (MLT) is left out.
+    """
+    return _counted(paths, _of_icdar)
+
+
+def wider(path: str) -> Iterator[Record]:
+    """Yield the records of WIDER FACE's list: an image, the number of faces, and a face a line.
+
+    Images without faces are left out.
+    """
+    return _counted([path], _of_wider)
+
+
+def _counted(
+    paths: Iterable[str], objects_of: Callable[[Path], Iterator[Object]]
+) -> Iterator[Record]:
+    """Yield the records of names in images of which all objects count."""
+    objects = [entry for path in paths for entry in objects_of(Path(path))]
+    left_out = {(region.image, region.name) for region, counts in objects if not counts}
+    return records_of(
+        region for region, _ in objects if (region.image, region.name) not in left_out
+    )
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (place for errors, line) of each line that is not blank."""
+    for number, line in enumerate(path.read_text("utf-8-sig").splitlines(), start=1):
+        if line.strip():
+            yield f"{path}, line {number}", line.strip()
+
+
+def _numbers(fields: list[str], where: str, count: int) -> list[float]:
+    try:
+        numbers = [float(field) for field in fields[:count]]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise DataError(where, expected=f"{count} numbers", found=" ".join(fields)[:60])
+    return numbers
+
+
+def _of_dota(path: Path) -> Iterator[Object]:
+    for where, line in _lines(path):
+        if re.match(r"(?:imagesource|gsd):", line):
+            continue
+        fields = line.split()
+        corners = _numbers(fields, where, CORNERS)
+        if len(fields) != CORNERS + 2:
+            raise DataError(where, expected="a class and a difficulty", found=line[-40:])
+        yield Region(f"{path.stem}.png", fields[8], corners), fields[9] == "0"
+
+
+def _of_icdar(path: Path) -> Iterator[Object]:
+    rows = [(where, line.split(",", CORNERS)) for where, line in _lines(path)]
+    texts = [fields[-1].partition(",") for _, fields in rows]
+    has_scripts = all(script.strip() in LANGUAGES and comma for script, comma, _ in texts)
+    for (where, fields), (_, _, text) in zip(rows, texts, strict=True):
+        corners = _numbers(fields, where, CORNERS)
+        if len(fields) != CORNERS + 1:
+            raise DataError(where, expected="a text after four corners", found=",".join(fields))
+        said = (text if has_scripts else fields[-1]).strip()
+        image = f"{path.stem.removeprefix('gt_')}.jpg"
+        yield Region(image, said, corners), said != ILLEGIBLE
+
+
+def _of_wider(path: Path) -> Iterator[Object]:
+    lines = _lines(path)
+    for _, image in lines:
+        where, count = next(lines, (str(path), ""))
+        if not count.isdecimal():
+            raise DataError(where, expected="the number of faces", found=repr(count)[:40])
+        for _ in range(max(int(count), 1)):  # without faces, there is a line of zeros
+            where, line = next(lines, (str(path), ""))
+            fields = line.split()
+            left, top, width, height = _numbers(fields, where, 4)
+            is_valid = len(fields) < 8 or fields[7] == "0"
+            if int(count):
+                box = Box(left, top, left + width, top + height)
+                yield Region(image, FACE, box), is_valid and width > 0 < height
