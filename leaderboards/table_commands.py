@@ -126,15 +126,26 @@ def plan(definition: Definition, data: str, out: Path, device: Device) -> list[S
 
 
 def total(steps: Sequence[Step], device: Device) -> str:
-    """Return a sentence on the time of the steps that can run on a device."""
+    """Return a sentence on the time of the steps that can run on a device.
+
+    A step that starts from the checkpoint of a training that cannot run here cannot run either.
+    """
     timed = [step for step in steps if step.estimate]
-    running = [
-        step for step in timed if step.fits(device) and all(need.is_given for need in step.needs)
-    ]
-    hours = Estimate(sum(step.estimate.hours for step in running if step.estimate), 0)
-    n_left_out = len(timed) - len(running)
+    hours, n_left_out, lacking = 0.0, 0, list[str]()
+    for step in timed:
+        line = " ".join(step.command)
+        starts = not any(re.search(rf"{re.escape(folder)}(?![\w-])", line) for folder in lacking)
+        if starts and step.fits(device) and all(need.is_given for need in step.needs):
+            hours += step.estimate.hours if step.estimate else 0.0
+            continue
+        n_left_out += 1
+        if step.command[0] == "train" and not step.is_finished:
+            lacking.append(step.command[step.command.index("--out") + 1])
+    if timed and n_left_out == len(timed):
+        return f"none of {counted(n_left_out, 'step')} can run here as it is"
     without = f" without {counted(n_left_out, 'step')} that cannot run here" if n_left_out else ""
-    return f"about {hours.time} in all{without}; uncertain by a factor of 3 (docs/published.md)"
+    time = Estimate(hours, 0).time
+    return f"about {time} in all{without}; uncertain by a factor of 3 (docs/published.md)"
 
 
 def boards(definition: Definition, out: Path) -> list[Step]:
