@@ -75,7 +75,7 @@ def estimated(definition: Definition, row: BoardRow) -> tuple[dict[str, Estimate
     rehearsed = replace(definition, trainings=smaller)
     with (
         mock.patch.object(table_commands, "_samples", return_value=SAMPLES),
-        mock.patch.object(table_commands, "_size", return_value=POCKET),
+        mock.patch.object(table_commands, "size_of", return_value=POCKET),
     ):
         trainings = table_commands.trainings(rehearsed, spec, "data", Path("out"), device)
         evaluations = table_commands.evaluations(rehearsed, row, "data", Path("out"), device)

@@ -107,6 +107,13 @@ class Trainer(ABC):
         """
         return
 
+    def check(self, run: "TrainingRun") -> None:
+        """Raise the errors of settings and packages that `train` would, before a network is loaded.
+
+        `harness train --dry-run` calls it. It writes nothing; `run.out` need not exist.
+        """
+        del run
+
     @abstractmethod
     def train(self, run: "TrainingRun") -> Mapping[str, object]:
         """Train to the end, and write the checkpoint.

@@ -142,7 +142,7 @@ class TrainingStep:
     @property
     def folder(self) -> Path:
         """Folder of the method's configurations."""
-        return _configurations(self.method)
+        return configurations(self.method)
 
     def read(self) -> dict[str, Any]:
         """Return the settings in the configuration file, options of `harness train` included.
@@ -160,7 +160,7 @@ class TrainingStep:
 
 
 @cache
-def _configurations(method: str) -> Path:
+def configurations(method: str) -> Path:
     """Return the folder of a trainer's configurations; below `method` if it is not installed."""
     entry = plugins.installed_plugins("trainers").get(method)
     return ((plugins.folder(entry) if entry is not None else None) or Path(method)) / "configs"

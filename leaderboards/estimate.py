@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from harness.errors import UsageError
+
 COMPUTE, DECODE = 0.25, 0.3
 """Shares of a device's peak arithmetic and bandwidth that are reached."""
 OVERHEAD = 0.02  # seconds a decoded token costs at least, however small the network
@@ -39,6 +41,8 @@ CACHED, CHECKPOINTED, KEPT = 1e-5, 5.5e-5, 8e-4
 ADAPTER = 0.0053
 """GB of an adapter with its optimizer for 10^9 parameters and each rank."""
 
+ASSUMED = "A100-80GB"
+"""Device of an estimate on a machine without a GPU, for networks that need one."""
 SMALL = 0.01
 """Parameters in 10^9 below which overhead, not arithmetic, decides, so that the formula does not
 hold. Such networks (`pocket`, or none) run on a CPU; the constants were measured on two cores."""
@@ -112,6 +116,15 @@ def device_of(text: str) -> Device | None:
         if all(_names(text.upper(), name_part) for name_part in device.name.split("-"))
     ]
     return max(devices, key=lambda device: len(device.name), default=None)
+
+
+def named_device(text: str) -> Device:
+    """Return the device that an option names; raise UsageError with the known ones otherwise."""
+    if (device := device_of(text)) is not None:
+        return device
+    names = [device.name for device in DEVICES]
+    near = [name for name in names if text.upper() in name]
+    raise UsageError("--device", expected=f"one of {', '.join(near or names)}", found=text)
 
 
 def _names(text: str, name_part: str) -> bool:

@@ -99,15 +99,20 @@ def marked_name(row: Row) -> str:
 
 def marked_names(rows: Sequence[Row]) -> str:
     """Return the name of several rows of one model, with every mark that a row has."""
+    return rows[0].name + marks(rows)
+
+
+def marks(rows: Sequence[Row]) -> str:
+    """Return what stands behind the name of several rows of one model: badges and marks."""
     badges = dict.fromkeys(badge for row in rows for badge in row.badges)
-    marks = {
+    present = {
         "†": any(row.trained_on_some for row in rows),
         "‡": any(row.deviations for row in rows),
         "§": any(row.transductive for row in rows),
         "¶": any(row.cut for row in rows),
     }
-    name = rows[0].name + f" [{', '.join(badges)}]" * bool(badges)
-    return name + "".join(f" {mark}" for mark, has in marks.items() if has)
+    text = f" [{', '.join(badges)}]" * bool(badges)
+    return text + "".join(f" {mark}" for mark, is_set in present.items() if is_set)
 
 
 def weights(row: Row) -> str:

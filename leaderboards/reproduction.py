@@ -78,7 +78,13 @@ def compare_with_paper(
             tell`. None: there is no column.
     """
     metric = metric or row.headline
-    is_same = result.is_by(row.protocol) and protocol != ""
+    reasons: list[str] = []
+    """Reasons why no interval can decide."""
+    if protocol == "":
+        reasons.append("the column's protocol is unknown")
+    elif not result.is_by(row.protocol):
+        is_known = result.protocol and result.protocol_is != "unknown"
+        reasons.append(f"the paper's protocol is {result.protocol if is_known else 'unknown'}")
     differences = [*map(str, row.deviations), *trained]
     if protocol == "":
         differences.append(
@@ -88,25 +94,31 @@ def compare_with_paper(
         paper = f"{result.protocol or 'not said'}, {result.protocol_is}"
         differences.append(f"protocol {row.protocol} (paper: {paper})")
     if result.subset or row.subset:
-        differences.append(f"samples {row.subset or 'all'} (paper: {result.subset or 'all'})")
-        is_same = False
+        samples = f"samples {row.subset or 'all'} (paper: {result.subset or 'all'})"
+        differences.append(samples)
+        reasons.append(samples)
     if row.trained_on_some:
         differences.append(f"contamination: {row.trained_on}")
     if result.defect:
         differences.append(f"the paper's number: {result.defect}")
     value, interval = row.metrics.get(metric), row.intervals.get(metric)
     verdict: Verdict = "cannot tell"
-    if is_same and interval is not None:
+    if interval is None:
+        reasons.append("there is no interval")
+    elif not reasons:
         low, high = interval[0] - result.rounding, interval[1] + result.rounding
         if not low <= result.value <= high:
             verdict = "not reproduced"
         elif interval[1] - interval[0] <= WIDEST:
             verdict = "reproduced"
+        else:
+            reasons.append(f"the interval is wider than {WIDEST:g}")
     factor, decimals = 1 / SCALES[result.unit], len(result.printed.partition(".")[2])
 
     def show(number: float | None) -> str:
         return formatting.NOTHING if number is None else f"{number * factor:.{decimals}f}"
 
+    because = f", because {' and '.join(reasons)}" if reasons else ""
     span = f"CI {show(interval[0])} to {show(interval[1])}" if interval else "no CI"
     return Reproduction(
         paper=result.paper,
@@ -117,5 +129,5 @@ def compare_with_paper(
         printed=result.printed,
         verdict=verdict,
         differences=tuple(differences),
-        text=f"paper {result.printed} → ours {show(value)} ({span}): {verdict}",
+        text=f"paper {result.printed} → ours {show(value)} ({span}): {verdict}{because}",
     )

@@ -15,7 +15,13 @@ from pathlib import Path
 from harness import plugins
 from harness.errors import HarnessError, counted
 from harness.leaderboards import estimate
-from harness.leaderboards.definitions import SLOT, BoardRow, Definition, TrainingStep, definitions
+from harness.leaderboards.definitions import (
+    SLOT,
+    BoardRow,
+    Definition,
+    configurations,
+    definitions,
+)
 from harness.leaderboards.estimate import Device, Estimate
 from harness.leaderboards.measured import estimate_by, measured, sentences
 from harness.leaderboards.published_results import GENERATED
@@ -120,15 +126,26 @@ def plan(definition: Definition, data: str, out: Path, device: Device) -> list[S
 
 
 def total(steps: Sequence[Step], device: Device) -> str:
-    """Return a sentence on the time of the steps that can run on a device."""
+    """Return a sentence on the time of the steps that can run on a device.
+
+    A step that starts from the checkpoint of a training that cannot run here cannot run either.
+    """
     timed = [step for step in steps if step.estimate]
-    running = [
-        step for step in timed if step.fits(device) and all(need.is_given for need in step.needs)
-    ]
-    hours = Estimate(sum(step.estimate.hours for step in running if step.estimate), 0)
-    n_left_out = len(timed) - len(running)
+    hours, n_left_out, lacking = 0.0, 0, list[str]()
+    for step in timed:
+        line = " ".join(step.command)
+        starts = not any(re.search(rf"{re.escape(folder)}(?![\w-])", line) for folder in lacking)
+        if starts and step.fits(device) and all(need.is_given for need in step.needs):
+            hours += step.estimate.hours if step.estimate else 0.0
+            continue
+        n_left_out += 1
+        if step.command[0] == "train" and not step.is_finished:
+            lacking.append(step.command[step.command.index("--out") + 1])
+    if timed and n_left_out == len(timed):
+        return f"none of {counted(n_left_out, 'step')} can run here as it is"
     without = f" without {counted(n_left_out, 'step')} that cannot run here" if n_left_out else ""
-    return f"about {hours.time} in all{without}; uncertain by a factor of 3 (docs/published.md)"
+    time = Estimate(hours, 0).time
+    return f"about {time} in all{without}; uncertain by a factor of 3 (docs/published.md)"
 
 
 def boards(definition: Definition, out: Path) -> list[Step]:
@@ -146,7 +163,7 @@ def boards(definition: Definition, out: Path) -> list[Step]:
 def is_small(definition: Definition) -> bool:
     """Return True if no network of a board is larger than `pocket`: it uses a generated world."""
     specs = (parse(row.model) for row in definition.rows if row.model)
-    return all(_size(spec) < estimate.SMALL for spec in specs)
+    return all(size_of(spec) < estimate.SMALL for spec in specs)
 
 
 def trainings(
@@ -166,41 +183,79 @@ def trainings(
         typed = parse(f"x({','.join(step.set)})").arguments if step.set else {}
         tasks = parse_list(",".join(config["train_tasks"]))
         world = _world(definition, data)
-        samples = {str(task): _samples(str(task), data, world) for task in tasks}
-        settings = {**_defaults("trainers", step.method), **config, **typed}
-        estimated = partial(
-            estimate.training,
-            size=_size(start),
-            samples=sum(count or estimate.UNKNOWN for count in samples.values()),
-            processes=step.processes,
-            model=start.name,
-            is_video=any(map(_is_video, samples)),
-        )
-        yield Step(
+        yield training_step(
+            tuple(command),
+            step.method,
+            {**config, **typed},
+            start,
+            {str(task): _samples(str(task), data, world) for task in tasks},
+            device,
             name=f"train {name}",
-            command=tuple(command),
             processes=step.processes,
             machines=step.machines,
-            estimate=estimated(settings, device=device),
-            samples=samples,
-            ways=_ways(
-                estimated,
-                settings,
-                device,
-                [
-                    *([{"deepspeed": "zero3"}] if step.processes > 1 else []),
-                    {"per_device_train_batch_size": 1, "generation_micro_batch_size": 1},
-                    {"finetune": "lora", "deepspeed": None},
-                ],
-                form="--set {}",
-                before=_fitting_configurations(step, config, estimated, device),
-            ),
         )
+
+
+def training_step(
+    command: tuple[str, ...],
+    method: str,
+    typed: Mapping[str, object],
+    start: Spec,
+    samples: Mapping[str, int],
+    device: Device,
+    *,
+    name: str,
+    processes: int = 1,
+    machines: int = 1,
+) -> Step:
+    """Return a training as a step with its estimate.
+
+    Args:
+        command: Arguments of `harness`.
+        method: Name of the trainer.
+        typed: Its settings without the defaults; options of the command among them are ignored.
+        start: SPEC of the model that it begins with.
+        samples: Number of samples of each task to train on; 0 if it is not known.
+        device: The device.
+        name: Name of the step.
+        processes: Number of processes, each with one device.
+        machines: Machines that share the processes evenly.
+    """
+    settings = {**_defaults("trainers", method), **typed}
+    estimated = partial(
+        estimate.training,
+        size=size_of(start),
+        samples=sum(count or estimate.UNKNOWN for count in samples.values()),
+        processes=processes,
+        model=start.name,
+        is_video=any(map(_is_video, samples)),
+    )
+    return Step(
+        name=name,
+        command=command,
+        processes=processes,
+        machines=machines,
+        estimate=estimated(settings, device=device),
+        samples=samples,
+        ways=_ways(
+            estimated,
+            settings,
+            device,
+            [
+                *([{"deepspeed": "zero3"}] if processes > 1 else []),
+                {"per_device_train_batch_size": 1, "generation_micro_batch_size": 1},
+                {"finetune": "lora", "deepspeed": None},
+            ],
+            form="--set {}",
+            before=_fitting_configurations(method, samples, processes, estimated, device),
+        ),
+    )
 
 
 def _fitting_configurations(
-    step: TrainingStep,
-    config: Mapping[str, object],
+    method: str,
+    tasks: Iterable[str],
+    processes: int,
     estimated: Callable[..., Estimate],
     device: Device,
 ) -> Iterator[str]:
@@ -209,26 +264,28 @@ def _fitting_configurations(
     Such configurations name their devices: `dt_r1_3b_2x24gb` is for two devices of 24 GB.
     """
     fitting = []
-    for path in step.folder.glob("*.toml"):
+    wanted = {*tasks}
+    for path in configurations(method).glob("*.toml"):
         devices = re.search(r"(\d+)x\d+gb", path.stem)  # 2x24gb
         published = tomllib.loads(path.read_text(encoding="utf-8"))
-        if devices is None or published.get("train_tasks") != config.get("train_tasks"):
+        trained = parse_list(",".join(published.get("train_tasks", ())))
+        if devices is None or {str(task) for task in trained} != wanted:
             continue
-        processes = int(devices[1])
+        n_devices = int(devices[1])
         size = re.search(r"_(\d+)b_", path.stem)  # _3b_, if a later stage names no model
         network = str(published.get("model") or (f"{size[1]}B" if size else ""))
         cost = estimated(
-            {**_defaults("trainers", step.method), **published},
+            {**_defaults("trainers", method), **published},
             device=device,
             size=estimate.parameters(network),
-            processes=processes,
+            processes=n_devices,
         )
-        if cost.memory <= device.memory and processes <= step.processes:
+        if cost.memory <= device.memory and n_devices <= processes:
             needs_model = size and "model" not in published
             model = f" with a {size[1]}B network in --model" if size and needs_model else ""
-            fitting.append((cost.memory, processes, f"{path.stem}{model}", cost.time))
-    for memory, processes, option, time in sorted(fitting, reverse=True):
-        on_devices = f"{memory:,.0f} GB on {processes} × {device.name}"
+            fitting.append((cost.memory, n_devices, f"{path.stem}{model}", cost.time))
+    for memory, n_devices, option, time in sorted(fitting, reverse=True):
+        on_devices = f"{memory:,.0f} GB on {n_devices} × {device.name}"
         yield f"--config {option}: {on_devices}, about {time}"
 
 
@@ -290,7 +347,7 @@ def _evaluation_estimate(
     """Estimate the evaluation of a model on tasks, given their numbers of samples."""
     estimates = [
         estimate.evaluation(
-            size=_size(spec),
+            size=size_of(spec),
             samples=count or estimate.UNKNOWN,
             device=device,
             is_video=_is_video(task),
@@ -358,7 +415,7 @@ def _defaults(kind: plugins.Kind, name: str) -> Mapping[str, object]:
     return {key: parameter.default for key, parameter in parameters.items()}
 
 
-def _size(spec: Spec) -> float:
+def size_of(spec: Spec) -> float:
     """Return the parameters of the VLM in 10^9, also inside other models; 0 without a network."""
     base: Value = spec
     while isinstance(base, Spec):

@@ -56,6 +56,9 @@ def build(arguments: Namespace) -> int:
         percent=not arguments.fractions,
         digits=arguments.digits,
         tasks=arguments.tasks,
+        rows=arguments.rows or (),
+        published=arguments.published,
+        label=arguments.label,
     )
     formats = dict.fromkeys(arguments.format or ())
     with writing(arguments.out):

@@ -25,8 +25,6 @@ from harness.spec import parse
 
 OUT = Path("reproduce")
 """Folder of trainings, runs and boards by default."""
-ASSUMED = "A100-80GB"
-"""Device for the estimates of a dry run on a machine without a GPU."""
 
 
 def reproduce(arguments: Namespace) -> int:
@@ -48,15 +46,11 @@ def reproduce(arguments: Namespace) -> int:
         note(f"left out, {error}")
     if not arguments.dry_run:
         require(arguments, "data")
-    absent = ASSUMED if arguments.dry_run else "CPU"
+    absent = estimate.ASSUMED if arguments.dry_run else "CPU"
     text = arguments.device
     if not text:
         text = "CPU" if is_small(definition) else " ".join(gpus()) or absent
-    device = estimate.device_of(text)
-    if device is None:
-        names = [device.name for device in estimate.DEVICES]
-        near = [name for name in names if text.upper() in name]
-        raise UsageError("--device", expected=f"one of {', '.join(near or names)}", found=text)
+    device = estimate.named_device(text)
     steps = plan(definition, str(arguments.data or "ROOT"), arguments.out, device)
     _show(definition, steps, device, arguments.data or Path("ROOT"))
     for step in () if arguments.dry_run else steps:

@@ -10,7 +10,8 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,8 @@ OUT = "a folder for the training"
 def train(arguments: Namespace) -> int:
     """Train, evaluate the checkpoint, and print a table or one JSON object."""
     options, settings = configured(arguments)
+    if options.device and not options.dry_run:
+        raise UsageError("--device", expected="--dry-run, whose estimate it is for", found="none")
     if not options.method:
         require(options, "method", out=OUT)
     method = method_of(options, settings)
@@ -81,29 +84,37 @@ def train(arguments: Namespace) -> int:
     watch = CheckpointEvaluator(
         eval_tasks, model, trainer, out, seed, str(data), judge, eval_model, metrics, LineProgress()
     )
-    _check(options, watch)
     main = is_main()
+    training_options = TrainingOptions(
+        seed=seed,
+        resume=options.resume,
+        keep_state=options.keep_state,
+        accept_code=options.accept_code,
+        every=options.every,
+        evaluate=watch.while_training if options.every else None,
+        evaluated=watch.numbers,
+        data_root=str(data),
+        method_spec=str(method),
+        task_specs=tuple(str(spec) for spec, _ in train_tasks),
+        eval_model=None if eval_model is None else str(eval_model),
+        refuse=watch.refuse if options.strict_split else None,
+    )
+    if options.dry_run:
+        if main:
+            from harness.cli.training_plan import dry_run
+
+            options_of_training = replace(training_options, progress=TrainingLines())
+            check = partial(_check, options, watch)
+            dry_run(options, method, trainer, train_tasks, watch, options_of_training, check)
+        return 0
+    _check(options, watch)
     with _progress(options, main=main) as progress:
         training = run_training(
             trainer,
             [task for _, task in train_tasks],
             model,
             out,
-            TrainingOptions(
-                seed=seed,
-                resume=options.resume,
-                keep_state=options.keep_state,
-                accept_code=options.accept_code,
-                every=options.every,
-                evaluate=watch.while_training if options.every else None,
-                evaluated=watch.numbers,
-                data_root=str(data),
-                method_spec=str(method),
-                task_specs=tuple(str(spec) for spec, _ in train_tasks),
-                progress=progress,
-                eval_model=None if eval_model is None else str(eval_model),
-                refuse=watch.refuse if options.strict_split else None,
-            ),
+            replace(training_options, progress=progress),
         )
     if main:
         overlaps = watch.overlaps(samples_of_checkpoint(training.folder) or [])

@@ -22,6 +22,13 @@ from harness.task import Task
 ALL = "all"
 """Value in place of task names: every installed task whose data lies below the root."""
 
+THOUGHTS = {
+    None: "",
+    False: "; reasoning before an answer is not read",
+    True: "; reasoning before an answer is READ and changes scores",
+}
+"""Ends of a line, by `CeilingCheck.reads_thoughts`."""
+
 
 def verify(arguments: Namespace) -> int:
     """Score ground-truth answers, and print each score with its ceiling; exit code 1 if missed."""
@@ -103,7 +110,7 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
         summary = (
             f"{'reached' if verdict.is_passed else 'MISSED'}  {key}, {verdict.protocol}: "
             f"{verdict.metric} {value} of {verdict.ceiling:.7f} by perfect {verdict.way}, "
-            f"{counted(verdict.n, 'unit')}"
+            f"{counted(verdict.n, 'unit')}{THOUGHTS[verdict.reads_thoughts]}"
         )
         say(*wrap_lines(summary, indent=9))
     remarks = []

@@ -116,6 +116,12 @@ def evaluate_or_sweep(arguments: Namespace) -> int:
 
 def train(arguments: Namespace) -> int:
     """Rehearse `harness train` as typed."""
+    if arguments.dry_run:
+        raise UsageError(
+            "harness train",
+            expected="--rehearse, which trains stand-ins, or --dry-run, which only checks",
+            found="both",
+        )
     given, _ = configured(arguments)
     tasks = sorted(amounts.tasks_of([*(given.train_tasks or ()), *(given.eval_tasks or ())]))
     data = _data(arguments, tasks)

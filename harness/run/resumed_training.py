@@ -90,14 +90,38 @@ def start_or_resume(
         write_json(path, manifest)
         return manifest, False
     old = Training.open(out).manifest
+    resumed = resumed_manifest(trainer, out, manifest, samples_by_task, accept_code=accept_code)
+    if resumed != old:
+        if "result" in old:
+            set_aside(out / EVALUATIONS)  # they are of the earlier checkpoint
+        write_json(path, resumed)
+    return resumed, "result" in resumed
+
+
+def resumed_manifest(
+    trainer: Trainer,
+    out: Path,
+    manifest: Mapping[str, object],
+    samples_by_task: Sequence[Sequence[TrainedSample]],
+    *,
+    accept_code: bool = False,
+) -> dict[str, object]:
+    """Return the manifest with which the training in a folder goes on; write nothing.
+
+    It has a `result` if the training is finished. The arguments are those of `start_or_resume`.
+
+    Raises:
+        ResumeMismatch: the folder has a training of another configuration.
+        UsageError: a finished training without its state is to be continued.
+    """
+    old = Training.open(out).manifest
     code = changed_code(old, manifest)
     if code and not accept_code:
         raise _mismatch(out, change_lines(code), ", or --accept-code to go on with the new code")
     if code and "result" not in old:
         old = with_new_code(old, manifest, code)
-        write_json(path, old)
     if old["config_hash"] == manifest["config_hash"]:
-        return old, "result" in old
+        return old
     changes = _allowed_changes(trainer, out, old, manifest, samples_by_task)
     is_larger = any(change["setting"] in LARGER_TOTALS for change in changes)
     if is_larger and "result" in old and not (out / STATE).is_dir():
@@ -107,16 +131,12 @@ def start_or_resume(
             found="none",
             fix="--keep-state keeps it. Begin a new training with this checkpoint as its model.",
         )
-    goes_on = is_larger and "result" in old
-    if "result" in old and not goes_on:  # the changes have no effect on a finished training
-        return old, True
-    manifest = {**old, **{name: manifest[name] for name in ("method", "config_hash")}}
-    manifest["changed"] = [*old.get("changed", []), *changes]
-    if goes_on:
-        del manifest["result"]
-        set_aside(out / EVALUATIONS)  # they are of the earlier checkpoint
-    write_json(path, manifest)
-    return manifest, False
+    if "result" in old and not is_larger:  # the changes have no effect on a finished training
+        return old
+    resumed = {**old, **{name: manifest[name] for name in ("method", "config_hash")}}
+    resumed["changed"] = [*old.get("changed", []), *changes]
+    resumed.pop("result", None)
+    return resumed
 
 
 LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})

@@ -80,6 +80,78 @@ class TrainingOptions:
     progress: TrainingProgress = field(default_factory=NullProgress)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedTraining:
+    """A training that can start: its data are read and its manifest is made; nothing is written."""
+
+    trainer: Trainer
+    tasks: list[Task]
+    """The tasks, without samples whose image is missing."""
+    samples_by_task: list[list[TrainedSample]]
+    before: list[TrainedSample]
+    """Samples of the model's earlier trainings; none in a process that is not the main one."""
+    manifest: dict[str, object]
+    run: TrainingRun
+    """The trainer's input, as long as no signal has come."""
+    options: TrainingOptions
+
+
+def prepare(
+    trainer: Trainer,
+    tasks: Sequence[Task],
+    model: Spec | None,
+    out: Path,
+    options: TrainingOptions,
+) -> PreparedTraining:
+    """Read and check what a training starts from, and write nothing; see `train`."""
+    check_contract("trainers", f"trainer {type(trainer).__name__}", trainer)
+    if model is None and trainer.needs_model:
+        raise UsageError(
+            f"trainer {trainer.name}", expected="a model to start from (--model)", found="none"
+        )
+    if not tasks and trainer.needs_tasks:
+        raise UsageError(
+            f"trainer {trainer.name}", expected="tasks to train on (--train-tasks)", found="none"
+        )
+    main = is_main()
+    if main:
+        trainer.check_installation()
+    # The same command resumes: the manifest in the folder decides whether it is this training.
+    options = replace(options, resume=options.resume or (out / MANIFEST).is_file())
+    refuse_used(out, resume=options.resume or not main)
+    readable = [_drop_unreadable(task, options.progress) for task in tasks]
+    tasks, faults = [task for task, _ in readable], [fault for _, fault in readable]
+    samples_by_task = [
+        [TrainedSample.of_sample(task, sample) for sample in samples_of(task)] for task in tasks
+    ]
+    manifest = manifest_of(trainer, tasks, model, samples_by_task, options, faults)
+    before = (samples_of_model(model) or []) if main else []
+    if main and options.refuse is not None:
+        samples_by_task = _with_hashes(tasks, samples_by_task, options.progress)
+        options.refuse([*(row for rows in samples_by_task for row in rows), *before])
+    run = TrainingRun(
+        out=out,
+        tasks=tuple(tasks),
+        model=model,
+        seed=options.seed,
+        resume=options.resume,
+        main=main,
+        progress=options.progress,
+        every=options.every,
+        evaluate=options.evaluate,
+        evaluated=options.evaluated,
+    )
+    return PreparedTraining(
+        trainer=trainer,
+        tasks=tasks,
+        samples_by_task=samples_by_task,
+        before=before,
+        manifest=manifest,
+        run=run,
+        options=options,
+    )
+
+
 def train(
     trainer: Trainer,
     tasks: Sequence[Task],
@@ -104,37 +176,15 @@ def train(
         Locked: another process trains in this folder.
         KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` continues it.
     """
-    check_contract("trainers", f"trainer {type(trainer).__name__}", trainer)
-    if model is None and trainer.needs_model:
-        raise UsageError(
-            f"trainer {trainer.name}", expected="a model to start from (--model)", found="none"
-        )
-    if not tasks and trainer.needs_tasks:
-        raise UsageError(
-            f"trainer {trainer.name}", expected="tasks to train on (--train-tasks)", found="none"
-        )
-    main = is_main()
-    if main:
-        trainer.check_installation()
-    # The same command resumes: the manifest in the folder decides whether it is this training.
-    options = replace(options, resume=options.resume or (out / MANIFEST).is_file())
-    refuse_used(out, resume=options.resume or not main)
-    readable = [_drop_unreadable(task, options.progress) for task in tasks]
-    tasks, faults = [task for task, _ in readable], [fault for _, fault in readable]
-    samples_by_task = [
-        [TrainedSample.of_sample(task, sample) for sample in samples_of(task)] for task in tasks
-    ]
-    manifest = manifest_of(trainer, tasks, model, samples_by_task, options, faults)
-    before = (samples_of_model(model) or []) if main else []
-    if main and (options.refuse is not None or not (out / SAMPLES).exists()):
-        samples_by_task = _with_hashes(tasks, samples_by_task, options.progress)
-    if main and options.refuse is not None:
-        options.refuse([*(row for rows in samples_by_task for row in rows), *before])
+    prepared = prepare(trainer, tasks, model, out, options)
+    requested, samples_by_task = prepared.manifest, prepared.samples_by_task
+    main = prepared.run.main
+    if main and options.refuse is None and not (out / SAMPLES).exists():
+        samples_by_task = _with_hashes(prepared.tasks, samples_by_task, options.progress)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with lease(out) if main else nullcontext():
         is_new = main and not (out / MANIFEST).exists()
-        requested = manifest
         manifest, finished = start_or_resume(
             trainer,
             out,
@@ -147,24 +197,15 @@ def train(
             options.progress.note(_finished(out, manifest, requested))
             return Training(out)
         with interrupts() as stopping:
-            run = TrainingRun(
-                out=out,
-                tasks=tuple(tasks),
-                model=model,
-                seed=options.seed,
-                resume=options.resume,
-                main=main,
-                progress=options.progress,
+            run = replace(
+                prepared.run,
                 stopping=stopping,
                 interruptible=stopping.at_once if main else nullcontext,
-                every=options.every,
-                evaluate=options.evaluate,
-                evaluated=options.evaluated,
             )
             if options.eval_model is not None:  # it may differ when a training is resumed
                 manifest = {**manifest, "eval_model": options.eval_model}
             try:
-                _run_training(trainer, run, manifest, before)
+                _run_training(trainer, run, manifest, prepared.before)
             except UsageError:
                 if is_new:
                     forget_unbegun(out)

@@ -13,8 +13,9 @@ steps after it are verified.
 
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from harness.errors import DataError, ModelError, UsageError
 from harness.interchange.journal_form import (
@@ -42,6 +43,8 @@ from harness.types import Answer, Prediction, Sample
 
 SHOWN = 5  # units below the ceiling that are listed
 LONGEST = 120  # characters of a response or an answer in a reason
+THOUGHT = "<think>At first sight it is B, or 7, or yes, or [1, 2, 3, 4]. No.</think>\n"
+"""Reasoning before a perfect response, which says something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,9 @@ class CeilingCheck:
     others: Mapping[str, float | None]
     """Other metrics of a corpus that are not 1 for perfect answers: CIDEr has another scale, BLEU-4
     is about 0 if no text has four tokens."""
+    reads_thoughts: bool | None = None
+    """Of `responses`: True if reasoning before a response (`THOUGHT`) changes a score, so that the
+    model or the protocol reads it too; tried on `SHOWN` units."""
 
     @property
     def is_passed(self) -> bool:
@@ -117,9 +123,28 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
             if refusal := check_answerable(type(reader).__name__, forms, task, surveyed):
                 raise UsageError(refusal)
         if isinstance(reader, ResponseReader):
-            yield _verdict(task, "responses", ceiling, partial(through_text, reader=reader))
+            checked = _verdict(task, "responses", ceiling, partial(through_text, reader=reader))
+            yield replace(checked, reads_thoughts=_reads_thoughts(task, reader))
         else:
             yield _verdict(task, "masks", ceiling, partial(through_masks, model=reader))
+
+
+def _reads_thoughts(task: Task, reader: ResponseReader) -> bool:
+    """Return True if reasoning before perfect responses changes a score."""
+
+    def scored(unit: Sequence[Sample], before: str) -> UnitScore:
+        return score_unit(
+            task, unit, [through_text(sample, reader, before=before) for sample in unit]
+        )
+
+    for unit in islice(units(samples_of(task)), SHOWN):
+        plain = scored(unit, "")
+        try:
+            if scored(unit, THOUGHT) != plain:
+                return True
+        except ModelError:  # the model's parser raises on it
+            return True
+    return False
 
 
 def _verdict(
@@ -220,13 +245,17 @@ def perfect(sample: Sample) -> Prediction:
     return check_predictions([sample.query], [restored])[0]  # as an evaluation does
 
 
-def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
-    """Return the target's answer, written as a response and parsed with oracle perception."""
+def through_text(sample: Sample, reader: ResponseReader, *, before: str = "") -> Prediction:
+    """Return the target's answer, written as a response and parsed with oracle perception.
+
+    `before` is put before the last response.
+    """
     assert sample.target is not None, "verify refuses tasks without ground truth"
     oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
     with plugin_errors(f"model {type(reader).__name__} on {sample.id}", ModelError):
         seeing = reader.with_perception(oracle, oracle)
-        reading = seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
+        *earlier, last = seeing.write(sample.query, sample.target.answer)
+        reading = seeing.read(sample.query, (*earlier, before + last))
         return check_predictions([sample.query], [reading])[0]  # as an evaluation does
 
 

@@ -30,6 +30,8 @@ FEWEST_ANSWERS, FEWEST_GROUPS = 24, 8
 for which a detectable loss is stated. From there on simulations show such a loss in 76 to 84 % of
 cases; with one differing group in 66 to 68 %: docs/design/statistics.md."""
 
+ESTIMATE = "estimate which difference they would show"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -145,7 +147,8 @@ class Comparison:
                 evidence += corrected
             if self.is_worse or self.is_better:
                 return f"{b} is {'worse' if self.is_worse else 'better'} by {size}{evidence}"
-        if self.interval is not None and self.by_formula is None and abs(self.difference) <= SAME:
+        is_constant = self.interval is not None and self.by_formula is None
+        if self.n_differing == 0 or (is_constant and abs(self.difference) <= SAME):
             return f"no difference: the same result on {samples}"
         if self.n_groups < (needed := self.groups_needed(tests)):
             return (
@@ -153,13 +156,15 @@ class Comparison:
                 f"({groups_text(needed)} can)"
             )
         if self.answers is None and self.n_differing < FEWEST_GROUPS:
+            fewest = f"{FEWEST_GROUPS} images or videos"
+            if self.n_groups < FEWEST_GROUPS:
+                return f"no difference shown; {samples} are too few to {ESTIMATE} ({fewest} can)"
             return (
-                f"no difference shown; too few of {samples} changed to estimate which difference "
-                "they would show"
+                f"no difference shown; the results changed on {self.n_differing} of "
+                f"{groups_text(self.n_groups)}, too few to {ESTIMATE} ({fewest} can)"
             )
         if (size_shown := self.smallest_shown(tests)) is None:
-            is_named = self.n_units >= FEWEST_ANSWERS
-            what = "show a difference" if is_named else "estimate which difference they would show"
+            what = "show a difference" if self.n_units >= FEWEST_ANSWERS else ESTIMATE
             return f"no difference shown; {samples} are too few to {what}"
         size = f"{number(size_shown)} or more in about 80 % of cases{corrected}"
         return f"no difference shown; {samples} would show a difference of {size}"

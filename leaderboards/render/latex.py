@@ -79,7 +79,7 @@ def render(summary: Summary) -> str:
         r"\begin{table}[t]",
         r"\centering",
         rf"\caption{{{escape(summary.title)}.}}",
-        rf"\label{{tab:{label(summary.title)}}}",
+        rf"\label{{{summary.label or f'tab:{label(summary.title)}'}}}",
         r"\smallskip",
         rf"\begin{{tabular}}{{l{('r' if span == 1 else 'r@{}l') * len(summary.columns)}}}",
         r"\toprule",

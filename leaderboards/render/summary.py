@@ -3,7 +3,7 @@
 `summary` returns a `Summary` of texts; `files` and `latex` write it (`harness board --format`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from harness.errors import HarnessError, UsageError
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board
+from harness.leaderboards.published_results import PublishedResult, title_of
 from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.row import Row
 from harness.leaderboards.runs import metrics_for
@@ -42,6 +43,12 @@ class Style:
     """Digits after the point; None: 1 for per cent, 3 for other numbers."""
     tasks: str = ""
     """Names of the tasks in the order of the columns, with commas; empty: all of the board."""
+    rows: Sequence[str] = ()
+    """Names of the rows in their order, each as `NAME` or `NAME=LABEL`; empty: all."""
+    published: bool = False
+    """Add the rows that papers print by the same protocol."""
+    label: str = ""
+    """Label of a LaTeX table; empty: made from the title."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,7 @@ class Summary:
     """The table, independent of the file format."""
 
     title: str
+    label: str
     spread: Spread
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
@@ -93,13 +101,13 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
     """Reduce a board to one table; each of its tables gives one column a metric.
 
     Args:
-        board: The measured rows; numbers of papers are left out.
+        board: The board.
         style: Choice and format of the numbers.
         data_root: Folder of the benchmarks, which some metrics need for the paired tests.
 
     Raises:
-        UsageError: no table has a metric of `style.metrics` or is of one of `style.tasks`, or
-            `digits` is below 0.
+        UsageError: no table has a metric of `style.metrics` or is of one of `style.tasks`, no row
+            has a name of `style.rows`, or `digits` is below 0.
     """
     if style.digits is not None and not 0 <= style.digits <= 10:
         raise UsageError("--digits", expected="0 to 10", found=str(style.digits))
@@ -120,23 +128,77 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
             cells.append(dict(_cells(table, column, data_root)))
     if not columns:
         raise UsageError("--metrics", expected=", ".join(known) or "a run", found=style.metrics)
-    rows: dict[str, list[Row]] = {}
-    for table in marks.values():
-        for entry in table.entries:
-            rows.setdefault(entry.row.name, []).append(entry.row)
     return Summary(
         title=board.title,
+        label=style.label,
         spread=style.spread,
         columns=tuple(columns),
-        rows=tuple(
-            (
-                formatting.marked_names(rows_of_model),
-                tuple(column_cells.get(name, Cell()) for column_cells in cells),
-            )
-            for name, rows_of_model in rows.items()
-        ),
+        rows=tuple(_rows(marks, columns, cells, style)),
         footnotes=tuple(_footnotes(board, marks, cells, style)),
     )
+
+
+def _rows(
+    marks: Mapping[str, Table],
+    columns: Sequence[Column],
+    cells: Sequence[Mapping[str, Cell]],
+    style: Style,
+) -> Iterator[tuple[str, tuple[Cell, ...]]]:
+    """Yield each row's text and cells: measured rows, then those of papers; or `style.rows`.
+
+    Raises:
+        UsageError: `style.rows` has a name that no row has.
+    """
+    measured: dict[str, list[Row]] = {}
+    for table in marks.values():
+        for entry in table.entries:
+            measured.setdefault(entry.row.name, []).append(entry.row)
+    rows = [
+        (name, formatting.marks(rows_of_model), tuple(by_row.get(name, Cell()) for by_row in cells))
+        for name, rows_of_model in measured.items()
+    ]
+    if style.published:
+        rows += _published(marks, columns)
+    if not style.rows:
+        yield from ((f"{name}{text}", row) for name, text, row in rows)
+        return
+    known = dict.fromkeys(name for name, _, _ in rows)
+    for requested in style.rows:
+        fitting = [name for name in known if f"{requested}=".startswith(f"{name}=")]
+        if not fitting:
+            raise UsageError(
+                f"--rows {requested}",
+                expected=f"NAME or NAME=LABEL, NAME one of {', '.join(known)}",
+                found=requested,
+            )
+        name = max(fitting, key=len)
+        label = requested[len(name) + 1 :] or name
+        yield from ((f"{label}{text}", row) for of, text, row in rows if of == name)
+
+
+def _published(
+    marks: Mapping[str, Table], columns: Sequence[Column]
+) -> Iterator[tuple[str, str, tuple[Cell, ...]]]:
+    """Yield (name, paper and table, cells) of each row that a paper prints by the same protocol."""
+    results: dict[tuple[str, str], dict[tuple[str, str], PublishedResult]] = {}
+    for mark, table in marks.items():
+        for row in table.published:
+            if row.is_comparable:
+                numbers = results.setdefault((row.results[0].paper, row.results[0].name), {})
+                numbers |= {(mark, result.metric): result for result in row.results}
+    for (paper, name), numbers in results.items():
+        printed = [numbers.get((column.mark, column.metric)) for column in columns]
+        if tables := dict.fromkeys(result.table for result in printed if result):
+            cells = tuple(map(_printed, columns, printed))
+            yield name, f" [{title_of(paper)}, Table {', '.join(tables)}]", cells
+
+
+def _printed(column: Column, result: PublishedResult | None) -> Cell:
+    """Return the cell of a paper's number: as it is printed, if the column has the same unit."""
+    if result is None:
+        return Cell()
+    is_as_printed = column.is_percent == (result.unit == "percent")
+    return Cell(value=result.printed if is_as_printed else column.write(result.value))
 
 
 def _groups(table: Table) -> int | None:
@@ -251,11 +313,18 @@ def _footnotes(
     )
     if style.spread != "none" and has_brackets:
         yield "", f"In brackets: the {level} interval."
+    has_published = style.published and any(table.published for table in marks.values())
+    others = "other measured row" if has_published else "other row"
     if any(cell.is_best for cell in all_cells):
         yield (
             "",
-            "Bold: shown to be better than every other row (paired test over images or videos, "
+            f"Bold: shown to be better than every {others} (paired test over images or videos, "
             f"p ≤ {1 - board.level:.2g}, not corrected for the number of comparisons).",
+        )
+    if has_published:
+        yield (
+            "",
+            "With a paper and its table: as printed there by this protocol, not measured here.",
         )
     notes = dict.fromkeys(note for table in marks.values() for note in table.notes)
     yield from (("", note) for note in notes)

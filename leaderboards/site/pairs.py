@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from harness.leaderboards.differences.changed import model_changes
 from harness.leaderboards.ranked_table import Table, comparer
 from harness.statistics.paired import Comparison
 
@@ -14,17 +15,19 @@ rows are compared."""
 
 
 def pairs(table: Table) -> dict[str, dict[str, Any]]:
-    """Return the difference of each pair of rows; the key `2-5` is of row 2 (A) and row 5 (B)."""
+    """Return the comparison of each pair of rows; the key `2-5` is of row 2 (A) and row 5 (B)."""
     rows = range(compared_rows(table))
     units = [tuple(table.entries[index].run.units()) for index in rows]
+    models = [table.entries[index].run.manifest["model"] for index in rows]
     compare = comparer(table.scoring, units.__getitem__, name=table.headline, notes=[])
     differences: dict[str, dict[str, Any]] = {}
     for b in rows:
         for a in range(b):
             comparison = compare(a, b)
             if comparison is not None:
-                differences[f"{a}-{b}"] = _plain(comparison)
-                differences[f"{b}-{a}"] = _plain(_reversed(comparison))
+                for first, second, result in ((a, b, comparison), (b, a, _reversed(comparison))):
+                    changes = model_changes(models[first], models[second])
+                    differences[f"{first}-{second}"] = {**_plain(result), "changed": changes}
     return differences
 
 

@@ -56,6 +56,16 @@ def test_hours_are_of_what_fits_and_the_sum_leaves_out_steps_that_do_not(capsys)
     assert f"without {len(large)} step" in parts[-1]
 
 
+def test_the_sum_leaves_out_what_starts_from_a_training_that_does_not_fit(capsys):
+    def summed(*rows):
+        given = [word for row in rows for word in ("--rows", row)]
+        return shown(capsys, "dr2seg", "1", "--device", "RTX 4090", *given)[-1]
+
+    assert "none of 2 steps can run" in summed("DR2Seg")
+    both = summed("DR2Seg", "Seg-Zero")
+    assert "without 2 steps" in both and hours(both) == hours(summed("Seg-Zero"))
+
+
 def test_a_table_of_chosen_rows_has_their_steps_alone(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     two = BOARD.replace(

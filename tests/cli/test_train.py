@@ -79,6 +79,28 @@ def test_a_training_that_cannot_begin_leaves_its_folder_to_another(line, tmp_pat
     assert main(line) == 0 and (out / "checkpoint").is_dir()
 
 
+def test_a_dry_run_is_refused_as_a_start_is_and_writes_nothing(line, tmp_path, capsys):
+    out = tmp_path / "out"
+    dry = [*line, *WATCHED, "--dry-run", "--json"]
+    assert main(dry) == 0
+    plan = said(capsys)
+    assert plan["train_tasks"] == {"reason_seg": 3} and plan["eval_tasks"] == {"reason_seg": 3}
+    assert plan["estimate"]["steps"] == plan["method"]["settings"]["max_steps"] == 3
+    assert plan["start"] == "a new training"
+    wrong = [*line]
+    wrong[line.index("--model") + 1] = "saliency"
+    assert main([*wrong, "--dry-run"]) == 2 and "found Saliency" in capsys.readouterr().err
+    assert main([*line, "--set", "metric_for_best_model=eval/x", "--dry-run"]) == 2
+    assert main([*line, "--device", "H100"]) == 2
+    assert not out.exists()
+    assert main(line) == 0
+    before = sorted(out.rglob("*"))
+    capsys.readouterr()
+    assert main(dry) == 0 and said(capsys)["start"] == "a finished training"
+    assert main([*dry, "--seed", "7"]) == main([*line, "--seed", "7"]) != 0
+    assert sorted(out.rglob("*")) == before
+
+
 def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, tmp_path):
     code = main([*line, "--eval-tasks", "reason_seg", "--every", "2", "--seed", "7", "--json"])
     assert code == 0

@@ -259,6 +259,8 @@ def test_the_compare_page_has_the_sentence_interval_and_p_in_either_order(opened
         shown = page.locator(".verdictline").inner_text()
         assert made.verdict() in shown and f"B − A {signed_number(made.difference)}" in shown
         assert signed_span(made.interval) in shown and p_value(made.p_value) in shown
+        changes = page.locator(".changes").inner_text()
+        assert f"model: {a}" in changes and f"→ {b}" in changes
     assert here.complaints == []
 
 

@@ -478,6 +478,7 @@ def test_what_is_not_known_to_be_the_same_is_not_judged(make_run):
     for other in ({"protocol": "seg/lisa"}, {"subset": "first200"}):
         found = compare_with_paper(replace(made, **other), spot)
         assert found.verdict == "cannot tell"
+        assert next(iter(other)) in found.text.partition("because")[2].replace("samples", "subset")
         assert any(next(iter(other.values())) in one for one in found.differences)
 
 

@@ -505,3 +505,5 @@ def test_pairs_are_those_of_the_comparison_in_both_directions(site, world):
         assert plain["difference"] == pytest.approx(made.difference)
         assert plain["p_value"] == made.p_value
         assert plain["interval"] == pytest.approx(made.interval)
+        first = table.entries[int(name[0])].row.model
+        assert plain["changed"][0].startswith(f"model: {first}")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.leaderboards.board import build
+from harness.leaderboards.published_results import PublishedResult, PublishedRow
 from harness.leaderboards.render import write_tables
 from harness.leaderboards.render.files import FORMATS, markdown, table_csv
 from harness.leaderboards.render.latex import escape, label
@@ -100,6 +101,47 @@ def test_tasks_are_the_columns_in_their_order(board):
         tasks("absent")
     with pytest.raises(UsageError, match="absent"):
         shown(board, metrics="absent,giou")
+
+
+def test_rows_are_chosen_ordered_and_labelled(board):
+    names = [name for name, _ in shown(board).rows]
+    assert names[:3] == ["best", "good", "fair"]
+    found = shown(board, rows=("fair=Ours, all=in", "best")).rows
+    assert [name for name, _ in found] == ["Ours, all=in", "best"]
+    assert found[1][1] == shown(board).rows[0][1]
+    odd = hostile(board)
+    assert [name for name, _ in shown(odd, rows=(HOSTILE,)).rows] == [HOSTILE]
+    with pytest.raises(UsageError, match="fair"):
+        shown(board, rows=("absent=x",))
+    assert "\\label{tab:mine}" in latex(shown(board, label="tab:mine"))
+
+
+def test_rows_of_papers_are_as_printed_and_only_those_of_the_same_protocol(board):
+    (table,) = [table for table in board.tables if len(table.entries) > 1]
+    result = PublishedResult(
+        paper="dr2seg",
+        table="1",
+        row="LISA",
+        task=table.task,
+        split=table.split,
+        metric=table.headline,
+        protocol=table.protocol,
+        printed="44.40",
+    )
+    other = replace(result, row="unknown")
+    rows = (
+        PublishedRow(results=(result,), is_comparable=True),
+        PublishedRow(results=(other,), is_comparable=False),
+    )
+    board = replace(board, tables=(replace(table, published=rows),))
+    assert len(shown(board).rows) == 3
+    *measured, (name, cells) = shown(board, published=True).rows
+    assert measured == [*shown(board).rows]
+    assert name == "LISA [DR2Seg, Table 1]" and [cell.value for cell in cells] == ["44.40"]
+    fractions = shown(board, published=True, percent=False, rows=("LISA=LISA-7B",)).rows
+    assert [(row, cells[0].value) for row, cells in fractions] == [
+        ("LISA-7B [DR2Seg, Table 1]", "0.444")
+    ]
 
 
 def test_percent_fractions_and_digits(board):

@@ -131,12 +131,12 @@ def test_of_few_answers_and_groups_no_loss_is_named():
     random = np.random.default_rng(4)
     for values, words in (
         (random.random((2, 23)) > 0.4, "23 samples are too few to estimate"),
-        (random.random((2, 7)), "too few of 7 samples changed to estimate"),
+        (random.random((2, 7)), "7 samples are too few to estimate"),
     ):
         a, b = map(answers, values)
         got = compare(ACCURACY, a, b, name="accuracy", resamples=200)
         assert got.detectable is None and got.by_formula > 0
-        assert got.verdict().endswith(f"{words} which difference they would show")
+        assert words in got.verdict()
 
 
 @pytest.mark.parametrize("changed", [1, 7, 8])
@@ -147,7 +147,7 @@ def test_a_size_is_stated_from_eight_changed_groups_on(changed):
     got = compare(ACCURACY, answers(a), answers(b), name="accuracy", resamples=200)
     assert got.n_differing == changed and got.p_value > 0.05
     assert ("would show a difference of" in got.verdict()) == (changed == 8)
-    assert ("of 36 samples changed" in got.verdict()) == (changed < 8)
+    assert (f"changed on {changed} of 36" in got.verdict()) == (changed < 8)
 
 
 @pytest.mark.slow

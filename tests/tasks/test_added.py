@@ -50,6 +50,26 @@ def film_files(root, **changes):
     return root
 
 
+def photo_files(root, **changes):
+    place = root / "photo_quiz"
+    place.mkdir()
+    for number, grey in enumerate((40, 200)):
+        Image.new("RGB", (20, 16), (grey, grey, grey)).save(place / f"{number}.png")
+    rows = [
+        {
+            "number": number,
+            "photos": ["0.png", "1.png"][number:],
+            "asked": "Where is it darker?",
+            "choices": ["in the first", "in the second"],
+            "right": "AB"[number],
+        }
+        for number in range(2)
+    ]
+    rows[1].update(changes)
+    (place / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return root
+
+
 def phrase_files(root, **changes):
     place = root / "phrase_masks"
     place.mkdir()
@@ -72,7 +92,7 @@ def phrase_files(root, **changes):
     return root
 
 
-MADE = {"film_quiz": film_files, "phrase_masks": phrase_files}
+MADE = {"film_quiz": film_files, "photo_quiz": photo_files, "phrase_masks": phrase_files}
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -113,6 +133,12 @@ def test_questions_have_options_apart_and_cluster_by_film(tmp_path):
     assert samples[1].target.answer == Answer(choice="B") and samples[1].group == "one.mp4"
     assert {len(one.query.media[0]) for one in samples} == {2}
     assert samples[0].categories == {"kind": "action"}
+
+
+def test_a_question_has_its_images_in_their_order(tmp_path):
+    first, second = plugin("photo_quiz")(photo_files(tmp_path, photos="1.png")).samples()
+    greys = [[int(media.frame(0)[0, 0, 0]) for media in one.query.media] for one in (first, second)]
+    assert greys == [[40, 200], [200]] and second.target.answer == Answer(choice="B")
 
 
 def test_films_may_be_folders_of_frames(tmp_path):
@@ -165,6 +191,8 @@ def test_both_protocols_of_letters_score_responses(tmp_path, response, official,
         ("film_quiz", {"kind": "weather"}, "'kind': .*action, place.*'weather'"),
         ("film_quiz", {"film": None}, "record 1: 'film'"),
         ("film_quiz", {"film": "../one"}, r"'\.\./one\.mp4'"),
+        ("photo_quiz", {"photos": []}, "'photos'.*image"),
+        ("photo_quiz", {"photos": ["../0.png"]}, r"'\.\./0\.png'"),
         ("phrase_masks", {"phrase": 5}, "line 2: 'phrase'"),
         ("phrase_masks", {"mask": "mask9.png"}, r"mask9\.png"),
         ("phrase_masks", {"mask": "/etc/x.png"}, r"'/etc/x\.png'"),

@@ -273,6 +273,15 @@ def test_a_miss_says_what_the_protocol_read_where_it_reads_the_response_itself(
         assert f"the model reads choice '{'AB'['AB'.index(written) - 1]}'" in reason
 
 
+@pytest.mark.parametrize(
+    "spec", ["video_mme", "vsi_bench", "vsi_bench(protocol=vsi/official@whole)"]
+)
+def test_a_protocol_that_reads_reasoning_before_an_answer_is_named(build, example, reader, spec):
+    answers_alone, responses = verify(build(spec, example(spec.partition("(")[0])), reader)
+    assert answers_alone.reads_thoughts is None
+    assert responses.is_passed and responses.reads_thoughts == ("@whole" in spec)
+
+
 def test_an_answer_of_another_form_than_asked_is_a_failure_as_in_an_evaluation(
     build, shapes, reader
 ):

@@ -245,8 +245,11 @@ class GrpoTrainer(GrpoMethod):
 
         VideoSeg-R1 calls this before it rates its samples, which takes long.
         """
+        from harness.trainers.checkpoints import check_evaluated
+
         start, chat = trainable(self.name, run.model, self.model_kind)
         self._check_batches(chat)
+        check_evaluated(run, self.settings)
         if self.settings.images_only is not None:
             # Only for its errors: `make_examples` refuses clips.
             deque(make_examples(self, self.with_prompt(start), run), maxlen=0)

@@ -86,6 +86,13 @@ class Sft(Trainer):
         """Raise an error if a logger of `report_to` lacks its package or its key."""
         check_loggers(self.settings.report_to)
 
+    def check(self, run: TrainingRun) -> None:
+        """Raise the errors of the model and of settings that `train` would, without a network."""
+        from harness.trainers.checkpoints import check_evaluated
+
+        trainable("sft", run.model)
+        check_evaluated(run, self.settings)
+
     def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Check every sample, train, and write the checkpoint.
 

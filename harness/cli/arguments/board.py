@@ -1,8 +1,10 @@
 """Arguments of `harness board` and `harness reproduce`."""
 
+import re
 from pathlib import Path
 
 from harness.cli.arguments.shared import WHERE_READ, Commands, Options, actions_of, command
+from harness.errors import UsageError
 
 DROP = 0.02  # default of --max-drop: difference of scores
 CUT = 0.05  # default of --max-cut: difference of shares of truncated responses
@@ -65,6 +67,9 @@ def _add_table(table: Options) -> None:
     about = f"also write the table as {', '.join(TABLE_FORMATS)}; may be repeated"
     table.option("--format NAME", about, repeated=True, choices=TABLE_FORMATS)
     table.option("--tasks NAMES", "names in the order of the columns (default: all)", default="")
+    about = "a row and its label; repeated in the order of the rows (default: all)"
+    table.option("--rows NAME[=LABEL]", about, repeated=True)
+    table.flag("--published", "add the rows that papers print by the same protocol")
     about = "columns of each task: headline (default), all, or names separated by commas"
     table.option("--metrics NAMES", about, default="headline")
     about = (
@@ -73,7 +78,17 @@ def _add_table(table: Options) -> None:
     )
     table.option("--spread HOW", about, default="interval", choices=("pm", "interval", "none"))
     table.flag("--fractions", "print scores as fractions instead of percent")
+    table.option(
+        "--label NAME", "the label in LaTeX (default: made from --title)", tex_label, default=""
+    )
     table.option("--digits N", "decimal places (default: 1 for percent, 3 for other numbers)", int)
+
+
+def tex_label(text: str) -> str:
+    r"""Return a label that `\ref` can name; a type of `add_argument`."""
+    if not re.fullmatch(r"[\w:./ -]*", text):
+        raise UsageError("--label", expected="letters, digits and :./-_", found=text)
+    return text
 
 
 def _add_check(actions: Commands) -> None:

@@ -42,6 +42,10 @@ def add_train(commands: Commands) -> None:
     )
     parser.flag("--accept-code", "go on although the code of plugins has changed")
     parser.option("--seed", "seed of all random draws (default 0)", int)
+    about = "check all that needs no network, print settings, data, hours and memory; write nothing"
+    parser.flag("--dry-run", about)
+    about = "the device for the estimate of --dry-run, such as H100 (default: this machine's)"
+    parser.option("--device NAME", about)
     parser.flag("--keep-state", "keep the optimiser's state after the end")
     parser.rehearse()
     parser.flag("--quiet", "print no progress")

@@ -118,7 +118,7 @@ export type Index = {
 };
 
 /** What a row (B) differs by from another (A), by `2-5`: the places of A and B. */
-export type Pairs = Record<string, { verdict: string; difference: number | null; interval: Pair; p_value: number | null }>;
+export type Pairs = Record<string, { verdict: string; difference: number | null; interval: Pair; p_value: number | null; changed: string[] }>;
 
 export type Curve = Record<string, (number | null)[]>;
 export type TrainingCurve = { name: string; method: string; tasks: string[]; seed: number; finished: boolean; curve: Curve };

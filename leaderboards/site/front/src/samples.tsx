@@ -258,15 +258,22 @@ function Verdict({ both: { site, table }, sides }: { both: Both; sides: Side[] }
   if (!found) return <p class="verdictline quiet">These two runs are not compared here: harness diff does it.</p>;
   const kind = found.verdict.startsWith("B is worse") ? "down" : found.verdict.startsWith("B is better") ? "up" : "";
   return (
-    <p class="verdictline">
-      <b class={kind}>{found.verdict}</b>
-      <span class="quiet">
-        {table.headline} of all {plural(site.n, "sample")}: B − A {signed(found.difference)}
-        {found.interval && ` (95 % interval ${signedSpan(found.interval)})`}
-        {found.p_value !== null &&
-          `, ${pValue(found.p_value)} (p is for this comparison alone: multiply it by the number of comparisons made)`}
-      </span>
-    </p>
+    <>
+      <p class="verdictline">
+        <b class={kind}>{found.verdict}</b>
+        <span class="quiet">
+          {table.headline} of all {plural(site.n, "sample")}: B − A {signed(found.difference)}
+          {found.interval && ` (95 % interval ${signedSpan(found.interval)})`}
+          {found.p_value !== null &&
+            `, ${pValue(found.p_value)} (p is for this comparison alone: multiply it by the number of comparisons made)`}
+        </span>
+      </p>
+      <p class="changes">
+        <span class="quiet">A → B</span>
+        {found.changed.map((line) => <span>{line}</span>)}
+        {!found.changed.length && <span class="quiet">the same prompt and settings</span>}
+      </p>
+    </>
   );
 }
 

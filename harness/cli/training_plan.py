@@ -1,0 +1,177 @@
+"""`harness train --dry-run`: print what a training would do, check it, and write nothing."""
+
+import json
+import os
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+from harness import plugins
+from harness.chosen.checkpoint_evaluator import CheckpointEvaluator
+from harness.cli.output import say, show_json
+from harness.cli.tables import wrap_lines
+from harness.errors import counted
+from harness.leaderboards import estimate
+from harness.leaderboards.estimate import Device
+from harness.leaderboards.table_commands import Step, size_of, training_step
+from harness.machine import gpus
+from harness.plain import json_scalar
+from harness.run.batching import samples_of
+from harness.run.resumed_training import resumed_manifest
+from harness.run.sample_cache import read_once
+from harness.run.train import PreparedTraining, TrainingOptions, prepare
+from harness.run.training_record import MANIFEST
+from harness.spec import Spec
+from harness.task import Task
+from harness.trainer import Trainer
+
+ESTIMATED = "per_device_train_batch_size"
+"""A setting of the trainers whose time and memory the formula covers."""
+
+
+def dry_run(
+    options: Namespace,
+    method: Spec,
+    trainer: Trainer,
+    train_tasks: list[tuple[Spec, Task]],
+    watch: CheckpointEvaluator,
+    training_options: TrainingOptions,
+    check_evaluations: Callable[[], None],
+) -> None:
+    """Print settings, data and estimate, then check what can be checked before a network is loaded.
+
+    Args:
+        options: Options of the command.
+        method: SPEC of the trainer.
+        trainer: The trainer.
+        train_tasks: The tasks to train on.
+        watch: Evaluates the checkpoints.
+        training_options: Settings of the training.
+        check_evaluations: Raises the errors of evaluations.
+
+    Raises:
+        HarnessError: the training would be refused with this error. What does not depend on the
+            refused part is printed before, unless as JSON.
+    """
+    tasks = [read_once(task) for _, task in train_tasks]
+    settings = json.loads(json.dumps(dict(trainer.describe()), default=json_scalar))
+    plan: dict[str, Any] = {
+        "method": {"name": trainer.name, "spec": str(method), "settings": settings},
+        "model": None if watch.model is None else str(watch.model),
+        "seed": training_options.seed,
+    }
+    if not options.json:
+        typed = (f"{name}={_typed(value)}" for name, value in settings.items())
+        _say("method", f"{method.name}: {', '.join(typed)}")
+        _say("model", f"{plan['model'] or 'none'}, seed {plan['seed']}")
+    names = [str(spec) for spec, _ in train_tasks]
+    plan["train_tasks"] = dict(zip(names, map(_count, tasks), strict=True))
+    plan["eval_tasks"] = {str(spec): _count(task) for spec, task in watch.tasks}
+    plan["eval_model"] = str(watch.spec(watch.out)) if watch.tasks else None
+    if not options.json:
+        for name, count in plan["train_tasks"].items():
+            _say("data", f"{counted(count, 'sample')} of {name}")
+        for name, count in plan["eval_tasks"].items():
+            _say("eval", f"{counted(count, 'sample')} of {name}, by {plan['eval_model']}")
+    device = _device(options, watch.model)
+    step = _step(method, watch.model, plan["train_tasks"], device)
+    plan["estimate"] = _plain_estimate(step, device)
+    if not options.json:
+        _say_estimate(step, watch.model, device)
+    check_evaluations()
+    prepared = prepare(trainer, tasks, watch.model, watch.out, training_options)
+    trainer.check(prepared.run)
+    plan["start"] = _start(prepared)
+    plan["out"] = str(watch.out)
+    if options.json:
+        show_json(plan)
+    else:
+        _say("out", f"{watch.out}: {plan['start']}; nothing was loaded or written")
+
+
+def _say(title: str, text: str) -> None:
+    """Print a paragraph with its title in front."""
+    say(*wrap_lines(f"{title:<9} {text}", indent=10))
+
+
+def _typed(value: object) -> str:
+    """Return a setting's value as it is typed."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _count(task: Task) -> int:
+    return sum(1 for _ in samples_of(task))
+
+
+def _device(options: Namespace, model: Spec | None) -> Device:
+    """Return the device of `--device`, or this machine's; without a GPU, an assumed one.
+
+    Networks as small as `pocket` are trained on a CPU.
+    """
+    is_small = model is None or size_of(model) < estimate.SMALL
+    text = "CPU" if is_small else " ".join(gpus()) or estimate.ASSUMED
+    return estimate.named_device(options.device or text)
+
+
+def _step(method: Spec, model: Spec | None, samples: dict[str, int], device: Device) -> Step | None:
+    """Return the training with its estimate; None for a trainer that the formula does not cover."""
+    if not model or not size_of(model) or not plugins.accepts("trainers", method.name, ESTIMATED):
+        return None
+    return training_step(
+        (),
+        method.name,
+        method.arguments,
+        model,
+        samples,
+        device,
+        name="estimate",
+        processes=int(os.environ.get("WORLD_SIZE", "1")),
+    )
+
+
+def _plain_estimate(step: Step | None, device: Device) -> dict[str, object] | None:
+    """Return an estimate for `--json`."""
+    if step is None or step.estimate is None:
+        return None
+    cost = step.estimate
+    return {
+        "device": device.name,
+        "processes": step.processes,
+        "steps": cost.steps,
+        "hours": cost.hours,
+        "memory_gb": cost.memory,
+        "fits": step.fits(device),
+        "ways": list(step.ways),
+    }
+
+
+def _say_estimate(step: Step | None, model: Spec | None, device: Device) -> None:
+    """Print steps, time and memory, and what fits if the device has too little memory."""
+    if step is None or step.estimate is None or model is None:
+        _say(
+            "estimate", "none: the formula covers networks of transformers that our trainers train"
+        )
+        return
+    title, *lines = step.about(device)
+    cost = title.removeprefix(f"{step.name}: ")
+    size = f"{size_of(model):.3g} billion weights, by the name of the network"
+    steps = counted(step.estimate.steps, "step")
+    _say("estimate", f"{steps}, {cost}; {size}; uncertain by a factor of 3 (docs/published.md)")
+    say(*(f"          {line.strip()}" for line in lines if not line.startswith("  samples:")))
+
+
+def _start(prepared: PreparedTraining) -> str:
+    """Return what a start would do with the folder."""
+    out = prepared.run.out
+    if not (out / MANIFEST).is_file():
+        return "a new training"
+    manifest = resumed_manifest(
+        prepared.trainer,
+        out,
+        prepared.manifest,
+        prepared.samples_by_task,
+        accept_code=prepared.options.accept_code,
+    )
+    return "a finished training" if "result" in manifest else "resumes a training"
