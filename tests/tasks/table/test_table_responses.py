@@ -375,11 +375,22 @@ def test_points_that_may_part_thousands_are_to_be_checked(
     assert ("answer.form" in draft(path).doubts) == is_open
 
 
-@pytest.mark.parametrize(("text", "is_refused"), [("2.000", True), ("2.0", False), ("2", False)])
-def test_a_count_with_a_point_for_thousands_is_refused(text, is_refused, tmp_path):
-    table_text = f"image;question;answer\nred.png;How many?;{text}\n"
-    problems = list(table(tmp_path, file=text_table(tmp_path, table_text, form="count")).check())
-    assert bool(problems) == is_refused
+@pytest.mark.parametrize(
+    ("texts", "refused"),
+    [
+        (["3.000"], "3000"),
+        (["3.000", "5"], "3000"),
+        (["3.000", "0.000"], ""),
+        (["3.000", ".0"], ""),
+        (["2.0"], ""),
+        (["2"], ""),
+    ],
+)
+def test_a_count_with_a_point_for_thousands_is_refused(texts, refused, tmp_path):
+    lines = "".join(f"red.png;How many?;{text}\n" for text in texts)
+    path = text_table(tmp_path, f"image;question;answer\n{lines}", form="count")
+    problems = list(table(tmp_path, file=path).check())
+    assert bool(problems) == bool(refused) and refused in "".join(map(str, problems))
 
 
 def test_a_header_in_the_middle_is_named(tmp_path):
