@@ -90,6 +90,12 @@ def draft(table: Path) -> Draft:
     _draft_media(description, records)
     if layout in OBJECTS:
         description.question |= {"id": "id", "text": OBJECTS[layout]}
+        if n_crowded := sum(bool(row.get("iscrowd")) for row in records):
+            description.question["where"] = {"iscrowd": 0}
+            description.doubts["question.where"] = (
+                f"leaves out {n_crowded} of the first {len(records)} questions: right boxes in "
+                "a crowd of the same category would count as wrong"
+            )
         description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
         return description
     draft_question(description, records)

@@ -201,8 +201,7 @@ class Records:
     def _question(self, row: Record, named: frozenset[str], where: str) -> Question:
         """Return a record's question; `named` are the fields that the whole description names."""
         described, answer = self.description, self.description.answer
-        if answer.form == "count" or described.layout != "coco":  # which leaves crowds out
-            refuse_ignored(row, answer.form, named, where)
+        refuse_ignored(row, answer.form, named, where)
         if answer.written in WRITTEN["boxes"]:
             refuse_other_boxes(row, answer.written, answer.field not in ("", *row), where)
         prepared = {
