@@ -30,6 +30,8 @@ PATH = re.compile(r"[\w .-]{1,100}(/[\w .-]{1,100}){0,5}\Z")
 """A text of the source that may be the path of a file or a folder."""
 TEXTS = frozenset({".txt", ".md", ".toml", ".yaml", ".yml", ".jinja", ".jinja2", ".j2"})
 """Suffixes of files that count if the source names their folder."""
+LARGEST = 2**26
+"""Largest number of bytes of such a file; larger ones are weights, which models record."""
 DATA_ALONE: frozenset[Kind] = frozenset({"boards", "presets"})
 """Kinds of plugins that are files without code."""
 
@@ -161,7 +163,7 @@ class _Package:
                 inside = path.relative_to(folder)
                 is_named = path.name in names and path.suffix not in ("", ".py", ".pyc")
                 in_named = path.suffix in TEXTS and bool(names.intersection(inside.parts[:-1]))
-                if (is_named or in_named) and path.is_file():
+                if (is_named or in_named) and path.is_file() and path.stat().st_size <= LARGEST:
                     yield inside.as_posix(), path
 
 
@@ -202,10 +204,9 @@ def _files_of(module: str) -> dict[str, str]:
     begun = set(waiting)
     while waiting:
         name = waiting.pop()
-        found_module = package.module(name)
-        if found_module is None:
+        if (module_file := package.module(name)) is None:
             continue
-        path, file = found_module
+        path, file = module_file
         source = _source(file, str(status_marks(file.stat())))
         hashes[path] = source.hash
         named |= source.texts
