@@ -60,7 +60,7 @@ class PairOutcome:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Results of a scored run; the decision or the share of an unfinished one."""
     message: str = ""
-    """Why the run has no scores, or that no response was read; else empty."""
+    """Why the run has no scores; empty if it is scored or unfinished."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as it is printed with `--json`."""
@@ -239,7 +239,7 @@ class _Pairs:
             results |= _against(self.decider, run)
         if message := _nothing_worked(run):
             return PairOutcome(Ending.FAILED, message=message)
-        return PairOutcome(Ending.SCORED, results, message=_nothing_read(run))
+        return PairOutcome(Ending.SCORED, results)
 
 
 def _without_weights(arguments: Namespace, spec: Spec, task: Task) -> str:
@@ -275,19 +275,6 @@ def _nothing_worked(run: Run) -> str:
         f"run {run.folder}: expected an answer to at least one sample, found {total} failures of "
         "the model itself. Correct it, and run the command again with "
         "--retry-failed --accept-code"
-    )
-
-
-def _nothing_read(run: Run) -> str:
-    """Return a message if no response of a run was read, else ""; its score is shown before."""
-    results = run.results
-    total = results.get("n_total", 0)
-    if not total or results["failures"][FailureKind.PARSE] < total:
-        return ""
-    return (
-        f"run {run.folder}: expected an answer that is read, to at least one sample, found {total} "
-        f"responses in another form. `harness samples {shlex.quote(str(run.folder))}` shows them; "
-        "the model's prompt and its weights must fit each other"
     )
 
 
