@@ -208,6 +208,14 @@ def deviation_note(row: Row) -> str:
     return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {text}."
 
 
+def changed_note(row: Row) -> str:
+    """Return the footnote of a run whose samples were predicted by different code."""
+    return (
+        f"{row.name} ({row.run}) was predicted in parts by different code: "
+        f"{'; '.join(row.changed)} changed."
+    )
+
+
 def training_name(training: TrainingInfo) -> str:
     """Return a training's folder, method, steps and seed: `sft-1: sft, 100 steps, seed 0`."""
     steps = [] if training.steps is None else [counted(training.steps, "step")]

@@ -158,12 +158,18 @@ def with_new_code(
 
 
 def begin_or_resume(
-    folder: Path, manifest: dict[str, Any], progress: Progress, *, accept_code: bool = False
+    folder: Path,
+    manifest: dict[str, Any],
+    progress: Progress,
+    *,
+    accept_code: bool = False,
+    retry_failed: bool = False,
 ) -> dict[str, object] | None:
     """Write the manifest of a new run, or compare it with that of the run in `folder`.
 
     Images and commits may differ, and the code of plugins with `accept_code`; the manifest records
-    it.
+    it. The code of a finished run may differ only with `retry_failed`: else nothing is predicted,
+    and its score would be told as that of the new code.
 
     Returns:
         For a finished run, the updated manifest, which `finish` must write, because the old one is
@@ -182,14 +188,16 @@ def begin_or_resume(
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
     changes = changed_code(old, manifest)
-    if changes and not accept_code:
+    can_go_on = not diff and (retry_failed or not (folder / RESULTS).exists())
+    if changes and not (accept_code and can_go_on):
         diff += change_lines(changes)
     if diff or old["config_hash"] != manifest["config_hash"]:
         differing = "\n  ".join(diff or lines)
-        keeps = "; --accept-code goes on with the new code" if changes and not accept_code else ""
+        keeps = "; --accept-code goes on with the new code" if changes and can_go_on else ""
         raise ResumeMismatch(
             f"run folder {folder} was started with other settings (old → new)\n  {differing}\n"
-            f"Choose another --out, or pass --restart to rename the old run and start again{keeps}"
+            "Choose another --out or --name, or pass --restart to rename the old run and start "
+            f"again{keeps}"
         )
     if changes:
         progress.note(f"plugins predict with new code from here on; {MANIFEST} lists the changes")

@@ -31,17 +31,22 @@ def changed(a: Run, b: Run) -> list[str]:
 
     If the models have different names, their settings are not compared.
     """
-    old, new = (run.manifest["model"] for run in (a, b))
     used = [
         (run.manifest["model"], run.manifest["task"]["arguments"], [*run.results["metrics"]])
         for run in (a, b)
     ]
     record = json.dumps(used, default=str).lower()
     unused = {name for name, words in USERS.items() if not any(word in record for word in words)}
-    return [*model_changes(old, new), *_code_changes(a.manifest, b.manifest, unused)]
+    return [*answer_changes(a, b), *_code_changes(a.manifest, b.manifest, unused)]
 
 
-def model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def answer_changes(a: Run, b: Run) -> list[str]:
+    """Return the differences between what gave the answers of two runs: models, plugins' code."""
+    models, code = ([run.manifest[key] for run in (a, b)] for key in ("model", "provenance"))
+    return [*_model_changes(*models), *plugin_changes(*code)]
+
+
+def _model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the differences between the models of two manifests; see `changed`."""
     sides = [_what_answered(model) for model in (old, new)]
     if len({name.partition("/")[0] for name in sides}) > 1:  # `pocket/own`: another prompt
@@ -96,7 +101,6 @@ def _code_changes(
         for side in sides
     )
     yield from _differences(before, after, "")
-    yield from plugin_changes(*sides)
 
 
 def plugin_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
