@@ -67,6 +67,8 @@ RESULTS_FIELDS: Mapping[str, Any] = {
 """Fields of `results.json` that every reader needs, with their types."""
 OF_METRICS = ("metrics", "intervals", "better", "about")
 """Tables of results with an entry for each metric."""
+WORDS_TEXT = "words_text"
+"""Setting of a model with its requests in words, by form of answer."""
 SET_ASIDE = "`harness eval … --restart` renames the folder and starts again."
 SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
 RESCORE = (
@@ -315,6 +317,16 @@ def incomplete_below(folder: Path) -> tuple[list[Path], list[Path]]:
         ):
             unfinished.append(Path(run))
     return unscored, unfinished
+
+
+def without_words(plain: object) -> Any:
+    """Return plain data without the requests in words of the models that it describes.
+
+    Earlier versions did not record them; they follow from the other settings and the code.
+    """
+    if not isinstance(plain, Mapping):
+        return plain
+    return {name: without_words(value) for name, value in plain.items() if name != WORDS_TEXT}
 
 
 def config_hash(config: Mapping[str, object]) -> str:

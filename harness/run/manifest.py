@@ -24,6 +24,7 @@ from harness.record import (
     config_hash,
     differences,
     without_metrics,
+    without_words,
 )
 from harness.run.batching import shortage
 from harness.run.options import Progress
@@ -128,7 +129,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     noted = ("images", "ids", "conversions")  # files may be repaired; the others follow
     data = {name: value for name, value in manifest["data"].items() if name not in noted}
     compared = {name: value for name, value in manifest.items() if name not in DERIVED}
-    return {**compared, "provenance": code, "data": data}
+    return {**without_words(compared), "provenance": code, "data": data}
 
 
 def changed_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str | None]]:

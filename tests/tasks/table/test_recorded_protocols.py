@@ -10,6 +10,7 @@ from harness import load_task
 from harness.api import evaluate
 from harness.cli.main import main
 from harness.errors import ResumeMismatch
+from harness.models.pipeline import PromptedModel
 from harness.record import Run
 from harness.tasks.table import protocols
 from harness.tasks.table.protocols import TEXT
@@ -27,6 +28,11 @@ field = "answer"
 """
 
 
+def without_words(model, describe=PromptedModel.describe):
+    """Describe a model as before its requests in words were recorded."""
+    return {key: value for key, value in describe(model).items() if key != "words_text"}
+
+
 @pytest.fixture(params=["count", "text"])
 def earlier(request, tmp_path, monkeypatch):
     """Arguments of `harness eval`, and the run that an earlier version made of them."""
@@ -41,6 +47,7 @@ def earlier(request, tmp_path, monkeypatch):
     with monkeypatch.context() as before:
         old = replace(TEXT, metrics=(replace(TEXT.metrics[0], about="equal words"),), beside=())
         old = replace(old, score=lambda *given: {"accuracy": TEXT.score(*given)["accuracy"]})
+        before.setattr(PromptedModel, "describe", without_words)
         before.setitem(protocols.DEFAULT, "count", "count/exact")
         before.setitem(protocols.PROTOCOLS["text"], "text/exact", old)
         assert main(["eval", *typed]) == 0
@@ -53,6 +60,7 @@ counts = pytest.mark.parametrize("earlier", ["count"], indirect=True)
 
 def test_a_run_keeps_the_protocol_that_it_was_made_with(earlier, capsys):
     typed, run = earlier
+    assert "words_text" not in run.manifest["model"]["description"]
     folder, protocol = str(run.folder), run.manifest["task"]["protocol"]
     assert main(["score", folder]) == 0 and main(["explain", folder, "0"]) == 0
     capsys.readouterr()
