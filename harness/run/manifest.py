@@ -195,6 +195,8 @@ def begin_or_resume(
     if diff or old["config_hash"] != manifest["config_hash"]:
         differing = "\n  ".join(diff or lines)
         keeps = "; --accept-code goes on with the new code" if changes and can_go_on else ""
+        if any(line.startswith("data.fingerprint") for line in diff):
+            keeps += ". Corrected data is a new version of its task: `version =` in a table's TOML"
         raise ResumeMismatch(
             f"run folder {folder} was started with other settings (old → new)\n  {differing}\n"
             "Choose another --out or --name, or pass --restart to rename the old run and start "

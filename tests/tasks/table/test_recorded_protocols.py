@@ -90,3 +90,13 @@ def test_numbers_that_differ_are_still_told(earlier):
     path.write_text(json.dumps(results))
     assert main(["score", str(run.folder)]) == 1
     assert main(["eval", *typed]) == ResumeMismatch.exit_code
+
+
+@counts
+def test_corrected_data_is_refused_with_the_key_that_numbers_its_version(earlier, tmp_path, capsys):
+    typed, run = earlier
+    table = tmp_path / "mine.jsonl"
+    table.write_text(table.read_text().replace("How many?", "How many dogs?"))
+    assert main(["eval", *typed]) == ResumeMismatch.exit_code
+    assert "`version =`" in capsys.readouterr().err
+    assert main(["score", str(run.folder)]) != 0 and "`version =`" in capsys.readouterr().err
