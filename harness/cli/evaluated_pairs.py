@@ -16,6 +16,7 @@ from harness.cli import progress as terminal
 from harness.cli.against import against
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import judge_for
+from harness.cli.spec_arguments import metrics
 from harness.errors import BudgetReached, PartNotChosen, Unavailable, UnsupportedAnswerForm
 from harness.judge import Judge
 from harness.leaderboards.differences.against import Against, write_decision
@@ -28,6 +29,7 @@ from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.judging import bind_judge
 from harness.run.options import Options, Progress, TitledProgress
 from harness.run.preflight import preflight
+from harness.run.recorded_task import resumed_task
 from harness.run.sample_cache import read_once
 from harness.run.start_workers import is_built_here
 from harness.run.stored_queries import stored_survey
@@ -180,6 +182,9 @@ class _Pairs:
         `model` is the model itself, or `spec`, its SPEC, if workers build it.
         """
         leads = self.launch is None or self.launch.leads
+        if not self.options.restart:
+            extras, root = metrics(self.arguments.metrics), Path(self.options.data_root)
+            task = resumed_task(task, task_spec, root, folder, self.progress, extras)
         try:
             run = run_evaluation(
                 bind_judge(task, self.judge, folder),

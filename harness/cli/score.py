@@ -176,7 +176,8 @@ def _score_runs(arguments: Namespace) -> int:
         extras = tuple(str(spec) for text in arguments.metrics or () for spec in parse_list(text))
         judge = verdicts_of(run) if arguments.judge is None else build_judge(arguments.judge)
         refuse_several(judge, arguments.workers)
-        source = TaskSource(run.manifest["task"]["spec"], root, extras, judge)
+        recorded = run.manifest["task"]
+        source = TaskSource(recorded["spec"], root, extras, judge, recorded["protocol"])
         key = name if names.count(name) == 1 else str(run.folder)
         if arguments.model:
             results_of_name[key] = public(_read_again(arguments, run, source, root))

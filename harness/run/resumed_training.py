@@ -7,7 +7,7 @@ from typing import Any
 
 from harness import provenance
 from harness.errors import ResumeMismatch, UsageError
-from harness.record import differences
+from harness.record import differences, without_words
 from harness.run.manifest import change_lines, changed_code, set_aside, with_new_code
 from harness.run.training_record import MANIFEST, SAMPLES, TrainedSample, Training, write_samples
 from harness.store.atomic import forget, write_json
@@ -31,7 +31,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
         {name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
         for task in compared["tasks"]
     ]
-    return {**compared, "provenance": code, "tasks": tasks}
+    return {**without_words(compared), "provenance": code, "tasks": tasks}
 
 
 def refuse_used(out: Path, *, resume: bool) -> None:

@@ -432,3 +432,18 @@ def test_a_draft_doubts_masks_that_are_mostly_white(is_inverted, tmp_path):
     written = drafted(tmp_path, ["mask.png"] * 3)
     assert written.answer["form"] == "mask"
     assert ("answer.field" in written.doubts) == is_inverted
+
+
+@pytest.mark.parametrize(("answer", "told"), [("C", "different answers"), ("B", "same content")])
+def test_one_question_with_two_answers_is_told(answer, told, tmp_path, capsys):
+    rows = [{**row(letter), "options": ["red", "blue", "green"]} for letter in ("B", answer)]
+    path = bench(
+        tmp_path,
+        rows,
+        answer={"form": "choice", "field": "answer", "written": "letter"},
+        question={"text": "question", "options": "options"},
+    )
+    assert main(["data", "check", "--tasks", f"table(file={path})"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if line.endswith(": 0, 1")]
+    assert told in line
