@@ -14,10 +14,11 @@ from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, ref
 ROWS_OF_COLUMNS = ". as $t | [.[]][0] | keys_unsorted | map(. as $row | $t | map_values(.[$row]))"
 """Program of jq for an object of columns, each an object by the number of the row."""
 LABELME = (
-    '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image | .shapes '
+    '[.[] | {image: (.imagePath | split("/") | last | split("\\\\") | last), width: .imageWidth, '
+    "height: .imageHeight} as $about | .shapes "
     '| map(if .label | tostring | test("^(ignored?|void|dont_?care)$"; "i") '
     'then error("a shape to ignore") else . end) '
-    "| group_by(.label)[] | {image: $image, question: .[0].label, mask: map((.points "
+    "| group_by(.label)[] | $about + {question: .[0].label, mask: map((.points "
     '| map(.[0])) as $x | (.points | map(.[1])) as $y | if .shape_type == "polygon" then (.points '
     '| flatten) elif .shape_type == "rectangle" then [($x | min), ($y | min), ($x | max), '
     '($y | min), ($x | max), ($y | max), ($x | min), ($y | max)] else error("a shape that is not '
@@ -30,9 +31,10 @@ A record is all shapes of one label in an image.
 
 DATUMARO = (
     "[.categories.label.labels as $names | .items[] "
-    '| ((.image // .media).path | split("/") | last) as $image | .annotations '
+    '| ((.image // .media) | {image: (.path | split("/") | last), width: .size[1]?, '
+    "height: .size[0]?}) as $about | .annotations "
     '| map(if .attributes.is_crowd? == true then error("a crowd") else . end) '
-    "| group_by(.label_id)[] | {image: $image, question: $names[.[0].label_id].name, mask: ("
+    "| group_by(.label_id)[] | $about + {question: $names[.[0].label_id].name, mask: ("
     'if length == 1 and .[0].type == "mask" then .[0].rle else map('
     'if .type == "polygon" then .points elif .type == "bbox" then '
     "(.bbox | [.[0], .[1], .[0] + .[2], .[1], .[0] + .[2], .[1] + .[3], .[0], .[1] + .[3]]) "

@@ -31,6 +31,7 @@ def records_of(regions: Iterable[Region]) -> Iterator[Record]:
     """Yield the boxes, or the mask, of each name in each image, in the order of the file.
 
     Masks are polygons, or run-lengths of the union if some region of the files is a run-length.
+    Records keep the size that a file states for an image, so that one of another size is refused.
 
     Raises:
         DataError: a name has boxes and masks in one image.
@@ -53,7 +54,9 @@ def records_of(regions: Iterable[Region]) -> Iterator[Record]:
                 fix="Keep the shapes of one kind in the tool, and export again.",
             )
         record: Record = {"image": image, "question": name}
-        yield record | ({"boxes": boxes} if boxes else {"mask": _mask(group, paint=paint)})
+        record |= {"boxes": boxes} if boxes else {"mask": _mask(group, paint=paint)}
+        size = group[0].size
+        yield record | (dict(zip(("width", "height"), size, strict=True)) if size else {})
 
 
 def _mask(group: Sequence[Region], *, paint: bool) -> object:

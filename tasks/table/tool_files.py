@@ -121,6 +121,22 @@ WIDER = Tool(
     "line_files.wider",
     "makes lines of boxes (xyxy) of faces, without images that have an invalid face or none",
 )
+OPEN_IMAGES = Tool(
+    "Open Images' boxes",
+    "line_files.open_images",
+    "makes lines of boxes (xyxy) in fractions, without groups; class-descriptions-boxable.csv has "
+    "the labels' names",
+)
+TENSORFLOW = Tool(
+    "TensorFlow's boxes, one a line",
+    "line_files.tensorflow",
+    "makes lines of boxes (xyxy) in pixels",
+)
+BOXES = (
+    ({"ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax"}, OPEN_IMAGES),
+    ({"filename", "class", "xmin", "ymin", "xmax", "ymax"}, TENSORFLOW),
+)
+"""Columns of tables that have one box per row."""
 HEADS = (
     (re.compile(rf"^(?:{NUMBER} ){{8}}[A-Za-z]\S* \d\s*$", re.MULTILINE), DOTA),
     (re.compile(r"\A(?:-?\d+, ?){8}\S"), ICDAR),
@@ -195,7 +211,9 @@ def refuse_via2(path: Path, keys: Collection[str], known: Collection[str]) -> No
 
 
 def refuse_tool_record(path: Path, record: Mapping[str, object]) -> None:
-    """Raise DataError if a record of a table is a region of VIA 2 or a task of Label Studio."""
+    """Raise DataError if a record of a table is a box, a VIA 2 region or a Label Studio task."""
+    if tool := next((tool for columns, tool in BOXES if columns <= record.keys()), None):
+        raise tool.error(path)
     refuse_via2(path, record, {"region_shape_attributes", "region_attributes"})
     if isinstance(record.get("annotations"), list) and isinstance(record.get("data"), dict):
         raise LABEL_STUDIO.error(path)
