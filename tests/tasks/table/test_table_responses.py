@@ -1,6 +1,7 @@
 """What own tables read from responses, and what of a table is refused before it is scored."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -363,6 +364,30 @@ def test_a_count_with_a_point_for_thousands_is_refused(text, is_refused, tmp_pat
     table_text = f"image;question;answer\nred.png;How many?;{text}\n"
     problems = list(table(tmp_path, file=text_table(tmp_path, table_text, form="count")).check())
     assert bool(problems) == is_refused
+
+
+@pytest.mark.parametrize("mark", [",", "\t"])
+@pytest.mark.parametrize(
+    "lines",
+    ["a.png,How many?,2\na.png,Who is it?,3\n", "v_1,0902,0.077,0.151\nv_1,0903,0.077,0.161\n"],
+)
+def test_a_table_without_a_header_has_a_command_that_adds_one(lines, mark, tmp_path):
+    path = tmp_path / ("mine.csv" if mark == "," else "mine.tsv")
+    path.write_text(lines.replace(",", mark))
+    with pytest.raises(DataError, match="header") as error:
+        draft(path)
+    typed = re.search("`(.*?)`", str(error.value))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    described = draft(tmp_path / f"NEW{path.suffix}")
+    assert len(described.columns) == lines.split("\n")[0].count(",") + 1
+
+
+@pytest.mark.parametrize("numbers", ["1,2,3", "0,1,2", "2023,2024"])
+def test_numbers_may_be_names_of_columns(numbers, tmp_path):
+    header = f"image,question,answer,{numbers}"
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{header}\na.png,Who?,{','.join('7' * (header.count(',') - 1))}\n")
+    assert draft(path).question["text"] == "question"
 
 
 def test_a_header_in_the_middle_is_named(tmp_path):
