@@ -91,8 +91,8 @@ def _text_rows(
         names, first = next(reader, []), next(reader, [])
         if _is_record(names, first):
             fix = _with_header(path, names, delimiter, before)
-            found = f"a record: {', '.join(names)}"[:120]
-            raise DataError(what, expected="a header in the first line", found=found, fix=fix)
+            values = f"a record: {', '.join(names)}"[:120]
+            raise DataError(what, expected="a header in the first line", found=values, fix=fix)
         _check_header(what, names, columns)
         for row in chain([first], reader):
             if not row:

@@ -160,6 +160,35 @@ def test_marks_of_the_draft_and_missing_ground_truth_are_told(tmp_path, capsys):
     assert "in [answer]" in refused and "server" not in refused
 
 
+@pytest.mark.parametrize(
+    ("written", "answers", "is_told"),
+    [
+        ("place_from_1", [1, 2, 3], True),
+        ("place_from_1", [1, 2, 4], False),
+        ("place", [1, 2, 3], True),
+        ("place", [0, 2, 3], False),
+    ],
+)
+def test_places_that_may_be_counted_from_0_or_1_are_told(
+    written, answers, is_told, tmp_path, capsys
+):
+    rows = [row(value, options=["a", "b", "c", "d"]) for value in answers]
+    answer = {"form": "choice", "field": "answer", "written": written}
+    question = {"text": "question", "options": "options"}
+    path = bench(tmp_path, rows, answer=answer, question=question)
+    assert main(["data", "check", "--data", str(tmp_path), "--tasks", f"table(file={path})"]) == 0
+    assert ("counted from" in capsys.readouterr().out) == is_told
+
+
+def test_the_places_of_a_okvqa_are_found(tmp_path):
+    choices = ["a", "b", "c", "d"]
+    plain = {"choices": choices, "correct_choice_idx": 2, "direct_answers": ["c", "see"]}
+    path = bench(tmp_path, [row("", **plain)], answer={})
+    drafted = draft(path)
+    assert (drafted.answer["field"], drafted.answer["form"]) == ("correct_choice_idx", "choice")
+    assert "place_from_1" in drafted.doubts["answer.written"]
+
+
 @pytest.mark.parametrize("second", ["red", "clip"])
 def test_questions_about_a_single_image_have_no_interval_and_say_so(second, tmp_path, capsys):
     rows = [{**row("yes"), "image": name} for name in ("images/red.png", f"images/{second}.png")]
