@@ -25,7 +25,10 @@ CHARADES = (
 )
 
 
-OF_YOLO = "makes lines of boxes (xyxy) in fractions, and counts images without an object"
+OF_YOLO = (
+    "makes lines of boxes (xyxy) in fractions, without keypoints, and counts images without an "
+    "object"
+)
 
 MAX_LINE = 2**26
 """Bytes of a line of JSON that is read to recognise it."""
@@ -74,7 +77,7 @@ def refuse_text(path: Path) -> None:
     if suffix == ".txt" and "##" in header:
         form, end = "lines of Charades-STA", "makes lines of intervals in seconds"
         typed = to_lines(CHARADES, path.name)
-    elif suffix == ".txt" and len(first) == 5 and all(map(_is_fraction, first[1:])):
+    elif suffix == ".txt" and len(first) > 4 and all(map(_is_fraction, first[1:5])):
         form, end = "boxes of an image, as YOLO has them", OF_YOLO
         if dataset := _yolo_dataset(path):
             raise DataError(

@@ -21,6 +21,7 @@ from harness.masks import Rle
 from harness.tasks.table.draft import draft
 from harness.tasks.table.frame_numbers import OF_FRAMES
 from harness.tasks.table.task import table
+from harness.tasks.table.yolo_files import yolo
 from harness.types import Answer, Box, Interval
 
 WIDTH, HEIGHT = 64, 48
@@ -390,7 +391,7 @@ def test_a_data_set_of_yolo_has_a_command(name, images, tmp_path, capfd):
     assert sample.target.answer == Answer(boxes=(Box(*map(float, BOX)),))
 
 
-def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
+def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path, capfd):
     (tmp_path / "classes.txt").write_text("cat\n", encoding="utf-8")
     path = tmp_path / "a.txt"
     path.write_text("0 0.3 0.5 0.5 0.5\n\n0 0.1 0.1 0.4 0.1 0.4 0.4\n", encoding="utf-8")
@@ -398,6 +399,24 @@ def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
         draft(path)
     with pytest.raises(subprocess.CalledProcessError):
         obeyed(error, tmp_path, "mine.jsonl")
+    printed = capfd.readouterr().err
+    assert "line 3" in printed and "Traceback" not in printed
+
+
+@pytest.mark.parametrize("numbers", ["0.4 0.4 2 0.5 0.5 0", "0.4 0.4 2"])
+def test_keypoints_of_yolo_are_left_out_if_the_data_set_states_them(numbers, tmp_path):
+    (tmp_path / "data.yaml").write_text("kpt_shape: [2, 3]\nnames:\n  0: cat\n", encoding="utf-8")
+    (tmp_path / "labels").mkdir()
+    label = tmp_path / "labels" / "a.txt"
+    label.write_text(f"0 0.375 0.5 0.5 0.5 {numbers}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"data init .*data\.yaml"):
+        draft(label)
+    records = yolo([str(tmp_path / "data.yaml"), str(label)])
+    if numbers.endswith("2"):
+        with pytest.raises(DataError, match="6 of keypoints, found 7 numbers"):
+            list(records)
+    else:
+        assert [record["boxes"] for record in records] == [[[0.125, 0.25, 0.625, 0.75]]]
 
 
 OBJECTS = {
