@@ -179,10 +179,13 @@ def _draft_clip(description: Draft, records: Sequence[Record]) -> None:
     """Fill in the part of the video, where records have a start and an end beside it."""
     starts, ends = named(records, "clip start"), named(records, "clip end")
     if starts and ends:
-        description.media["clip"] = [starts[0], ends[0]]
+        end = next((name for name in ends if name.startswith(starts[0][:4])), ends[0])
+        description.media["clip"] = [starts[0], end]
         description.doubts["media.clip"] = (
             "is the question about this part of the video, in seconds? Otherwise leave the line out"
         )
+        if others := [name for name in (*starts[1:], *ends) if name != end]:
+            description.doubts["media.clip"] += f"; or is it {', '.join(others)}?"
 
 
 def _draft_folder(description: Draft, values: Sequence[object], name: str, kind: str) -> str:
@@ -364,11 +367,11 @@ def _asks_points(row: Record) -> bool:
 def _draft_no_field(description: Draft, boxes: str) -> None:
     """Fill in the section `answer` of records without such a field; `boxes`: how to read boxes."""
     if window := description.media.pop("clip", None):
-        description.doubts.pop("media.clip")
+        others = description.doubts.pop("media.clip").partition("; ")[2]
         description.answer |= {"form": "interval", "field": window, "written": "seconds"}
         description.doubts["answer.field"] = (
             "is this time the answer, in seconds? If the question is about this part of the video, "
-            "clip = … in [media] names it"
+            "clip = … in [media] names it" + (f"; {others}" if others else "")
         )
         return
     description.answer["form"] = "text"

@@ -1,6 +1,7 @@
 """Refuse JSON in the forms of other programs, and name the command that makes records of it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
@@ -80,6 +81,14 @@ DATABASE = (
     "question: .[0].label, relevant_windows: map(.segment)}]"
 )
 """Program of jq for COIN and ActivityNet 1.3: the moments of each label in each video."""
+EGO4D = (
+    "[.videos[].clips[] | .clip_uid as $clip | .annotations[] | .annotation_uid as $set "
+    '| .language_queries | to_entries[] | select(.value.query) | {id: ($set + "/" + (.key '
+    "| tostring)), video: $clip, question: .value.query, answer: (if .value.clip_end_sec then "
+    "[.value.clip_start_sec, .value.clip_end_sec] else null end)}]"
+)
+"""Program of jq for Ego4D NLQ: questions by clip, in seconds of the clip; empty ones are left out,
+as in its own code."""
 LOCATIONS = (
     "[to_entries[] | .key as $video | .value.location | to_entries[] | {video: $video, "
     'id: ($video + "/" + .key), qid: .key, question: "CHECK", relevant_windows: .value}]'
@@ -122,6 +131,9 @@ def refuse_object(path: Path) -> None:
         )
     if {"categories", "items"} <= {*keys}:
         command, left_out = f"jq {quote(f'{DATUMARO} | {NOT_EMPTY}')} {name} > {to}", OF_SHAPES
+    if "videos" in keys and _has_queries(table):
+        command = f"jq {quote(f'{EGO4D} | {NOT_EMPTY}')} {name} > {to}"
+        left_out = "times in the whole video: videos are the clips, CLIP_UID.mp4"
     if {"image", "annotations"} == {*keys}:
         command = f"jq -s {quote(f'{SEGMENT_ANYTHING} | {NOT_EMPTY}')} *.json > NEW.json"
         left_out = ""
@@ -137,6 +149,13 @@ def refuse_object(path: Path) -> None:
         found=f"an object with the keys {', '.join(keys[:5])}"[:120],
         fix=f"`{command}` makes one{ends}.",
     )
+
+
+def _has_queries(table: JsonFile) -> bool:
+    """Return True if videos have clips with questions, as Ego4D NLQ has them."""
+    with suppress(DataError):  # not a list
+        return '"language_queries"' in next(JsonFile(table.path, ("videos",)).items()).text
+    return False
 
 
 def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:

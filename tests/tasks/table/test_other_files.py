@@ -288,6 +288,11 @@ def test_masks_of_segment_anything_have_a_command(tmp_path):
     assert sample.target.answer.masks == (Rle.from_array(mask),)
 
 
+EGO4D_QUERIES = [
+    {"clip_start_sec": 1.5, "clip_end_sec": 7.0, "video_start_sec": 99.0, "query": "a person sits"},
+    {"clip_start_sec": 0.0, "clip_end_sec": 0.0, "video_start_sec": 0.0, "query": None},
+    {"clip_start_sec": 2.0, "clip_end_sec": 8, "video_start_sec": 99.5, "query": "a light, on."},
+]
 MOMENTS = {
     "Charades-STA": ("test.txt", "v 1.5 7.0##a person sits.\nv 2.0 8.0##a light, on.\n", ".jsonl"),
     "TACoS": (
@@ -317,6 +322,28 @@ MOMENTS = {
         ),
         ".json",
     ),
+    "Ego4D NLQ": (
+        "nlq_val.json",
+        json.dumps(
+            {
+                "version": "1",
+                "videos": [
+                    {
+                        "video_uid": "whole",
+                        "clips": [
+                            {
+                                "clip_uid": "v",
+                                "annotations": [
+                                    {"annotation_uid": "a", "language_queries": EGO4D_QUERIES}
+                                ],
+                            }
+                        ],
+                    }
+                ],
+            }
+        ),
+        ".json",
+    ),
 }
 
 
@@ -331,6 +358,15 @@ def test_moments_of_public_files_have_a_command(name, tmp_path):
     read = samples(obeyed(error, tmp_path, f"mine{suffix}"))
     assert [sample.target.answer.interval for sample in read] == [Interval(1.5, 7), Interval(2, 8)]
     assert ["a light, on." in sample.query.text for sample in read] == [False, True]
+
+
+def test_the_end_of_an_interval_is_that_of_its_start(tmp_path):
+    times = {"video_end_sec": 9, "clip_start_sec": 1, "clip_end_sec": 2, "video_start_sec": 8}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([{"video": "v.mp4", "query": "Where?", **times}]), encoding="utf-8")
+    described = draft(path)
+    assert described.answer["field"] == ["clip_start_sec", "clip_end_sec"]
+    assert "video_start_sec, video_end_sec" in described.doubts["answer.field"]
 
 
 @pytest.mark.parametrize(
