@@ -46,7 +46,9 @@ def table_records(
     Raises:
         DataError: the file cannot be read, or lacks a column.
     """
-    path = file(path, fix="Give the table's path.")
+    path = file(
+        path, fix=f"Give the table's path. {A_LINE_A_QUESTION if path.is_dir() else ''}".strip()
+    )
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         refuse_text(path)

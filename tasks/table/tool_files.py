@@ -155,6 +155,13 @@ OTHER_COLUMNS = (
     "that end in -1,-1,-1; VisDrone has 8 (score, category, truncation and occlusion last) or 10. "
     "Write a line of JSON for each question of another file, with the names of its classes."
 )
+TRACK = re.compile(rf"{NUMBER}(?:(?:,\s*|\s+){NUMBER}){{3}},?")
+"""First line of a file that has the box of one object per line, as LaSOT and GOT-10k have it."""
+OF_A_TRACK = (
+    'Write a line of JSON for each frame that shows the object, such as {"image": '
+    '"img/00000001.jpg", "question": "the white airplane", "boxes": [[367, 101, 41, 16]]}, in '
+    'a .jsonl file; its description says written = "xywh" for left, top, width and height.'
+)
 VIA3_HEAD = re.compile(r"^# CSV_HEADER = metadata_id,file_list,flags,temporal", re.MULTILINE)
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 """Errors that a file may raise if it lacks a part of its form."""
@@ -179,6 +186,9 @@ def refuse_tool_text(path: Path, head: str) -> None:
     begun = (tool for pattern, tool in HEADS if suffix == ".txt" and pattern.search(head))
     if not COLUMNS.fullmatch(first) and (tool := next(begun, None)):
         raise tool.error(path)
+    if suffix == ".txt" and TRACK.fullmatch(first):
+        what = "4 numbers a line, as trackers write the box of an object in each frame"
+        raise DataError(f"file {path}", expected="a table", found=what, fix=OF_A_TRACK)
     if suffix == ".txt" and COLUMNS.fullmatch(first):
         if is_mot(path):
             raise MOT.error(path)

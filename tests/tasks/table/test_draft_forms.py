@@ -13,6 +13,7 @@ from harness.errors import DataError
 from harness.tasks.table.cells import clock_span
 from harness.tasks.table.description import CHECK, AnswerField, read_description
 from harness.tasks.table.draft import draft
+from harness.tasks.table.records import Records
 from harness.tasks.table.task import table
 from harness.tasks.table.truth import plain_answer
 from harness.types import Answer, Box, Interval
@@ -453,12 +454,22 @@ def test_a_box_in_four_fields_has_a_pattern(names, order, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-def test_the_command_for_objects_stops_at_one_to_ignore(tmp_path):
-    boxes = [{"tag": "person", "fbox": [1, 2, 3, 4], "extra": {"ignore": bit}} for bit in (0, 1)]
+@pytest.mark.parametrize("n_ignored", [0, 1])
+def test_objects_to_ignore_are_left_out_and_their_image_is_refused(n_ignored, tmp_path):
+    box = {"tag": "person", "fbox": [1, 2, 3, 4]}
+    boxes = [{**box, "extra": {"ignore": bit}} for bit in (0, n_ignored)]
+    Image.new("RGB", (64, 48)).save(tmp_path / "i.png")
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"ID": "a", "image": "i.png", "gtboxes": boxes}), encoding="utf-8")
     typed = re.search("`(.*?)`", draft(path).doubts["answer.form"])[1]
-    assert subprocess.run(typed, shell=True, cwd=tmp_path, check=False).returncode
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    converted = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
+    converted.with_suffix(".toml").write_text(draft(converted).toml("mine"))
+    (question,) = Records(read_description(converted.with_suffix(".toml")), converted).questions()
+    if n_ignored:
+        assert "'ignored'" in str(question) and "nothing to ignore" in str(question)
+    else:
+        assert len(question.answer.boxes) == 2
 
 
 @pytest.mark.parametrize("name", ["context", "region", "question_time", "system_prompt"])

@@ -390,6 +390,14 @@ def test_json_under_another_name_has_a_command(name, text, tmp_path):
     assert [sample.target.answer.text for sample in samples(renamed)] == ["yes", "no"]
 
 
+@pytest.mark.parametrize("line", ["367,101,41,16", "367.5\t101\t41\t16"])
+def test_boxes_of_a_track_want_a_line_a_frame(line, tmp_path):
+    path = tmp_path / "groundtruth.txt"
+    path.write_text(f"{line}\n{line}\n", encoding="utf-8")
+    with pytest.raises(DataError, match="a line of JSON for each frame"):
+        draft(path)
+
+
 def test_annotations_without_a_command_want_a_record_a_question(tmp_path):
     path = tmp_path / "gt_1.txt"
     path.write_text("car 1 2 3 4 5\n", encoding="utf-8")
