@@ -30,7 +30,7 @@ from harness.tasks.table.nested import flat
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
 from harness.tasks.table.rows import Record, has_semicolons, table_records
-from harness.tasks.table.truth import mask_of
+from harness.tasks.table.truth import are_points, mask_of
 
 LOOKED_AT = 200
 """Number of records from which a description is drafted."""
@@ -93,6 +93,7 @@ def draft(table: Path) -> Draft:
         description.doubts["question.text"] = doubt
     _draft_answer(description, records)
     _doubt_context(description, records)
+    _doubt_points(description, records)
     text = description.question["text"]
     if text != CHECK and any(not is_absent(row.get("hint")) for row in records):
         text = text if "{" in str(text) else f"{{{text}}}"
@@ -117,6 +118,15 @@ def _doubt_context(description: Draft, records: Sequence[Record]) -> None:
             f"is {', '.join(names)} part of the question? A pattern asks it: "
             f'"{{{names[0]}}}\\n{{{description.question["text"]}}}"'
         )
+
+
+def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
+    """Add a doubt if records have points, which are not read as ground truth."""
+    field = description.answer.get("field")
+    for name in (name for name in columns_of(records) if "point" in name.lower() and name != field):
+        if any(map(are_points, values_of(records, name))):
+            doubt = f"{name} alone are not scored: are boxes or masks around them, or their number?"
+            description.doubts.setdefault("answer.form", doubt)
 
 
 def _columns(table: Path) -> Sequence[str]:
@@ -391,8 +401,10 @@ def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:
     for row in records[:MASKS]:
         try:
             mask = mask_of(row[name], field_of_masks, None, folder, name).to_array()
-        except HarnessError:
-            continue  # `data check` names it
+        except HarnessError as error:
+            fault = str(error).removeprefix(f"{name}: ")
+            description.doubts.setdefault("answer.written", f"a mask is not read: {fault}"[:200])
+            continue
         shares.append(mask.mean())
     if shares and sum(share > 0.5 for share in shares) > len(shares) / 2:
         doubt = "most are white on more than half of the image: is white the object?"
