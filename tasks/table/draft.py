@@ -31,6 +31,7 @@ from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
 from harness.tasks.table.rows import Record, has_semicolons, table_records
 from harness.tasks.table.truth import are_points, mask_of
+from harness.tasks.table.unread_fields import ORDERS
 
 LOOKED_AT = 200
 """Number of records from which a description is drafted."""
@@ -301,7 +302,11 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         name for name in first_values if name not in known and OF_ANSWERS.fullmatch(name)
     ]
     if others := [
-        name for name in candidates if name not in taken and values_of(records, name) != given
+        name
+        for name in candidates
+        if name not in taken
+        and values_of(records, name) != given
+        and not (name == "timestamp" and isinstance(given[0], list))  # the time of the image
     ]:
         doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
         description.doubts["answer.field"] = doubt
@@ -324,6 +329,7 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         "video" in description.media,
         [_question_of(description, row) for row in answered],
         columns if isinstance(columns := description.question.get("options"), list) else (),
+        frozenset(str(row[name]) for row in answered for name in row if name.lower() in ORDERS),
         has_semicolons(description.table),
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys

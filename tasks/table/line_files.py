@@ -54,7 +54,8 @@ def tensorflow(path: str) -> Iterator[Record]:
 
 def open_images(path: str) -> Iterator[Record]:
     """Yield the records of Open Images' table of boxes, in fractions, without groups."""
-    return records_of(_of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg"))
+    regions = _of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg")
+    return records_of(regions, "XYXY_REL")
 
 
 def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Region]:

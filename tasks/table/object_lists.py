@@ -15,6 +15,8 @@ BOXES = (
     *("fbox", "vbox", "hbox"),  # of whole and visible persons, and heads, as CrowdHuman has them
 )
 """Names of the box of an object, in small letters, in the order of preference."""
+MODES = {"box2d": "XYXY_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), "XYWH_ABS")
+"""Order and frame of boxes by these names, in Detectron2's words."""
 CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
 """Names of an object's class, in small letters."""
 IGNORED = (
@@ -88,9 +90,10 @@ def _program(name: str, key: str, label: str, box: object) -> str:
                 break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
     grouped = f"group_by(.[{json.dumps(label)}])[]" if label else ".[] | [.]"
+    mode = f", bbox_mode: {json.dumps(MODES[key])}" if key in MODES else ""
     return (
         f". as $record | {listed} // [] | map(select(.[{json.dumps(key)}])) "
         f"| (map(select({IGNORED})) | length) as $ignored | map(select({IGNORED} | not)) "
         f"| {grouped} | ($record | del({listed})) "
-        f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored}}"
+        f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{mode}}}"
     )

@@ -47,7 +47,7 @@ def yolo(paths: Sequence[str]) -> Iterator[Record]:
     if repeated := next((stem for stem in stems if stems.count(stem) > 1), None):
         raise DataError(f"labels {repeated}.txt", expected="each name once", found="it twice")
     regions = [list(_regions(path, names, n_keypoints)) for path in labels]
-    yield from records_of(region for listed in regions for region in listed)
+    yield from records_of((region for listed in regions for region in listed), "XYXY_REL")
     if n_empty := sum(not listed for listed in regions):
         sys.stderr.write(f"{counted(n_empty, 'image')} without an object left out\n")
 

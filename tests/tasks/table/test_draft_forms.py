@@ -438,6 +438,7 @@ def test_boxes_in_a_list_of_objects_have_a_command(name, suffix, tmp_path):
     converted = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
     described = draft(converted)
     assert described.answer["form"] == "boxes" and described.answer["field"] == "bbox"
+    assert "answer" not in str(described.doubts)
     (row,) = map(json.loads, converted.read_text().splitlines())
     assert row["question"] == "car" and len(row["bbox"]) == 2 and "i.png" in row.values()
 

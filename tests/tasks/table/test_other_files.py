@@ -18,6 +18,7 @@ from harness.errors import DataError
 from harness.interchange.rows import read_rows
 from harness.layout import JsonFile
 from harness.masks import Rle
+from harness.tasks.table.description import CHECK
 from harness.tasks.table.draft import draft
 from harness.tasks.table.frame_numbers import OF_FRAMES
 from harness.tasks.table.task import table
@@ -269,7 +270,9 @@ def test_boxes_of_other_programs_have_a_command(name, tmp_path):
         Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / image)
     with pytest.raises(DataError) as error:
         draft(tmp_path / file)
-    (sample,) = samples(obeyed(error, tmp_path, "mine.jsonl"))
+    path = obeyed(error, tmp_path, "mine.jsonl")
+    assert CHECK not in draft(path).toml("mine")
+    (sample,) = samples(path)
     assert sample.query.text == "cat"
     assert sample.target.answer == Answer(boxes=(Box(*map(float, BOX)),))
 
