@@ -12,6 +12,13 @@ from harness.layout import JsonFile
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, refuse_via2
 
+VQA = (
+    ".[0].data_subtype as $part | INDEX(.[].annotations // [] | .[]; .question_id) as $annotations "
+    "| [.[].questions // [] | .[] | . + ($annotations[.question_id | tostring] // "
+    'error("a question without its annotation")) | .answers |= map(.answer) | .image = "COCO_" '
+    '+ $part + "_" + ("000000000000" + (.image_id | tostring))[-12:] + ".jpg"]'
+)
+"""Program of jq for VQA's two files, of questions and of annotations, read with `-s`."""
 ROWS_OF_COLUMNS = ". as $t | [.[]][0] | keys_unsorted | map(. as $row | $t | map_values(.[$row]))"
 """Program of jq for an object of columns, each an object by the number of the row."""
 LABELME = (
@@ -131,6 +138,11 @@ def refuse_object(path: Path) -> None:
         )
     if {"categories", "items"} <= {*keys}:
         command, left_out = f"jq {quote(f'{DATUMARO} | {NOT_EMPTY}')} {name} > {to}", OF_SHAPES
+    part = next((part for part in ("questions", "annotations") if part in keys), "")
+    if part and {"data_subtype", "data_type"} <= {*keys} and "images" not in keys:
+        files = f"{name} ANNOTATIONS.json" if part == "questions" else f"QUESTIONS.json {name}"
+        command = f"jq -s {quote(f'{VQA} | {NOT_EMPTY}')} {files} > {to}"
+        left_out = "the answers' confidence: it joins the files of questions and of annotations"
     if "videos" in keys and _has_queries(table):
         command = f"jq {quote(f'{EGO4D} | {NOT_EMPTY}')} {name} > {to}"
         left_out = "times in the whole video: videos are the clips, CLIP_UID.mp4"

@@ -466,6 +466,28 @@ def test_keypoints_of_yolo_are_left_out_if_the_data_set_states_them(numbers, tmp
         assert [record["boxes"] for record in records] == [[[0.125, 0.25, 0.625, 0.75]]]
 
 
+@needs_jq
+@pytest.mark.parametrize("part", ["questions", "annotations"])
+def test_questions_of_vqa_are_joined_to_their_annotations(part, tmp_path):
+    about = {"data_type": "mscoco", "data_subtype": "val2014"}
+    questions = [{"image_id": 42, "question": f"Which {n}?", "question_id": n} for n in (420, 421)]
+    annotations = [
+        {"question_id": n, "image_id": 42, "answers": [{"answer": f"{n}", "answer_id": 1}]}
+        for n in (421, 420)
+    ]
+    plain = {"questions": questions, "annotations": annotations}
+    for name, listed in plain.items():
+        (tmp_path / f"{name.upper()}.json").write_text(json.dumps({**about, name: listed}))
+    with pytest.raises(DataError, match="joins") as error:
+        draft(tmp_path / f"{part.upper()}.json")
+    rows = json.loads(obeyed(error, tmp_path, "mine.json").read_text())
+    assert [(row["question"], row["answers"]) for row in rows] == [
+        ("Which 420?", ["420"]),
+        ("Which 421?", ["421"]),
+    ]
+    assert rows[0]["image"] == "COCO_val2014_000000000042.jpg"
+
+
 OBJECTS = {
     "questions by video": (
         {"v1": {"0": {"q": "What?", "a": "x"}, "1": {"q": "Who?", "a": "y"}}},
