@@ -13,10 +13,11 @@ from harness.tasks.table.cells import plain_value
 from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, refuse_via2
 
 VQA = (
-    ".[0].data_subtype as $part | INDEX(.[].annotations // [] | .[]; .question_id) as $annotations "
+    ".[0] as $about | INDEX(.[].annotations // [] | .[]; .question_id) as $annotations "
     "| [.[].questions // [] | .[] | . + ($annotations[.question_id | tostring] // "
-    'error("a question without its annotation")) | .answers |= map(.answer) | .image = "COCO_" '
-    '+ $part + "_" + ("000000000000" + (.image_id | tostring))[-12:] + ".jpg"]'
+    'error("a question without its annotation")) | .answers |= map(.answer) '
+    '| if $about.data_type == "mscoco" then .image = "COCO_" + $about.data_subtype + "_" + '
+    '("000000000000" + (.image_id | tostring))[-12:] + ".jpg" else . end]'
 )
 """Program of jq for VQA's two files, of questions and of annotations, read with `-s`."""
 ROWS_OF_COLUMNS = ". as $t | [.[]][0] | keys_unsorted | map(. as $row | $t | map_values(.[$row]))"

@@ -144,6 +144,18 @@ def test_the_model_that_reads_a_networks_own_boxes_and_points_is_named(form, tmp
     assert reader not in printed.err and "0 failed" in printed.out
 
 
+@pytest.mark.parametrize(
+    ("response", "is_told"), [("Some stand left, others right.", True), ('[{"box": 3}', False)]
+)
+def test_the_model_that_reads_counts_in_words_is_named(response, is_told, tmp_path, capsys):
+    path = bench(tmp_path, [row(2)], answer={"form": "count", "field": "answer"})
+    (tmp_path / "said.jsonl").write_text(json.dumps({"id": "0", "response": response}) + "\n")
+    given = ["--model", "qwen_vl(backend=stored)", "--predictions", str(tmp_path / "said.jsonl")]
+    typed = ["score", "--tasks", f"table(file={path})", "--data", str(tmp_path), *given]
+    assert main(typed) == ModelError.exit_code
+    assert ("prompt=locate) reads counts in words" in capsys.readouterr().err) == is_told
+
+
 def test_marks_of_the_draft_and_missing_ground_truth_are_told(tmp_path, capsys):
     path = bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS)
     description, typed = path.with_suffix(".toml"), ["--data", str(tmp_path), "--tasks"]
