@@ -3,10 +3,11 @@
 `harness data check` and `info` print them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, Literal
 
 from harness import plugins
@@ -75,12 +76,15 @@ def _complete(task: Task) -> dict[str, object]:
     groups: set[str] = set()
     unanswered: set[str] = set()
     asked: list[tuple[str, str]] = []
+    ends: set[str] = set()
 
     def count_samples() -> Iterator[Sample]:
         for sample in samples_of(task):
             groups.add(sample.group)
             if sample.target is None:
                 unanswered.add(sample.id)
+            elif sample.target.answer.choice and sample.query.options:
+                ends.update(_conventions(sample.target.answer.choice, len(sample.query.options)))
             elif sample.target.answer.boxes:
                 asked.append((sample.group, sample.query.text))
             yield sample
@@ -98,6 +102,7 @@ def _complete(task: Task) -> dict[str, object]:
             *_without_ground_truth(task, len(unanswered)),
             *_repeated(task, len(asked) - len(set(asked))),
             *_unchecked(task),
+            *_other_places(task, ends),
         ],
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": media + same,
@@ -132,6 +137,29 @@ def _unchecked(task: Task) -> Iterator[str]:
             yield (
                 f"{path.name} still has {counted(n_marked, 'line')} marked {CHECK}: correct each, "
                 "and remove the mark"
+            )
+
+
+def _conventions(letter: str, n_options: int) -> Iterator[str]:
+    """Yield "choice", and each convention of places that alone can mean this option."""
+    yield "choice"
+    if letter == "A":
+        yield "place"
+    if letter == ascii_uppercase[n_options - 1]:
+        yield "place_from_1"
+
+
+def _other_places(task: Task, conventions: Collection[str]) -> Iterator[str]:
+    """Yield a note on places of a table that may be counted from 0 as well as from 1."""
+    from harness.tasks.table.description import read_description
+
+    for path in task.annotations if "choice" in conventions else ():
+        written = read_description(path).answer.written if path.suffix == ".toml" else ""
+        if written in ("place", "place_from_1") and written not in conventions:
+            start, end = ("1", "first") if written == "place" else ("0", "last")
+            yield (
+                f"no question's {end} option is right: are places counted from {start}? "
+                f"{path.name} says written = {written!r}, and the values allow both"
             )
 
 

@@ -219,8 +219,12 @@ class PromptedReader(PromptedRequests):
         output = self.prompt.parse(response)
         if output.error is not None:
             is_count = form is AnswerForm.COUNT and not self.counts_in_words
-            has_places = is_count and PLACES.search(response)
-            hint = f". {LOCATE} reads Qwen's own form of boxes and points" if has_places else ""
+            is_in_words = not {*"{[<"} & {*after_thought(response)}
+            hint = ""
+            if is_count and PLACES.search(response):
+                hint = f". {LOCATE} reads Qwen's own form of boxes and points"
+            elif is_count and is_in_words:
+                hint = f". {LOCATE} reads counts in words"
             if form is AnswerForm.COUNT and self.counts_in_words:
                 hint = ", and no certain count in words"
             if (families := families_of(response)) and self.prompt.name not in families:

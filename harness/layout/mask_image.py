@@ -6,6 +6,7 @@ Readers of predicted masks and of annotated ones call `read_mask_image` with a P
 
 from io import BytesIO
 from pathlib import Path
+from shlex import quote
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +31,8 @@ CLASS = 1000
 CLASSES, OF_CLASS = 34, 200
 """Numbers of classes, and of objects of a class, below which a 16-bit value may be such a one."""
 WHITE = OPAQUE = 255
+FEW = 4
+"""Number of further values from which on they are not classes, but the edges of a mask."""
 JPEG = b"\xff\xd8\xff"
 JPEGS = (".jpg", ".jpeg")
 LOSSY = "JPEG changes the pixels at the edges: write the masks as PNG, which keeps them."
@@ -161,8 +164,22 @@ def refuse_several(values: NDArray[Any], what: str) -> None:
             expected="one value besides 0",
             found=f"{others[0]} and {limit}",
             fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
-            "a file each; binarise others.",
+            f"a file each; binarise others.{_choose(limit) if len({*others}) < FEW else ''}",
         )
+
+
+def _choose(value: int) -> str:
+    """Return the command that makes a mask of one value; "" of an image with more than 8 bits."""
+    if value > WHITE:
+        return ""
+    program = (
+        "import sys; from PIL import Image; [Image.open(name).point(lambda v: 255 * (v == "
+        f'{value})).save(name + ".png") for name in sys.argv[1:]]'
+    )
+    return (
+        f" If {value} alone is the object, `python -c {quote(program)} MASK.png` writes "
+        "MASK.png.png so. All pixels count: a value for unsure ones becomes background."
+    )
 
 
 def refuse_void(image: MaskImage, what: str) -> None:

@@ -5,10 +5,9 @@ The constants are texts of the programs in these commands, in Python or for jq.
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
 
 from harness.errors import DataError
 from harness.files import open_regular
@@ -19,20 +18,17 @@ from harness.tasks.table.yolo_files import DATASET, FOLDER
 HEAD = 4096
 """Bytes at the beginning of a text file that its form is recognised by."""
 LINES = 'open(sys.argv[1], encoding="utf-8-sig")'
-GROUPED = (
-    '({{"image": i, "question": q, "boxes": b}} for boxes in [collections.defaultdict(list)] '
-    "if [boxes[i, q].append(b) for {rows}] or True for (i, q), b in boxes.items())"
-)
-"""Python's text of records, each with the boxes `b` of an image `i` and a name `q`."""
 CHARADES = (
     '({"video": video + ".mp4", "question": text, "answer": [float(start), float(end)]} for line '
     f'in filter(str.strip, {LINES}) for head, text in [line.strip().split("##", 1)] for video, '
     "start, end in [head.split()])"
 )
-ROWS = f"row in csv.DictReader({LINES})"
 
 
-OF_YOLO = "makes lines of boxes (xyxy) in fractions, and counts images without an object"
+OF_YOLO = (
+    "makes lines of boxes (xyxy) in fractions, without keypoints, and counts images without an "
+    "object"
+)
 
 MAX_LINE = 2**26
 """Bytes of a line of JSON that is read to recognise it."""
@@ -44,39 +40,10 @@ A_LINE_A_QUESTION = (
 )
 
 
-class Columns(NamedTuple):
-    """Columns of another program's table that has one box per row."""
-
-    image: str
-    name: str
-    sides: Sequence[str]
-    """The columns of left, top, right and bottom."""
-    what: str
-    unit: str
-    suffix: str = ""
-    """Python's text that adds to the images' names what they lack."""
-
-
-BOXES = (
-    Columns(
-        "ImageID",
-        "LabelName",
-        ("XMin", "YMin", "XMax", "YMax"),
-        "Open Images' boxes",
-        "in fractions, without groups; class-descriptions-boxable.csv has the labels' names",
-        ' + ".jpg"',
-    ),
-    Columns(
-        "filename",
-        "class",
-        ("xmin", "ymin", "xmax", "ymax"),
-        "TensorFlow's table of boxes",
-        "in pixels",
-    ),
-)
 SWIFT = (
     "if (.objects.ref | length) == 1 and (.images | length) == 1 then {image: .images[0], "
-    'question: .objects.ref[0], boxes: .objects.bbox} else error("several images or names") end'
+    "question: .objects.ref[0], boxes: .objects.bbox, bbox_mode: (if .objects.bbox_type == "
+    '"norm1" then "XYXY_REL" else "XYXY_ABS" end)} else error("several images or names") end'
 )
 """Program of jq for a line of ms-swift's grounding data with one image and one name."""
 
@@ -111,7 +78,7 @@ def refuse_text(path: Path) -> None:
     if suffix == ".txt" and "##" in header:
         form, end = "lines of Charades-STA", "makes lines of intervals in seconds"
         typed = to_lines(CHARADES, path.name)
-    elif suffix == ".txt" and len(first) == 5 and all(map(_is_fraction, first[1:])):
+    elif suffix == ".txt" and len(first) > 4 and all(map(_is_fraction, first[1:5])):
         form, end = "boxes of an image, as YOLO has them", OF_YOLO
         if dataset := _yolo_dataset(path):
             raise DataError(
@@ -182,24 +149,3 @@ def refuse_boxes(path: Path, record: Mapping[str, object]) -> None:
             found="boxes by the order of names, as ms-swift has them",
             fix=f"{command}, named NEW.jsonl, makes lines of boxes (xyxy).",
         )
-    columns = next((columns for columns in BOXES if _are_columns(columns, record)), None)
-    if columns is None:
-        return
-    image, name, *sides = map(json.dumps, (columns.image, columns.name, *columns.sides))
-    rows = (
-        f'{ROWS} if row.get("IsGroupOf") != "1" for i, q in '
-        f"[(row[{image}]{columns.suffix}, row[{name}])] "
-        f"for b in [[float(row[s]) for s in ({', '.join(sides)})]]"
-    )
-    typed = to_lines(GROUPED.format(rows=rows), path.name, "csv", "collections")
-    raise DataError(
-        f"table {path}",
-        expected="a record a question",
-        found=columns.what,
-        fix=f"{typed}, named NEW.jsonl, makes lines of boxes (xyxy) {columns.unit}.",
-    )
-
-
-def _are_columns(columns: Columns, record: Collection[str]) -> bool:
-    """Return True if a record has all of these columns."""
-    return all(name in record for name in (columns.image, columns.name, *columns.sides))

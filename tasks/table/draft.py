@@ -37,7 +37,8 @@ from harness.tasks.table.nested import flat
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
 from harness.tasks.table.rows import Record, has_semicolons, table_records
-from harness.tasks.table.truth import mask_of
+from harness.tasks.table.truth import are_points, mask_of
+from harness.tasks.table.unread_fields import ORDERS
 
 LOOKED_AT = 200
 """Number of records from which a description is drafted."""
@@ -108,6 +109,7 @@ def draft(table: Path) -> Draft:
         description.doubts["question.text"] = doubt
     _draft_answer(description, records)
     _doubt_context(description, records)
+    _doubt_points(description, records)
     text = description.question["text"]
     if text != CHECK and any(not is_absent(row.get("hint")) for row in records):
         text = text if "{" in str(text) else f"{{{text}}}"
@@ -132,6 +134,15 @@ def _doubt_context(description: Draft, records: Sequence[Record]) -> None:
             f"is {', '.join(names)} part of the question? A pattern asks it: "
             f'"{{{names[0]}}}\\n{{{description.question["text"]}}}"'
         )
+
+
+def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
+    """Add a doubt if records have points, which are not read as ground truth."""
+    field = description.answer.get("field")
+    for name in (name for name in columns_of(records) if "point" in name.lower() and name != field):
+        if any(map(are_points, values_of(records, name))):
+            doubt = f"{name} alone are not scored: are boxes or masks around them, or their number?"
+            description.doubts.setdefault("answer.form", doubt)
 
 
 def _columns(table: Path) -> Sequence[str]:
@@ -194,10 +205,13 @@ def _draft_clip(description: Draft, records: Sequence[Record]) -> None:
     """Fill in the part of the video, where records have a start and an end beside it."""
     starts, ends = named(records, "clip start"), named(records, "clip end")
     if starts and ends:
-        description.media["clip"] = [starts[0], ends[0]]
+        end = next((name for name in ends if name.startswith(starts[0][:4])), ends[0])
+        description.media["clip"] = [starts[0], end]
         description.doubts["media.clip"] = (
             "is the question about this part of the video, in seconds? Otherwise leave the line out"
         )
+        if others := [name for name in (*starts[1:], *ends) if name != end]:
+            description.doubts["media.clip"] += f"; or is it {', '.join(others)}?"
 
 
 def _draft_folder(description: Draft, values: Sequence[object], name: str, kind: str) -> str:
@@ -307,7 +321,9 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if others := [
         name
         for name in dict.fromkeys(candidates)
-        if name not in taken and values_of(records, name) != given
+        if name not in taken
+        and values_of(records, name) != given
+        and not (name == "timestamp" and isinstance(given[0], list))  # the time of the image
     ]:
         doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
         description.doubts["answer.field"] = doubt
@@ -330,6 +346,7 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         "video" in description.media,
         [_question_of(description, row) for row in answered],
         columns if isinstance(columns := description.question.get("options"), list) else (),
+        frozenset(str(row[name]) for row in answered for name in row if name.lower() in ORDERS),
         has_semicolons(description.table),
     ).truth()
     description.answer |= {"form": truth.form, "field": fields[0]} | truth.keys
@@ -393,11 +410,11 @@ def _draft_no_field(description: Draft, records: Sequence[Record], boxes: str) -
         for names in sides
     ]
     if window := description.media.pop("clip", None) or (all(in_answer) and in_answer):
-        description.doubts.pop("media.clip", None)
+        others = description.doubts.pop("media.clip", "").partition("; ")[2]
         description.answer |= {"form": "interval", "field": window, "written": "seconds"}
         description.doubts["answer.field"] = (
             "is this time the answer, in seconds? If the question is about this part of the video, "
-            "clip = … in [media] names it"
+            "clip = … in [media] names it" + (f"; {others}" if others else "")
         )
         return
     description.answer["form"] = "text"
@@ -417,8 +434,10 @@ def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:
     for row in records[:MASKS]:
         try:
             mask = mask_of(row[name], field_of_masks, None, folder, name).to_array()
-        except HarnessError:
-            continue  # `data check` names it
+        except HarnessError as error:
+            fault = str(error).removeprefix(f"{name}: ")
+            description.doubts.setdefault("answer.written", f"a mask is not read: {fault}"[:200])
+            continue
         shares.append(mask.mean())
     if shares and sum(share > 0.5 for share in shares) > len(shares) / 2:
         doubt = "most are white on more than half of the image: is white the object?"

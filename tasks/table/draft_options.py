@@ -16,7 +16,8 @@ SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
 """Name of a column in three parts: the name, a separator, and a number or letter."""
 NOT_OPTIONS = re.compile(
     r"image|img|picture|video|vid|frame|question|query|prompt|hint|mask|box|bbox|point|id|index|"
-    r"split|level|category|l|x|y|hop|turn|path|file|url",
+    r"split|level|category|l|x|y|hop|turn|path|file|url|"
+    r"(?:human|user)?[_ ]?(?:rater|annotator|worker|reviewer|expert|judge|coder|vote|rating)",
     re.IGNORECASE,
 )
 """Names of numbered columns that hold something else than options."""

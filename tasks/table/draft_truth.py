@@ -16,6 +16,7 @@ from harness.tasks.table.draft_fields import NAMES
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
 from harness.tasks.table.protocols import BITS
+from harness.tasks.table.unread_fields import stated_order
 
 Size = tuple[int, int] | None
 ORDERS = ("xyxy", "xywh", "cxcywh")
@@ -63,6 +64,8 @@ class Values:
     """The texts of the questions."""
     columns: Sequence[str] = ()
     """The columns that hold an option each."""
+    modes: frozenset[str] = frozenset()
+    """What fields such as `bbox_mode` say of boxes."""
     has_semicolons: bool = False
     """True if the table's cells are between semicolons, as where commas stand before decimals."""
 
@@ -172,18 +175,22 @@ class Values:
         if not rows or not all(_is_row(row, 4) for row, _ in rows):
             return None
         largest = max(max(row) for row, _ in rows)
+        (mode,) = self.modes if len(self.modes) == 1 else ("",)
         frames = ["relative"] if largest <= 1 else ["pixels"]
         if 1 < largest <= 1000:
             frames.append("thousandths")
+        if stated := re.search("_(ABS|REL)$", mode.upper()):
+            frames = ["pixels" if stated[1] == "ABS" else "relative"]
+        orders = [order] if (order := stated_order(mode)) else ORDERS
         allowed = [
             (order, frame)
             for frame in frames
-            for order in ORDERS
+            for order in orders
             if all(_fits(row, order, _bounds(frame, size)) for row, size in rows)
         ]
         if not allowed:
             doubt = f"no order of the numbers ({', '.join(ORDERS)}) fits all images"
-            return Truth("boxes", {"written": "xyxy"}, {"written": doubt})
+            return Truth("boxes", {"written": orders[0]}, {"written": doubt})
         order, frame = allowed[0]
         keys: dict[str, object] = {"written": order, "coordinates": frame}
         doubts = {}

@@ -1,10 +1,11 @@
-"""Records of files with an object a line: DOTA, ICDAR's scene texts, WIDER FACE.
+"""Records of files with an object a line: DOTA, ICDAR, WIDER FACE, TensorFlow, Open Images.
 
 The commands that refusals print call these functions with the paths of files. An object that does
 not count in the official evaluation (difficult, illegible, invalid) would count as wrong if a model
 finds it: the question that it belongs to is left out.
 """
 
+import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -44,6 +45,29 @@ def wider(path: str) -> Iterator[Record]:
     Images without faces are left out.
     """
     return _counted([path], _of_wider)
+
+
+def tensorflow(path: str) -> Iterator[Record]:
+    """Yield the records of TensorFlow's table of boxes: image, size, class, sides in pixels."""
+    return records_of(_of_table(path, "filename", "class", "xmin ymin xmax ymax"))
+
+
+def open_images(path: str) -> Iterator[Record]:
+    """Yield the records of Open Images' table of boxes, in fractions, without groups."""
+    regions = _of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg")
+    return records_of(regions, "XYXY_REL")
+
+
+def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Region]:
+    """Yield the box of each row of a CSV, by its columns; images' names lack the suffix."""
+    with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file):
+            if row.get("IsGroupOf") == "1":
+                continue
+            stated = [row.get("width") or "", row.get("height") or ""]
+            size = (int(stated[0]), int(stated[1])) if all(map(str.isdecimal, stated)) else None
+            box = Box(*(float(row[side]) for side in sides.split()))
+            yield Region(row[image] + suffix, row[name], box, size)
 
 
 def _counted(

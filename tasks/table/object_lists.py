@@ -15,6 +15,8 @@ BOXES = (
     *("fbox", "vbox", "hbox"),  # of whole and visible persons, and heads, as CrowdHuman has them
 )
 """Names of the box of an object, in small letters, in the order of preference."""
+MODES = {"box2d": "XYXY_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), "XYWH_ABS")
+"""Order and frame of boxes by these names, in Detectron2's words."""
 CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
 """Names of an object's class, in small letters."""
 IGNORED = (
@@ -27,8 +29,9 @@ IGNORED = (
 def of_objects(table: Path, record: Mapping[str, object]) -> str:
     """Return what to do about boxes in a list of objects of a record; "" if it has none.
 
-    The command makes a record for each class of objects, with all their boxes. It stops at an
-    object that is to be ignored: a prediction of that object would count as wrong.
+    The command makes a record for each class of objects, with all their boxes. A prediction of an
+    object that is to be ignored would count as wrong: such objects are left out, and counted in a
+    field for which `refuse_ignored` refuses the record until its user has chosen.
     """
     for field, cell in record.items():
         listed = plain_value(cell)
@@ -40,7 +43,11 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
             program = _program(field, key, label, first[key])
             if table.suffix.lower() == ".json" and not is_lines(table):
                 program = f".[] | {program}"
-            makes = f"; {command(program, table.name)}, named NEW.jsonl, makes them"
+            makes = (
+                f"; {command(program, table.name)}, named NEW.jsonl, makes them: `ignored` is the "
+                "number of objects to ignore in the image, and where = { ignored = 0 } in "
+                "[question] leaves out images with some"
+            )
             return (
                 f"boxes are {key!r}{''.join(f' or {name!r}' for name in further)} in the list "
                 f"{field!r}: write a record for each question"
@@ -83,8 +90,10 @@ def _program(name: str, key: str, label: str, box: object) -> str:
                 break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
     grouped = f"group_by(.[{json.dumps(label)}])[]" if label else ".[] | [.]"
+    mode = f", bbox_mode: {json.dumps(MODES[key])}" if key in MODES else ""
     return (
-        f". as $record | {listed} // [] | map(select(.[{json.dumps(key)}])) | map(if ({IGNORED}) "
-        f'then error("an object to ignore") else . end) | {grouped} | ($record '
-        f"| del({listed})) + {{question: {text}, bbox: map({sides})}}"
+        f". as $record | {listed} // [] | map(select(.[{json.dumps(key)}])) "
+        f"| (map(select({IGNORED})) | length) as $ignored | map(select({IGNORED} | not)) "
+        f"| {grouped} | ($record | del({listed})) "
+        f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{mode}}}"
     )

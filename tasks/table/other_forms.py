@@ -1,6 +1,7 @@
 """Refuse JSON in the forms of other programs, and name the command that makes records of it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
@@ -11,13 +12,22 @@ from harness.layout import JsonFile
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, refuse_via2
 
+VQA = (
+    ".[0] as $about | INDEX(.[].annotations // [] | .[]; .question_id) as $annotations "
+    "| [.[].questions // [] | .[] | . + ($annotations[.question_id | tostring] // "
+    'error("a question without its annotation")) | .answers |= map(.answer) '
+    '| if $about.data_type == "mscoco" then .image = "COCO_" + $about.data_subtype + "_" + '
+    '("000000000000" + (.image_id | tostring))[-12:] + ".jpg" else . end]'
+)
+"""Program of jq for VQA's two files, of questions and of annotations, read with `-s`."""
 ROWS_OF_COLUMNS = ". as $t | [.[]][0] | keys_unsorted | map(. as $row | $t | map_values(.[$row]))"
 """Program of jq for an object of columns, each an object by the number of the row."""
 LABELME = (
-    '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image | .shapes '
+    '[.[] | {image: (.imagePath | split("/") | last | split("\\\\") | last), width: .imageWidth, '
+    "height: .imageHeight} as $about | .shapes "
     '| map(if .label | tostring | test("^(ignored?|void|dont_?care)$"; "i") '
     'then error("a shape to ignore") else . end) '
-    "| group_by(.label)[] | {image: $image, question: .[0].label, mask: map((.points "
+    "| group_by(.label)[] | $about + {question: .[0].label, mask: map((.points "
     '| map(.[0])) as $x | (.points | map(.[1])) as $y | if .shape_type == "polygon" then (.points '
     '| flatten) elif .shape_type == "rectangle" then [($x | min), ($y | min), ($x | max), '
     '($y | min), ($x | max), ($y | max), ($x | min), ($y | max)] else error("a shape that is not '
@@ -30,9 +40,10 @@ A record is all shapes of one label in an image.
 
 DATUMARO = (
     "[.categories.label.labels as $names | .items[] "
-    '| ((.image // .media).path | split("/") | last) as $image | .annotations '
+    '| ((.image // .media) | {image: (.path | split("/") | last), width: .size[1]?, '
+    "height: .size[0]?}) as $about | .annotations "
     '| map(if .attributes.is_crowd? == true then error("a crowd") else . end) '
-    "| group_by(.label_id)[] | {image: $image, question: $names[.[0].label_id].name, mask: ("
+    "| group_by(.label_id)[] | $about + {question: $names[.[0].label_id].name, mask: ("
     'if length == 1 and .[0].type == "mask" then .[0].rle else map('
     'if .type == "polygon" then .points elif .type == "bbox" then '
     "(.bbox | [.[0], .[1], .[0] + .[2], .[1], .[0] + .[2], .[1] + .[3], .[0], .[1] + .[3]]) "
@@ -78,6 +89,14 @@ DATABASE = (
     "question: .[0].label, relevant_windows: map(.segment)}]"
 )
 """Program of jq for COIN and ActivityNet 1.3: the moments of each label in each video."""
+EGO4D = (
+    "[.videos[].clips[] | .clip_uid as $clip | .annotations[] | .annotation_uid as $set "
+    '| .language_queries | to_entries[] | select(.value.query) | {id: ($set + "/" + (.key '
+    "| tostring)), video: $clip, question: .value.query, answer: (if .value.clip_end_sec then "
+    "[.value.clip_start_sec, .value.clip_end_sec] else null end)}]"
+)
+"""Program of jq for Ego4D NLQ: questions by clip, in seconds of the clip; empty ones are left out,
+as in its own code."""
 LOCATIONS = (
     "[to_entries[] | .key as $video | .value.location | to_entries[] | {video: $video, "
     'id: ($video + "/" + .key), qid: .key, question: "CHECK", relevant_windows: .value}]'
@@ -120,6 +139,14 @@ def refuse_object(path: Path) -> None:
         )
     if {"categories", "items"} <= {*keys}:
         command, left_out = f"jq {quote(f'{DATUMARO} | {NOT_EMPTY}')} {name} > {to}", OF_SHAPES
+    part = next((part for part in ("questions", "annotations") if part in keys), "")
+    if part and {"data_subtype", "data_type"} <= {*keys} and "images" not in keys:
+        files = f"{name} ANNOTATIONS.json" if part == "questions" else f"QUESTIONS.json {name}"
+        command = f"jq -s {quote(f'{VQA} | {NOT_EMPTY}')} {files} > {to}"
+        left_out = "the answers' confidence: it joins the files of questions and of annotations"
+    if "videos" in keys and _has_queries(table):
+        command = f"jq {quote(f'{EGO4D} | {NOT_EMPTY}')} {name} > {to}"
+        left_out = "times in the whole video: videos are the clips, CLIP_UID.mp4"
     if {"image", "annotations"} == {*keys}:
         command = f"jq -s {quote(f'{SEGMENT_ANYTHING} | {NOT_EMPTY}')} *.json > NEW.json"
         left_out = ""
@@ -135,6 +162,13 @@ def refuse_object(path: Path) -> None:
         found=f"an object with the keys {', '.join(keys[:5])}"[:120],
         fix=f"`{command}` makes one{ends}.",
     )
+
+
+def _has_queries(table: JsonFile) -> bool:
+    """Return True if videos have clips with questions, as Ego4D NLQ has them."""
+    with suppress(DataError):  # not a list
+        return '"language_queries"' in next(JsonFile(table.path, ("videos",)).items()).text
+    return False
 
 
 def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:

@@ -336,7 +336,7 @@ class Records:
                 expected=f"the size of its image, {width} × {height}",
                 found=" × ".join(map(str, stated)),
                 fix="Was the image resized or turned? Its boxes and masks are in pixels of the "
-                "original.",
+                "original. If the stated size is wrong, remove it.",
             )
 
     def _are_sides(self, row: Record, size: Sequence[int]) -> bool:

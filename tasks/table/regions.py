@@ -27,17 +27,20 @@ class Region(NamedTuple):
     """Width and height of the image; None: the file does not state them."""
 
 
-def records_of(regions: Iterable[Region]) -> Iterator[Record]:
+def records_of(regions: Iterable[Region], bbox_mode: str = "XYXY_ABS") -> Iterator[Record]:
     """Yield the boxes, or the mask, of each name in each image, in the order of the file.
 
     Masks are polygons, or run-lengths of the union if some region of the files is a run-length.
+    Records keep the size that a file states for an image, so that one of another size is refused,
+    and say in Detectron2's words that boxes are xyxy in pixels, or in fractions (`XYXY_REL`).
 
     Raises:
         DataError: a name has boxes and masks in one image.
 
     >>> left, right = Box(0, 0, 2, 2), Box(4, 0, 6, 2)
-    >>> list(records_of([Region("a.png", "cat", left), Region("a.png", "cat", right)]))
-    [{'image': 'a.png', 'question': 'cat', 'boxes': [[0, 0, 2, 2], [4, 0, 6, 2]]}]
+    >>> regions = [Region("a.png", "cat", left), Region("a.png", "cat", right)]
+    >>> [(record["question"], record["boxes"]) for record in records_of(regions)]
+    [('cat', [[0, 0, 2, 2], [4, 0, 6, 2]])]
     """
     groups: dict[tuple[str, str], list[Region]] = {}
     for region in regions:
@@ -53,7 +56,12 @@ def records_of(regions: Iterable[Region]) -> Iterator[Record]:
                 fix="Keep the shapes of one kind in the tool, and export again.",
             )
         record: Record = {"image": image, "question": name}
-        yield record | ({"boxes": boxes} if boxes else {"mask": _mask(group, paint=paint)})
+        if boxes:
+            record |= {"boxes": boxes, "bbox_mode": bbox_mode}
+        else:
+            record["mask"] = _mask(group, paint=paint)
+        size = group[0].size
+        yield record | (dict(zip(("width", "height"), size, strict=True)) if size else {})
 
 
 def _mask(group: Sequence[Region], *, paint: bool) -> object:

@@ -2,15 +2,17 @@
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import TypeAlias
 
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
-from harness.foreign import other_encoding, refuse_foreign, to_lines
+from harness.foreign import new_name, other_encoding, refuse_foreign, to_lines
 from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
 from harness.tasks.qa.tables import SUFFIXES, is_lines, unparsed_records
@@ -20,6 +22,9 @@ from harness.tasks.table.other_forms import refuse_object
 Record: TypeAlias = dict[str, object]
 DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
 """Usual separator of the cells, by the file's suffix."""
+FILE = re.compile(r".+\.(?:jpe?g|png|webp|bmp|gif|tiff?|mp4|webm|mkv|avi|mov)", re.IGNORECASE)
+"""Name of an image or a video."""
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 SEPARATOR = re.compile(r"sep=(.)\r?\n")
 """First line of a file that tells Excel the separator of its cells."""
 MAX_CELL = 2**26
@@ -41,7 +46,9 @@ def table_records(
     Raises:
         DataError: the file cannot be read, or lacks a column.
     """
-    path = file(path, fix="Give the table's path.")
+    path = file(
+        path, fix=f"Give the table's path. {A_LINE_A_QUESTION if path.is_dir() else ''}".strip()
+    )
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         refuse_text(path)
@@ -83,9 +90,13 @@ def _text_rows(
             delimiter = _delimiter(header, delimiter)
             text.seek(0)
         reader = csv.reader(text, delimiter=delimiter, strict=True)
-        names = next(reader, [])
+        names, first = next(reader, []), next(reader, [])
+        if _is_record(names, first):
+            fix = _with_header(path, names, delimiter, before)
+            values = f"a record: {', '.join(names)}"[:120]
+            raise DataError(what, expected="a header in the first line", found=values, fix=fix)
         _check_header(what, names, columns)
-        for row in reader:
+        for row in chain([first], reader):
             if not row:
                 continue
             where = f"{path}, line {reader.line_num + before}"
@@ -130,6 +141,41 @@ def _delimiter(header: str, usual: str) -> str:
     marks = (usual, ";", "\t", ",")
     return next(
         (mark for mark in marks if len(next(csv.reader([header], delimiter=mark), [])) > 1), usual
+    )
+
+
+def _is_record(names: Sequence[str], first: Sequence[str]) -> bool:
+    """Return True if the first line of a table has no names of columns, but values as the second.
+
+    Numbers from 0 or 1 on are names, as of options and of pandas' columns, and so are years.
+
+    >>> _is_record(["a.jpg", "How many?", "2"], ["b.jpg", "Who?", "3"])
+    True
+    >>> _is_record(["", "0", "1", "2024"], ["0", "5", "7", "3"])
+    False
+    """
+    pairs = list(zip(names, first, strict=False))
+    if any(FILE.fullmatch(name) and FILE.fullmatch(below) for name, below in pairs):
+        return True
+    numbers = [
+        float(name) for name, below in pairs if NUMBER.fullmatch(name) and NUMBER.fullmatch(below)
+    ]
+    others = [number for number in numbers if not 1900 <= number < 2100]
+    return others not in (list(range(len(others))), list(range(1, len(others) + 1)))
+
+
+def _with_header(path: Path, cells: Sequence[str], delimiter: str, before: int) -> str:
+    """Return the command that puts names of columns before the records of a table."""
+    question = max(range(len(cells)), key=lambda place: cells[place].count(" "))
+    names = [
+        "image" if FILE.fullmatch(cell) else "question" if place == question else f"column{place}"
+        for place, cell in enumerate(cells)
+    ]
+    header = quote(delimiter.join(names).replace("\t", "\\t"))
+    table = new_name(path.name, path.suffix)
+    records = f"tail -n +{before + 1} {quote(path.name)}"
+    return (
+        f"`(printf {header}'\\n'; {records}) > {table}` adds one: write the columns' names there."
     )
 
 

@@ -121,6 +121,22 @@ WIDER = Tool(
     "line_files.wider",
     "makes lines of boxes (xyxy) of faces, without images that have an invalid face or none",
 )
+OPEN_IMAGES = Tool(
+    "Open Images' boxes",
+    "line_files.open_images",
+    "makes lines of boxes (xyxy) in fractions, without groups; class-descriptions-boxable.csv has "
+    "the labels' names",
+)
+TENSORFLOW = Tool(
+    "TensorFlow's boxes, one a line",
+    "line_files.tensorflow",
+    "makes lines of boxes (xyxy) in pixels",
+)
+BOXES = (
+    ({"ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax"}, OPEN_IMAGES),
+    ({"filename", "class", "xmin", "ymin", "xmax", "ymax"}, TENSORFLOW),
+)
+"""Columns of tables that have one box per row."""
 HEADS = (
     (re.compile(rf"^(?:{NUMBER} ){{8}}[A-Za-z]\S* \d\s*$", re.MULTILINE), DOTA),
     (re.compile(r"\A(?:-?\d+, ?){8}\S"), ICDAR),
@@ -138,6 +154,13 @@ OTHER_COLUMNS = (
     "MOTChallenge has 9 columns in gt.txt (flag, class and visibility last), otherwise 7, or 10 "
     "that end in -1,-1,-1; VisDrone has 8 (score, category, truncation and occlusion last) or 10. "
     "Write a line of JSON for each question of another file, with the names of its classes."
+)
+TRACK = re.compile(rf"{NUMBER}(?:(?:,\s*|\s+){NUMBER}){{3}},?")
+"""First line of a file that has the box of one object per line, as LaSOT and GOT-10k have it."""
+OF_A_TRACK = (
+    'Write a line of JSON for each frame that shows the object, such as {"image": '
+    '"img/00000001.jpg", "question": "the white airplane", "boxes": [[367, 101, 41, 16]]}, in '
+    'a .jsonl file; its description says written = "xywh" for left, top, width and height.'
 )
 VIA3_HEAD = re.compile(r"^# CSV_HEADER = metadata_id,file_list,flags,temporal", re.MULTILINE)
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
@@ -163,6 +186,9 @@ def refuse_tool_text(path: Path, head: str) -> None:
     begun = (tool for pattern, tool in HEADS if suffix == ".txt" and pattern.search(head))
     if not COLUMNS.fullmatch(first) and (tool := next(begun, None)):
         raise tool.error(path)
+    if suffix == ".txt" and TRACK.fullmatch(first):
+        what = "4 numbers a line, as trackers write the box of an object in each frame"
+        raise DataError(f"file {path}", expected="a table", found=what, fix=OF_A_TRACK)
     if suffix == ".txt" and COLUMNS.fullmatch(first):
         if is_mot(path):
             raise MOT.error(path)
@@ -195,7 +221,9 @@ def refuse_via2(path: Path, keys: Collection[str], known: Collection[str]) -> No
 
 
 def refuse_tool_record(path: Path, record: Mapping[str, object]) -> None:
-    """Raise DataError if a record of a table is a region of VIA 2 or a task of Label Studio."""
+    """Raise DataError if a record of a table is a box, a VIA 2 region or a Label Studio task."""
+    if tool := next((tool for columns, tool in BOXES if columns <= record.keys()), None):
+        raise tool.error(path)
     refuse_via2(path, record, {"region_shape_attributes", "region_attributes"})
     if isinstance(record.get("annotations"), list) and isinstance(record.get("data"), dict):
         raise LABEL_STUDIO.error(path)

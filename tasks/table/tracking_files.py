@@ -149,16 +149,16 @@ def _of_mot(path: Path) -> Iterator[Region]:
     information = path.resolve().parent.parent / "seqinfo.ini"
     stated = information.read_text() if information.is_file() else ""
     sides = re.findall(r"^im(?:Width|Height)\s*=\s*(\d+)", stated, re.MULTILINE)
-    limits = [int(side) for side in sides] if len(sides) == 2 else None
+    size = (int(sides[0]), int(sides[1])) if len(sides) == 2 else None
     with path.open(encoding="utf-8-sig", newline="") as file:
         for row in filter(None, csv.reader(file)):
             if float(row[6]) == 0 or (len(row) == 9 and row[7] != PEDESTRIAN):
                 continue
             left, top, width, height = (float(cell) for cell in row[2:6])
             box = Box(left - 1, top - 1, left - 1 + width, top - 1 + height)
-            if limits:
-                box = Box(*(min(max(v, 0), end) for v, end in zip(box, 2 * limits, strict=True)))
-            yield Region(_frame(path, int(row[0])), "pedestrian", box)
+            if size:
+                box = Box(*(min(max(v, 0), end) for v, end in zip(box, 2 * size, strict=True)))
+            yield Region(_frame(path, int(row[0])), "pedestrian", box, size)
 
 
 def is_mot(path: Path) -> bool:

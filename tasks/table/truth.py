@@ -231,6 +231,27 @@ def mask_of(
     return mask
 
 
+def are_points(value: object) -> bool:
+    """Return True for a list of points, each with the keys x and y or of two numbers.
+
+    >>> are_points([{"x": 3.5, "y": 4}]), are_points("[[3, 4]]"), are_points([[3, 4, 5, 6]])
+    (True, True, False)
+    """
+    plain = plain_value(value)
+    return isinstance(plain, list) and bool(plain) and all(map(_is_point, plain))
+
+
+def _is_point(entry: object) -> bool:
+    """Return True for a point with the keys x and y, or of two numbers."""
+    if isinstance(entry, Mapping):
+        entry = [*entry.values()] if entry.keys() == {"x", "y"} else None
+    return (
+        isinstance(entry, (list, tuple))
+        and len(entry) == 2
+        and all(type(side) in (int, float) for side in entry)
+    )
+
+
 def region_of(value: object, field: AnswerField, media: Media, folder: Path, where: str) -> Levels:
     """Return the region in which points count, 255 inside, from a mask or from boxes."""
     if field.written in ("image", "coco"):
@@ -238,6 +259,14 @@ def region_of(value: object, field: AnswerField, media: Media, folder: Path, whe
         if not mask.any():
             raise DataError(where, expected="a region with a pixel", found="none")
         return np.asarray(mask, dtype=np.uint8) * np.uint8(255)
+    if are_points(value):
+        raise DataError(
+            where,
+            expected="a region in which points count: boxes, polygons or a mask",
+            found="points",
+            fix="A point does not say how far from it another one is right: write the boxes or "
+            'masks of the objects. form = "count" asks for the number of points.',
+        )
     width, height = media.size
     levels = np.zeros((height, width), dtype=np.uint8)
     for box in boxes_of(value, field, media, where):

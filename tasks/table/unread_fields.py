@@ -106,13 +106,19 @@ def refuse_other_boxes(
                 fix="Leave such records out with `where`, or remove the field if the ground truth "
                 "does not depend on it.",
             )
-        stated = set(re.findall("xyxy|cxcywh|xywh", str(value).lower().replace("_", "")))
-        if name.lower() in ORDERS and len(stated) == 1 and stated != {written}:
+        stated = stated_order(value)
+        if name.lower() in ORDERS and stated and stated != written:
             raise DataError(
                 f"{where}: {name!r}",
                 expected=f"boxes written as {written!r}, as the description has it",
                 found=repr(value)[:40],
             )
+
+
+def stated_order(mode: object) -> str:
+    """Return the only order of a box's numbers that a text names, such as "xywh"; else ""."""
+    orders = set(re.findall("xyxy|cxcywh|xywh", str(mode).lower().replace("_", "")))
+    return orders.pop() if len(orders) == 1 else ""
 
 
 def stated_size(row: Mapping[str, object]) -> tuple[tuple[str, str], list[int]] | None:

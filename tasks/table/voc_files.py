@@ -41,12 +41,8 @@ def voc(
         yield from _by_class(_objects(paths, question, left_out))
         return
     for entry, region in _objects(paths, question, left_out):
-        yield {
-            "image": region.image,
-            "name": _text(entry, "name"),
-            "question": region.name,
-            "boxes": [region.shape],
-        }
+        (record,) = records_of([region])
+        yield {**record, "name": _text(entry, "name")}
 
 
 def _by_class(objects: Iterable[tuple[ElementTree.Element, Region]]) -> Iterator[Record]:
@@ -72,6 +68,9 @@ def _objects(
     """Yield each object with its region, which is called by the text of the question."""
     for path in paths:
         root = ElementTree.parse(path).getroot()
+        sides = [_text(root, f"size/{side}") for side in ("width", "height")]
+        width, height = (int(side) if side.isdecimal() else 0 for side in sides)
+        size = (width, height) if width and height else None
         for number, entry in enumerate(root.iter("object"), start=1):
             where = f"{path}, object {number}"
             if unknown := {part.tag for part in entry} - KNOWN - {question, *left_out}:
@@ -81,16 +80,16 @@ def _objects(
                     found=", ".join(f"<{name}>" for name in sorted(unknown)),
                     fix=f"`harness data init {quote(path)}` prints the command for such elements.",
                 )
-            sides = [_text(entry, f"bndbox/{side}") for side in SIDES]
+            corners = [_text(entry, f"bndbox/{side}") for side in SIDES]
             texts = {"filename": _text(root, "filename"), question: _text(entry, question)}
             if missing := [name for name, text in texts.items() if not text]:
                 raise DataError(where, expected=f"a text in <{missing[0]}>", found="none")
             try:
-                box = Box(*map(float, sides))
+                box = Box(*map(float, corners))
             except ValueError as error:
-                numbers = ", ".join(sides)
+                numbers = ", ".join(corners)
                 raise DataError(where, expected="4 numbers in <bndbox>", found=numbers) from error
-            yield entry, Region(texts["filename"], texts[question], box)
+            yield entry, Region(texts["filename"], texts[question], box, size)
 
 
 def _text(entry: ElementTree.Element, name: str) -> str:

@@ -30,6 +30,8 @@ LISTED = re.compile(
     rf"(?:,(?:{COMMENT}\n|\s)*(\])?|(\]))"
 )
 """A class in a list of data.yaml, up to the comma or the end of the list."""
+KEYPOINTS = re.compile(r"^kpt_shape\s*:\s*\[\s*(\d+)\s*,\s*(\d+)\s*\]", re.MULTILINE)
+"""The line of data.yaml that says that labels of poses have keypoints after the box."""
 IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 
 
@@ -39,18 +41,21 @@ def yolo(paths: Sequence[str]) -> Iterator[Record]:
     Args:
         paths: The file of the names, classes.txt or data.yaml, and the label files. Images lie
             beside these, or in `images` where these are in `labels`; otherwise they are .jpg.
+            Keypoints that data.yaml states (`kpt_shape`) are left out.
 
     Raises:
         DataError: a line is not a class and four fractions, a class has no name, or two label files
             have one name.
     """
     names = class_names(Path(paths[0]))
+    shape = KEYPOINTS.search(Path(paths[0]).read_text(encoding="utf-8-sig"))
+    n_keypoints = int(shape[1]) * int(shape[2]) if shape else 0
     labels = [Path(path) for path in paths[1:] if path != paths[0]]
     stems = [path.stem for path in labels]
     if repeated := next((stem for stem in stems if stems.count(stem) > 1), None):
         raise DataError(f"labels {repeated}.txt", expected="each name once", found="it twice")
-    regions = [list(_regions(path, names)) for path in labels]
-    yield from records_of(region for listed in regions for region in listed)
+    regions = [list(_regions(path, names, n_keypoints)) for path in labels]
+    yield from records_of((region for listed in regions for region in listed), "XYXY_REL")
     if n_empty := sum(not listed for listed in regions):
         sys.stderr.write(f"{counted(n_empty, 'image')} without an object left out\n")
 
@@ -102,14 +107,14 @@ def _unquoted(name: str) -> str:
     return name[1:-1] if name.startswith('"') else name
 
 
-def _regions(path: Path, names: Sequence[str]) -> Iterator[Region]:
-    """Yield the boxes of a label file, one a line."""
+def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Region]:
+    """Yield the boxes of a label file, one a line, before the numbers of its keypoints."""
     image = _image_of(path)
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            kind, (x, y, w, h) = int(line.split()[0]), map(float, line.split()[1:])
+            kind, (x, y, w, h, *others) = int(line.split()[0]), map(float, line.split()[1:])
             name = names[kind]
         except (ValueError, IndexError) as error:
             raise DataError(
@@ -117,6 +122,15 @@ def _regions(path: Path, names: Sequence[str]) -> Iterator[Region]:
                 expected=f"a class from 0 to {len(names) - 1}, x, y, width and height",
                 found=line.strip()[:60],
             ) from error
+        if others and len(others) != n_keypoints:
+            raise DataError(
+                f"{path}, line {number}",
+                expected="a class, and the four numbers of a box"
+                + (f", and {n_keypoints} of keypoints" if n_keypoints else ""),
+                found=f"{4 + len(others)} numbers",
+                fix="Keypoints are left out if data.yaml states them: kpt_shape: [17, 3]. Polygons "
+                "and turned boxes are not read: export them as COCO's.",
+            )
         yield Region(image, name, Box(x - w / 2, y - h / 2, x + w / 2, y + h / 2))
 
 

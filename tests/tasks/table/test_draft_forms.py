@@ -6,15 +6,18 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from harness.errors import DataError
+from harness.media import open_image
 from harness.tasks.table.cells import clock_span
 from harness.tasks.table.description import CHECK, AnswerField, read_description
 from harness.tasks.table.draft import draft
+from harness.tasks.table.records import Records
 from harness.tasks.table.task import table
-from harness.tasks.table.truth import plain_answer
+from harness.tasks.table.truth import mask_of, plain_answer, region_of
 from harness.types import Answer, Box, Interval
 
 CHOICES = {
@@ -435,6 +438,7 @@ def test_boxes_in_a_list_of_objects_have_a_command(name, suffix, tmp_path):
     converted = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
     described = draft(converted)
     assert described.answer["form"] == "boxes" and described.answer["field"] == "bbox"
+    assert "answer" not in str(described.doubts)
     (row,) = map(json.loads, converted.read_text().splitlines())
     assert row["question"] == "car" and len(row["bbox"]) == 2 and "i.png" in row.values()
 
@@ -453,12 +457,22 @@ def test_a_box_in_four_fields_has_a_pattern(names, order, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-def test_the_command_for_objects_stops_at_one_to_ignore(tmp_path):
-    boxes = [{"tag": "person", "fbox": [1, 2, 3, 4], "extra": {"ignore": bit}} for bit in (0, 1)]
+@pytest.mark.parametrize("n_ignored", [0, 1])
+def test_objects_to_ignore_are_left_out_and_their_image_is_refused(n_ignored, tmp_path):
+    box = {"tag": "person", "fbox": [1, 2, 3, 4]}
+    boxes = [{**box, "extra": {"ignore": bit}} for bit in (0, n_ignored)]
+    Image.new("RGB", (64, 48)).save(tmp_path / "i.png")
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"ID": "a", "image": "i.png", "gtboxes": boxes}), encoding="utf-8")
     typed = re.search("`(.*?)`", draft(path).doubts["answer.form"])[1]
-    assert subprocess.run(typed, shell=True, cwd=tmp_path, check=False).returncode
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    converted = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
+    converted.with_suffix(".toml").write_text(draft(converted).toml("mine"))
+    (question,) = Records(read_description(converted.with_suffix(".toml")), converted).questions()
+    if n_ignored:
+        assert "'ignored'" in str(question) and "nothing to ignore" in str(question)
+    else:
+        assert len(question.answer.boxes) == 2
 
 
 @pytest.mark.parametrize("name", ["context", "region", "question_time", "system_prompt"])
@@ -477,3 +491,38 @@ def test_messages_that_are_left_out_are_to_be_checked(before, tmp_path):
     record = {"messages": messages, "images": ["i.png"], "answer": "a dog"}
     path.write_text(json.dumps(record), encoding="utf-8")
     assert ("question.text" in draft(path).doubts) == bool(before)
+
+
+def test_a_mask_of_several_values_has_a_command(tmp_path):
+    values = np.zeros((48, 64), np.uint8)
+    values[:10], values[10:20] = 128, 255
+    Image.fromarray(values).save(tmp_path / "m.png")
+    Image.new("RGB", (64, 48)).save(tmp_path / "i.png")
+    path = written(tmp_path, ["mask"], [["Which?", "m.png"]])
+    assert "128 and 255" in draft(path).doubts["answer.written"]
+    with pytest.raises(DataError) as error:
+        mask_of("m.png", AnswerField(form="mask", written="image"), None, tmp_path, "")
+    typed = re.search("`(.*?)`", str(error.value))[1].replace("MASK.png", "m.png")
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    mask = mask_of("m.png.png", AnswerField(form="mask", written="image"), None, tmp_path, "")
+    assert mask.area == 10 * 64
+
+
+def test_points_are_no_region(tmp_path):
+    points = [{"x": 10.5, "y": 20.1}, {"x": 50, "y": 60}]
+    path = tmp_path / "mine.jsonl"
+    row = {"image": "i.png", "question": "cats", "count": 2, "points": points}
+    path.write_text(json.dumps(row), encoding="utf-8")
+    described = draft(path)
+    assert described.answer == {"form": "count", "field": "count"}
+    assert "points alone" in described.doubts["answer.form"]
+    Image.new("RGB", (64, 48)).save(tmp_path / "i.png")
+    field, image = AnswerField(form="points", written="xyxy"), open_image(tmp_path / "i.png")
+    with pytest.raises(DataError, match="found points"):
+        region_of(points, field, image, tmp_path, "")
+
+
+def test_what_raters_said_is_not_an_option(tmp_path):
+    names = ["rater_1", "rater_2", "rater_3", "consensus"]
+    described = draft(written(tmp_path, names, [["How many?", 2, 2, 3, 2]]))
+    assert "options" not in described.question and described.answer["field"] == "consensus"

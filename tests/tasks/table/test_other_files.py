@@ -18,10 +18,11 @@ from harness.errors import DataError
 from harness.interchange.rows import read_rows
 from harness.layout import JsonFile
 from harness.masks import Rle
+from harness.tasks.table.description import CHECK
 from harness.tasks.table.draft import draft
 from harness.tasks.table.frame_numbers import OF_FRAMES
 from harness.tasks.table.task import table
-from harness.tasks.table.yolo_files import class_names
+from harness.tasks.table.yolo_files import class_names, yolo
 from harness.types import Answer, Box, Interval
 
 WIDTH, HEIGHT = 64, 48
@@ -271,7 +272,9 @@ def test_boxes_of_other_programs_have_a_command(name, tmp_path):
         Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / image)
     with pytest.raises(DataError) as error:
         draft(tmp_path / file)
-    (sample,) = samples(obeyed(error, tmp_path, "mine.jsonl"))
+    path = obeyed(error, tmp_path, "mine.jsonl")
+    assert CHECK not in draft(path).toml("mine")
+    (sample,) = samples(path)
     assert sample.query.text == "cat"
     assert sample.target.answer == Answer(boxes=(Box(*map(float, BOX)),))
 
@@ -290,6 +293,11 @@ def test_masks_of_segment_anything_have_a_command(tmp_path):
     assert sample.target.answer.masks == (Rle.from_array(mask),)
 
 
+EGO4D_QUERIES = [
+    {"clip_start_sec": 1.5, "clip_end_sec": 7.0, "video_start_sec": 99.0, "query": "a person sits"},
+    {"clip_start_sec": 0.0, "clip_end_sec": 0.0, "video_start_sec": 0.0, "query": None},
+    {"clip_start_sec": 2.0, "clip_end_sec": 8, "video_start_sec": 99.5, "query": "a light, on."},
+]
 MOMENTS = {
     "Charades-STA": ("test.txt", "v 1.5 7.0##a person sits.\nv 2.0 8.0##a light, on.\n", ".jsonl"),
     "TACoS": (
@@ -319,6 +327,28 @@ MOMENTS = {
         ),
         ".json",
     ),
+    "Ego4D NLQ": (
+        "nlq_val.json",
+        json.dumps(
+            {
+                "version": "1",
+                "videos": [
+                    {
+                        "video_uid": "whole",
+                        "clips": [
+                            {
+                                "clip_uid": "v",
+                                "annotations": [
+                                    {"annotation_uid": "a", "language_queries": EGO4D_QUERIES}
+                                ],
+                            }
+                        ],
+                    }
+                ],
+            }
+        ),
+        ".json",
+    ),
 }
 
 
@@ -333,6 +363,15 @@ def test_moments_of_public_files_have_a_command(name, tmp_path):
     read = samples(obeyed(error, tmp_path, f"mine{suffix}"))
     assert [sample.target.answer.interval for sample in read] == [Interval(1.5, 7), Interval(2, 8)]
     assert ["a light, on." in sample.query.text for sample in read] == [False, True]
+
+
+def test_the_end_of_an_interval_is_that_of_its_start(tmp_path):
+    times = {"video_end_sec": 9, "clip_start_sec": 1, "clip_end_sec": 2, "video_start_sec": 8}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([{"video": "v.mp4", "query": "Where?", **times}]), encoding="utf-8")
+    described = draft(path)
+    assert described.answer["field"] == ["clip_start_sec", "clip_end_sec"]
+    assert "video_start_sec, video_end_sec" in described.doubts["answer.field"]
 
 
 @pytest.mark.parametrize(
@@ -354,6 +393,14 @@ def test_json_under_another_name_has_a_command(name, text, tmp_path):
     subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
     (renamed,) = tmp_path.glob("*.json*")
     assert [sample.target.answer.text for sample in samples(renamed)] == ["yes", "no"]
+
+
+@pytest.mark.parametrize("line", ["367,101,41,16", "367.5\t101\t41\t16"])
+def test_boxes_of_a_track_want_a_line_a_frame(line, tmp_path):
+    path = tmp_path / "groundtruth.txt"
+    path.write_text(f"{line}\n{line}\n", encoding="utf-8")
+    with pytest.raises(DataError, match="a line of JSON for each frame"):
+        draft(path)
 
 
 def test_annotations_without_a_command_want_a_record_a_question(tmp_path):
@@ -413,7 +460,7 @@ def test_names_of_yolo_are_read_exactly_or_refused(text, names, tmp_path):
         assert class_names(path) == names
 
 
-def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
+def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path, capfd):
     (tmp_path / "classes.txt").write_text("cat\n", encoding="utf-8")
     path = tmp_path / "a.txt"
     path.write_text("0 0.3 0.5 0.5 0.5\n\n0 0.1 0.1 0.4 0.1 0.4 0.4\n", encoding="utf-8")
@@ -421,6 +468,46 @@ def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path):
         draft(path)
     with pytest.raises(subprocess.CalledProcessError):
         obeyed(error, tmp_path, "mine.jsonl")
+    printed = capfd.readouterr().err
+    assert "line 3" in printed and "Traceback" not in printed
+
+
+@pytest.mark.parametrize("numbers", ["0.4 0.4 2 0.5 0.5 0", "0.4 0.4 2"])
+def test_keypoints_of_yolo_are_left_out_if_the_data_set_states_them(numbers, tmp_path):
+    (tmp_path / "data.yaml").write_text("kpt_shape: [2, 3]\nnames:\n  0: cat\n", encoding="utf-8")
+    (tmp_path / "labels").mkdir()
+    label = tmp_path / "labels" / "a.txt"
+    label.write_text(f"0 0.375 0.5 0.5 0.5 {numbers}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"data init .*data\.yaml"):
+        draft(label)
+    records = yolo([str(tmp_path / "data.yaml"), str(label)])
+    if numbers.endswith("2"):
+        with pytest.raises(DataError, match="6 of keypoints, found 7 numbers"):
+            list(records)
+    else:
+        assert [record["boxes"] for record in records] == [[[0.125, 0.25, 0.625, 0.75]]]
+
+
+@needs_jq
+@pytest.mark.parametrize("part", ["questions", "annotations"])
+def test_questions_of_vqa_are_joined_to_their_annotations(part, tmp_path):
+    about = {"data_type": "mscoco", "data_subtype": "val2014"}
+    questions = [{"image_id": 42, "question": f"Which {n}?", "question_id": n} for n in (420, 421)]
+    annotations = [
+        {"question_id": n, "image_id": 42, "answers": [{"answer": f"{n}", "answer_id": 1}]}
+        for n in (421, 420)
+    ]
+    plain = {"questions": questions, "annotations": annotations}
+    for name, listed in plain.items():
+        (tmp_path / f"{name.upper()}.json").write_text(json.dumps({**about, name: listed}))
+    with pytest.raises(DataError, match="joins") as error:
+        draft(tmp_path / f"{part.upper()}.json")
+    rows = json.loads(obeyed(error, tmp_path, "mine.json").read_text())
+    assert [(row["question"], row["answers"]) for row in rows] == [
+        ("Which 420?", ["420"]),
+        ("Which 421?", ["421"]),
+    ]
+    assert rows[0]["image"] == "COCO_val2014_000000000042.jpg"
 
 
 OBJECTS = {

@@ -1,6 +1,7 @@
 """What own tables read from responses, and what of a table is refused before it is scored."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -143,6 +144,18 @@ def test_the_model_that_reads_a_networks_own_boxes_and_points_is_named(form, tmp
     assert reader not in printed.err and "0 failed" in printed.out
 
 
+@pytest.mark.parametrize(
+    ("response", "is_told"), [("Some stand left, others right.", True), ('[{"box": 3}', False)]
+)
+def test_the_model_that_reads_counts_in_words_is_named(response, is_told, tmp_path, capsys):
+    path = bench(tmp_path, [row(2)], answer={"form": "count", "field": "answer"})
+    (tmp_path / "said.jsonl").write_text(json.dumps({"id": "0", "response": response}) + "\n")
+    given = ["--model", "qwen_vl(backend=stored)", "--predictions", str(tmp_path / "said.jsonl")]
+    typed = ["score", "--tasks", f"table(file={path})", "--data", str(tmp_path), *given]
+    assert main(typed) == 0
+    assert ("prompt=locate) reads counts in words" in capsys.readouterr().err) == is_told
+
+
 def test_marks_of_the_draft_and_missing_ground_truth_are_told(tmp_path, capsys):
     path = bench(tmp_path, [row([0, 0, 40, 40])], answer=POINTS)
     description, typed = path.with_suffix(".toml"), ["--data", str(tmp_path), "--tasks"]
@@ -157,6 +170,35 @@ def test_marks_of_the_draft_and_missing_ground_truth_are_told(tmp_path, capsys):
     assert main(["score", *typed, "--predictions", str(tmp_path / "said.jsonl")]) == 3
     refused = capsys.readouterr().err
     assert "in [answer]" in refused and "server" not in refused
+
+
+@pytest.mark.parametrize(
+    ("written", "answers", "is_told"),
+    [
+        ("place_from_1", [1, 2, 3], True),
+        ("place_from_1", [1, 2, 4], False),
+        ("place", [1, 2, 3], True),
+        ("place", [0, 2, 3], False),
+    ],
+)
+def test_places_that_may_be_counted_from_0_or_1_are_told(
+    written, answers, is_told, tmp_path, capsys
+):
+    rows = [row(value, options=["a", "b", "c", "d"]) for value in answers]
+    answer = {"form": "choice", "field": "answer", "written": written}
+    question = {"text": "question", "options": "options"}
+    path = bench(tmp_path, rows, answer=answer, question=question)
+    assert main(["data", "check", "--data", str(tmp_path), "--tasks", f"table(file={path})"]) == 0
+    assert ("counted from" in capsys.readouterr().out) == is_told
+
+
+def test_the_places_of_a_okvqa_are_found(tmp_path):
+    choices = ["a", "b", "c", "d"]
+    plain = {"choices": choices, "correct_choice_idx": 2, "direct_answers": ["c", "see"]}
+    path = bench(tmp_path, [row("", **plain)], answer={})
+    drafted = draft(path)
+    assert (drafted.answer["field"], drafted.answer["form"]) == ("correct_choice_idx", "choice")
+    assert "place_from_1" in drafted.doubts["answer.written"]
 
 
 @pytest.mark.parametrize("second", ["red", "clip"])
@@ -391,6 +433,30 @@ def test_a_count_with_a_point_for_thousands_is_refused(texts, refused, tmp_path)
     path = text_table(tmp_path, f"image;question;answer\n{lines}", form="count")
     problems = list(table(tmp_path, file=path).check())
     assert bool(problems) == bool(refused) and refused in "".join(map(str, problems))
+
+
+@pytest.mark.parametrize("mark", [",", "\t"])
+@pytest.mark.parametrize(
+    "lines",
+    ["a.png,How many?,2\na.png,Who is it?,3\n", "v_1,0902,0.077,0.151\nv_1,0903,0.077,0.161\n"],
+)
+def test_a_table_without_a_header_has_a_command_that_adds_one(lines, mark, tmp_path):
+    path = tmp_path / ("mine.csv" if mark == "," else "mine.tsv")
+    path.write_text(lines.replace(",", mark))
+    with pytest.raises(DataError, match="header") as error:
+        draft(path)
+    typed = re.search("`(.*?)`", str(error.value))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    described = draft(tmp_path / f"NEW{path.suffix}")
+    assert len(described.columns) == lines.split("\n")[0].count(",") + 1
+
+
+@pytest.mark.parametrize("numbers", ["1,2,3", "0,1,2", "2023,2024"])
+def test_numbers_may_be_names_of_columns(numbers, tmp_path):
+    header = f"image,question,answer,{numbers}"
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{header}\na.png,Who?,{','.join('7' * (header.count(',') - 1))}\n")
+    assert draft(path).question["text"] == "question"
 
 
 def test_a_header_in_the_middle_is_named(tmp_path):

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import zlib
 
@@ -33,7 +34,8 @@ def obeyed(path, name="mine.jsonl"):
         draft(path)
     typed = re.search(r"`(.*?)`", str(error.value), re.DOTALL)[1]
     subprocess.run(typed, shell=True, cwd=path.parent, check=True)
-    return (path.parent / "NEW").rename(path.parent / name)
+    (made,) = path.parent.glob("NEW*")
+    return made.rename(path.parent / name)
 
 
 def samples(path, images):
@@ -512,3 +514,74 @@ def test_frames_of_sa_v_are_every_fourth(tmp_path):
     assert [sample.target.answer.masks for sample in read] == [
         (Rle.from_array(mask),) for mask in (SQUARE, IGNORED, LEFT)
     ]
+
+
+VOC_SIZE = "<size><width>{}</width><height>{}</height><depth>3</depth></size>"
+SIZED = {
+    "VOC": ("i.xml", VOC.replace("<object>", VOC_SIZE.format(128, 96) + "<object>", 1)),
+    "VOC, by class": (
+        "i.xml",
+        f"<annotation><filename>i.png</filename>{VOC_SIZE.format(128, 96)}<object><name>cat</name>"
+        f"{VOC_BOX}</object></annotation>",
+    ),
+    "CVAT": ("a.xml", CVAT.replace("SHAPES", BOX_OF_CVAT).replace(f'"{WIDTH}"', '"128"')),
+    "Supervisely": (
+        "i.png.json",
+        json.dumps(json.loads(BOXES["Supervisely"][1]) | {"size": {"width": 128, "height": 96}}),
+    ),
+    "TensorFlow": (
+        "t.csv",
+        "filename,width,height,class,xmin,ymin,xmax,ymax\ni.png,128,96,cat,8,12,24,36\n",
+    ),
+    "labelme": (
+        "i.json",
+        json.dumps(
+            {
+                "imagePath": "i.png",
+                "imageWidth": 128,
+                "imageHeight": 96,
+                "shapes": [
+                    {"label": "cat", "points": [[8, 12], [24, 36]], "shape_type": "rectangle"}
+                ],
+            }
+        ),
+    ),
+    "Datumaro": (
+        "d.json",
+        json.dumps(
+            {
+                "categories": {"label": {"labels": [{"name": "cat"}]}},
+                "items": [
+                    {
+                        "annotations": [{"type": "bbox", "label_id": 0, "bbox": [8, 12, 16, 24]}],
+                        "image": {"path": "i.png", "size": [96, 128]},
+                    }
+                ],
+            }
+        ),
+    ),
+    "Label Studio": (
+        "p.json",
+        json.dumps([task(("rectanglelabels", "cat", RECTANGLE))]).replace(f": {WIDTH}", ": 128"),
+    ),
+    "MOT": ("seq/gt/gt.txt", MOT),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_size_that_a_tool_states_and_the_image_does_not_have_is_refused(name, tmp_path):
+    file, text = SIZED[name]
+    is_list = name in ("labelme", "Datumaro")
+    if is_list and shutil.which("jq") is None:
+        pytest.skip("the way out is a command of jq")
+    written(tmp_path / "seq/seqinfo.ini", "[Sequence]\nimWidth=128\nimHeight=96\n")
+    path = obeyed(written(tmp_path / file, text), "mine.json" if is_list else "mine.jsonl")
+    image = "img1/000001.jpg" if name == "MOT" else "i.png"
+    with pytest.raises(DataError, match=f"size of its image, {WIDTH} × {HEIGHT}"):
+        samples(path, [image])
+
+
+@pytest.mark.parametrize("size", [("0", "0"), ("", ""), (WIDTH, HEIGHT)])
+def test_a_size_of_voc_that_is_unknown_or_right_is_no_mistake(size, tmp_path):
+    text = SIZED["VOC, by class"][1].replace(VOC_SIZE.format(128, 96), VOC_SIZE.format(*size))
+    assert samples(obeyed(written(tmp_path / "i.xml", text)), ["i.png"])
