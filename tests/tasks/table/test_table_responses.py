@@ -206,6 +206,7 @@ HELMET = "Is the person wearing a helmet?"
         (HELMET, "The person could be wearing a helmet.", None),
         (HELMET, "The man is not wearing a helmet.", None),
         (HELMET, "Is the person wearing a helmet?", None),
+        (HELMET, "Is the person wearing a helmet.", None),
         ("Is there a dog in the image?", "There is no dog in the image.", "no"),
         ("Isn't the light red?", "The light is not red.", None),
         ("Isn't the light red?", "<|begin_of_box|>No, the light is green.<|end_of_box|>", "no"),
@@ -219,6 +220,14 @@ HELMET = "Is the person wearing a helmet?"
         ("Ist da ein Hund?", "Ja, aber er schläft.", None),
         ("有狗吗？", "是的，有一只狗。", "yes"),
         ("¿Hay un perro?", "Sí o no", None),
+        ("¿Hay un perro?", "Sí, nunca.", None),
+        ("Ist da ein Hund?", "Ja. Nein.", None),
+        ("Ist da ein Hund?", "Nein. Doch.", None),
+        ("Ist da ein Hund?", "Nein. Ja.", None),
+        ("Ist da ein Hund?", "Nein, da ist kein Hund.", "no"),
+        ("Y a-t-il un chien ?", "Oui, aucun chien.", None),
+        ("犬はいますか？", "はい、いません。", None),
+        ("犬はいますか？", "いいえ、いません。", "no"),
     ],
 )
 def test_yes_and_no_without_the_word(question, response, said):
@@ -232,6 +241,14 @@ def test_yes_and_no_without_the_word(question, response, said):
         ("7KXR 219", 'The sign says "7KXR\n219".', 0, 1),
         ("红色", "答案是红色。", 0, 1),
         ("art", "a heart", 0, 0),
+        ("caf", "a café", 0, 0),
+        ("สีแดง", "มันคือสีแดง", 0, 1),
+        ("5", "about 1.5 m", 0, 0),
+        ("5", "It is -5.", 0, 0),
+        ("500", "1,500", 0, 0),
+        ("1", "1.5", 0, 0),
+        ("5", "It is 5, or so.", 0, 1),
+        ("-5", "It is -5.", 0, 1),
         ("C++", "It is C++.", 0, 1),
         (["cat", "a dog"], "I see a dog here", 0, 1),
     ],
@@ -358,11 +375,22 @@ def test_points_that_may_part_thousands_are_to_be_checked(
     assert ("answer.form" in draft(path).doubts) == is_open
 
 
-@pytest.mark.parametrize(("text", "is_refused"), [("2.000", True), ("2.0", False), ("2", False)])
-def test_a_count_with_a_point_for_thousands_is_refused(text, is_refused, tmp_path):
-    table_text = f"image;question;answer\nred.png;How many?;{text}\n"
-    problems = list(table(tmp_path, file=text_table(tmp_path, table_text, form="count")).check())
-    assert bool(problems) == is_refused
+@pytest.mark.parametrize(
+    ("texts", "refused"),
+    [
+        (["3.000"], "3000"),
+        (["3.000", "5"], "3000"),
+        (["3.000", "0.000"], ""),
+        (["3.000", ".0"], ""),
+        (["2.0"], ""),
+        (["2"], ""),
+    ],
+)
+def test_a_count_with_a_point_for_thousands_is_refused(texts, refused, tmp_path):
+    lines = "".join(f"red.png;How many?;{text}\n" for text in texts)
+    path = text_table(tmp_path, f"image;question;answer\n{lines}", form="count")
+    problems = list(table(tmp_path, file=path).check())
+    assert bool(problems) == bool(refused) and refused in "".join(map(str, problems))
 
 
 def test_a_header_in_the_middle_is_named(tmp_path):
