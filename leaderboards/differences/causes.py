@@ -43,7 +43,7 @@ FOLLOWING = ("template", "processor", "backend")
 
 def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     """Return the differences between the settings of two runs' models, as lines by cause."""
-    old, new = sent_settings(a, b)
+    old, new = (run.manifest["model"]["description"] for run in (a, b))
     chats = [_chat(old), _chat(new)]
     if not all(chats):
         names = [run.manifest["model"]["name"] for run in (a, b)]
@@ -51,6 +51,7 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
             return {MODEL: [" → ".join(names)]}
         return {UNKNOWN: ["one of the two runs has only answers, without requests and responses"]}
     lines = by_cause(chats[0], chats[1])
+    old, new = sent_settings(a, b)
     in_words = (key for key in old if key.startswith(f"{PROMPT_TEXT}."))
     of_model = {**OF_MODEL, **dict.fromkeys(in_words, "prompt")}
     pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in of_model.items()]
