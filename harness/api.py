@@ -30,6 +30,7 @@ from harness.run.external_predictions import Submission
 from harness.run.judging import unjudged
 from harness.run.options import Options
 from harness.run.preflight import preflight
+from harness.run.recorded_task import resumed_task
 from harness.run.rescore import selected
 from harness.run.score import score_file
 from harness.run.scoring import Scorer
@@ -199,6 +200,9 @@ def evaluate(
         budget=None if budget is None else parse_budget(budget),
         data_root=_data_root(task),
     )
+    task_spec = _spec_of(task)
+    if isinstance(task, _LoadedTask) and not restart:
+        task = resumed_task(task, task.spec, task.data_root, folder, progress)
     if stored_survey(folder, task, options) is None:
         task = preflight(task, progress, allow_missing=False)
     overlap = None
@@ -209,7 +213,7 @@ def evaluate(
         model_or_spec,
         folder,
         options,
-        task_spec=_spec_of(task),
+        task_spec=task_spec,
         model_spec=model_spec,
         progress=progress,
     )

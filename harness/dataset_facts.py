@@ -18,7 +18,7 @@ from harness.interchange.journal_form import answer_to_json
 from harness.leaderboards.published_results import papers, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select
-from harness.run.duplicates import same_media, same_samples
+from harness.run.duplicates import same_media, same_questions
 from harness.run.preflight import undecodable
 from harness.run.survey import survey
 from harness.task import Task
@@ -89,7 +89,8 @@ def _complete(task: Task) -> dict[str, object]:
                 asked.append((sample.group, sample.query.text))
             yield sample
 
-    same = same_media(count_samples()) + same_samples(partial(samples_of, task))
+    media = same_media(count_samples())
+    same, contradictions = same_questions(partial(samples_of, task))
     return {
         "samples": surveyed.n_total,
         "videos": len(groups),
@@ -104,7 +105,8 @@ def _complete(task: Task) -> dict[str, object]:
             *_other_places(task, ends),
         ],
         "left_out": int(task.arguments.get("without_image") or 0),
-        "duplicates": same,
+        "duplicates": media + same,
+        "contradictions": contradictions,
     }
 
 

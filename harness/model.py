@@ -7,7 +7,6 @@ segmentation and propagation run side by side.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Generic,
@@ -33,8 +32,6 @@ class Model(ABC):
 
     built_from: Spec | None = None
     """The SPEC that it was built from; None: your program made it."""
-    code: Mapping[str, Mapping[str, object]] = MappingProxyType({})
-    """Code of the third-party plugins of that SPEC, by package (`harness.plugin_code`)."""
 
     # Declared to type checkers alone: a property would be taken for the default of the field by
     # which a dataclass defines it.

@@ -1,13 +1,14 @@
 """The code of third-party plugins that a record names, so that a resumed run can be compared.
 
-A plugin's code is its module, the modules of its own package that this one imports, and the files
-of the package that their source names, such as prompts. Comments and layout do not count. Nothing
-is imported: the files are read.
+A plugin's code is its module, the modules of its own package that this one imports, and texts of
+the package, such as prompts, whose name or folder stands in their source. Comments and layout do
+not count. Nothing is imported: the files are read.
 """
 
 import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,8 +26,12 @@ OWN = "visual-reasoning-harness"
 """The distribution whose plugins are recorded by its version alone."""
 SHARED = re.compile(r"(site|dist)-packages\Z")
 """Folders of packages that do not belong to each other."""
-NAMED_FILE = re.compile(r"[^\n\0]{1,200}\.\w{1,10}\Z")
-"""A text of the source that may be the path of a file."""
+PATH = re.compile(r"[\w .-]{1,100}(/[\w .-]{1,100}){0,5}\Z")
+"""A text of the source that may be the path of a file or a folder."""
+TEXTS = frozenset({".txt", ".md", ".toml", ".yaml", ".yml", ".jinja", ".jinja2", ".j2"})
+"""Suffixes of files that count if the source names their folder."""
+LARGEST = 2**26
+"""Largest number of bytes of such a file; larger ones are weights, which models record."""
 DATA_ALONE: frozenset[Kind] = frozenset({"boards", "presets"})
 """Kinds of plugins that are files without code."""
 
@@ -76,6 +81,8 @@ def spec_names(plain: object) -> Iterator[str]:
 def code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str | None]]:
     """Return the versions and hashes that differ between two results of `plugin_code`.
 
+    A text that is new does not count: a plugin may write into its own package.
+
     Returns:
         Objects `{setting, from, to}`; a file or version that one of them lacks is None there.
     """
@@ -94,6 +101,7 @@ def code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[st
         {"setting": name, "from": before.get(name), "to": after.get(name)}
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
+        and (name in before or name.startswith("version of ") or name.endswith(".py"))
     ]
 
 
@@ -117,7 +125,7 @@ def _sources_in_program(classes: Iterable[type]) -> dict[str, str]:
                 source = inspect.getsource(each_class)
             except (OSError, TypeError):  # typed at a prompt: there is no source
                 continue
-            sources[each_class.__qualname__] = _code_hash(inspect.cleandoc(source))
+            sources[each_class.__qualname__] = _tree_hash(ast.parse(textwrap.dedent(source)))
     return dict(sorted(sources.items()))
 
 
@@ -125,19 +133,47 @@ def _sources_in_program(classes: Iterable[type]) -> dict[str, str]:
 class _Package:
     """Where the modules of one top-level package, or of a module beside others, lie."""
 
-    folder: Path
-    """The folder of the package; that which holds the module."""
+    folders: tuple[Path, ...]
+    """The folders of the package, several of a namespace; that which holds the module."""
     top: str
     """First part of the names of its modules; empty: modules beside each other."""
 
-    def module(self, name: str) -> Path | None:
-        """Return the file of a module of this package; None if it is not one."""
+    def module(self, name: str) -> tuple[str, Path] | None:
+        """Return the path in the package, and the file, of a module; None if it is not one."""
         parts = name.split(".")
         if self.top and parts.pop(0) != self.top:
             return None
-        path = self.folder.joinpath(*parts)
-        choices = (path.with_name(f"{path.name}.py"),) if parts else ()
-        return next((file for file in (*choices, path / "__init__.py") if file.is_file()), None)
+        inside = "/".join(parts)
+        for folder in self.folders:
+            for path in (*([f"{inside}.py"] if parts else []), f"{inside}/__init__.py".lstrip("/")):
+                if (folder / path).is_file():
+                    return path, folder / path
+        return None
+
+    def texts(self, named: frozenset[str]) -> Iterator[tuple[str, Path]]:
+        """Yield files, with their paths in the package, by what stands in its modules' source.
+
+        Args:
+            named: Names of files, and of folders of texts, as the source has them.
+        """
+        names = {name.rpartition("/")[2] for name in named} - {".", ".."}
+        for folder in self.folders:
+            below = folder.rglob("*") if self.top else _near(folder, names)
+            for path in below:
+                inside = path.relative_to(folder)
+                is_named = path.name in names and path.suffix not in ("", ".py", ".pyc")
+                in_named = path.suffix in TEXTS and bool(names.intersection(inside.parts[:-1]))
+                if (is_named or in_named) and path.is_file() and path.stat().st_size <= LARGEST:
+                    yield inside.as_posix(), path
+
+
+def _near(folder: Path, names: set[str]) -> Iterator[Path]:
+    """Yield what lies beside a module, and in the folders there that have one of the names."""
+    if not SHARED.search(folder.name):
+        yield from folder.iterdir()
+    for name in sorted(names):
+        if (folder / name).is_dir():
+            yield from (folder / name).iterdir()
 
 
 def _package_of(module: str) -> _Package | None:
@@ -150,10 +186,10 @@ def _package_of(module: str) -> _Package | None:
     if spec is None:
         return None
     if folders := list(spec.submodule_search_locations or ()):
-        return _Package(Path(folders[0]), top)
+        return _Package(tuple(map(Path, folders)), top)
     if spec.origin is None or not spec.origin.endswith(".py"):
         return None
-    return _Package(Path(spec.origin).parent, "")
+    return _Package((Path(spec.origin).parent,), "")
 
 
 def _files_of(module: str) -> dict[str, str]:
@@ -163,49 +199,31 @@ def _files_of(module: str) -> dict[str, str]:
         return {}
     hashes: dict[str, str] = {}
     named: set[str] = set()
-    begun, waiting = {module}, [module]
+    parts = module.split(".")
+    waiting = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    begun = set(waiting)
     while waiting:
         name = waiting.pop()
-        file = package.module(name)
-        if file is None:
+        if (module_file := package.module(name)) is None:
             continue
-        status = file.stat()
-        source = _source(file, str(status_marks(status)))
-        hashes[file.relative_to(package.folder).as_posix()] = source.hash
-        named |= source.files
+        path, file = module_file
+        source = _source(file, str(status_marks(file.stat())))
+        hashes[path] = source.hash
+        named |= source.texts
         is_package = file.name == "__init__.py"
         for imported in source.imports(name, is_package=is_package):
             if imported in begun or _is_of_another(imported, module, package):
                 continue
             begun.add(imported)
             waiting.append(imported)
-    for path in _named_files(package, named):
-        hashes[path.relative_to(package.folder).as_posix()] = content_hash(path).hex()[:16]
+    for path, file in package.texts(frozenset(named)):
+        hashes[path] = content_hash(file).hex()[:16]
     return dict(sorted(hashes.items()))
 
 
 def _is_of_another(imported: str, module: str, package: _Package) -> bool:
     """Return True for a module in a folder of many packages that is not the plugin's own."""
-    return not package.top and imported != module and bool(SHARED.search(package.folder.name))
-
-
-def _named_files(package: _Package, named: set[str]) -> Iterator[Path]:
-    """Yield the files of a package that its source names by their path or their last part."""
-    if not package.top:
-        paths = (package.folder / name for name in named)
-        yield from (path for path in paths if _is_file(path) and path.suffix != ".py")
-        return
-    names = {name.rpartition("/")[2] for name in named}
-    for path in package.folder.rglob("*"):
-        if path.name in names and path.suffix != ".py" and _is_file(path):
-            yield path
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a text that is no path
-        return False
+    return not package.top and imported != module and bool(SHARED.search(package.folders[0].name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +233,8 @@ class _Source:
     hash: str
     modules: frozenset[tuple[int, str, str]]
     """Imports as (level of a relative one, module, name that is taken from it)."""
-    files: frozenset[str]
-    """Texts that may be paths of files."""
+    texts: frozenset[str]
+    """Texts that may be paths of files or folders."""
 
     def imports(self, name: str, *, is_package: bool) -> Iterator[str]:
         """Yield the full names of what the module `name` may import."""
@@ -243,19 +261,15 @@ def _source(file: Path, marks: str) -> _Source:
     except (SyntaxError, ValueError):
         return _Source(blake2b(data, digest_size=8).hexdigest(), frozenset(), frozenset())
     modules: set[tuple[int, str, str]] = set()
-    files: set[str] = set()
+    texts: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {(0, alias.name, "") for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             modules |= {(node.level, node.module or "", alias.name) for alias in node.names}
-        elif isinstance(node, ast.Constant) and NAMED_FILE.match(str(node.value)):
-            files.add(str(node.value))
-    return _Source(_tree_hash(tree), frozenset(modules), frozenset(files))
-
-
-def _code_hash(source: str) -> str:
-    return _tree_hash(ast.parse(source))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts |= {node.value} if PATH.match(node.value) else set()
+    return _Source(_tree_hash(tree), frozenset(modules), frozenset(texts))
 
 
 def _tree_hash(tree: ast.AST) -> str:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -65,6 +65,10 @@ RESULTS_FIELDS: Mapping[str, Any] = {
     "n_total": int,
 }
 """Fields of `results.json` that every reader needs, with their types."""
+OF_METRICS = ("metrics", "intervals", "better", "about")
+"""Tables of results with an entry for each metric."""
+WORDS_TEXT = "words_text"
+"""Setting of a model with its requests in words, by form of answer."""
 SET_ASIDE = "`harness eval … --restart` renames the folder and starts again."
 SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
 RESCORE = (
@@ -315,6 +319,16 @@ def incomplete_below(folder: Path) -> tuple[list[Path], list[Path]]:
     return unscored, unfinished
 
 
+def without_words(plain: object) -> Any:
+    """Return plain data without the requests in words of the models that it describes.
+
+    Earlier versions did not record them; they follow from the other settings and the code.
+    """
+    if not isinstance(plain, Mapping):
+        return plain
+    return {name: without_words(value) for name, value in plain.items() if name != WORDS_TEXT}
+
+
 def config_hash(config: Mapping[str, object]) -> str:
     """A hash of plain data that does not depend on the order of keys."""
     text = json.dumps(
@@ -340,13 +354,30 @@ def differences(old: object, new: object, name: str = "") -> list[str]:
 def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> list[str]:
     """Return the values that differ between stored results and these, one line each.
 
-    A ledger or forms that the stored results lack, as in runs of earlier versions, do not count.
+    Descriptions of metrics do not count, nor what the stored results lack, as in runs of earlier
+    versions: metrics, a ledger, forms.
     """
     current = json.loads(json.dumps(results, default=json_scalar))
-    missing = {"ledger", "forms"} - stored.keys()
-    return differences(
-        stored, {name: value for name, value in current.items() if name not in missing}
+    current = without_metrics(current, current["metrics"].keys() - stored["metrics"].keys())
+    left_out = {"about", *({"ledger", "forms"} - stored.keys())}
+    old, new = (
+        {name: value for name, value in plain.items() if name not in left_out}
+        for plain in (stored, current)
     )
+    return differences(old, new)
+
+
+def without_metrics(results: Mapping[str, Any], metrics: Set[str]) -> dict[str, Any]:
+    """Return results, or a part of them, without the entries of some metrics."""
+    reduced: dict[str, Any] = {}
+    for key, value in results.items():
+        if not isinstance(value, Mapping):
+            reduced[key] = value
+        elif key in OF_METRICS:
+            reduced[key] = {name: number for name, number in value.items() if name not in metrics}
+        else:
+            reduced[key] = without_metrics(value, metrics)
+    return reduced
 
 
 def finish(

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.figure import Panel, Points, figure
+from harness.provenance import PLUGINS
 from harness.run.training_record import Training
 
 OUTSIDE = re.compile(r",(?![^()]*\))")
@@ -127,6 +128,7 @@ def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
                 dict(record["method"]["settings"]),
                 record["model"] and record["model"]["spec"],
                 [task["spec"] for task in record["tasks"]],
+                record.get("provenance", {}).get(PLUGINS),
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(

@@ -102,7 +102,7 @@ def marked_names(rows: Sequence[Row]) -> str:
     return rows[0].name + marks(rows)
 
 
-def marks(rows: Sequence[Row]) -> str:
+def marks(rows: Sequence[Row], *, with_badges: bool = True) -> str:
     """Return what stands behind the name of several rows of one model: badges and marks."""
     badges = dict.fromkeys(badge for row in rows for badge in row.badges)
     present = {
@@ -111,7 +111,7 @@ def marks(rows: Sequence[Row]) -> str:
         "§": any(row.transductive for row in rows),
         "¶": any(row.cut for row in rows),
     }
-    text = f" [{', '.join(badges)}]" * bool(badges)
+    text = f" [{', '.join(badges)}]" if badges and with_badges else ""
     return text + "".join(f" {mark}" for mark, is_set in present.items() if is_set)
 
 
@@ -206,6 +206,14 @@ def deviation_note(row: Row) -> str:
     """Return the footnote of ‡: the deviations from the paper."""
     text = "; ".join(map(str, row.deviations))
     return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {text}."
+
+
+def changed_note(row: Row) -> str:
+    """Return the footnote of a run whose samples were predicted by different code."""
+    return (
+        f"{row.name} ({row.run}) was predicted in parts by different code: "
+        f"{'; '.join(row.changed)} changed."
+    )
 
 
 def training_name(training: TrainingInfo) -> str:

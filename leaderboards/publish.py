@@ -154,13 +154,14 @@ def _check_publication(
         receipt = next((receipt for receipt in receipts if _is_of(receipt, run)), None)
         if receipts and receipt is None:
             return Checked(folder, head, faults=("no receipt is of these predictions",))
-        source = TaskSource(run.manifest["task"]["spec"], data_root, (), verdicts_of(run))
+        task = run.manifest["task"]
+        source = TaskSource(task["spec"], data_root, (), verdicts_of(run), task["protocol"])
         results, differing = rescore(source, run)
     except (HarnessError, OSError) as error:
         return Checked(folder, head, faults=(f"refused: {error}",))
     value = results["metrics"][results["headline"]]  # type: ignore[index]
-    task = f"{results['task']} {results['split']} {results['subset'] or ''}".strip()
-    name = f"{results['model']} on {task} by {results['protocol']}: {results['headline']} {value}"
+    scored = f"{results['task']} {results['split']} {results['subset'] or ''}".strip()
+    name = f"{results['model']} on {scored} by {results['protocol']}: {results['headline']} {value}"
     received = f"{receipt['number']} of account {receipt['account']}" if receipt else ""
     return Checked(folder, head, name, received, tuple(differing))
 

@@ -229,9 +229,10 @@ def table(
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the footnotes of rows: trained on, deviations, adaptation, cut responses, papers."""
+    """Yield the footnotes of rows: training data, deviations, code, adaptation, cuts, papers."""
     yield from (formatting.trained_on(run_row) for run_row in rows if run_row.trained_on_some)
     yield from (formatting.deviation_note(run_row) for run_row in rows if run_row.deviations)
+    yield from (formatting.changed_note(run_row) for run_row in rows if run_row.changed)
     yield from (formatting.adaptation_note(run_row) for run_row in rows if run_row.adaptation)
     yield from filter(None, map(formatting.ledger_note, rows))
     yield from (formatting.paper_note(run_row) for run_row in rows if run_row.published)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness.errors import DataError, UsageError
+from harness.leaderboards.differences.changed import plugin_changes
 from harness.leaderboards.ranked_table import key
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
@@ -148,6 +149,14 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
             expected="runs of one model, which differ in seeds and weights only",
             found="; ".join(differences(json.loads(first), json.loads(second))[:5]),
         )
+    for run in runs[1:]:
+        code = (runs[0].manifest["provenance"], run.manifest["provenance"])
+        if lines := list(plugin_changes(*code)):
+            raise DataError(
+                "repeats",
+                expected="runs of one model, whose plugins have the same code",
+                found=f"{runs[0].folder} and {run.folder}: {lines[0]}",
+            )
     labelled: dict[str, list[Run]] = {}
     for members in trainings.values():
         label = members[0].manifest["model"]["spec"]

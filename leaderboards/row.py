@@ -135,6 +135,8 @@ class Row:
     """Overlap with the training data of the model's checkpoint; None where that is not known."""
     training: TrainingInfo | None = None
     """Training of the model's checkpoint; None if harness did not train it."""
+    changed: tuple[str, ...] = ()
+    """Code of plugins that changed while samples were predicted."""
     deviations: tuple[Deviation, ...] = ()
     """Differences from the paper of the run's method, as the record declares them."""
     adaptation: str | None = None
@@ -217,6 +219,7 @@ def row(run: Run) -> Row:
             **{key: _typed(key, provenance.get(key)) for key in ("commit", "dirty", "device")},
             trained_on=read_contamination(run.folder),
             training=_training(run),
+            changed=tuple(str(change["setting"]) for change in manifest.get("changed", ())),
             deviations=tuple(
                 Deviation(**deviation) for deviation in manifest.get("deviations", ())
             ),

@@ -16,6 +16,7 @@ from harness.errors import HarnessError, StoreError
 from harness.leaderboards.history.known import KnownRun, KnownValues
 from harness.provenance import is_rehearsal
 from harness.record import RESCORE, RESULTS, Run, no_run, runs_below
+from harness.run.recorded_task import recorded_task
 from harness.scores import Corpus, Metric, UnitScore, value_of
 from harness.spec import parse
 from harness.statistics.paired import dependencies_of
@@ -168,7 +169,7 @@ def task_of(run: Run, data_root: Path | None = None) -> Task:
     recorded = run.manifest["task"]
     root = data_root or Path(run.manifest["data"]["root"])
     with plugins.plugin_errors(f"task {recorded['spec']}"):
-        task: Task = plugins.build("tasks", parse(recorded["spec"]), root)
+        task = recorded_task(parse(recorded["spec"]), root, recorded["protocol"])
     now = (task.name, task.version, task.split, task.protocol.name)
     then = tuple(recorded[key] for key in ("name", "version", "split", "protocol"))
     if now != then:

@@ -105,7 +105,8 @@ def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object
     if not values:
         published = next((setting.published for setting in declared if setting.published), "")
         why = f"its paper has none ({published})" if published else "no paper of it says which"
-        return None, f"{none} {why}. Choose one: {part}={SAM2[part]}, or {alternative}."
+        reason = f"{none} {why}" if method else f"no {part} is chosen"
+        return None, f"{reason}. Choose one: {part}={SAM2[part]}, or {alternative}."
     try:
         return plugins.build(KINDS[part], parse(values[0])), ""
     except HarnessError as error:

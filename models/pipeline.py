@@ -22,6 +22,9 @@ from harness.models.retry import RetryRequest, merge_second, retry_requests, ret
 from harness.segmentation import Propagator, Segmenter, settings
 from harness.types import AnswerForm, Prediction, Query
 
+SAMPLE = Query(id="", text="QUESTION", media=(), forms=(), options=("OPTION",))
+"""Query with which requests in words are described."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PromptedModel(PromptedReader):
@@ -39,6 +42,10 @@ class PromptedModel(PromptedReader):
             "chat": dict(self.chat.describe()),
             "prompt": self.prompt.name,
             "prompt_text": self.prompt.render("QUESTION"),
+            "words_text": {
+                form.value: self.words.render(replace(SAMPLE, forms=(form,)), form)
+                for form in sorted(self.words.forms)
+            },
             "resize": self.prompt.resize and list(self.prompt.resize),
             "words_resize": self.words_resize and list(self.words_resize),
             "system": self.system,

@@ -49,6 +49,11 @@ def build(arguments: Namespace) -> int:
     from harness.leaderboards.render import write, write_tables
     from harness.leaderboards.render.summary import Style
 
+    formats = dict.fromkeys(arguments.format or ())
+    if not formats and (arguments.rows or arguments.published or arguments.label):
+        raise UsageError(
+            "--rows, --published and --label", expected="--format beside them", found="none"
+        )
     board = _built(arguments, find_index(arguments.db, note))
     style = Style(
         metrics=arguments.metrics,
@@ -60,7 +65,6 @@ def build(arguments: Namespace) -> int:
         published=arguments.published,
         label=arguments.label,
     )
-    formats = dict.fromkeys(arguments.format or ())
     with writing(arguments.out):
         tables = write_tables(board, arguments.out, formats, style, data_root=arguments.data)
         paths = [*write(board, arguments.out), arguments.out / SAMPLES, *tables]

@@ -145,10 +145,14 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
         if line["odd"]:
             say(f"  {odd_text(line['odd'])}")
         say(*(f"  note: {text}" for text in line["notes"]))
-        for groups in line["duplicates"][:SHOWN]:
-            say(f"  the same content: {', '.join(groups[:SHOWN])}")
-        if (n_more := len(line["duplicates"]) - SHOWN) > 0:
-            say(f"  … and {n_more} more (--json lists all)")
+        for key, label in (
+            ("duplicates", "the same content"),
+            ("contradictions", "the same question, with different answers"),
+        ):
+            for names in line[key][:SHOWN]:
+                say(f"  {label}: {', '.join(names[:SHOWN])}")
+            if (n_more := len(line[key]) - SHOWN) > 0:
+                say(f"  … and {n_more} more (--json lists all)")
     for source in line["fetched"]:
         part = "" if source.get("files") is not None else ", not complete: run data fetch again"
         say(f"  fetched from {source['repository']}, commit {source['commit']}{part}")

@@ -111,8 +111,6 @@ def _raise_for(outcomes: Sequence[PairOutcome], typed: Sequence[str]) -> None:
         raise Unavailable("; ".join(unavailable))
     if failed := messages[Ending.FAILED]:
         raise ModelError("; ".join(failed))
-    if unread := list(filter(None, messages[Ending.SCORED])):
-        raise ModelError("; ".join(unread))
     if stopped := messages[Ending.STOPPED]:
         again = shlex.join(["harness", *typed])
         raise BudgetReached("\n".join([*stopped, f"To go on: {again}"]))

@@ -16,6 +16,7 @@ from harness.cli import progress as terminal
 from harness.cli.against import against
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import judge_for
+from harness.cli.spec_arguments import metrics
 from harness.errors import BudgetReached, PartNotChosen, Unavailable, UnsupportedAnswerForm
 from harness.judge import Judge
 from harness.leaderboards.differences.against import Against, write_decision
@@ -28,6 +29,7 @@ from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.judging import bind_judge
 from harness.run.options import Options, Progress, TitledProgress
 from harness.run.preflight import preflight
+from harness.run.recorded_task import resumed_task
 from harness.run.sample_cache import read_once
 from harness.run.start_workers import is_built_here
 from harness.run.stored_queries import stored_survey
@@ -60,7 +62,7 @@ class PairOutcome:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Results of a scored run; the decision or the share of an unfinished one."""
     message: str = ""
-    """Why the run has no scores, or that no response was read; else empty."""
+    """Why the run has no scores; empty if it is scored or unfinished."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as it is printed with `--json`."""
@@ -180,6 +182,9 @@ class _Pairs:
         `model` is the model itself, or `spec`, its SPEC, if workers build it.
         """
         leads = self.launch is None or self.launch.leads
+        if not self.options.restart:
+            extras, root = metrics(self.arguments.metrics), Path(self.options.data_root)
+            task = resumed_task(task, task_spec, root, folder, self.progress, extras)
         try:
             run = run_evaluation(
                 bind_judge(task, self.judge, folder),
@@ -239,7 +244,7 @@ class _Pairs:
             results |= _against(self.decider, run)
         if message := _nothing_worked(run):
             return PairOutcome(Ending.FAILED, message=message)
-        return PairOutcome(Ending.SCORED, results, message=_nothing_read(run))
+        return PairOutcome(Ending.SCORED, results)
 
 
 def _without_weights(arguments: Namespace, spec: Spec, task: Task) -> str:
@@ -275,19 +280,6 @@ def _nothing_worked(run: Run) -> str:
         f"run {run.folder}: expected an answer to at least one sample, found {total} failures of "
         "the model itself. Correct it, and run the command again with "
         "--retry-failed --accept-code"
-    )
-
-
-def _nothing_read(run: Run) -> str:
-    """Return a message if no response of a run was read, else ""; its score is shown before."""
-    results = run.results
-    total = results.get("n_total", 0)
-    if not total or results["failures"][FailureKind.PARSE] < total:
-        return ""
-    return (
-        f"run {run.folder}: expected an answer that is read, to at least one sample, found {total} "
-        f"responses in another form. `harness samples {shlex.quote(str(run.folder))}` shows them; "
-        "the model's prompt and its weights must fit each other"
     )
 
 

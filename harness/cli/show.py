@@ -18,6 +18,12 @@ from harness.spec import KINDS
 
 NEEDY = ("models", "backends", "segmenters", "propagators")
 """Kinds of plugins that are listed with their requirements."""
+RANDOM: dict[str, object] = {
+    "name": "random",
+    "module": "harness.trainers.grpo.rewards",
+    "about": "Numbers from 0 to 1 that the seed decides: the control of an experiment.",
+}
+"""The reward that every trainer with rewards has, and no plugin."""
 
 
 def list_plugins(arguments: Namespace) -> int:
@@ -42,6 +48,8 @@ def list_plugins(arguments: Namespace) -> int:
         # Left out of lists: a package's name and version cost more to read than all the rest.
         package = entries[arguments.name].dist
         described[0]["package"] = f"{package.name} {package.version}" if package is not None else ""
+    elif kind == "rewards":
+        described.append(RANDOM)
     if arguments.json:
         show_json(described)
     elif arguments.name is not None:

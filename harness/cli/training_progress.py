@@ -102,7 +102,8 @@ class TrainingLines(LineProgress):
         """Begin a phase with `total` steps, `done` of which were made before."""
         self._total, self._first, self._began = total, done, time.monotonic()
         if self._speaking and not self._quiet:
-            print(f"{name}: {counted(total, 'step')}, {done} done", file=sys.stderr, flush=True)
+            amount = counted(total, "step") if name == "training" else f"{total:,}"
+            print(f"{name}: {amount}, {done} done", file=sys.stderr, flush=True)
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Print a step's numbers, and the time that is left."""

@@ -24,7 +24,7 @@ ALL = "all"
 
 THOUGHTS = {
     None: "",
-    False: "; reasoning before an answer is not read",
+    False: "; reasoning before an answer changes no score",
     True: "; reasoning before an answer is READ and changes scores",
 }
 """Ends of a line, by `CeilingCheck.reads_thoughts`."""

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from harness.errors import MissingDependency, ModelError, counted
+from harness.errors import MissingDependency, counted
 from harness.leaderboards.definitions import BoardRow, Definition
 from harness.leaderboards.published_results import PAPERS, title_of
 from harness.rehearsal.amounts import Replaced
@@ -112,8 +112,7 @@ def rehearsed(
 
 def tasks_of(stage: Stage, outcome: Outcome) -> list[dict[str, Any]]:
     """Return the results of the tasks that an evaluation printed; empty for other stages."""
-    is_evaluated = outcome.code in (0, ModelError.exit_code)  # the latter if no response was read
-    if stage.arguments[0] != "eval" or not is_evaluated or not outcome.output:
+    if stage.arguments[0] != "eval" or outcome.code != 0:
         return []
     return list(json.loads(outcome.output)["tasks"].values())
 

@@ -28,28 +28,45 @@ def same_media(samples: Iterable[Sample]) -> list[list[str]]:
     return sorted(sorted(groups) for groups in same.values() if len(groups) > 1)
 
 
-def same_samples(walk: Callable[[], Iterable[Sample]]) -> list[list[str]]:
-    """Return lists of ids of samples with equal media, question and ground truth.
+def same_questions(walk: Callable[[], Iterable[Sample]]) -> tuple[list[list[str]], list[list[str]]]:
+    """Find samples with equal media and question.
 
     Args:
         walk: Returns the samples; it is called twice.
+
+    Returns:
+        Lists of ids of those with equal ground truth, and lists of those with different answers.
     """
     n_by_question = Counter(map(_question, walk()))
     alike: dict[tuple[object, ...], dict[str, tuple[Media, ...]]] = {}
+    truths: dict[str, tuple[bytes, bytes]] = {}
     for sample in walk():
         media = sample.query.media
         if n_by_question[_question(sample)] > 1 and all(
             medium.fault is None and medium.weight for medium in media
         ):
             weights = tuple(medium.weight for medium in media)
-            truth = hashlib.blake2b(repr(sample.target).encode()).digest()
-            alike.setdefault((_question(sample), weights, truth), {})[sample.id] = media
-    same: dict[tuple[object, ...], list[str]] = {}
+            answer = None if sample.target is None else sample.target.answer
+            truths[sample.id] = _hash(sample.target), _hash(answer)
+            alike.setdefault((_question(sample), weights), {})[sample.id] = media
+    groups: dict[tuple[object, ...], list[str]] = {}
     for key, by_id in alike.items():
         if len(by_id) > 1:
             for id, media in by_id.items():
-                same.setdefault((key, *(medium.id for medium in media)), []).append(id)
-    return sorted(sorted(ids) for ids in same.values() if len(ids) > 1)
+                groups.setdefault((key, *(medium.id for medium in media)), []).append(id)
+    same: dict[tuple[object, ...], list[str]] = {}
+    for group, ids in groups.items():
+        for id in ids:
+            same.setdefault((group, truths[id][0]), []).append(id)
+    differing = [ids for ids in groups.values() if len({truths[id][1] for id in ids}) > 1]
+    return (
+        sorted(sorted(ids) for ids in same.values() if len(ids) > 1),
+        sorted(map(sorted, differing)),
+    )
+
+
+def _hash(value: object) -> bytes:
+    return hashlib.blake2b(repr(value).encode()).digest()
 
 
 def _question(sample: Sample) -> int:

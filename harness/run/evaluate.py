@@ -169,7 +169,11 @@ class _Evaluation:
             refuse_unpriced(self.options.budget, manifest["model"])
             self._report_start(manifest, workers.info)
             renewed = begin_or_resume(
-                self.folder, manifest, self.progress, accept_code=self.options.accept_code
+                self.folder,
+                manifest,
+                self.progress,
+                accept_code=self.options.accept_code,
+                retry_failed=self.options.retry_failed,
             )
             if self.stored is None:
                 self._write_contents(journal)

@@ -17,6 +17,7 @@ from harness.judging import Case
 from harness.judging import rubric as find
 from harness.record import Run
 from harness.responses import storable
+from harness.run.recorded_task import recorded_task
 from harness.scores import Scores
 from harness.spec import Spec, parse
 from harness.store.ledger import Ledger
@@ -197,9 +198,12 @@ class TaskSource:
     data: Path
     metrics: tuple[str, ...] = ()
     judge: Judge | None = None
+    protocol: str = ""
+    """Protocol of a record, which counts where the SPEC names none; empty: the task's default."""
 
     def build(self) -> Task:
         """Build the task, with the further metrics, and its judge if it has one."""
         extras = [plugins.build("metrics", parse(spec)) for spec in self.metrics]
-        task = with_metrics(plugins.build("tasks", parse(self.spec), self.data), extras)
+        task = recorded_task(parse(self.spec), self.data, self.protocol)
+        task = with_metrics(task, extras)
         return task if self.judge is None else with_judge(task, self.judge)

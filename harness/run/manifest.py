@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from harness.record import (
     changed_numbers,
     config_hash,
     differences,
+    without_metrics,
+    without_words,
 )
 from harness.run.batching import shortage
 from harness.run.options import Progress
@@ -39,8 +41,6 @@ NOT_HELD = ("changed", "config_hash", "data.root", "data.images_before", "resume
 """Fields of a manifest that may differ when a run is resumed."""
 DERIVED = ("deviations", "infrastructure_limit")
 """Fields that each attempt replaces."""
-OF_METRICS = ("metrics", "intervals", "better", "about")
-"""Tables of results with an entry for each metric."""
 
 
 def manifest_of(
@@ -129,7 +129,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     noted = ("images", "ids", "conversions")  # files may be repaired; the others follow
     data = {name: value for name, value in manifest["data"].items() if name not in noted}
     compared = {name: value for name, value in manifest.items() if name not in DERIVED}
-    return {**compared, "provenance": code, "data": data}
+    return {**without_words(compared), "provenance": code, "data": data}
 
 
 def changed_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str | None]]:
@@ -159,12 +159,18 @@ def with_new_code(
 
 
 def begin_or_resume(
-    folder: Path, manifest: dict[str, Any], progress: Progress, *, accept_code: bool = False
+    folder: Path,
+    manifest: dict[str, Any],
+    progress: Progress,
+    *,
+    accept_code: bool = False,
+    retry_failed: bool = False,
 ) -> dict[str, object] | None:
     """Write the manifest of a new run, or compare it with that of the run in `folder`.
 
     Images and commits may differ, and the code of plugins with `accept_code`; the manifest records
-    it.
+    it. The code of a finished run may differ only with `retry_failed`: else nothing is predicted,
+    and its score would be told as that of the new code.
 
     Returns:
         For a finished run, the updated manifest, which `finish` must write, because the old one is
@@ -183,14 +189,18 @@ def begin_or_resume(
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
     changes = changed_code(old, manifest)
-    if changes and not accept_code:
+    can_go_on = not diff and (retry_failed or not (folder / RESULTS).exists())
+    if changes and not (accept_code and can_go_on):
         diff += change_lines(changes)
     if diff or old["config_hash"] != manifest["config_hash"]:
         differing = "\n  ".join(diff or lines)
-        keeps = "; --accept-code goes on with the new code" if changes and not accept_code else ""
+        keeps = "; --accept-code goes on with the new code" if changes and can_go_on else ""
+        if any(line.startswith("data.fingerprint") for line in diff):
+            keeps += ". Corrected data is a new version of its task: `version =` in a table's TOML"
         raise ResumeMismatch(
             f"run folder {folder} was started with other settings (old → new)\n  {differing}\n"
-            f"Choose another --out, or pass --restart to rename the old run and start again{keeps}"
+            "Choose another --out or --name, or pass --restart to rename the old run and start "
+            f"again{keeps}"
         )
     if changes:
         progress.note(f"plugins predict with new code from here on; {MANIFEST} lists the changes")
@@ -235,10 +245,8 @@ def keeps_its_numbers(
         return False
     added = results["metrics"].keys() - stored["metrics"].keys()
     dropped = stored["metrics"].keys() - results["metrics"].keys()
-    if added and dropped:  # neither has all
-        diff = changed_numbers(stored, results)
-    else:
-        diff = changed_numbers(_without(stored, dropped), _without(results, added))
+    of_both = stored if added else without_metrics(stored, dropped)  # else neither has all
+    diff = changed_numbers(of_both, results)
     written = (MANIFEST,) if dropped else (MANIFEST, RESULTS, SCORES)
     diff += [
         f"{name}: {how} since it was scored" for name, how in outcome.items() if name not in written
@@ -254,19 +262,6 @@ def keeps_its_numbers(
     elif dropped:
         progress.note(f"run {folder.name} keeps {', '.join(sorted(dropped))} too")
     return bool(dropped)
-
-
-def _without(results: Mapping[str, Any], metrics: Set[str]) -> dict[str, Any]:
-    """Return results, or a part of them, without the entries of some metrics."""
-    reduced: dict[str, Any] = {}
-    for key, value in results.items():
-        if not isinstance(value, Mapping):
-            reduced[key] = value
-        elif key in OF_METRICS:
-            reduced[key] = {name: number for name, number in value.items() if name not in metrics}
-        else:
-            reduced[key] = _without(value, metrics)
-    return reduced
 
 
 def set_aside(folder: Path) -> None:

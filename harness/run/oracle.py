@@ -73,7 +73,8 @@ class Oracle(Segmenter, Propagator):
     coordinates, and its positive points lie on the object within one step. Prompts and objects are
     matched one to one: as many as possible and, of such matchings, the nearest (by box edges, else
     by points). So a point on two objects names the one that no other prompt names. An unmatched
-    prompt names its nearest fitting object again.
+    prompt names its nearest fitting object again. A prompt that is alone may also name all objects
+    together, by the box around them, as grammars of one object do.
 
     A prompt with a phrase alone names all objects together if the phrase is the question's text,
     apart from case and surrounding blanks.
@@ -114,6 +115,9 @@ class Oracle(Segmenter, Propagator):
         nothing = np.zeros(image.shape[:2], dtype=np.bool_)
         everything = np.logical_or.reduce([nothing, *masks])
         placed = [prompt for prompt in prompts if _is_placed(prompt)]
+        if len(placed) == 1 and len(objects) > 1:
+            objects = [*objects, (Box(*map(float, edges(everything))), everything)]
+            masks.append(everything)
         object_of_placed = _prompted_part(placed, objects, image)
         parts = []
         for prompt in prompts:

@@ -16,6 +16,11 @@ from harness.store.checksums import changed_files
 from harness.task import Task
 from harness.types import Sample
 
+CHANGED_DATA = (
+    "A correction of the questions or answers is a new version of the task (`version =` in a "
+    "table's TOML); only runs on that data can be compared."
+)
+
 
 def rescore(
     source: TaskSource, run: Run, *, processes: int = 1
@@ -67,6 +72,7 @@ def selection_of(task: Task, run: Run) -> Selection:
             f"{task.name} at the data root given",
             expected="the data that the run was made on",
             found="data with another fingerprint",
+            fix=CHANGED_DATA,
         )
     return selection
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness import provenance
 from harness.errors import ResumeMismatch, UsageError
-from harness.record import differences
+from harness.record import differences, without_words
 from harness.run.manifest import change_lines, changed_code, set_aside, with_new_code
 from harness.run.training_record import MANIFEST, SAMPLES, TrainedSample, Training, write_samples
 from harness.store.atomic import forget, write_json
@@ -31,7 +31,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
         {name: value for name, value in task.items() if name not in NOT_COMPARED_OF_TASKS}
         for task in compared["tasks"]
     ]
-    return {**compared, "provenance": code, "tasks": tasks}
+    return {**without_words(compared), "provenance": code, "tasks": tasks}
 
 
 def refuse_used(out: Path, *, resume: bool) -> None:
@@ -118,10 +118,8 @@ def resumed_manifest(
     code = changed_code(old, manifest)
     if code and not accept_code:
         raise _mismatch(out, change_lines(code), ", or --accept-code to go on with the new code")
-    if code and "result" not in old:
-        old = with_new_code(old, manifest, code)
     if old["config_hash"] == manifest["config_hash"]:
-        return old
+        return with_new_code(old, manifest, code) if code and "result" not in old else old
     changes = _allowed_changes(trainer, out, old, manifest, samples_by_task)
     is_larger = any(change["setting"] in LARGER_TOTALS for change in changes)
     if is_larger and "result" in old and not (out / STATE).is_dir():
@@ -136,7 +134,7 @@ def resumed_manifest(
     resumed = {**old, **{name: manifest[name] for name in ("method", "config_hash")}}
     resumed["changed"] = [*old.get("changed", []), *changes]
     resumed.pop("result", None)
-    return resumed
+    return with_new_code(resumed, manifest, code) if code else resumed
 
 
 LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})

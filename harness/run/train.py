@@ -196,6 +196,8 @@ def train(
         if finished:
             options.progress.note(_finished(out, manifest, requested))
             return Training(out)
+        if options.accept_code and manifest.get("changed"):
+            options.progress.note(f"{MANIFEST} lists what has changed since the training began")
         with interrupts() as stopping:
             run = replace(
                 prepared.run,

@@ -23,6 +23,9 @@ from harness.spec import Spec
 from harness.store.journal import Writer
 from harness.types import AnswerForm
 
+CODE = "_plugin_code"
+"""Attribute of a model that was built from a SPEC: `plugin_code` of the SPEC."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
@@ -76,7 +79,7 @@ def worker_info(model: Model) -> WorkerInfo:
             dict(model.missing_parts),
             by_sample(model),
             model.at_once,
-            plugin_code((), model) if model.built_from is None else model.code,
+            plugin_code((), model) if model.built_from is None else getattr(model, CODE, {}),
         )
     if type(info.batch_size) is not int or info.batch_size < 1:
         raise ModelError(
@@ -199,5 +202,5 @@ def build_model(spec: Spec, seed: int) -> Model:
     code = plugin_code(spec_names(spec))  # the model may give up the right to read files
     model: Model = plugins.build("models", spec)
     object.__setattr__(model, "built_from", spec)  # models are frozen
-    object.__setattr__(model, "code", code)
+    object.__setattr__(model, CODE, code)
     return model

@@ -78,6 +78,11 @@ _OR = re.compile(
 """Words or a sign after a letter that leave it open."""
 _SENTENCE_WITH_IF = re.compile(r"[.)*\s]{0,4}\s(?=If\b[^.!?\n]{1,300},\s)")
 """What is between a letter and a sentence with a condition and a main clause: "B. If it is, …"."""
+_OTHER_ONE = re.compile(
+    r"\b(?i:the (?:other|first|second|third|fourth|fifth|last|former|latter)|another"
+    r"|(?:i|we)(?: would|['’]d)(?: rather)? (?:say|choose|pick|select|go|guess|answer))\b"
+)
+"""Words by which a sentence names an option without its letter or text, or chooses again."""
 _USER_LABEL = re.compile(r"(?i:\b(?:user|human|question|q)\s?:)")
 _REPLY = re.compile(r"(?i:\bassistant\s?:)\s?[*_(]{0,4}([A-Z])[*_).]{0,4}\s{0,9}\Z")
 """The last turn of a transcript, which is a letter: "Assistant: B."."""
@@ -177,7 +182,11 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
         or _in_lower_case(text, letters)
         or small_with_text(text, options)
     )
-    if len(stated) != 1 or _has_text_of_another(text, min(stated), options):
+    if (
+        len(stated) != 1
+        or _has_text_of_another(text, min(stated), options)
+        or _replies_another(text, min(stated))
+    ):
         excerpt = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=excerpt)
     return stated.pop()
@@ -251,6 +260,12 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
     named = {texts.get(line[1].strip(" .*_`\"')]}$").casefold(), letter) for line in lines}
     named |= {texts.get(quoted.casefold(), letter) for quoted in _QUOTED.findall(text)}
     return bool(named - {letter})
+
+
+def _replies_another(text: str, letter: str) -> bool:
+    """Return True if another letter is the last turn of a transcript without turns of a user."""
+    reply = _REPLY.search(text)
+    return bool(reply and reply[1] != letter and not _USER_LABEL.search(text, endpos=reply.start()))
 
 
 def _stated_or_opened(text: str, letters: str, options: Sequence[str]) -> set[str]:
@@ -333,7 +348,7 @@ def _reply(text: str, letters: str, options: Sequence[str]) -> set[str]:
     before = text[: reply.start()].casefold() if reply else ""
     names = [name for _, name in options_by_letter(options) if name]
     names_option = any(name in before for name in names) if names else bool(before.strip(" .…\n"))
-    if reply is None or _USER_LABEL.search(before) or names_option:
+    if reply is None or _USER_LABEL.search(before) or _OTHER_ONE.search(before) or names_option:
         return set()
     return {reply[1]} & set(letters)
 
@@ -361,6 +376,7 @@ def _is_open(text: str, opening: re.Match[str], by: Patterns, options: Sequence[
         _DOUBT.search(said)
         or by.letter.search(said)
         or re.search(r"\b(?i:otherwise|else|instead|answer|option|choice)\b", said)
+        or _OTHER_ONE.search(said, said.index(","))
         or any(name and name in rest for name in others)
     )
 

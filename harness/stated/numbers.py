@@ -73,8 +73,11 @@ _NONE = re.compile(
     r"(?: (?:in|on) (?:the|this) (?:image|picture|photo|video|scene|frame))?\.?"
 )
 """A whole response that says that there are none: "There are no people visible in the image."."""
-_OTHERWISE = re.compile(r"\b(?:missing|absent|lack\w*|more|not|no|without)\b|n['’]t\b")
-"""Words of questions that ask for what is not there."""
+_OTHERWISE = re.compile(
+    r"\b(?:missing|absent|lack\w*|more|not|no|without|should|must|needs?|needed|required"
+    r"|add(?:ed|ing)?|hidden|behind|outside)\b|n['’]t\b"
+)
+"""Words of questions that ask for what is not there, or not seen."""
 _AFTER_NUMBER = re.compile(r"(?:\s[a-z-]{1,20}){1,3}")
 
 

@@ -10,6 +10,7 @@ from string import ascii_uppercase
 
 from harness.stated.foreign_letters import denies_soon
 from harness.stated.languages import DENIES
+from harness.stated.numerals import numerals
 from harness.stated.refusals import denied_after, says_unable
 
 _CLAUSE_ENDS = re.compile(
@@ -33,8 +34,8 @@ _TAKEN_BACK = re.compile(
 )
 _NUMBERED = re.compile(r"(\d{1,2})[.):]\s{1,3}(?=\S)")
 _BY_NUMBER = re.compile(
-    r"\W{0,4}(?:(?:(?:the )?(?:correct |final )?answer(?: is|:)\s)?(?:option|choice)(?: number)?\s"
-    r"|(?:the )?(?:correct |final )?answer(?: is|:)\s)?\W{0,4}(\d{1,2})[.:)*]{0,4}\s{0,3}"
+    r"\W{0,4}(?:(?:the )?(?:correct |final )?answer(?: is|:)\s)?"
+    r"(?P<named>(?:option|choice)(?: number)?\s)?\W{0,4}(?P<number>\d{1,2})[.:)*]{0,4}\s{0,3}"
 )
 """The number of an option at the beginning of a response: "Option 2: "."""
 _NO_DOUBT = re.compile(r"\b(?:no|without (?:a |any )?)\s?(?:doubt|question)\b")
@@ -93,19 +94,26 @@ def small_with_text(text: str, options: Sequence[str]) -> set[str]:
 def by_number(text: str, options: Sequence[str]) -> set[str]:
     """Return the letter of the option whose number, which begins its text, a text states.
 
+    A number alone is none if another one begins what an option says: it may be meant.
+
     >>> options = ("1. the cat", "2. the dog")
     >>> [by_number(text, options) for text in ("Option 2: the dog", "2", "2 dogs", "2. the cat")]
     [{'B'}, {'B'}, set(), set()]
+    >>> [by_number(text, ("1. 2 cats", "2. 1 cat")) for text in ("2", "Option 2", "2. 1 cat")]
+    [set(), {'B'}, {'B'}]
     """
     numbers = [match and match[1] for match in map(_NUMBERED.match, options)]
     lower = text.casefold().strip(" .*\n")
     stated = _BY_NUMBER.match(lower)
     is_numbered = numbers == [str(place) for place in range(1, len(options) + 1)]
-    if not stated or not is_numbered or stated[1] not in numbers:
+    if not stated or not is_numbered or stated["number"] not in numbers:
         return set()
-    place = numbers.index(stated[1])
-    names = ("", _NUMBERED.sub("", options[place], count=1).strip(" .").casefold())
-    return {ascii_uppercase[place]} if lower[stated.end() :] in names else set()
+    place = numbers.index(stated["number"])
+    names = [_NUMBERED.sub("", option, count=1).strip(" .").casefold() for option in options]
+    rest = lower[stated.end() :]
+    begins_with_number = any(number.start == 0 for name in names for number in numerals(name))
+    is_clear = rest == names[place] or (not rest and (stated["named"] or not begins_with_number))
+    return {ascii_uppercase[place]} if is_clear else set()
 
 
 def opened_with(text: str, options: Sequence[str]) -> set[str]:

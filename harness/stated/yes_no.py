@@ -74,7 +74,14 @@ _NO = re.compile(
     r"\W*(?:nein|non|não|nee|нет|不是|没有|いいえ|아니요|아니오)(?:[,.!，。！、]|\s*\Z)",
     re.IGNORECASE,
 )
-_BUT = re.compile(r"\b(?:aber|mais|mas|pero|ma|но|maar)\b|但|でも|[?？]", re.IGNORECASE)
+_NEVER = re.compile(
+    r"\b(?:nein|nichts|niemand|niemals|nunca|jamais|aucune?|rien|ning[uú]n[oa]?|nad(?:a|ie)"
+    r"|nessun[oa]?|niente|nenhuma?|ninguém|nem|nooit|niets|никогда|ничего|никто|никак\w*)\b"
+    r"|いいえ|ません|ない|なし|아니|않|없",
+    re.IGNORECASE,
+)
+"""Words that deny, beside those of `denied_after`."""
+_BUT = re.compile(r"\b(?:aber|doch|mais|mas|pero|ma|но|maar)\b|但|でも|[?？]", re.IGNORECASE)
 
 
 def restated(text: str, question: str) -> str | None:
@@ -86,7 +93,8 @@ def restated(text: str, question: str) -> str | None:
     """
     sentence, (head, mark, _) = text.strip().casefold(), question.casefold().rpartition("?")
     asked = re.split(r"[.!?\n]", head)[-1].strip()
-    if not (mark and _ASKS.match(asked) and _ONE_CLAUSE.fullmatch(sentence)):
+    is_question = _ASKS.match(sentence)  # repeated, with or without its mark
+    if is_question or not (mark and _ASKS.match(asked) and _ONE_CLAUSE.fullmatch(sentence)):
         return None
     said, n_denied = _NOT.subn("", sentence)
     differs = set(_MAY.findall(sentence)) != set(_MAY.findall(asked))
@@ -105,7 +113,9 @@ def foreign_yes_no(text: str) -> str | None:
         first = pattern.match(text)
         rest = text[first.end() :] if first else ""
         if first and not _BUT.search(rest):
-            return None if said == "yes" and denied_after(rest, whole=True) else said
+            denies_yes = denied_after(rest, whole=True) or _NEVER.search(rest)
+            affirms = any(map(_YES.fullmatch, re.split(r"[.,;:!。，！、\n]", rest)))
+            return None if (denies_yes if said == "yes" else affirms) else said
     return None
 
 

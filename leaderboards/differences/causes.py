@@ -3,7 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.leaderboards.differences.changed import cut_alike, setting_text
+from harness.leaderboards.differences.changed import (
+    PROMPT_TEXT,
+    cut_alike,
+    sent_settings,
+    setting_text,
+)
 from harness.record import Run, differences
 from harness.types import GenerationSettings, Prediction
 
@@ -38,7 +43,7 @@ FOLLOWING = ("template", "processor", "backend")
 
 def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     """Return the differences between the settings of two runs' models, as lines by cause."""
-    old, new = (run.manifest["model"]["description"] for run in (a, b))
+    old, new = sent_settings(a, b)
     chats = [_chat(old), _chat(new)]
     if not all(chats):
         names = [run.manifest["model"]["name"] for run in (a, b)]
@@ -46,7 +51,9 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
             return {MODEL: [" → ".join(names)]}
         return {UNKNOWN: ["one of the two runs has only answers, without requests and responses"]}
     lines = by_cause(chats[0], chats[1])
-    pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in OF_MODEL.items()]
+    in_words = (key for key in old if key.startswith(f"{PROMPT_TEXT}."))
+    of_model = {**OF_MODEL, **dict.fromkeys(in_words, "prompt")}
+    pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in of_model.items()]
     pairs.append(("sampling", "seed", a.manifest["seed"], b.manifest["seed"]))
     data = a.manifest["data"], b.manifest["data"]
     if data[0].get("ids") == data[1].get("ids"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.plugin_code import code_changes
 from harness.provenance import PLUGINS
-from harness.record import Run
+from harness.record import WORDS_TEXT, Run
 
 LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
 """Settings that do not change answers, such as the device, and facts that the weights imply."""
@@ -22,6 +22,9 @@ USERS: Mapping[str, Sequence[str]] = {
 }
 """Words, in lower case, of which one is in the model, the task's arguments (with the judge) or the
 metrics of a run that uses a package. Other packages may be used by every run."""
+IN_WORDS = frozenset({"choice", "number", "text", "interval", "box_3d"})
+"""Forms of answer that are asked for with another prompt than places (`PROMPT_TEXT`)."""
+PROMPT_TEXT = "prompt_text"
 LONGEST = 60
 """Largest number of characters of a value that are shown."""
 
@@ -31,22 +34,45 @@ def changed(a: Run, b: Run) -> list[str]:
 
     If the models have different names, their settings are not compared.
     """
-    old, new = (run.manifest["model"] for run in (a, b))
     used = [
         (run.manifest["model"], run.manifest["task"]["arguments"], [*run.results["metrics"]])
         for run in (a, b)
     ]
     record = json.dumps(used, default=str).lower()
     unused = {name for name, words in USERS.items() if not any(word in record for word in words)}
-    return [*model_changes(old, new), *_code_changes(a.manifest, b.manifest, unused)]
+    return [*answer_changes(a, b), *_code_changes(a.manifest, b.manifest, unused)]
 
 
-def model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return the differences between the models of two manifests; see `changed`."""
-    sides = [_what_answered(model) for model in (old, new)]
+def answer_changes(a: Run, b: Run) -> list[str]:
+    """Return the differences between what gave the answers of two runs: models, plugins' code."""
+    code = [run.manifest["provenance"] for run in (a, b)]
+    return [*_model_changes(a, b), *plugin_changes(*code)]
+
+
+def _model_changes(a: Run, b: Run) -> list[str]:
+    """Return the differences between the models of two runs; see `changed`."""
+    sides = [_what_answered(run.manifest["model"]) for run in (a, b)]
     if len({name.partition("/")[0] for name in sides}) > 1:  # `pocket/own`: another prompt
         return [_line("model", *sides)]
-    return list(_differences(old["description"], new["description"], ""))
+    return list(_differences(*sent_settings(a, b), ""))
+
+
+def sent_settings(a: Run, b: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the descriptions of two runs' models, of the prompts only those that were sent.
+
+    The prompt in words for a form of answer is the setting `prompt_text.FORM`; it is left out if
+    one of the two records, of an earlier version, does not have it.
+    """
+    described = [dict(run.manifest["model"]["description"]) for run in (a, b)]
+    words = [description.pop(WORDS_TEXT, {}) for description in described]
+    forms = set(a.results.get("forms", ())) | set(b.results.get("forms", ()))
+    if forms and forms <= IN_WORDS:
+        for description in described:
+            description.pop(PROMPT_TEXT, None)
+    for description, text_of_form in zip(described, words, strict=True):
+        sent = forms & words[0].keys() & words[1].keys()
+        description |= {f"{PROMPT_TEXT}.{form}": text_of_form[form] for form in sorted(sent)}
+    return described[0], described[1]
 
 
 def _what_answered(model: Mapping[str, Any]) -> str:
@@ -68,7 +94,7 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> I
 
 def setting_text(key: str, value: object) -> str:
     """Return a setting's value as text; a prompt is quoted, with `{question}` for the question."""
-    if key == "prompt_text" and isinstance(value, str):
+    if key.startswith(PROMPT_TEXT) and isinstance(value, str):
         return repr(value.replace("QUESTION", "{question}"))
     return "none" if value is None else str(value)
 
@@ -96,7 +122,6 @@ def _code_changes(
         for side in sides
     )
     yield from _differences(before, after, "")
-    yield from plugin_changes(*sides)
 
 
 def plugin_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

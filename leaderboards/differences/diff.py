@@ -20,7 +20,6 @@ from shlex import quote
 from harness.errors import DataError, HarnessError, UsageError, counted
 from harness.judge import Judge
 from harness.leaderboards.differences.causes import CAUSES, MODEL, UNKNOWN
-from harness.leaderboards.differences.changed import plugin_changes
 from harness.leaderboards.differences.mixed_reading import ANSWERS, READING, MixedReading
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.leaderboards.differences.steps import Step, Walk
@@ -320,5 +319,4 @@ def _changes(old: object, new: object) -> list[str]:
 def _code(a: Run, b: Run) -> list[str]:
     old, new = (run.manifest["provenance"] for run in (a, b))
     keys = ("commit", "packages")
-    lines = [line for key in keys for line in differences(old[key], new[key], key)]
-    return [*lines, *plugin_changes(old, new)]
+    return [line for key in keys for line in differences(old[key], new[key], key)]

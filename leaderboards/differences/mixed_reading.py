@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from harness import plugins
 from harness.errors import HarnessError
 from harness.leaderboards.differences.causes import causes_of, setting_causes
-from harness.leaderboards.differences.changed import model_changes
+from harness.leaderboards.differences.changed import answer_changes, plugin_changes
 from harness.model import PartedReader
 from harness.record import Run
 from harness.run.scoring import score_unit
@@ -90,6 +90,9 @@ class MixedReading:
 
     def __post_init__(self) -> None:
         self.settings = setting_causes(self.a, self.b)
+        code = [run.manifest["provenance"] for run in (self.a, self.b)]
+        if lines := list(plugin_changes(*code)):
+            self.settings["prompt"] = [*self.settings.get("prompt", ()), *lines]
         self.readers = reader_of(self.a), reader_of(self.b)
         self.causes: dict[str, str] = {}
         answers: dict[str, str] = {}
@@ -103,8 +106,7 @@ class MixedReading:
                 answers[name] = ANSWERS
         if answers:
             self.causes |= answers
-            described = (run.manifest["model"] for run in (self.a, self.b))
-            self.settings = {**self.settings, ANSWERS: model_changes(*described)}
+            self.settings = {**self.settings, ANSWERS: answer_changes(self.a, self.b)}
         first, second = self.readers
         self.stages, self.differing = ({}, {}), []
         if first is not None and second is not None:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import plugins
 from harness.errors import DataError
 from harness.judge import Judge
 from harness.record import Run
 from harness.run.batching import samples_of, units
 from harness.run.judging import verdicts_of, with_judge
+from harness.run.recorded_task import recorded_task
 from harness.run.rescore import selected
 from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
@@ -38,7 +38,7 @@ def task_for(
     if protocol is not None and protocol != run.manifest["task"]["protocol"]:
         spec = with_argument(spec, "protocol", protocol)
     root = data_root or Path(run.manifest["data"]["root"])
-    task: Task = read_once(plugins.build("tasks", spec, root))
+    task = read_once(recorded_task(spec, root, run.manifest["task"]["protocol"]))
     if task.protocol.rubric is None:
         return task
     judge = judge or verdicts_of(run)

@@ -3,7 +3,7 @@
 `summary` returns a `Summary` of texts; `files` and `latex` write it (`harness board --format`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -115,6 +115,8 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
     requested = [] if style.metrics in (HEADLINE, ALL) else style.metrics.split(",")
     if unknown := [name for name in map(str.strip, requested) if known and name not in known]:
         raise UsageError("--metrics", expected=", ".join(known), found=", ".join(unknown))
+    measured = {entry.row.name for table in board.tables for entry in table.entries}
+    among = {_fitting(requested, measured) for requested in style.rows} or measured
     columns: list[Column] = []
     cells: list[Mapping[str, Cell]] = []
     marks: dict[str, Table] = {}
@@ -125,26 +127,41 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
         for name in names:
             column = _column(table, name, mark, style)
             columns.append(column)
-            cells.append(dict(_cells(table, column, data_root)))
+            cells.append(dict(_cells(table, column, among, data_root)))
     if not columns:
         raise UsageError("--metrics", expected=", ".join(known) or "a run", found=style.metrics)
+    lines = list(_lines(marks, columns, cells, style))
     return Summary(
         title=board.title,
         label=style.label,
         spread=style.spread,
         columns=tuple(columns),
-        rows=tuple(_rows(marks, columns, cells, style)),
-        footnotes=tuple(_footnotes(board, marks, cells, style)),
+        rows=tuple((line.text, line.cells) for line in lines),
+        footnotes=tuple(_footnotes(board, marks, lines, style)),
     )
 
 
-def _rows(
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A row of the summary."""
+
+    name: str
+    text: str
+    """The name with its marks, or the user's label with `label_marks`."""
+    label_marks: str
+    """Marks that stand behind a label of the user's."""
+    cells: tuple[Cell, ...]
+    is_published: bool = False
+    """True for a row that a paper prints."""
+
+
+def _lines(
     marks: Mapping[str, Table],
     columns: Sequence[Column],
     cells: Sequence[Mapping[str, Cell]],
     style: Style,
-) -> Iterator[tuple[str, tuple[Cell, ...]]]:
-    """Yield each row's text and cells: measured rows, then those of papers; or `style.rows`.
+) -> Iterator[_Line]:
+    """Yield the rows: measured ones, then those of papers; or `style.rows`.
 
     Raises:
         UsageError: `style.rows` has a name that no row has.
@@ -153,33 +170,46 @@ def _rows(
     for table in marks.values():
         for entry in table.entries:
             measured.setdefault(entry.row.name, []).append(entry.row)
-    rows = [
-        (name, formatting.marks(rows_of_model), tuple(by_row.get(name, Cell()) for by_row in cells))
-        for name, rows_of_model in measured.items()
+    lines = [
+        _Line(
+            name,
+            f"{name}{formatting.marks(rows)}",
+            formatting.marks(rows, with_badges=False),
+            tuple(by_row.get(name, Cell()) for by_row in cells),
+        )
+        for name, rows in measured.items()
     ]
     if style.published:
-        rows += _published(marks, columns)
+        lines += _published(marks, columns)
     if not style.rows:
-        yield from ((f"{name}{text}", row) for name, text, row in rows)
+        yield from lines
         return
-    known = dict.fromkeys(name for name, _, _ in rows)
+    known = dict.fromkeys(line.name for line in lines)
     for requested in style.rows:
-        fitting = [name for name in known if f"{requested}=".startswith(f"{name}=")]
-        if not fitting:
+        name = _fitting(requested, known)
+        if name is None:
             raise UsageError(
                 f"--rows {requested}",
                 expected=f"NAME or NAME=LABEL, NAME one of {', '.join(known)}",
                 found=requested,
             )
-        name = max(fitting, key=len)
-        label = requested[len(name) + 1 :] or name
-        yield from ((f"{label}{text}", row) for of, text, row in rows if of == name)
+        label = requested[len(name) + 1 :]
+        for line in lines:
+            if line.name != name:
+                continue
+            # A label of a measured row is not one of a paper's row with the same name.
+            is_labelled = label and not (line.is_published and name in measured)
+            yield replace(line, text=f"{label}{line.label_marks}") if is_labelled else line
 
 
-def _published(
-    marks: Mapping[str, Table], columns: Sequence[Column]
-) -> Iterator[tuple[str, str, tuple[Cell, ...]]]:
-    """Yield (name, paper and table, cells) of each row that a paper prints by the same protocol."""
+def _fitting(requested: str, names: Iterable[str]) -> str | None:
+    """Return the longest name that `NAME` or `NAME=LABEL` can mean; None if there is none."""
+    fitting = (name for name in names if f"{requested}=".startswith(f"{name}="))
+    return max(fitting, key=len, default=None)
+
+
+def _published(marks: Mapping[str, Table], columns: Sequence[Column]) -> Iterator[_Line]:
+    """Yield each row that a paper prints by the same protocol, with the paper and its table."""
     results: dict[tuple[str, str], dict[tuple[str, str], PublishedResult]] = {}
     for mark, table in marks.items():
         for row in table.published:
@@ -190,7 +220,8 @@ def _published(
         printed = [numbers.get((column.mark, column.metric)) for column in columns]
         if tables := dict.fromkeys(result.table for result in printed if result):
             cells = tuple(map(_printed, columns, printed))
-            yield name, f" [{title_of(paper)}, Table {', '.join(tables)}]", cells
+            source = f" [{title_of(paper)}, Table {', '.join(tables)}]"
+            yield _Line(name, f"{name}{source}", source, cells, is_published=True)
 
 
 def _printed(column: Column, result: PublishedResult | None) -> Cell:
@@ -254,9 +285,15 @@ def _column(table: Table, name: str, mark: str, style: Style) -> Column:
     )
 
 
-def _cells(table: Table, column: Column, data_root: Path | None) -> Iterable[tuple[str, Cell]]:
-    """Yield (row's name, cell) for the rows of a table that have a number in a column."""
-    best = shown_best(table, column.metric, data_root)
+def _cells(
+    table: Table, column: Column, among: Container[str | None], data_root: Path | None
+) -> Iterable[tuple[str, Cell]]:
+    """Yield (row's name, cell) for the rows of a table that have a number in a column.
+
+    The best is one of the rows named in `among`.
+    """
+    printed = [entry for entry in table.entries if entry.row.name in among]
+    best = shown_best(table, printed, column.metric, data_root)
     for entry in table.entries:
         row = entry.row
         value, pair = row.metrics.get(column.metric), row.intervals.get(column.metric)
@@ -272,19 +309,21 @@ def _cells(table: Table, column: Column, data_root: Path | None) -> Iterable[tup
         yield row.name, cell
 
 
-def shown_best(table: Table, metric: str, data_root: Path | None = None) -> Entry | None:
-    """Return the row that is significantly better by a metric than every other row; else None.
+def shown_best(
+    table: Table, entries: Sequence[Entry], metric: str, data_root: Path | None
+) -> Entry | None:
+    """Return the row that is significantly better by a metric than the others given; else None.
 
     The test is that of ranks: paired by unit, at the board's level. None also if the metric cannot
     be computed again, or rows cannot be paired.
     """
     better = table.entries[0].row.better[metric]
     sign = 1 if better == "higher" else -1
-    scored = [entry for entry in table.entries if entry.row.metrics.get(metric) is not None]
+    scored = [entry for entry in entries if entry.row.metrics.get(metric) is not None]
     if len(scored) < 2:
         return None
     first, *rest = sorted(scored, key=lambda entry: -sign * (entry.row.metrics[metric] or 0.0))
-    if metric == table.headline:
+    if metric == table.headline and first is table.entries[0]:  # ranks are by the best row
         return first if all(entry.rank != 1 for entry in rest) else None
     try:
         runs = {entry.folder: Run.open(entry.folder) for entry in scored}
@@ -300,11 +339,11 @@ def shown_best(table: Table, metric: str, data_root: Path | None = None) -> Entr
 
 
 def _footnotes(
-    board: Board, marks: Mapping[str, Table], cells: Sequence[Mapping[str, Cell]], style: Style
+    board: Board, marks: Mapping[str, Table], lines: Sequence[_Line], style: Style
 ) -> Iterable[tuple[str, str]]:
     """Yield the footnotes of a summary; those on notation only if a cell uses it."""
     yield from ((mark, formatting.sentence(table.facts)) for mark, table in marks.items())
-    all_cells = [cell for column_cells in cells for cell in column_cells.values()]
+    all_cells = [cell for line in lines for cell in line.cells]
     level = f"{board.level * 100:g} %"
     if style.spread == "pm" and any(cell.plus_minus for cell in all_cells):
         yield "", f"±: the larger distance to an end of the {level} interval."
@@ -313,7 +352,7 @@ def _footnotes(
     )
     if style.spread != "none" and has_brackets:
         yield "", f"In brackets: the {level} interval."
-    has_published = style.published and any(table.published for table in marks.values())
+    has_published = any(line.is_published for line in lines)
     others = "other measured row" if has_published else "other row"
     if any(cell.is_best for cell in all_cells):
         yield (

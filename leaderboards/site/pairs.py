@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from harness.leaderboards.differences.changed import model_changes
+from harness.leaderboards.differences.changed import answer_changes
 from harness.leaderboards.ranked_table import Table, comparer
 from harness.statistics.paired import Comparison
 
@@ -18,7 +18,7 @@ def pairs(table: Table) -> dict[str, dict[str, Any]]:
     """Return the comparison of each pair of rows; the key `2-5` is of row 2 (A) and row 5 (B)."""
     rows = range(compared_rows(table))
     units = [tuple(table.entries[index].run.units()) for index in rows]
-    models = [table.entries[index].run.manifest["model"] for index in rows]
+    runs = [table.entries[index].run for index in rows]
     compare = comparer(table.scoring, units.__getitem__, name=table.headline, notes=[])
     differences: dict[str, dict[str, Any]] = {}
     for b in rows:
@@ -26,7 +26,7 @@ def pairs(table: Table) -> dict[str, dict[str, Any]]:
             comparison = compare(a, b)
             if comparison is not None:
                 for first, second, result in ((a, b, comparison), (b, a, _reversed(comparison))):
-                    changes = model_changes(models[first], models[second])
+                    changes = answer_changes(runs[first], runs[second])
                     differences[f"{first}-{second}"] = {**_plain(result), "changed": changes}
     return differences
 

@@ -20,7 +20,14 @@ from harness.tasks.table.cells import (
     right_texts,
 )
 from harness.tasks.table.description import CHECK, VIDEOS, AnswerField
-from harness.tasks.table.draft_fields import Draft, columns_of, field_names, named, values_of
+from harness.tasks.table.draft_fields import (
+    NAMES,
+    Draft,
+    columns_of,
+    field_names,
+    named,
+    values_of,
+)
 from harness.tasks.table.draft_options import kept, without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
@@ -47,6 +54,8 @@ OF_ANSWERS = re.compile(
     r"(?!wrong|incorrect|false|candidate|model|pred|is_|has_|no_).+[_ ]answers?", re.IGNORECASE
 )
 """Names of further fields that may hold the ground truth, as VQA's `multiple_choice_answer`."""
+FURTHER_TEXTS = re.compile(r".*(?:alias|synonym|variant|alternative|accept).*", re.IGNORECASE)
+"""Names of fields, beside the ground truth, of further right texts."""
 ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at)\b", re.IGNORECASE)
 """Words of a request for points."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
@@ -82,6 +91,12 @@ def draft(table: Path) -> Draft:
     _draft_media(description, records)
     if layout in OBJECTS:
         description.question |= {"id": "id", "text": OBJECTS[layout]}
+        if n_crowded := sum(bool(row.get("iscrowd")) for row in records):
+            description.question["where"] = {"iscrowd": 0}
+            description.doubts["question.where"] = (
+                f"leaves out {n_crowded} of the first {len(records)} questions: right boxes in "
+                "a crowd of the same category would count as wrong"
+            )
         description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
         return description
     draft_question(description, records)
@@ -288,7 +303,7 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     fields = [name for name in named(records, "answer") if name not in taken]
     boxes = of_objects(description.table, records[0]) or of_columns(records[0])
     if not fields or (boxes and fields == ["timestamp"]):  # the time of the image
-        _draft_no_field(description, boxes)
+        _draft_no_field(description, records, boxes)
         return
     if description.layout == "llava":
         fields.sort(key=lambda name: name != "answer")  # the conversation's own
@@ -301,9 +316,11 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     candidates += [
         name for name in first_values if name not in known and OF_ANSWERS.fullmatch(name)
     ]
+    beside = [name for name in first_values if FURTHER_TEXTS.fullmatch(name.rpartition(".")[2])]
+    candidates += [name for name in beside if _object_of(name) == _object_of(fields[0])]
     if others := [
         name
-        for name in candidates
+        for name in dict.fromkeys(candidates)
         if name not in taken
         and values_of(records, name) != given
         and not (name == "timestamp" and isinstance(given[0], list))  # the time of the image
@@ -369,6 +386,11 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["question.letters"] = doubt
 
 
+def _object_of(name: str) -> str:
+    """Return the name of the object that a field with dots lies in; "" for the record itself."""
+    return name.rpartition(".")[0]
+
+
 def _repeats(value: object) -> bool:
     """Return True for a list of right texts of which some are equal."""
     texts = right_texts(value)
@@ -380,10 +402,15 @@ def _asks_points(row: Record) -> bool:
     return any(isinstance(cell, str) and ASKS_POINTS.search(cell) for cell in row.values())
 
 
-def _draft_no_field(description: Draft, boxes: str) -> None:
+def _draft_no_field(description: Draft, records: Sequence[Record], boxes: str) -> None:
     """Fill in the section `answer` of records without such a field; `boxes`: how to read boxes."""
-    if window := description.media.pop("clip", None):
-        others = description.doubts.pop("media.clip").partition("; ")[2]
+    sides = [named(records, what) for what in ("clip start", "clip end")]
+    in_answer = [
+        next((n for n in names if re.fullmatch(NAMES["answer"], _object_of(n), re.I)), "")
+        for names in sides
+    ]
+    if window := description.media.pop("clip", None) or (all(in_answer) and in_answer):
+        others = description.doubts.pop("media.clip", "").partition("; ")[2]
         description.answer |= {"form": "interval", "field": window, "written": "seconds"}
         description.doubts["answer.field"] = (
             "is this time the answer, in seconds? If the question is about this part of the video, "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.tasks.table.cells import is_empty, plain_value
 from harness.tasks.table.description import CHECK
+from harness.tasks.table.nested import OPTIONS
 from harness.tasks.table.rows import Record
 
 NAMES: Mapping[str, str] = {
@@ -16,7 +17,7 @@ NAMES: Mapping[str, str] = {
     "video": r"videos?(_path|_file|_name|_id)?|vid",
     "question": r"question|query|prompt|instruction|caption|phrase|expression|sentence|ref|text"
     r"|frage|pregunta|问题",
-    "options": r"options|choices|candidates",
+    "options": OPTIONS,
     "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|ground_?truth|gt(_answer)?"
     r"|solution|target|label|correct([_ ]answer)?"
     r"|(correct|right|answer)_(choice|option|index|idx|letter|key)(_(index|idx|letter))?"

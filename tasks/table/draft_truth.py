@@ -12,6 +12,7 @@ from string import ascii_uppercase
 
 from harness.tasks.table.cells import clock_span, only_window, polygons_of
 from harness.tasks.table.conventions import CONVENTIONS
+from harness.tasks.table.draft_fields import NAMES
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
 from harness.tasks.table.protocols import BITS
@@ -28,6 +29,8 @@ TIMES = re.compile("time|window|interval|span|moment", re.IGNORECASE)
 """Names of fields that hold times; such a field has intervals even if no video is known."""
 ASKS_NUMBER = re.compile(r"\b(?:how|what|which|count|number|sum|total)\b", re.IGNORECASE)
 """A question, or a field's name, whose answers 1 and 0 are numbers."""
+ABOUT_ANSWER = re.compile(r"(?:.*_)?(?:confidence|id|type|kind|score|lang(?:uage)?)", re.I)
+"""Names of fields that say something of an answer, and do not hold it."""
 EDGE = 0.01
 """Part of a side, at most one pixel, by which a box may leave its image."""
 
@@ -115,6 +118,8 @@ class Values:
             if any(isinstance(part, (dict, list)) for part in parts):
                 doubt = f"{value!r:.60} is not a text: write texts, numbers in a list, or a mask"
                 texts = [key for key, text in _fields_of(parts[0]) if isinstance(text, str)]
+                texts = [key for key in texts if not ABOUT_ANSWER.fullmatch(key)]
+                texts.sort(key=lambda key: not re.fullmatch(NAMES["answer"], key, re.I))
                 if isinstance(value, list) and texts:
                     doubt += f'; field = "{self.field}.0.{texts[0]}" reads the first alone'
                 return Truth("text", doubts={"form": " ".join(doubt.split())})

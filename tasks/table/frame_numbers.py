@@ -10,7 +10,9 @@ from harness.foreign import to_lines
 from harness.tasks.table.description import Description
 from harness.tasks.table.rows import table_records
 
-OF_FRAMES = re.compile(r"(?!.*(?:time|sec|stamp|_ms)).*frame(?!.*(?:rate|second)).*", re.IGNORECASE)
+OF_FRAMES = re.compile(
+    r"(?!.*(?:time|sec|stamp|_m?s(?![a-z]))).*frame(?!.*(?:rate|second)).*", re.IGNORECASE
+)
 """Names of fields that say that numbers are those of frames."""
 FIRST = re.compile(r"(?:start|begin|first|onset|from).*|.*(?:start|begin)", re.IGNORECASE)
 LAST = re.compile(r"(?:end|stop|last|offset|to).*|.*(?:end|stop)", re.IGNORECASE)

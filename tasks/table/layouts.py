@@ -132,7 +132,10 @@ def _part_image(part: Mapping[str, Any]) -> object:
 
 
 def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
-    """Yield a row for each category of an image in COCO's instances; crowds are left out."""
+    """Yield a row for each category of an image in COCO's instances.
+
+    Crowds, and objects to ignore, are not among its boxes and masks; `iscrowd` is 1 beside them.
+    """
     names = {
         entry["id"]: entry["name"] for _, entry in _entries(path, "categories", ("id", "name"))
     }

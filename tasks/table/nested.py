@@ -3,6 +3,7 @@
 A field whose own name has the dots comes before. CSV and TSV have no objects.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,8 @@ from harness.tasks.table.rows import DELIMITERS, Record, table_records
 
 DEPTH = 4
 """Most objects, one in the other, whose fields are listed."""
+OPTIONS = r"options|choices|candidates"
+"""Names of fields of options."""
 VALUES = (
     {"bytes", "path"},
     {"size", "counts"},
@@ -77,7 +80,7 @@ def at_path(record: Mapping[str, object], name: str) -> tuple[object, ...]:
 def flat(record: Mapping[str, object]) -> Record:
     """Return a record with the fields of its objects in their place, named with dots.
 
-    Objects that are one value stay: an image, a run-length, a box, options by their letter.
+    Objects that are one value stay: an image, a run-length, a box, options by their mark.
 
     >>> flat({"id": 1, "answer": {"value": 2, "unit": "m"}, "options": {"A": "x", "B": "y"}})
     {'id': 1, 'answer.value': 2, 'answer.unit': 'm', 'options': {'A': 'x', 'B': 'y'}}
@@ -89,11 +92,16 @@ def _leaves(plain: Mapping[str, object], prefix: str, depth: int) -> Iterator[tu
     for key, value in plain.items():
         name = f"{prefix}{key}"
         is_object = isinstance(value, dict) and bool(value) and all(type(k) is str for k in value)
-        if depth and is_object and isinstance(value, dict) and not _is_value(value):
+        if depth and is_object and isinstance(value, dict) and not _is_value(key, value):
             yield from _leaves(value, f"{name}.", depth - 1)
         else:
             yield name, value
 
 
-def _is_value(plain: Mapping[str, object]) -> bool:
-    return all(len(key) == 1 for key in plain) or any(keys <= plain.keys() for keys in VALUES)
+def _is_value(name: str, plain: Mapping[str, object]) -> bool:
+    are_texts = len(plain) > 1 and not any(isinstance(v, (dict, list)) for v in plain.values())
+    return (
+        all(len(key) == 1 for key in plain)
+        or any(keys <= plain.keys() for keys in VALUES)
+        or (are_texts and re.fullmatch(OPTIONS, name, re.IGNORECASE) is not None)
+    )

@@ -175,7 +175,7 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
     """Return (jq program that makes a list of records of an object, what the list lacks)."""
     starts = ["".join(entry.text[:1000].split())[:2] for entry in table.entries()]
     values = [start[:1] for start in starts]
-    if "database" in keys:
+    if ("database", "{") in zip(keys, values, strict=True):
         return DATABASE, "all but segments and labels"
     lists = [key for key, start in zip(keys, starts, strict=True) if start in ("[{", "[]")]
     left_out = ", ".join(repr(key) for key in keys if key not in lists)[:120]

@@ -1,5 +1,6 @@
 """Read the records of a table as questions or phrases, by its description."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +19,14 @@ from harness.tasks.qa.questions import FILE, INDEX, Fields, Question, fill_patte
 from harness.tasks.qa.task import Videos
 from harness.tasks.qa.videos import Clip
 from harness.tasks.segmentation.task import Phrase
-from harness.tasks.table.cells import BASE64_LENGTH, image_cells, is_absent, is_empty, plain_value
+from harness.tasks.table.cells import (
+    BASE64_LENGTH,
+    THOUSANDS,
+    image_cells,
+    is_absent,
+    is_empty,
+    plain_value,
+)
 from harness.tasks.table.conventions import conventions_of, letter_of
 from harness.tasks.table.description import CHECK, WRITTEN, Description
 from harness.tasks.table.layouts import LAYOUTS, SIZE
@@ -37,6 +45,8 @@ from harness.types import Answer, AnswerForm
 
 T = TypeVar("T")
 WRITTEN_IN_PIXELS = ("boxes", "points", "mask")
+DECIMAL = re.compile(r"[-+]?\d*\.\d+")
+"""The text of a number with a point."""
 CHOICE_FORMS: Mapping[str, Literal["letter", "marked", "place", "option"]] = {
     "letter": "letter",
     "marked": "marked",
@@ -191,8 +201,7 @@ class Records:
     def _question(self, row: Record, named: frozenset[str], where: str) -> Question:
         """Return a record's question; `named` are the fields that the whole description names."""
         described, answer = self.description, self.description.answer
-        if answer.form == "count" or described.layout != "coco":  # which leaves crowds out
-            refuse_ignored(row, answer.form, named, where)
+        refuse_ignored(row, answer.form, named, where)
         if answer.written in WRITTEN["boxes"]:
             refuse_other_boxes(row, answer.written, answer.field not in ("", *row), where)
         prepared = {
@@ -252,6 +261,15 @@ class Records:
             return replace(question, answer=region_answer(levels))
         if answer.form == "count" and isinstance(plain_value(value), list):
             raise self._uncounted(value, where)
+        is_open = isinstance(value, str) and THOUSANDS.fullmatch(value.strip())
+        if answer.form == "count" and is_open and not self._has_decimals:
+            meant = str(value).strip()
+            raise DataError(
+                where,
+                expected="a whole number without a point",
+                found=repr(value)[:40],
+                fix=f"Write {meant.replace('.', '')} or {meant.partition('.')[0]}, as it is meant.",
+            )
         truth, references = plain_answer(value, answer, where)
         bit = (truth.text or "").strip().lower()
         if self.protocol == BINARY.name and bit in BITS and self._are_bits:
@@ -271,6 +289,17 @@ class Records:
             typed = command(program, self.table.name)
             fix = f'{typed}, named NEW.jsonl, has the number of its members, for field = "count".'
         return DataError(where, expected="a number", found=repr(value)[:40], fix=fix)
+
+    @cached_property
+    def _has_decimals(self) -> bool:
+        """True if a ground truth has a point that cannot part thousands: `0.000`, `2.5`."""
+        name = self.description.answer.field
+        for _, parse in self.rows():
+            with suppress(DataError):  # named where the record is read
+                text = str(parse().get(name)).strip()
+                if DECIMAL.fullmatch(text) and not THOUSANDS.fullmatch(text):
+                    return True
+        return False
 
     @cached_property
     def _are_bits(self) -> bool:

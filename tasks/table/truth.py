@@ -15,7 +15,6 @@ from harness.tasks.pointing.task import Levels
 from harness.tasks.qa.questions import numeric
 from harness.tasks.refer.annotations import ImageInfo, Thing, is_polygon, union
 from harness.tasks.table.cells import (
-    THOUSANDS,
     clock_span,
     image_cells,
     is_empty,
@@ -64,13 +63,6 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
             return Answer(number=numeric(plain_value(value), where)), ()
         case "count":
             count = numeric(plain_value(value), where)
-            if isinstance(value, str) and THOUSANDS.fullmatch(value.strip()):
-                raise DataError(
-                    where,
-                    expected="a whole number without a point",
-                    found=repr(value)[:40],
-                    fix="Write thousands without a mark: 2000.",
-                )
             if count < 0 or not count.is_integer():
                 raise DataError(where, expected="a whole number ≥ 0", found=repr(value)[:40])
             return Answer(count=int(count)), ()

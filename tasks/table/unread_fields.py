@@ -66,12 +66,13 @@ def refuse_ignored(
         if name.lower() == "crowd":
             texts = [text for text in texts if CROWD.fullmatch(text)]
         if any(text not in NOTHING for text in texts):
+            zero = f" = {{ {name} = 0 }}" if type(value) is int else ""
             raise DataError(
                 f"{where}: {name!r}",
                 expected=f"nothing to ignore beside {form}: everything counts",
                 found=repr(value)[:60],
-                fix="Leave such records out with `where`, or remove the field if the ground truth "
-                "does not depend on it.",
+                fix=f"Leave such records out with `where{zero}`, or remove the field if the "
+                "ground truth does not depend on it.",
             )
 
 

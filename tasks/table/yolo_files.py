@@ -4,7 +4,6 @@ The command that a refusal prints calls `yolo`. The question is the name of a cl
 all its boxes in an image, as xyxy in fractions of the sides.
 """
 
-import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,19 @@ FOLDER = re.compile(
     r"^(?:val|test|train)\s*:\s*['\"]?(?:\.{1,2}/)*([\w./-]*images[\w./-]*)", re.MULTILINE
 )
 """The line of data.yaml with the folder of a split's images."""
-MEMBER = re.compile(r"^\s*(?:(\d+)\s*:|-)\s+(.*?)\s*(?:#.*)?$", re.MULTILINE)
+QUOTED = r"\"(?:[^\"\\\n])*\"|'(?:[^'\n]|'')*'"
+COMMENT = r"[^\S\n]+#[^\n]*"
+MEMBER = re.compile(
+    rf"^\s*(?:(\d+)\s*:|-)\s+({QUOTED}|[^'\"\n][^\n]*?|)[^\S\n]*(?:{COMMENT})?$", re.MULTILINE
+)
 """A class of data.yaml in a line of its own: `0: car` or `- car`."""
 KEYPOINTS = re.compile(r"^kpt_shape\s*:\s*\[\s*(\d+)\s*,\s*(\d+)\s*\]", re.MULTILINE)
 """The line of data.yaml that says that labels of poses have keypoints after the box."""
+LISTED = re.compile(
+    rf"(?:\s|(?<!\S)#[^\n]*\n)*({QUOTED}|[^\s'\"\[\]{{}},#](?:[^\[\]{{}},\n#]|(?<!\s)#)*)\s*"
+    rf"(?:,(?:{COMMENT}\n|\s)*(\])?|(\]))"
+)
+"""A class in a list of data.yaml, up to the comma or the end of the list."""
 IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 
 
@@ -62,13 +70,13 @@ def class_names(path: Path) -> list[str]:
     if path.suffix.lower() not in (".yaml", ".yml"):
         return text.splitlines()
     after = text[match.end() :].lstrip(" ") if (match := DATASET.search(text)) else ""
-    if after.startswith("[") and "]" in after:
-        try:
-            return [str(name) for name in ast.literal_eval(after[: after.index("]") + 1])]
-        except (ValueError, SyntaxError):
-            return [name.strip(" '\"\n") for name in after[1 : after.index("]")].split(",")]
-    block = re.split(r"^(?=[A-Za-z_])", after, maxsplit=1, flags=re.MULTILINE)[0]
-    members = [(match[1], match[2].strip("'\"")) for match in MEMBER.finditer(block)]
+    if after.startswith("["):
+        members = _in_list(after)
+    else:
+        block = re.split(r"^(?=[A-Za-z_])", after, maxsplit=1, flags=re.MULTILINE)[0]
+        members = [(match[1], match[2]) for match in MEMBER.finditer(block)]
+        n_lines = len(re.findall(r"^\s*[^\s#]", block, re.MULTILINE))
+        members = members if len(members) == n_lines else []
     if not members or any(
         number and int(number) != place for place, (number, _) in enumerate(members)
     ):
@@ -78,7 +86,25 @@ def class_names(path: Path) -> list[str]:
             found=repr(after[:60]),
             fix="Give classes.txt in its place, with the name of a class a line.",
         )
-    return [name for _, name in members]
+    return [_unquoted(name) for _, name in members]
+
+
+def _in_list(text: str) -> list[tuple[str, str]]:
+    """Return ("", name) for each member of a list of YAML; [] if one is not read exactly."""
+    members, place = list[tuple[str, str]](), 1
+    while match := LISTED.match(text, place):
+        members.append(("", match[1].strip()))
+        if match[2] or match[3]:
+            return members
+        place = match.end()
+    return []
+
+
+def _unquoted(name: str) -> str:
+    """Return a name of YAML without its quotation marks."""
+    if name.startswith("'"):
+        return name[1:-1].replace("''", "'")
+    return name[1:-1] if name.startswith('"') else name
 
 
 def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Region]:

@@ -60,6 +60,7 @@ def test_lists_are_arrays_of_objects_with_names(command):
 
 
 def test_models_are_listed_with_what_each_needs_and_one_with_its_settings(command):
+    assert "random" in [reward["name"] for reward in command.json("list", "rewards")]
     needs = {one["name"]: one["needs"] for one in command.json("list", "models")}
     assert (needs["pocket"], needs["random"]) == (["torch", "transformers"], [])
     assert needs["qwen_vl"] == ["checkpoint", "torch", "transformers"]

@@ -34,6 +34,8 @@ def test_a_log_file_has_a_line_a_step_with_the_time_left(capsys):
     lines.step(91, NUMBERS)
     begin, step = capsys.readouterr().err.strip().split("\n")
     assert begin == "training: 100 steps, 90 done"
+    lines.start("checking samples", 144, 0)
+    assert "144" in (said := capsys.readouterr().err) and "step" not in said
     assert step.startswith("step 91/100  reward 1.235") and step.endswith("0:00, 0:00 left")
 
 

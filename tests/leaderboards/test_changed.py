@@ -17,6 +17,7 @@ def run(
     spec="m",
     metrics=(),
     judge=None,
+    forms=(),
 ):
     return SimpleNamespace(
         manifest={
@@ -25,7 +26,7 @@ def run(
             "seed": 0,
             "provenance": {"commit": commit, "dirty": dirty, "packages": packages or {}},
         },
-        results={"metrics": dict.fromkeys(metrics, 0.5)},
+        results={"metrics": dict.fromkeys(metrics, 0.5), "forms": list(forms)},
     )
 
 
@@ -98,3 +99,19 @@ def test_another_part_is_named_and_its_settings_are_compared_where_both_have_one
 def test_a_verdict_needs_one_protocol_and_one_judge(task, alike):
     first = SimpleNamespace(manifest={"task": {"protocol": "p", "arguments": {"judge": "chat"}}})
     assert _are_scored_alike(first, SimpleNamespace(manifest={"task": task})) is alike
+
+
+def test_only_prompts_of_the_forms_of_the_task_are_shown():
+    places, words = {"prompt_text": "Find QUESTION"}, {"choice": "QUESTION?", "text": "QUESTION."}
+    own = {"prompt_text": "Look. QUESTION", "words_text": {"choice": "Look.", "text": "Look!"}}
+    pair = {"name": "m", **places, "words_text": words}, {"name": "m", **own}
+
+    def shown(*forms, pair=pair):
+        return changed(*(run(description, forms=forms) for description in pair))
+
+    in_words = "prompt_text.choice: '{question}?' → 'Look.'"
+    in_places = "prompt_text: 'Find {question}' → 'Look. {question}'"
+    assert shown("choice") == [in_words] and shown("mask") == [in_places]
+    assert shown("choice", "mask") == [in_places, in_words]
+    before = {"name": "m", **places}, pair[1]  # an earlier version did not record it
+    assert shown("choice", pair=before) == []

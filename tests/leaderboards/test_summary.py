@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.cli.main import main
 from harness.errors import UsageError
 from harness.leaderboards.board import build
 from harness.leaderboards.published_results import PublishedResult, PublishedRow
@@ -82,6 +83,36 @@ def test_bold_is_what_is_shown_to_be_better_than_every_other_row(board):
     assert not any(text.startswith("Bold") for _, text in shown(rest).footnotes)
 
 
+@pytest.mark.parametrize(("other", "best"), [("alike", []), ("fair", ["good"])])
+def test_bold_is_decided_among_the_rows_that_are_printed(
+    other, best, board, make_run, installed, rescore
+):
+    folder = make_run("alike", model="alike")
+    rescore(folder, lambda index, _: 0.5 + 0.05 * (index % 2 == 0))
+    folders = [entry.folder for table in board.tables for entry in table.entries]
+    found = shown(build([*folders, folder]), rows=("good", other))
+    assert [name for name, cells in found.rows if any(cell.is_best for cell in cells)] == best
+    assert any(text.startswith("Bold") for _, text in found.footnotes) == bool(best)
+
+
+def test_a_label_is_printed_without_a_badge(board):
+    (table,) = [table for table in board.tables if len(table.entries) > 1]
+    entries = tuple(
+        replace(entry, row=replace(entry.row, badges=("toy",))) for entry in table.entries
+    )
+    board = replace(board, tables=(replace(table, entries=entries),))
+    names = [name for name, _ in shown(board, rows=("best=Ours", "good")).rows]
+    assert names == ["Ours", "good [toy]"]
+
+
+def test_options_of_the_table_need_a_format(board, tmp_path, capsys):
+    folder = board.tables[0].entries[0].folder
+    typed = ["board", "build", "--runs", str(folder), "--out", str(tmp_path / "out")]
+    for option in (["--rows", "best"], ["--published"], ["--label", "tab:x"]):
+        assert main([*typed, *option]) == UsageError.exit_code
+        assert "--format" in capsys.readouterr().err
+
+
 def test_a_row_alone_is_not_bold_and_rows_are_one_a_model(board):
     found = shown(board)
     assert [name for name, _ in found.rows].count("good") == 1
@@ -142,6 +173,14 @@ def test_rows_of_papers_are_as_printed_and_only_those_of_the_same_protocol(board
     assert [(row, cells[0].value) for row, cells in fractions] == [
         ("LISA-7B [DR2Seg, Table 1]", "0.444")
     ]
+    with_source = [text for _, text in shown(board, published=True).footnotes if "paper" in text]
+    assert len(with_source) == 1
+    measured_alone = shown(board, published=True, rows=("best",)).footnotes
+    assert not [text for _, text in measured_alone if text in with_source]
+    same_name = replace(rows[0], results=(replace(result, row="best"),))
+    board = replace(board, tables=(replace(table, published=(same_name,)),))
+    names = [name for name, _ in shown(board, published=True, rows=("best=Ours",)).rows]
+    assert names == ["Ours", "best [DR2Seg, Table 1]"]
 
 
 def test_percent_fractions_and_digits(board):

@@ -48,6 +48,7 @@ SECONDS = "How many seconds does the man wait?"
         (SECONDS, "1 minute 30 seconds", 90.0),
         (SECONDS, "1 minute and 30 seconds", None),
         (CENTIMETERS, "It is 1 m 60 cm high.", 160.0),
+        (SECONDS, "1 h 5 min 30 s", 3930),
         ("How far is it?", "It is 240 cm.", 240.0),
         ("Is it in meters or in feet?", "It is 240 cm.", 240.0),
         ("How fast is it, in meters per second?", "It is 240 cm.", 240.0),
@@ -73,6 +74,11 @@ def test_a_quantity_is_read_in_the_unit_that_is_asked(question, response, value)
             stated_number(response, question)
     else:
         assert math.isclose(stated_number(response, question), value)
+
+
+def test_a_quantity_in_two_units_is_a_whole_number_of_the_smaller():
+    assert stated_number("1 min 35 s", SECONDS) == 95
+    assert stated_number("1 h 5 min", "How many minutes does he wait?") == 65
 
 
 UNITS = {"mm": 0.001, "cm": 0.01, "meters": 1, "km": 1000, "inches": 0.0254, "feet": 0.3048}

@@ -168,3 +168,8 @@ def test_the_parts_say_why_they_compute_nothing() -> None:
     assert "it answers in words" in model.missing_parts[AnswerForm.MASK]
     with pytest.raises(UsageError, match="propagator=flow"):
         default_propagator("visionreasoner").propagate(None, 0, [])  # type: ignore[arg-type]
+
+
+def test_a_model_without_a_paper_is_not_named_in_what_it_lacks():
+    missing = default_segmenter("").missing
+    assert missing.startswith("no segmenter is chosen. ") and "segmenter=grabcut" in missing

@@ -328,5 +328,7 @@ def test_other_perception_leaves_the_rest_as_it_is():
 def test_the_record_says_everything():
     output = model().describe()
     assert output["prompt_text"].startswith('Please find "question"')
+    assert output["words_text"].keys() == model().words.forms
+    assert "QUESTION" in output["words_text"]["text"] and "OPTION" in output["words_text"]["choice"]
     assert (output["segmenter"], output["propagator"]) == ({"name": "box"}, {"name": "still"})
     assert output["keyframe"] == "middle"

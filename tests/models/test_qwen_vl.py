@@ -218,7 +218,7 @@ def test_the_specification_decides_prompt_backend_and_perception():
         ),
     )
     assert made.name == "qwen_vl/locate"
-    assert made.describe() | {"chat": None} == {
+    assert made.describe() | {"chat": None, "words_text": None} == {
         "name": "qwen_vl/locate",
         "chat": None,
         "prompt": "locate",
@@ -233,6 +233,7 @@ def test_the_specification_decides_prompt_backend_and_perception():
         "max_new_tokens": 1024,
         "batch_size": 3,
         "words_resize": None,
+        "words_text": None,
     }
     assert made.chat.batch_size == 3
 

@@ -22,7 +22,7 @@ ANIMALS = ("the cat", "the dog", "the cow", "the pig")
 def letter(text, options=ANIMALS):
     """The letter that a text states; None for a failure."""
     try:
-        return stated_letter(text, "ABCD"[: len(options)], options)
+        return stated_letter(text, "ABCD"[: len(options) or 4], options)
     except ParseError:
         return None
 
@@ -80,6 +80,38 @@ def test_yes_and_no_open_a_response(text, said):
 )
 def test_the_text_of_an_option_opens_or_ends_a_response(text, said):
     assert letter(text) == said
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "said"),
+    [
+        (("1. the cat", "2. the dog"), "2", "B"),
+        (("1. the cat", "2. the dog"), "The answer is 2.", "B"),
+        (("1. 2", "2. 1", "3. 5"), "2", None),
+        (("1. 2", "2. 1", "3. 5"), "The answer is 2.", None),
+        (("1. 2", "2. 1", "3. 5"), "Option 2", "B"),
+        (("1. 2", "2. 1", "3. 5"), "2. 1", "B"),
+        (("1. two cats", "2. one cat"), "1", None),
+    ],
+)
+def test_the_number_of_an_option_is_not_one_that_it_says(options, text, said):
+    assert letter(text, options) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("A. If the ears are pointed, it must be the other.", ANIMALS, None),
+        ("B. If the picture is dark, I would say the last one.", ANIMALS, None),
+        ("B. If the second window is open, it barks.", ANIMALS, "B"),
+        ("I believe the second is right.\nAssistant: A", ANIMALS, None),
+        ("It barks.\nAssistant: B", ANIMALS, "B"),
+        ("Assistant: B\nAssistant: C", (), None),
+        ("Assistant: B\nAssistant: B", ANIMALS, "B"),
+    ],
+)
+def test_a_letter_beside_another_choice_is_a_failure(text, options, said):
+    assert letter(text, options) == said
 
 
 def test_the_longer_of_two_texts_is_the_option():

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-import harness
 from harness.cli.main import main
-from harness.errors import ResumeMismatch
-from harness.plugin_code import plugin_code
+from harness.errors import DataError, ResumeMismatch
+from harness.leaderboards.board import build
+from harness.leaderboards.differences.changed import answer_changes
+from harness.leaderboards.repeats import repeats
+from harness.plugin_code import code_changes, plugin_code
 from harness.record import Run
 
 MODULES = {
@@ -53,13 +55,15 @@ def bright_finder(*, start: int = 0):
     "late.py": "LATE = True\n",
     "unrelated.py": "UNRELATED = 1\n",
     "prompts/ask.txt": "Find {question}\n",
-    "prompts/other.txt": "Not read\n",
+    "prompts/other.txt": "Perhaps read\n",
+    "notes/other.txt": "Not read\n",
     "reward.py": """
 def brightness(response, sample, **facts):
     return min(len(response) / 100, 1.0)
 """,
 }
 USED = {"__init__.py", "late.py", "model.py", "numbers.py", "threshold.py", "words/__init__.py"}
+TEXTS = {"prompts/ask.txt", "prompts/other.txt"}
 
 
 @pytest.fixture
@@ -79,6 +83,7 @@ def package(tmp_path, monkeypatch):
         path.write_text(text)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # edits keep their size and second
     yield site / "bright_finder"
     for name in [name for name in sys.modules if name.partition(".")[0] == "bright_finder"]:
         del sys.modules[name]
@@ -97,13 +102,14 @@ def only_run(out):
 def test_the_code_is_the_modules_that_the_plugin_imports_and_the_files_that_it_names(package):
     code = plugin_code(["bright_finder"])
     assert code["bright_finder"]["version"] == "0.1"
-    assert set(code["bright_finder"]["files"]) == {*USED, "prompts/ask.txt"}
-    assert set(plugin_code(["brightness"])["bright_finder"]["files"]) == {"reward.py"}
+    assert set(code["bright_finder"]["files"]) == USED | TEXTS
+    of_reward = plugin_code(["brightness"])["bright_finder"]["files"]
+    assert set(of_reward) == {"__init__.py", "reward.py"}
     both = plugin_code(["brightness", "bright_finder", "box"])
-    assert set(both["bright_finder"]["files"]) == {*USED, "prompts/ask.txt", "reward.py"}
+    assert set(both["bright_finder"]["files"]) == USED | TEXTS | {"reward.py"}
 
 
-@pytest.mark.parametrize("name", [*sorted(USED), "prompts/ask.txt"])
+@pytest.mark.parametrize("name", sorted(USED | TEXTS))
 def test_a_change_of_any_of_them_is_another_hash(package, name):
     before = plugin_code(["bright_finder"])
     path = package / name
@@ -121,9 +127,17 @@ def test_comments_layout_and_other_files_do_not_count(package):
     before = plugin_code(["bright_finder"])
     (package / "threshold.py").write_text("# How bright?\n\nBRIGHT = (\n    127\n)\n")
     (package / "unrelated.py").write_text("UNRELATED = 2\n")
-    (package / "prompts" / "other.txt").write_text("Changed\n")
+    (package / "notes" / "other.txt").write_text("Changed\n")
     (package / "results.json").write_text("{}")
     assert plugin_code(["bright_finder"]) == before
+
+
+def test_a_text_that_the_plugin_writes_into_its_package_is_no_change_of_its_code(package):
+    threshold = package / "threshold.py"
+    threshold.write_text("BRIGHT = 127\nCACHE = 'cache.json'\n")
+    before = plugin_code(["bright_finder"])
+    (package / "cache.json").write_text("{}")
+    assert not code_changes(before, plugin_code(["bright_finder"]))
 
 
 def test_a_module_beside_others_counts_with_those_that_it_imports(tmp_path, monkeypatch):
@@ -131,12 +145,21 @@ def test_a_module_beside_others_counts_with_those_that_it_imports(tmp_path, monk
     class Made:
         pass
 
-    (tmp_path / "lone_model.py").write_text("import lone_help\nimport numpy\nimport unknown_one\n")
+    outside = tmp_path / "weights.bin"
+    outside.write_text("far")
+    (tmp_path / "lone_model.py").write_text(
+        "import lone_help\nimport numpy\nimport unknown_one\n"
+        f"FOLDER, WEIGHTS = 'own_prompts', {str(outside)!r}\n"
+    )
+    for name in ("own_prompts/a1.txt", "own_results/a1.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("Find")
     (tmp_path / "lone_help.py").write_text("X = 1\n")
     (tmp_path / "lone_other.py").write_text("X = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     Made.__module__ = "lone_model"
-    assert set(plugin_code([], Made())["lone_model"]["files"]) == {"lone_model.py", "lone_help.py"}
+    expected = {"lone_model.py", "lone_help.py", "own_prompts/a1.txt"}
+    assert set(plugin_code([], Made())["lone_model"]["files"]) == expected
 
 
 def test_code_that_python_cannot_read_has_a_hash(package):
@@ -158,7 +181,7 @@ def test_an_edited_plugin_is_refused_and_its_old_score_is_not_told(
     assert evaluated(dots, out, "--workers", workers) == ResumeMismatch.exit_code
     streams = capsys.readouterr()
     assert "bright_finder, threshold.py" in streams.err and "model.py" not in streams.err
-    assert "--accept-code" in streams.err and "--restart" in streams.err
+    assert "--restart" in streams.err
     assert only_run(out).manifest == recorded
 
 
@@ -169,7 +192,7 @@ def test_the_same_code_resumes_with_another_number_of_workers(package, dots, tmp
     assert evaluated(dots, out) == 0 and only_run(out).manifest == recorded
 
 
-def test_accepted_code_goes_on_and_the_record_says_so(package, dots, tmp_path):
+def test_accepted_code_goes_on_and_the_record_says_so(package, dots, tmp_path, capsys):
     out = tmp_path / "out"
     model = package / "model.py"
     working = model.read_text()
@@ -178,6 +201,7 @@ def test_accepted_code_goes_on_and_the_record_says_so(package, dots, tmp_path):
     sys.modules.pop("bright_finder.model")
     model.write_text(working)
     assert evaluated(dots, out, "--retry-failed") == ResumeMismatch.exit_code
+    assert "--accept-code goes on" in capsys.readouterr().err
     assert evaluated(dots, out, "--retry-failed", "--accept-code") == 0
     manifest = only_run(out).manifest
     (change,) = manifest["changed"]
@@ -186,6 +210,35 @@ def test_accepted_code_goes_on_and_the_record_says_so(package, dots, tmp_path):
     assert now == change["to"]
     assert evaluated(dots, out) == 0, "the accepted code is that of the run"
     assert len(only_run(out).manifest["changed"]) == 1
+    board = build(out)
+    assert any("different code: code of bright_finder" in note for note in board.tables[0].notes)
+
+
+def test_a_finished_run_does_not_become_one_of_other_code(package, dots, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert evaluated(dots, out) == 0
+    recorded = only_run(out).manifest
+    (package / "threshold.py").write_text("BRIGHT = 250\n")
+    assert evaluated(dots, out, "--accept-code") == ResumeMismatch.exit_code
+    told = capsys.readouterr().err
+    assert "--restart" in told and "--accept-code" not in told
+    assert only_run(out).manifest == recorded
+
+
+def test_two_codes_of_a_plugin_are_not_told_as_the_same(package, dots, tmp_path, capsys):
+    assert evaluated(dots, tmp_path / "a", "--seed", 0) == 0
+    for name in [name for name in sys.modules if name.partition(".")[0] == "bright_finder"]:
+        del sys.modules[name]
+    (package / "threshold.py").write_text("BRIGHT = 255\n")
+    assert evaluated(dots, tmp_path / "b", "--seed", 1) == 0
+    a, b = only_run(tmp_path / "a"), only_run(tmp_path / "b")
+    line = "code of bright_finder, threshold.py differs"
+    assert answer_changes(a, b) == [line]
+    capsys.readouterr()
+    assert main(["diff", str(a.folder), str(b.folder), "--data", str(dots)]) == 0
+    assert line in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(DataError, match="the same code"):
+        repeats([a.folder, b.folder])
 
 
 def test_a_record_without_code_is_resumed(package, dots, tmp_path):
@@ -213,16 +266,15 @@ def test_a_class_of_the_program_counts_with_its_source(dots, tmp_path):
     script = tmp_path / "script.py"
     text = """
 import sys
-from dataclasses import dataclass
 sys.path.insert(0, {toys!r})
 import harness
 from harness import Answer, Model, Prediction
 from harness.masks import Rle
 
-@dataclass(frozen=True)
 class Mine(Model):
-    name: str = "mine"
-    batch_size: int = 8
+    name = "mine"
+    batch_size = 8
+    code = 3  # a name that a user may choose
     def describe(self):
         return {{}}
     def predict(self, queries):
@@ -253,4 +305,3 @@ print(run.results["metrics"])
     assert ran(127, "second").returncode == 0, "the rest of the script does not count"
     changed = ran(250, "third")
     assert changed.returncode != 0 and "__main__, Mine" in changed.stderr
-    assert isinstance(harness.__version__, str)

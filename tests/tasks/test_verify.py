@@ -100,6 +100,12 @@ def test_every_grammar_and_every_kind_of_coordinates_can_say_the_ground_truth(
     assert all(one.is_passed for one in verify(build(name, shapes), reader_of(text)))
 
 
+@pytest.mark.parametrize("name", [STILL, MOVING])
+def test_a_grammar_of_one_object_says_several_by_the_box_around_them(build, shapes, name):
+    reader = reader_of("one_thinker(backend=stored)")
+    assert all(verdict.is_passed for verdict in verify(build(name, shapes), reader))
+
+
 @dataclass(frozen=True)
 class Phrases:
     """A grammar of phrases alone: `red cup; blue cup`, or `none`."""

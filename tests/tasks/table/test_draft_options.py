@@ -165,6 +165,34 @@ def test_answers_of_several_people_are_to_be_checked(fields, words, tmp_path):
     assert words in doubt and bool(words) == bool(doubt)
 
 
+def test_the_first_answer_of_several_people_is_not_its_confidence(tmp_path):
+    said = [{"answer_confidence": "yes", "answer_id": "a", "text": "t", "answer": "a dog"}]
+    rows = [{"image": f"{n}.png", "question": "What?", "answers": said} for n in range(2)]
+    assert 'answers.0.answer"' in draft(lines(tmp_path / "a.jsonl", rows)).doubts["answer.form"]
+
+
+@pytest.mark.parametrize("marks", ["A. B.", "a) b)", "(A) (B)", "01 02", "first second"])
+def test_options_in_an_object_with_marks_are_read(marks, tmp_path):
+    options = dict(zip(marks.split(), ("left", "right"), strict=True))
+    rows = [row(name, options, text) for name, text in (("1", "left"), ("2", "right"))]
+    found = samples(lines(tmp_path / "mine.jsonl", rows))
+    assert [sample.query.options for sample in found] == [("left", "right")] * 2
+
+
+def test_texts_of_options_beside_their_labels_are_read(tmp_path):
+    options = {"text": ["left", "right"], "label": ["A", "B"]}
+    rows = [row(name, options, letter) for name, letter in (("1", "A"), ("2", "B"))]
+    assert draft(lines(tmp_path / "a.jsonl", rows)).question["options"] == "options.text"
+
+
+def test_aliases_and_times_in_an_answer_are_told(tmp_path):
+    rows = [{"image": "1.png", "question": "?", "answer": {"value": "x", "aliases": ["ex", "y"]}}]
+    assert "answer.aliases" in draft(lines(tmp_path / "a.jsonl", rows)).doubts["answer.field"]
+    path = tmp_path / "b.jsonl"
+    path.write_text('{"source": "v1", "question": "When?", "answer": {"start": 1, "end": 4}}')
+    assert draft(path).answer["field"] == ["answer.start", "answer.end"]
+
+
 def test_the_placeholder_of_a_printed_command_is_no_question(tmp_path):
     path = lines(tmp_path / "a.jsonl", [{**row("1", ["x", "y"], "A"), "question": "CHECK"}])
     with pytest.raises(DataError, match="placeholder"):

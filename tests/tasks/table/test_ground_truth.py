@@ -357,24 +357,29 @@ def test_a_shape_of_labelme_to_ignore_stops_the_command(tmp_path):
 
 
 @pytest.mark.parametrize("field", ["iscrowd", "ignore"])
-def test_objects_of_coco_to_ignore_are_left_out(field, tmp_path):
+def test_objects_of_coco_to_ignore_are_refused_and_left_out_by_the_draft(field, tmp_path):
     picture(tmp_path)
     objects = [
-        {"image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], field: bit} for bit in (0, 1)
+        {"image_id": 1, "category_id": category, "bbox": [10, 10, 20, 20], field: bit}
+        for category, bit in ((1, 0), (1, 1), (2, 0))
     ]
     plain = {
         "images": [{"id": 1, "file_name": "i.png"}],
-        "categories": [{"id": 1, "name": "dog"}],
+        "categories": [{"id": 1, "name": "dog"}, {"id": 2, "name": "cat"}],
         "annotations": objects,
     }
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(plain), encoding="utf-8")
     question = {"id": "id", "text": "category"}
-    answer = {"form": "boxes", "field": "boxes", "written": "xyxy"}
-    (sample,) = described(path, layout="coco", question=question, answer=answer).samples()
-    assert len(sample.target.answer.boxes) == 1
-    answer = {"form": "count", "field": "count"}
-    assert "iscrowd" in problems(described(path, layout="coco", question=question, answer=answer))
+    for form, written in (("boxes", {"written": "xyxy"}), ("count", {})):
+        answer = {"form": form, "field": form, **written}
+        task = described(path, layout="coco", question=question, answer=answer)
+        assert "where = { iscrowd = 0 }" in problems(task)
+    drafted = draft(path)
+    assert "1 of the first 2" in drafted.doubts["question.where"]
+    path.with_suffix(".toml").write_text(drafted.toml("mine"), encoding="utf-8")
+    (sample,) = table(tmp_path, file=path).samples()
+    assert sample.query.text == "cat" and len(sample.target.answer.boxes) == 1
 
 
 def test_text_tables_of_excel_and_with_marks(tmp_path):

@@ -22,7 +22,7 @@ from harness.tasks.table.description import CHECK
 from harness.tasks.table.draft import draft
 from harness.tasks.table.frame_numbers import OF_FRAMES
 from harness.tasks.table.task import table
-from harness.tasks.table.yolo_files import yolo
+from harness.tasks.table.yolo_files import class_names, yolo
 from harness.types import Answer, Box, Interval
 
 WIDTH, HEIGHT = 64, 48
@@ -218,7 +218,9 @@ def test_names_of_fields_of_frames(name):
     assert OF_FRAMES.fullmatch(name)
 
 
-@pytest.mark.parametrize("name", ["timeframe", "frame_time", "frame_rate", "start", "frame_secs"])
+@pytest.mark.parametrize(
+    "name", ["timeframe", "frame_time", "frame_rate", "start", "frame_secs", "frame_start_s"]
+)
 def test_names_of_other_fields(name):
     assert not OF_FRAMES.fullmatch(name)
 
@@ -438,6 +440,26 @@ def test_a_data_set_of_yolo_has_a_command(name, images, tmp_path, capfd):
     assert sample.target.answer == Answer(boxes=(Box(*map(float, BOX)),))
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('names:\n  0: car  # ours\n  1: "C#"\n  2: C# code\n', ["car", "C#", "C# code"]),
+        ("names: ['a, b', c]\n", ["a, b", "c"]),
+        ("names: ['it''s', \"b]\", # last\n]\n", ["it's", "b]"]),
+        ('names: [\'a\', "b\\"c"]\n', None),
+        ('names:\n- a\n- "b\\"c"\n', None),
+    ],
+)
+def test_names_of_yolo_are_read_exactly_or_refused(text, names, tmp_path):
+    path = tmp_path / "data.yaml"
+    path.write_text(text, encoding="utf-8")
+    if names is None:
+        with pytest.raises(DataError, match=r"classes\.txt"):
+            class_names(path)
+    else:
+        assert class_names(path) == names
+
+
 def test_a_line_of_yolo_that_is_no_box_stops_the_command(tmp_path, capfd):
     (tmp_path / "classes.txt").write_text("cat\n", encoding="utf-8")
     path = tmp_path / "a.txt"
@@ -503,6 +525,10 @@ OBJECTS = {
     "columns": (
         {"image": ["a.png", "b.png"], "answer": ["x", "y"]},
         [{"image": "a.png", "answer": "x"}, {"image": "b.png", "answer": "y"}],
+    ),
+    "questions of a named database": (
+        {"database": "vqa", "questions": [{"image": "a.png", "answer": "x"}]},
+        [{"image": "a.png", "answer": "x"}],
     ),
     "COIN": (
         {
