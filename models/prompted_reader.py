@@ -23,6 +23,7 @@ from harness.models.signs import families_of
 from harness.models.tracks import joint_masks, prompts_of
 from harness.responses import Which, storable
 from harness.stated.corrections import answer_lines
+from harness.stated.numerals import numerals
 from harness.thoughts import after_thought, reasoning
 from harness.types import (
     Answer,
@@ -219,7 +220,8 @@ class PromptedReader(PromptedRequests):
         output = self.prompt.parse(response)
         if output.error is not None:
             is_count = form is AnswerForm.COUNT and not self.counts_in_words
-            is_in_words = not {*"{[<"} & {*after_thought(response)}
+            said = after_thought(response)
+            is_in_words = not {*"{[<"} & {*said} and next(numerals(said), None) is not None
             hint = ""
             if is_count and PLACES.search(response):
                 hint = f". {LOCATE} reads Qwen's own form of boxes and points"
