@@ -28,6 +28,7 @@ from harness.cli.progress import LineProgress
 from harness.cli.spec_arguments import NEEDED, require, require_minimum
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
+from harness.cli.tables import wrap_lines
 from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import HarnessError, UsageError
 from harness.options import idle_options
@@ -100,12 +101,17 @@ def train(arguments: Namespace) -> int:
         refuse=watch.refuse if options.strict_split else None,
     )
     if options.dry_run:
-        if main:
-            from harness.cli.training_plan import dry_run
+        from harness.training_plan import training_plan
 
-            options_of_training = replace(training_options, progress=TrainingLines())
-            check = partial(_check, options, watch)
-            dry_run(options, method, trainer, train_tasks, watch, options_of_training, check)
+        plan: dict[str, Any] = {}
+        lines = replace(training_options, progress=TrainingLines())
+        check = partial(_check, options, watch)
+        named = (method, trainer, train_tasks, watch, lines, check, options.device)
+        for title, text in training_plan(plan, *named) if main else ():
+            if not options.json:
+                say(*wrap_lines(f"{title:<9} {text}", indent=10))
+        if main and options.json:
+            show_json(plan)
         return 0
     _check(options, watch)
     with _progress(options, main=main) as progress:

@@ -1,15 +1,12 @@
-"""`harness train --dry-run`: print what a training would do, check it, and write nothing."""
+"""The plan of a training (`harness train --dry-run`), checked without writing anything."""
 
 import json
 import os
-from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness import plugins
 from harness.chosen.checkpoint_evaluator import CheckpointEvaluator
-from harness.cli.output import say, show_json
-from harness.cli.tables import wrap_lines
 from harness.errors import counted
 from harness.leaderboards import estimate
 from harness.leaderboards.estimate import Device
@@ -29,69 +26,59 @@ ESTIMATED = "per_device_train_batch_size"
 """A setting of the trainers whose time and memory the formula covers."""
 
 
-def dry_run(
-    options: Namespace,
+def training_plan(
+    plan: dict[str, Any],
     method: Spec,
     trainer: Trainer,
     train_tasks: list[tuple[Spec, Task]],
     watch: CheckpointEvaluator,
-    training_options: TrainingOptions,
+    options: TrainingOptions,
     check_evaluations: Callable[[], None],
-) -> None:
-    """Print settings, data and estimate, then check what can be checked before a network is loaded.
+    device_name: str | None,
+) -> Iterator[tuple[str, str]]:
+    """Yield titled paragraphs on settings, data and estimate, then check what can be checked.
+
+    What does not depend on a refused part is yielded before the error. No network is loaded.
 
     Args:
-        options: Options of the command.
+        plan: Receives the same as plain data.
         method: SPEC of the trainer.
         trainer: The trainer.
         train_tasks: The tasks to train on.
         watch: Evaluates the checkpoints.
-        training_options: Settings of the training.
+        options: Settings of the training.
         check_evaluations: Raises the errors of evaluations.
+        device_name: The device to estimate for; None: this machine's.
 
     Raises:
-        HarnessError: the training would be refused with this error. What does not depend on the
-            refused part is printed before, unless as JSON.
+        HarnessError: the training would be refused with this error.
     """
     tasks = [read_once(task) for _, task in train_tasks]
     settings = json.loads(json.dumps(dict(trainer.describe()), default=json_scalar))
-    plan: dict[str, Any] = {
-        "method": {"name": trainer.name, "spec": str(method), "settings": settings},
-        "model": None if watch.model is None else str(watch.model),
-        "seed": training_options.seed,
-    }
-    if not options.json:
-        typed = (f"{name}={_typed(value)}" for name, value in settings.items())
-        _say("method", f"{method.name}: {', '.join(typed)}")
-        _say("model", f"{plan['model'] or 'none'}, seed {plan['seed']}")
+    plan["method"] = {"name": trainer.name, "spec": str(method), "settings": settings}
+    plan["model"] = None if watch.model is None else str(watch.model)
+    plan["seed"] = options.seed
+    typed = (f"{name}={_typed(value)}" for name, value in settings.items())
+    yield "method", f"{method.name}: {', '.join(typed)}"
+    yield "model", f"{plan['model'] or 'none'}, seed {plan['seed']}"
     names = [str(spec) for spec, _ in train_tasks]
     plan["train_tasks"] = dict(zip(names, map(_count, tasks), strict=True))
     plan["eval_tasks"] = {str(spec): _count(task) for spec, task in watch.tasks}
     plan["eval_model"] = str(watch.spec(watch.out)) if watch.tasks else None
-    if not options.json:
-        for name, count in plan["train_tasks"].items():
-            _say("data", f"{counted(count, 'sample')} of {name}")
-        for name, count in plan["eval_tasks"].items():
-            _say("eval", f"{counted(count, 'sample')} of {name}, by {plan['eval_model']}")
-    device = _device(options, watch.model)
+    for name, count in plan["train_tasks"].items():
+        yield "data", f"{counted(count, 'sample')} of {name}"
+    for name, count in plan["eval_tasks"].items():
+        yield "eval", f"{counted(count, 'sample')} of {name}, by {plan['eval_model']}"
+    device = _device(device_name, watch.model)
     step = _step(method, watch.model, plan["train_tasks"], device)
     plan["estimate"] = _plain_estimate(step, device)
-    if not options.json:
-        _say_estimate(step, watch.model, device)
+    yield from _estimate_texts(step, watch.model, device)
     check_evaluations()
-    prepared = prepare(trainer, tasks, watch.model, watch.out, training_options)
+    prepared = prepare(trainer, tasks, watch.model, watch.out, options)
     trainer.check(prepared.run)
     plan["start"] = _start(prepared)
     plan["out"] = str(watch.out)
-    if options.json:
-        show_json(plan)
-    else:
-        _say("out", f"{watch.out}: {plan['start']}; nothing was loaded or written")
-
-
-def _say(title: str, text: str) -> None:
-    """Print a paragraph with its title in front."""
-    say(*wrap_lines(f"{title:<9} {text}", indent=10))
+    yield "out", f"{watch.out}: {plan['start']}; nothing was loaded or written"
 
 
 def _typed(value: object) -> str:
@@ -105,14 +92,14 @@ def _count(task: Task) -> int:
     return sum(1 for _ in samples_of(task))
 
 
-def _device(options: Namespace, model: Spec | None) -> Device:
-    """Return the device of `--device`, or this machine's; without a GPU, an assumed one.
+def _device(name: str | None, model: Spec | None) -> Device:
+    """Return the named device, or this machine's; without a GPU, an assumed one.
 
     Networks as small as `pocket` are trained on a CPU.
     """
     is_small = model is None or size_of(model) < estimate.SMALL
     text = "CPU" if is_small else " ".join(gpus()) or estimate.ASSUMED
-    return estimate.named_device(options.device or text)
+    return estimate.named_device(name or text)
 
 
 def _step(method: Spec, model: Spec | None, samples: dict[str, int], device: Device) -> Step | None:
@@ -147,19 +134,22 @@ def _plain_estimate(step: Step | None, device: Device) -> dict[str, object] | No
     }
 
 
-def _say_estimate(step: Step | None, model: Spec | None, device: Device) -> None:
-    """Print steps, time and memory, and what fits if the device has too little memory."""
+def _estimate_texts(
+    step: Step | None, model: Spec | None, device: Device
+) -> Iterator[tuple[str, str]]:
+    """Yield steps, time and memory, and what fits if the device has too little memory."""
     if step is None or step.estimate is None or model is None:
-        _say(
-            "estimate", "none: the formula covers networks of transformers that our trainers train"
+        yield (
+            "estimate",
+            "none: the formula covers networks of transformers that our trainers train",
         )
         return
     title, *lines = step.about(device)
     cost = title.removeprefix(f"{step.name}: ")
     size = f"{size_of(model):.3g} billion weights, by the name of the network"
     steps = counted(step.estimate.steps, "step")
-    _say("estimate", f"{steps}, {cost}; {size}; uncertain by a factor of 3 (docs/published.md)")
-    say(*(f"          {line.strip()}" for line in lines if not line.startswith("  samples:")))
+    yield "estimate", f"{steps}, {cost}; {size}; uncertain by a factor of 3 (docs/published.md)"
+    yield from (("", line.strip()) for line in lines if not line.startswith("  samples:"))
 
 
 def _start(prepared: PreparedTraining) -> str:
