@@ -145,7 +145,7 @@ def test_the_model_that_reads_a_networks_own_boxes_and_points_is_named(form, tmp
 
 
 @pytest.mark.parametrize(
-    ("response", "is_told"), [("Some stand left, others right.", True), ('[{"box": 3}', False)]
+    ("response", "is_told"), [("Two stand left, or three.", True), ('[{"box": 3}', False)]
 )
 def test_the_model_that_reads_counts_in_words_is_named(response, is_told, tmp_path, capsys):
     path = bench(tmp_path, [row(2)], answer={"form": "count", "field": "answer"})
