@@ -4,12 +4,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from harness.tasks.table.cells import is_empty, plain_value
 from harness.tasks.table.description import CHECK
 from harness.tasks.table.nested import OPTIONS
 from harness.tasks.table.rows import Record
+from harness.tasks.table.unread_fields import ORDERS, SIDES
 
 NAMES: Mapping[str, str] = {
     "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id"
@@ -74,7 +76,10 @@ class Draft:
         values = [value for section in sections for value in section.values()]
         text = json.dumps([values, [*self.doubts.values()]], ensure_ascii=False)
         words = set(re.findall(r"[\w.-]+", text))
-        plain = [str(name) for name in self.columns if not str(name).startswith("_")]
+        is_compared = self.answer.get("form") == "boxes"  # with the boxes and their images
+        compared = (*ORDERS, *chain(*SIDES)) if is_compared else ()
+        columns = [str(name) for name in self.columns]
+        plain = [n for n in columns if not n.startswith("_") and n.lower() not in compared]
         return [name for name in plain if name not in words and _plain(name)[1:-1] not in text]
 
 

@@ -576,6 +576,7 @@ def test_a_size_that_a_tool_states_and_the_image_does_not_have_is_refused(name, 
         pytest.skip("the way out is a command of jq")
     written(tmp_path / "seq/seqinfo.ini", "[Sequence]\nimWidth=128\nimHeight=96\n")
     path = obeyed(written(tmp_path / file, text), "mine.json" if is_list else "mine.jsonl")
+    assert is_list or "not used: bbox_mode" not in draft(path).toml("mine")
     image = "img1/000001.jpg" if name == "MOT" else "i.png"
     with pytest.raises(DataError, match=f"size of its image, {WIDTH} × {HEIGHT}"):
         samples(path, [image])
