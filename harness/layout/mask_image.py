@@ -15,7 +15,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from harness.errors import DataError, MaskError
 from harness.files import open_regular
-from harness.foreign import HEAD, is_leftover, refuse_foreign, to_lines
+from harness.foreign import HEAD, interpreter, is_leftover, refuse_foreign, to_lines
 from harness.image_file import EXIF_ORIENTATION
 from harness.masks import BoolArray, check_size
 
@@ -177,7 +177,7 @@ def _choose(value: int) -> str:
         f'{value})).save(name + ".png") for name in sys.argv[1:]]'
     )
     return (
-        f" If {value} alone is the object, `python -c {quote(program)} MASK.png` writes "
+        f" If {value} alone is the object, `{interpreter()} -c {quote(program)} MASK.png` writes "
         "MASK.png.png so. All pixels count: a value for unsure ones becomes background."
     )
 
