@@ -17,6 +17,7 @@ from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
 from harness.tasks.qa.tables import SUFFIXES, is_lines, unparsed_records
 from harness.tasks.table.annotation_files import A_LINE_A_QUESTION, refuse_text
+from harness.tasks.table.class_labels import class_names, with_names
 from harness.tasks.table.other_forms import refuse_object
 
 Record: TypeAlias = dict[str, object]
@@ -65,9 +66,17 @@ def table_records(
         )
     if suffix == ".json" and not is_lines(path):
         refuse_object(path)
-    yield from unparsed_records(
+    names = class_names(path) if suffix == ".parquet" else {}
+    for where, record_of in unparsed_records(
         path, dict.fromkeys(columns, ""), optional=dict.fromkeys(optional, "")
-    )
+    ):
+        yield where, partial(_with_names, record_of, names, where) if names else record_of
+
+
+def _with_names(
+    record_of: Callable[[], Record], names: Mapping[str, Sequence[str]], where: str
+) -> Record:
+    return with_names(record_of(), names, where)
 
 
 def _text_rows(
