@@ -131,7 +131,7 @@ def _sources_in_program(classes: Iterable[type]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Package:
-    """Where the modules of one top-level package, or of a module beside others, lie."""
+    """The folders of one top-level package, or of a module beside others."""
 
     folders: tuple[Path, ...]
     """The folders of the package, several of a namespace; that which holds the module."""
@@ -228,7 +228,7 @@ def _is_of_another(imported: str, module: str, package: _Package) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a module's source holds."""
+    """A module's hash, its imports, and texts that may be paths of files."""
 
     hash: str
     modules: frozenset[tuple[int, str, str]]

@@ -25,7 +25,7 @@ FEW = 5
 NOTHING = frozenset({"", "-", "--", "n/a", "na", "nan", "none", "null", "<na>"})
 """Texts, in lower case, that programs write for a missing value."""
 NO_TEXTS = NOTHING - {"none"}
-"""Those that do not answer a question either."""
+"""Such texts that cannot answer a question; "none" can."""
 TURNED = "an image that its orientation tag turns: are boxes and masks those of the turned image?"
 FITS_ROWS = "`Rle.from_json(mask, by_rows=True).to_json()` of harness.masks writes them so."
 

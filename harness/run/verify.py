@@ -71,8 +71,8 @@ class CeilingCheck:
     """Other metrics of a corpus that are not 1 for perfect answers: CIDEr has another scale, BLEU-4
     is about 0 if no text has four tokens."""
     reads_thoughts: bool | None = None
-    """Of `responses`: True if reasoning before a response (`THOUGHT`) changes a score, so that the
-    model or the protocol reads it too; tried on `SHOWN` units."""
+    """True if reasoning before a response (`THOUGHT`) changes a score, so that the model or the
+    protocol reads it too; tried on `SHOWN` units. None for `answers`."""
 
     @property
     def is_passed(self) -> bool:

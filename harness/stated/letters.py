@@ -77,7 +77,7 @@ _OR = re.compile(
 )
 """Words or a sign after a letter that leave it open."""
 _SENTENCE_WITH_IF = re.compile(r"[.)*\s]{0,4}\s(?=If\b[^.!?\n]{1,300},\s)")
-"""What is between a letter and a sentence with a condition and a main clause: "B. If it is, …"."""
+"""Marks between a letter and a sentence with a condition and a main clause: "B. If it is, …"."""
 _OTHER_ONE = re.compile(
     r"\b(?i:the (?:other|first|second|third|fourth|fifth|last|former|latter)|another"
     r"|(?:i|we)(?: would|['’]d)(?: rather)? (?:say|choose|pick|select|go|guess|answer))\b"

@@ -65,7 +65,7 @@ class Values:
     columns: Sequence[str] = ()
     """The columns that hold an option each."""
     modes: frozenset[str] = frozenset()
-    """What fields such as `bbox_mode` say of boxes."""
+    """Orders and frames of boxes by fields such as `bbox_mode`."""
     has_semicolons: bool = False
     """True if the table's cells are between semicolons, as where commas stand before decimals."""
 

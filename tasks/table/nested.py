@@ -56,8 +56,8 @@ def _columns_of(path: Path) -> Collection[str]:
 
 def _with_fields(parse: Callable[[], Record], names: Collection[str]) -> Record:
     record = parse()
-    found = {name: at_path(record, name) for name in names if name not in record}
-    return record | {name: value[0] for name, value in found.items() if value}
+    values = {name: at_path(record, name) for name in names if name not in record}
+    return record | {name: value[0] for name, value in values.items() if value}
 
 
 def at_path(record: Mapping[str, object], name: str) -> tuple[object, ...]:
