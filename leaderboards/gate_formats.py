@@ -111,6 +111,8 @@ def badge(report: GateReport) -> tuple[str, str, str]:
     if report.is_passed:
         if blind := sum(verdict.is_blind for verdict in report.verdicts):
             return "gate", f"too few samples, {blind} of {tasks}", badges.UNKNOWN
+        if hidden := sum(bool(verdict.inconclusive) for verdict in report.verdicts):
+            return "gate", f"passed, {hidden} of {tasks} inconclusive", badges.UNKNOWN
         return "gate", f"passed, {tasks}", badges.GOOD
     failed = sum(not verdict.is_passed for verdict in report.verdicts)
     return "gate", f"failed, {failed} of {tasks}", badges.BAD

@@ -58,6 +58,8 @@ def test_a_drop_of_the_limit_that_would_not_be_shown_has_a_question_mark(make_ru
     assert verdict.is_passed and size > 0.02 and verdict.inconclusive and not verdict.is_blind
     assert not check(baseline, candidate, max_drop=size).verdicts[0].inconclusive
     assert "  ? disc_seg val" in check(baseline, candidate).text()
+    assert badge(check(baseline, candidate))[1] == "passed, 1 of 1 task inconclusive"
+    assert badge(check(baseline, candidate, max_drop=size))[1] == "passed, 1 task"
     assert "  ✓ disc_seg val" in check(baseline, candidate, max_drop=size).text()
 
 
