@@ -1,6 +1,7 @@
 """What runs with rights when a version is published: nothing that was not named by its content."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,21 @@ def test_a_job_with_rights_runs_nothing_that_it_installed():
         checkouts = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
         if name not in may_write:
             assert [one["with"]["persist-credentials"] for one in checkouts] == [False]
+
+
+def test_what_names_our_address_says_that_it_is_not_public_yet():
+    """Else a reader types a command that cannot work. All go when the address is public."""
+    listed = subprocess.run(
+        ["git", "grep", "-lF", "github.com/visual-reasoning-harness"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = [name for name in listed.stdout.split() if not name.startswith("tests/")]
+    assert "docs/ci.md" in names
+    texts = {name: (ROOT / name).read_text("utf-8") for name in names}
+    assert [name for name, text in texts.items() if "not public yet" not in text] == []
 
 
 def test_images_are_named_by_digest():

@@ -135,9 +135,8 @@ def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[
     yield f"# {escape(str(method['name']))}{f' on {escape(base)}' if base else ''}"
     yield ""
     yield (
-        f"Trained by [harness](https://github.com/visual-reasoning-harness/harness) "
-        f"{escape(str(manifest['harness']))} (commit {str(provenance.get('commit'))[:12]})"
-        f"{steps_text}, seed {manifest['seed']}, from "
+        f"Trained by harness {escape(str(manifest['harness']))} "
+        f"(commit {str(provenance.get('commit'))[:12]}){steps_text}, seed {manifest['seed']}, from "
         f"{escape(base) or 'no weights'}{f' (weights {weights})' if weights else ''}. "
         f"`config_hash` of the training: `{manifest['config_hash']}`."
     )

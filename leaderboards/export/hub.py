@@ -20,6 +20,7 @@ from harness.spec import Spec, parse
 from harness.version import __version__
 
 PROJECT = "https://github.com/visual-reasoning-harness/harness"
+"""Our address in exported records, which need one; it is not public yet (docs/hub.md)."""
 FRAMEWORK = "visual-reasoning-harness"
 """Our identifier as `evaluation_framework` of a benchmark; the hub keeps a list of identifiers."""
 BOARD = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w./-]+))?", re.ASCII)
