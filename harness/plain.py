@@ -20,7 +20,7 @@ T = TypeVar("T")
 Convert: TypeAlias = Callable[[Any], Any]
 
 MAX_BITS = 256
-"""Largest number of bits of a whole number: far larger ones are no floats, and cannot be shown."""
+"""Largest number of bits of a whole number: larger ones do not fit a float and cannot be shown."""
 KINDS: Mapping[type, str] = {
     **{str: "text", bool: "true or false", int: "a whole number", float: "a number"},
     **{list: "a list", dict: "an object"},

@@ -52,13 +52,11 @@ def settings_notes(spec: Spec) -> Iterator[str]:
     text = []
     if added:
         text += [
-            f"is asked as in its training, with {_as_typed(added)}",
-            "give these arguments in the SPEC to ask otherwise",
+            f"gets the settings of its training: {_as_typed(added)}",
+            "to change them, give these arguments in the SPEC",
         ]
     if lacking:
-        text += [
-            f"is asked without its training's {_as_typed(lacking)}, which {spec.name} does not take"
-        ]
+        text += [f"lacks its training's {_as_typed(lacking)}, which {spec.name} does not take"]
     if text:
         yield f"{spec.name} with the {weights} {'; '.join(text)}"
 

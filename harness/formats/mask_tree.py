@@ -104,7 +104,7 @@ def mask_tree(
 
     Raises:
         DataError: no sample has a file, or a file belongs to no sample; two files are for one mask;
-            a file is damaged, of another size, or its values are no clear mask; or all masks are
+            a file is damaged, of another size, or its values are not a clear mask; or all masks are
             empty though files have other values than 0. The file is named.
     """
     used: set[Path] = set()

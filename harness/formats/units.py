@@ -241,7 +241,7 @@ def _is_looked_at(query: Query) -> bool:
 
 
 def _odd_scores(row: Row, query: Query) -> int:
-    """Return the number of scores that are no probabilities; refuse them where instances count."""
+    """Return the number of scores that are not probabilities; refuse them where instances count."""
     outside_range = [score for score in row.box_scores or () if not is_probability(score)]
     if outside_range and query.instances:
         raise DataError(

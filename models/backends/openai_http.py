@@ -187,8 +187,8 @@ class Endpoint:
                 return refusal_of_setting(self.url, name, reason)
             return ModelError("request to the server", expected="one that it takes", found=reason)
         if status == 407:
-            expected = "a proxy that lets us through"
-            fix = "Its account belongs into the proxy's address: http://NAME:PASSWORD@host:port."
+            expected = "a proxy that accepts our requests"
+            fix = "Put the account's name and password into the proxy's address: http://NAME:PASSWORD@host:port."
         elif status in (401, 403):
             expected = "a key that it accepts"
             fix = "key_variable=NAME names the environment variable that holds the key."
