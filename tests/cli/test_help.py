@@ -1,10 +1,27 @@
-"""What `harness --help` lists."""
+"""What `harness --help` and the settings of `harness list` show."""
 
 import re
 
 import pytest
 
+from harness import plugins
 from harness.cli.main import main
+
+TYPES = re.compile(
+    r"\b(Literal|Optional|Sequence|Mapping|list|dict|tuple)\[|\| None\b|=None\b"
+    r"|: (int|float|str|bool)\b"
+)
+
+
+@pytest.mark.parametrize("kind", ["models", "backends", "trainers", "segmenters", "propagators"])
+def test_settings_are_at_most_twelve_without_all_and_have_no_python_types(kind, capsys):
+    for name in plugins.installed_plugins(kind):
+        shown = []
+        for more in ([], ["--all"]):
+            assert main(["list", kind, name, *more]) == 0
+            shown.append(capsys.readouterr().out)
+        assert len(re.findall(r"^  \w+=", shown[0], re.MULTILINE)) <= 12, name
+        assert not TYPES.search(shown[1]), name
 
 
 def test_the_help_shows_nine_commands_first_and_every_command_once(capsys):

@@ -1,5 +1,7 @@
 """What the progress of a training says: a line a step, on a terminal and in a log file."""
 
+import re
+
 import pytest
 
 from harness.cli.training_progress import StepBars, TrainingLines, formatted_numbers
@@ -54,3 +56,4 @@ def test_a_terminal_has_a_bar_below_its_lines(monkeypatch, capsys):
         steps.step(9_991, {"loss": 0.5, "learning_rate": 1e-6})
     said = capsys.readouterr().err
     assert "step 9991  loss 0.5000  lr 1.0e-06" in said and "9991/10000" in said
+    assert re.search(r"9991/10000.* 0:0\d", said), "the time since the start"

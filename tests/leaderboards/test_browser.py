@@ -196,6 +196,17 @@ def test_the_model_column_stays_when_a_wide_table_scrolls(opened):
     assert abs(name["x"] - box.bounding_box()["x"]) < 2
 
 
+def test_tables_are_as_wide_as_they_need_and_a_cut_one_has_a_sign(opened):
+    here = opened(viewport={"width": 1400, "height": 900})
+    page = here.at(SEG, wait=".ranking")
+    assert page.locator(".scroller.more").count() == 0  # every column is seen
+    page = here.at(f"{SEG}/run/clumsy", wait=".numbers")
+    assert page.locator(".numbers").bounding_box()["width"] < 800  # four short columns
+    page = opened(viewport={"width": 390, "height": 700}).at(SEG, wait=".scroller.more")
+    sign = "element => getComputedStyle(element, '::after').content"
+    assert page.locator(".scroller.more").first.evaluate(sign) == '"→"'
+
+
 def test_no_page_is_wider_than_a_phone(opened):
     here, widths = opened(viewport={"width": 390, "height": 844}, is_mobile=True), {}
     for name, fragment in PAGES.items():
@@ -305,11 +316,37 @@ def test_a_question_on_colours_keeps_them_and_others_are_drawn_on_grey(opened, w
     here = opened()
     page = here.at(f"{SEG}/sample/1%2Fdisc?a=steady", wait=".looks")
     grey = page.get_by_label("Grey image")
-    question = page.locator(".sampleview .question").first.inner_text()
-    assert grey.is_checked() != bool(re.search("colou?r|red|green|blue", question))
-    before = grey.is_checked()
+    assert "the blue disc" in page.locator(".sampleview .question").first.inner_text()
+    assert not grey.is_checked()
     grey.click()
-    becomes(page, grey.is_checked, not before)
+    becomes(page, grey.is_checked, True)
+    assert here.at(f"{SEG}/sample/1%2Froll?a=steady", wait=".looks") and grey.is_checked()
+
+
+def test_what_went_wrong_is_pictures_with_scores_the_lowest_first(opened):
+    here = opened()
+    page = here.at(f"{SEG}/run/clumsy", wait=".worst a")
+    failed, lowest = page.locator(".cause").all()
+    assert "parse failures" in failed.locator("h3").inner_text()
+    assert "Lowest scores" in lowest.locator("h3").inner_text()
+    scores = [float(text) for text in lowest.locator("b").all_inner_texts()]
+    assert len(scores) == 12 and scores == sorted(scores)
+    for part, count in ((failed, 3), (lowest, 12)):
+        pictures = part.locator("a .thumb:not(.none)").evaluate_all(
+            "pictures => pictures.map(one => getComputedStyle(one).backgroundImage)"
+        )
+        assert len(pictures) == count and all("media/" in one for one in pictures)
+    assert all("disc" in text or "roll" in text for text in texts(page, ".worst a span:last-child"))
+
+
+def test_overlays_have_a_legend_of_their_colours(opened):
+    here = opened()
+    for fragment, part in (("#/", ".strip"), (f"{SEG}/sample/1%2Froll?a=steady", ".sampleview")):
+        page = here.at(fragment, wait=f"{part} .legend")
+        legend = page.locator(f"{part} .legend").first.inner_text().split("\n")
+        assert " ".join(legend).split()[:4] == ["hit", "false", "positive", "missed"]
+    page.get_by_role("button", name="Ground truth").click()
+    becomes(page, lambda: page.locator(".legend").inner_text().strip(), "ground truth")
 
 
 def test_several_trainings_share_their_charts_and_one_is_pinned(opened, tmp_path):

@@ -124,6 +124,7 @@ def test_samples_are_listed_the_worst_first(run, capsys):
     assert len(found) == 6 and scores == sorted(scores)
     assert main(["runs", "samples", str(run), "--sort=-score", "--limit", "2"]) == 0
     best = capsys.readouterr().out.splitlines()
+    assert best[0].split()[:3] == ["accuracy", "sample", "question"] and "How many" in best[1]
     assert best[1].split()[0] == f"{max(scores):.4f}" and best[-1].startswith("next: harness expl")
     assert main(["runs", "samples", str(run), "--metric", "MAE", "--json"]) == 0
     errors = [one["score"] for one in json.loads(capsys.readouterr().out)]

@@ -45,6 +45,8 @@ def test_arguments_replace_the_preset_s_and_reach_its_backend():
     spec = resolve(parse("visionreasoner-7b(propagator=flow,batch_size=2,max_pixels=401408)"))
     assert spec.arguments["propagator"] == "flow" and spec.arguments["batch_size"] == 2
     assert str(spec.arguments["backend"]) == "transformers(max_pixels=401408)"
+    pinned = resolve(parse("visionreasoner-7b(revision=0123abc)")).arguments["backend"]
+    assert str(pinned) == "transformers(revision=0123abc)"
     spec = resolve(parse("jit-qwen2.5-72b(base_url=http://there/v1)"))
     assert str(spec.arguments["backend"]).startswith("openai(model=Qwen/Qwen2.5-72B-Instruct,")
     assert "base_url=http://there/v1" in str(spec)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+import harness
 from harness.cli.main import main
 from harness.record import Run
 from harness.run.batching import shuffled
@@ -78,6 +79,19 @@ def test_a_worse_model_is_stopped_without_a_score_and_may_go_on(evaluate, before
 def plain_results(evaluate, base, model):
     evaluate(model, out="plain")
     return Run.open(folder(base, "plain")).results
+
+
+def test_a_whole_run_beside_a_baseline_ends_with_the_sentence_of_the_comparison(
+    many, before, tmp_path, capsys
+):
+    line = ["eval", "--model", "dot_finder(fault=raise,every=2)", "--tasks", "dots", "--quiet"]
+    line += ["--data", str(many), "--out", str(tmp_path / "after"), "--against", str(before)]
+    assert main(line) == 0
+    after = folder(tmp_path, "after")
+    name = Run.open(after).manifest["model"]["name"]
+    sentence = harness.compare(before, after).verdict(name)
+    assert sentence.startswith(f"{name} is worse by")
+    assert sentence in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_same_model_is_found_not_worse(evaluate, before, tmp_path):
