@@ -151,6 +151,11 @@ def _in_order(item: tuple[str, object]) -> tuple[bool, int, str]:
     return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
 
 
+def is_unanswered(results: Mapping[str, object]) -> bool:
+    """Return True if results are of a run in which no sample has an answer."""
+    return results.get("n_scored") == 0
+
+
 def public(results: Mapping[str, object]) -> dict[str, Any]:
     """Return the part of a task's results that `--json` prints."""
     keys = (

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.errors import HarnessError, StoreError
+from harness.leaderboards.collection import without_collection
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.grid import Grid, LeftOff, grid
 from harness.leaderboards.history.known import KnownValues
@@ -70,6 +71,7 @@ class Board:
     """Runs that fit no cell of the paper's table."""
 
 
+@without_collection()
 def build(
     folders: Path | Iterable[Path],
     *,

@@ -68,7 +68,8 @@ def check(
         resamples: Bootstrap draws and, at most, swaps.
         seed: Seeds the draws; equal runs give an equal report.
         data_root: Where the benchmarks lie now; needed only for derived headlines.
-        site: Address of a site of both, to which the report links samples; empty: there is none.
+        site: Address or folder of a site of both, to which the report links samples; empty: there
+            is none.
 
     Raises:
         MissingBaseline: a folder of the baseline holds no finished run.
@@ -117,8 +118,14 @@ def check(
         verdicts=tuple(_with_losses(verdicts)),
         level=level,
         ignored=tuple(task_text(key) for key in after if key not in before),
-        site=site,
+        site=_address(site),
     )
+
+
+def _address(site: str) -> str:
+    """Return the address of a site's start page, from it or from the site's folder."""
+    start = Path(site, "index.html")
+    return start.resolve().as_uri() if site and start.is_file() else site
 
 
 class _Draws(TypedDict):

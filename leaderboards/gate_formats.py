@@ -1,5 +1,6 @@
 """The gate's report for other programs: Markdown, JUnit XML, GitHub Actions, a badge."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -116,6 +117,12 @@ def badge(report: GateReport) -> tuple[str, str, str]:
         return "gate", f"passed, {tasks}", badges.GOOD
     failed = sum(not verdict.is_passed for verdict in report.verdicts)
     return "gate", f"failed, {failed} of {tasks}", badges.BAD
+
+
+def badge_file(report: GateReport, suffix: str) -> str:
+    """Return the content of a badge's file: SVG for the suffix `.svg`, else JSON of shields.io."""
+    parts = badge(report)
+    return badges.svg(*parts) if suffix == ".svg" else json.dumps(badges.shields(*parts)) + "\n"
 
 
 def _xml(text: str) -> str:

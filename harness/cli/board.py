@@ -4,14 +4,12 @@ The actions are `build`, `site`, `keep` and `check` (baseline and gate) and `ada
 has its own module.
 """
 
-import gc
 import json
 import math
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,19 +27,6 @@ if TYPE_CHECKING:
     from harness.leaderboards.history.known import KnownValues
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Collect no garbage: boards have few cycles, and the search takes a quarter of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_without_collection()
 def build(arguments: Namespace) -> int:
     """Write board.md, board.json and samples.parquet from run folders, and tables for papers."""
     from harness.leaderboards.export.tables import SAMPLES, write_samples
@@ -74,7 +59,6 @@ def build(arguments: Namespace) -> int:
     return _report(arguments, list(map(str, paths)), board)
 
 
-@_without_collection()
 def site(arguments: Namespace) -> int:
     """Write a site from run folders: the board, its runs, and every sample."""
     from harness.leaderboards.history.known import find_index
@@ -206,7 +190,7 @@ def check(arguments: Namespace) -> int:
         fail_on_inconclusive=arguments.fail_on_inconclusive,
         level=arguments.level,
         data_root=arguments.data,
-        site=_address(arguments.site),
+        site=arguments.site,
     )
     for name, path in formats:
         text = _rendered(report, name, path)
@@ -219,12 +203,6 @@ def check(arguments: Namespace) -> int:
     for replaced in update(arguments.baseline, arguments.candidate, tasks=tasks):
         say(f"replaced: {replaced}", to=sys.stderr)
     return 0
-
-
-def _address(site: str) -> str:
-    """Return the address of a site's start page, from it or from the site's folder."""
-    start = Path(site, "index.html")
-    return start.resolve().as_uri() if site and start.is_file() else site
 
 
 def _limits(texts: Sequence[str] | None) -> dict[str, float]:
@@ -268,14 +246,9 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
 def _rendered(report: "GateReport", name: str, path: Path | None) -> str:
     """Return the gate's report in a format; a badge for a path is SVG or JSON by its suffix."""
     from harness.leaderboards import gate_formats
-    from harness.leaderboards.render import badge
 
     if name == "badge":
-        label_text_colour = gate_formats.badge(report)
-        if path is not None and path.suffix.lower() == ".svg":
-            return badge.svg(*label_text_colour)
-        return json.dumps(badge.shields(*label_text_colour)) + "\n"
-
+        return gate_formats.badge_file(report, "" if path is None else path.suffix.lower())
     if name == "json":
         return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
     if name == "github":

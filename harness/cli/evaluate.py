@@ -19,7 +19,7 @@ from harness import plugins
 from harness.chosen.checkpoints import check_network
 from harness.cli.evaluated_pairs import Ending, PairOutcome, evaluate_pairs
 from harness.cli.model_choice import requested_models
-from harness.cli.output import say, show_json
+from harness.cli.output import say, show_json, warn_unanswered
 from harness.cli.spec_arguments import require, require_minimum, run_folder, specs
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import (
@@ -43,7 +43,8 @@ SHOWN = 6
 def evaluate(arguments: Namespace) -> int:
     """Evaluate every model on every task; print a table or one JSON object.
 
-    In a launch of several processes each takes its share, and one prints.
+    In a launch of several processes each takes its share, and one prints. Exit code 1 if a pair has
+    no answer to any sample, or if `--until-decided` shows that the model is worse.
 
     Raises:
         UsageError: the options do not fit together.
@@ -94,7 +95,13 @@ def evaluate(arguments: Namespace) -> int:
     if (launch is None or launch.leads) and n_without_run < len(outcomes):
         _show(arguments, by_model, folders)
     _raise_for(outcomes, arguments.typed)
-    return int(any(outcome.fields.get("decision") == "worse" for outcome in outcomes))
+    fields_by_pair = {
+        f"{model}, {key}": outcome.fields
+        for model, by_task in by_model.items()
+        for key, outcome in by_task.items()
+    }
+    is_worse = any(outcome.fields.get("decision") == "worse" for outcome in outcomes)
+    return int(warn_unanswered(fields_by_pair) or is_worse)
 
 
 def _raise_for(outcomes: Sequence[PairOutcome], typed: Sequence[str]) -> None:

@@ -7,8 +7,9 @@ control the terminal.
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from harness.errors import CONTROL_CHARACTERS, one_line
 from harness.store.atomic import write_bytes, writing
@@ -42,6 +43,16 @@ def tell(arguments: Namespace, value: object, *lines: object) -> None:
 def note(text: str) -> None:
     """Print a note for the user on standard error."""
     say(f"note: {text}", to=sys.stderr)
+
+
+def warn_unanswered(results_by_name: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Say on standard error whose results have no answer at all; return True if any have none."""
+    from harness.summary import is_unanswered
+
+    names = [name for name, results in results_by_name.items() if is_unanswered(results)]
+    if names:
+        say(f"exit code 1: no sample has an answer ({', '.join(names)})", to=sys.stderr)
+    return bool(names)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -5,6 +5,7 @@ are replaced (`process`, `amounts`), and the replacements are printed. Runs are 
 records, so that normal boards do not show them.
 """
 
+import io
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,11 +33,12 @@ from harness.rehearsal import amounts, report, responses, server, standins
 from harness.rehearsal.kept import KeptOutcomes
 from harness.rehearsal.own_prompts import own_grammar, own_prompts
 from harness.rehearsal.process import Replacements, play
-from harness.rehearsal.report import RehearsedRow, is_unanswered, tasks_of
+from harness.rehearsal.report import RehearsedRow, tasks_of
 from harness.rehearsal.stages import Children, Outcome, Stage, free_port, warm_up
 from harness.run.processes import die_with
 from harness.spec import parse, slug
 from harness.store.lease import lease
+from harness.summary import is_unanswered
 
 OUT = Path("rehearsal")
 """Folder of a rehearsal of tables without `--out`."""
@@ -150,10 +152,19 @@ def _typed(arguments: Namespace) -> list[str]:
 
 
 def _alone(replacing: Replacements, arguments: Sequence[str], replaced: Sequence[str]) -> int:
-    """Run one rehearsed command in this process."""
+    """Run one rehearsed command in this process.
+
+    An evaluation without any answer is repeated with other responses, as in `_drawn_again`.
+    """
     print("rehearsal: " + "; ".join([*_always(replacing), *replaced]), file=sys.stderr)
     print(f"rehearsal: {shlex.join(['harness', *arguments])}", file=sys.stderr)
-    code = play(replacing, arguments)
+    with redirect_stdout(io.StringIO()) as printed:
+        code = play(replacing, arguments)
+    if code == 1 and arguments[0] == "eval":
+        _tell("no sample has an answer: it is repeated with other responses")
+        code = play(replacing, [*arguments, "--retry-failed"], seed=1)
+    else:
+        sys.stdout.write(printed.getvalue())
     print(f"rehearsal: {report.NOT_SHOWN}", file=sys.stderr)
     return code
 
@@ -311,7 +322,7 @@ class TablePlan:
             for stage in self.stages.values()
             if (outcome := outcomes.get(stage.name)) is not None
             and (tasks := tasks_of(stage, outcome))
-            and is_unanswered(tasks)
+            and all(map(is_unanswered, tasks))
         ]
         children = Children(
             partial(play, replacing, seed=1), self.out / "logs", at_once=_cores(), began=_announce

@@ -59,8 +59,11 @@ def play(replacements: Replacements, arguments: Sequence[str], *, seed: int = 0)
     find_stand_ins(replacements.cache)
     checkouts.replace_checkouts(replacements.cache / "checkouts")
     redirect_servers(replacements.port)
-    responses.install(seed)
-    return main(arguments)
+    undo = responses.install(seed)
+    try:
+        return main(arguments)
+    finally:
+        undo()
 
 
 def find_stand_ins(cache: Path) -> None:

@@ -17,6 +17,7 @@ from harness.leaderboards.definitions import BoardRow, Definition
 from harness.leaderboards.published_results import PAPERS, title_of
 from harness.rehearsal.amounts import Replaced
 from harness.rehearsal.stages import Outcome, Stage
+from harness.summary import is_unanswered
 from harness.types import FailureKind
 
 LEFT_OUT = Path(__file__).with_name("left_out.toml")
@@ -94,7 +95,7 @@ def rehearsed(
         problems.append(
             f"{counted(n_failed, 'sample')} failed, and not by their responses (infrastructure)"
         )
-    if not problems and tasks and is_unanswered(tasks):
+    if not problems and tasks and all(map(is_unanswered, tasks)):
         problems.append("no sample has an answer")
     are_missing = all(
         problem.startswith(f"code {MissingDependency.exit_code}:") for problem in problems
@@ -115,12 +116,6 @@ def tasks_of(stage: Stage, outcome: Outcome) -> list[dict[str, Any]]:
     if stage.arguments[0] != "eval" or outcome.code != 0:
         return []
     return list(json.loads(outcome.output)["tasks"].values())
-
-
-def is_unanswered(tasks: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if no sample has an answer, and no task is scored by the organisers' server."""
-    scored = sum(task.get("n_scored", 0) for task in tasks)
-    return not scored and not any("submission" in task for task in tasks)
 
 
 def _label(row: BoardRow) -> str:

@@ -16,6 +16,7 @@ from harness.errors import UsageError, counted
 from harness.files import temporary_beside
 from harness.frame_cache import CACHE
 from harness.leaderboards.board import Board
+from harness.leaderboards.collection import without_collection
 from harness.leaderboards.history.known import KnownRun, KnownValues
 from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.render import json as board_json
@@ -42,6 +43,7 @@ AT_ONCE = 100
 CACHED = 64 * 2**20  # bytes of decoded frames
 
 
+@without_collection()
 def write_site(
     board: Board,
     out: Path,
@@ -212,11 +214,17 @@ def sample_ids(table: Table) -> dict[str, UnitScore]:
 def _write_run(
     entry: Entry, columns: Columns, page: Mapping[str, Any], key: str, folder: SiteFolder
 ) -> None:
-    folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)))
+    """Write a run's page with its first chunk of predictions, and a file for each further chunk."""
     columns.add_run(key.split("/")[1], entry, page["responses"])
-    for number, body in enumerate(page["chunks"]):
-        if body is not None:
-            folder.save(f"data/{key}-{number}.js", chunks.wrapped(f"{key}-{number}", body))
+    contents = [
+        b"" if body is None else chunks.wrapped(f"{key}-{number}", body)
+        for number, body in enumerate(page["chunks"])
+    ]
+    first = b"".join(contents[:1])
+    folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)) + first)
+    for number, content in enumerate(contents[1:], 1):
+        if content:
+            folder.save(f"data/{key}-{number}.js", content)
 
 
 def _pages(

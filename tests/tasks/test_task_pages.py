@@ -87,7 +87,8 @@ def test_the_examples_of_a_page_run_and_show_what_comes_out(page, scratch, capsy
                     continue
                 code = main(shlex.split(command)[1:])
                 out = capsys.readouterr()
-                assert code == 0, f"{command}\n{out.err}"
+                # A page may show a response that a protocol does not read: code 1.
+                assert code == int("no sample has an answer" in out.err), f"{command}\n{out.err}"
                 printed, ran = printed + out.out, ran + 1
         elif kind == "text" and printed:
             missing = [one for one in TOLD.findall(text) if one not in printed]

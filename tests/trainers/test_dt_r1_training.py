@@ -143,9 +143,9 @@ def test_every_task_is_evaluated_and_what_cannot_be_read_is_a_failure(
     tasks = f"reason_seg,mevis,shapes_qa,{rvtbench}"
     line = ["eval", "--model", model, "--tasks", tasks, "--data", str(world)]
     line += ["--subset", "first2", "--out", str(tmp_path), "--json"]
-    assert main(line) == 0
+    assert main(line) == 1  # random weights: no sample of some tasks has an answer
     capsys.readouterr()
-    assert main(line) == 0  # everything is kept
+    assert main(line) == 1  # everything is kept
     (folder,) = [one for one in tmp_path.iterdir() if one.is_dir()]
     results = [json.loads(one.read_text("utf-8")) for one in folder.glob("*/results.json")]
     assert len(results) == 5

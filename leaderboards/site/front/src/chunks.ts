@@ -27,6 +27,8 @@ async function unpack(text: string): Promise<unknown> {
 }
 
 window.H = (key, value) => {
+  asked.add(key);
+  given.add(key);
   if (typeof value !== "string") {
     cell(key).value = { value };
     return;
@@ -42,20 +44,32 @@ window.H = (key, value) => {
 };
 
 const asked = new Set<string>();
+const given = new Set<string>(); // keys that a script has called H with since they were asked for
 
 function forget(key: string): void {
   asked.delete(key);
   store.delete(key);
 }
 
+/** The key whose file holds a chunk: a written site has a run's first predictions in the run's file. */
+function fileOf(key: string): string {
+  const index = cell("index").peek().value as { site?: { live?: boolean } } | undefined;
+  return index?.site?.live ? key : key.replace(/(\/r\d+)-0$/, "$1");
+}
+
 function load(key: string): void {
   asked.add(key);
+  given.delete(key);
+  const failed = () => (cell(key).value = { ...cell(key).peek(), failed: true });
   const script = document.createElement("script");
-  script.src = `data/${key.split("/").map(encodeURIComponent).join("/")}.js${version ? `?v=${version}` : ""}`;
-  script.onload = () => script.remove();
+  script.src = `data/${fileOf(key).split("/").map(encodeURIComponent).join("/")}.js${version ? `?v=${version}` : ""}`;
+  script.onload = () => {
+    script.remove();
+    if (!given.has(key)) failed(); // a run without predictions has no first chunk
+  };
   script.onerror = () => {
     script.remove();
-    cell(key).value = { ...cell(key).peek(), failed: true };
+    failed();
   };
   document.head.append(script);
 }
