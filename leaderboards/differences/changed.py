@@ -128,7 +128,9 @@ def plugin_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[s
     """Yield a line for each package of plugins whose code differs between two provenances."""
     before, after = ((side.get(PLUGINS) or {}) for side in (old, new))
     for package in sorted(before.keys() & after.keys()):
-        if changes := code_changes({package: before[package]}, {package: after[package]}):
+        sides = {package: before[package]}, {package: after[package]}
+        # A text that one of the runs lacks is a difference, whichever of them is the first.
+        if changes := code_changes(*sides) or code_changes(*reversed(sides)):
             yield ", ".join(str(change["setting"]) for change in changes) + " differs"
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.leaderboards.differences.changed import USERS, changed
+from harness.leaderboards.differences.changed import USERS, changed, plugin_changes
 from harness.leaderboards.differences.diff import _are_scored_alike
 
 
@@ -64,6 +64,14 @@ def test_packages_that_no_part_or_metric_of_the_runs_uses_are_left_out(
     assert [line.split(":")[0] for line in changed(a, b)] == sorted([*listed, "numpy"])
     judged = run(description, metrics=metrics, judge="vllm(model=x)")
     assert "vllm: 1 → none" in changed(b, judged)
+
+
+def test_a_text_of_a_plugin_that_one_run_lacks_is_named_in_both_directions():
+    files = {"model.py": "1", "prompts/a.txt": "2"}
+    sides = [{"plugins": {"mine": {"files": each}}} for each in (files, {"model.py": "1"})]
+    line = "code of mine, prompts/a.txt differs"
+    assert [list(plugin_changes(*pair)) for pair in (sides, sides[::-1])] == [[line], [line]]
+    assert not list(plugin_changes(*sides[:1] * 2))
 
 
 def test_of_two_models_only_the_names_are_given():
