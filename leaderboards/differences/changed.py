@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.plugin_code import code_changes
 from harness.provenance import PLUGINS
-from harness.record import WORDS_TEXT, Run
+from harness.record import WORDS_TEXT, Run, without_words
 
 LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
 """Settings that do not change answers, such as the device, and facts that the weights imply."""
@@ -63,8 +63,9 @@ def sent_settings(a: Run, b: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     The prompt in words for a form of answer is the setting `prompt_text.FORM`; it is left out if
     one of the two records, of an earlier version, does not have it.
     """
-    described = [dict(run.manifest["model"]["description"]) for run in (a, b)]
-    words = [description.pop(WORDS_TEXT, {}) for description in described]
+    recorded = [run.manifest["model"]["description"] for run in (a, b)]
+    words = [description.get(WORDS_TEXT, {}) for description in recorded]
+    described: list[dict[str, Any]] = list(map(without_words, recorded))
     forms = set(a.results.get("forms", ())) | set(b.results.get("forms", ()))
     if forms and forms <= IN_WORDS:
         for description in described:

@@ -123,3 +123,5 @@ def test_only_prompts_of_the_forms_of_the_task_are_shown():
     assert shown("choice", "mask") == [in_places, in_words]
     before = {"name": "m", **places}, pair[1]  # an earlier version did not record it
     assert shown("choice", pair=before) == []
+    readers = [{"name": "m", "reader": description} for description in before]
+    assert shown("choice", pair=readers) == [f"reader.{in_places}"]
