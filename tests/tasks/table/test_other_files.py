@@ -258,6 +258,19 @@ BOXES = {
         "_annotations.csv",
         "filename,width,height,class,xmin,ymin,xmax,ymax\na.png,64,48,cat,8,12,40,36\n",
     ),
+    "TensorFlow, with tabs": (
+        "_annotations.tsv",
+        "filename\tclass\txmin\tymin\txmax\tymax\na.png\tcat\t8\t12\t40\t36\n",
+    ),
+    "TensorFlow, with semicolons": (
+        "_annotations.csv",
+        "filename;class;xmin;ymin;xmax;ymax\na.png;cat;8;12;40;36\n",
+    ),
+    "TensorFlow, in JSON": (
+        "boxes.jsonl",
+        json.dumps({"filename": "a.png", "class": "cat", "width": WIDTH, "height": HEIGHT})[:-1]
+        + ', "xmin": 8, "ymin": 12, "xmax": 40, "ymax": 36}\n',
+    ),
     "ms-swift": ("swift.jsonl", json.dumps(SWIFT) + "\n"),
 }
 
