@@ -527,6 +527,17 @@ def test_a_mask_of_several_values_has_a_command(kind, tmp_path):
     assert mask.area == 10 * 64
 
 
+def test_several_masks_of_a_record_are_refused(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    record = {"image": "i.png", "question": "cats", "mask": ["m.png", "n.png"]}
+    path.write_text(json.dumps(record), encoding="utf-8")
+    for name in ("i.png", "m.png", "n.png"):
+        Image.new("L", (64, 48), 255).save(tmp_path / name)
+    field = AnswerField(form="mask", written="image")
+    with pytest.raises(DataError, match="one image of a mask, found 2 images"):
+        mask_of(record["mask"], field, None, tmp_path, "")
+
+
 def test_points_are_no_region(tmp_path):
     points = [{"x": 10.5, "y": 20.1}, {"x": 50, "y": 60}]
     path = tmp_path / "mine.jsonl"
