@@ -6,7 +6,7 @@ in earlier versions `[...]`, and of an object `{KEY: ...}`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.errors import DataError, raised_as
@@ -40,16 +40,16 @@ def _has_classes(kind: object) -> bool:
 
 
 def with_names(
-    record: Mapping[str, object], types: Mapping[str, object], where: str
+    parse: Callable[[], dict[str, object]], types: Mapping[str, object], where: str
 ) -> dict[str, object]:
-    """Return a record with the names of classes in place of their numbers.
+    """Return the record that `parse` reads, with the names of classes in place of their numbers.
 
     Raises:
         DataError: a number has no name.
     """
     return {
         column: _named(value, types.get(column), f"{where}, field {column!r}")
-        for column, value in record.items()
+        for column, value in parse().items()
     }
 
 

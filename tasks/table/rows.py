@@ -73,14 +73,10 @@ def table_records(
     if suffix == ".json" and not is_lines(path):
         refuse_object(path)
     types = class_types(path) if suffix == ".parquet" else {}
-    for where, record_of in unparsed_records(
+    for where, parse in unparsed_records(
         path, dict.fromkeys(columns, ""), optional=dict.fromkeys(optional, "")
     ):
-        yield where, partial(_with_names, record_of, types, where) if types else record_of
-
-
-def _with_names(record_of: Callable[[], Record], types: Mapping[str, object], where: str) -> Record:
-    return with_names(record_of(), types, where)
+        yield where, partial(with_names, parse, types, where) if types else parse
 
 
 def _text_rows(
