@@ -141,11 +141,15 @@ def _unchecked(task: Task) -> Iterator[str]:
 
 
 def _conventions(letter: str, n_options: int) -> Iterator[str]:
-    """Yield "choice", and each convention of places that alone can mean this option."""
+    """Yield "choice", and each convention of places that alone can mean this option.
+
+    >>> list(_conventions("A", 2)), list(_conventions("B", 2)), list(_conventions("A", 30))
+    (['choice', 'place'], ['choice', 'place_from_1'], ['choice', 'place'])
+    """
     yield "choice"
     if letter == "A":
         yield "place"
-    if letter == ascii_uppercase[n_options - 1]:
+    if letter == ascii_uppercase[:n_options][-1]:
         yield "place_from_1"
 
 

@@ -8,7 +8,6 @@ not count. Nothing is imported: the files are read.
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,7 +25,7 @@ OWN = "visual-reasoning-harness"
 """The distribution whose plugins are recorded by its version alone."""
 SHARED = re.compile(r"(site|dist)-packages\Z")
 """Folders of packages that do not belong to each other."""
-PATH = re.compile(r"[\w .-]{1,100}(/[\w .-]{1,100}){0,5}\Z")
+PATH = re.compile(r"[\w .-]{1,100}(/[\w .-]{1,100}){0,5}/?\Z")
 """A text of the source that may be the path of a file or a folder."""
 TEXTS = frozenset({".txt", ".md", ".toml", ".yaml", ".yml", ".jinja", ".jinja2", ".j2"})
 """Suffixes of files that count if the source names their folder."""
@@ -125,7 +124,10 @@ def _sources_in_program(classes: Iterable[type]) -> dict[str, str]:
                 source = inspect.getsource(each_class)
             except (OSError, TypeError):  # typed at a prompt: there is no source
                 continue
-            sources[each_class.__qualname__] = _tree_hash(ast.parse(textwrap.dedent(source)))
+            # A class in a function is indented; its texts may have lines that are not.
+            tree = ast.parse(f"if 1:\n{source}" if source[:1].isspace() else source)
+            definition = next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+            sources[each_class.__qualname__] = _tree_hash(ast.Module([definition], []))
     return dict(sorted(sources.items()))
 
 
@@ -156,7 +158,7 @@ class _Package:
         Args:
             named: Names of files, and of folders of texts, as the source has them.
         """
-        names = {name.rpartition("/")[2] for name in named} - {".", ".."}
+        names = {name.rstrip("/").rpartition("/")[2] for name in named} - {".", ".."}
         for folder in self.folders:
             below = folder.rglob("*") if self.top else _near(folder, names)
             for path in below:

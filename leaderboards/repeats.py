@@ -18,7 +18,7 @@ from harness.leaderboards.differences.changed import plugin_changes
 from harness.leaderboards.ranked_table import key
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
-from harness.record import Run, differences
+from harness.record import WORDS_TEXT, Run, differences
 from harness.scores import Mean, Metric, UnitScore
 from harness.statistics.analytic import Estimate, clustered_mean
 from harness.statistics.clusters import FloatArray
@@ -128,10 +128,13 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """
     trainings: dict[str, list[Run]] = {}
     seeds: dict[tuple[str, str], Run] = {}
+    # Records of earlier versions lack the requests in words.
+    is_earlier = any(WORDS_TEXT not in _model_text(run.manifest["model"]) for run in runs)
+    left_out = frozenset({WORDS_TEXT} if is_earlier else ())
     for run in runs:
         model = run.manifest["model"]
-        training = _model_text(model, OF_DECODING)
-        decoding = json.dumps([run.manifest["seed"], model["description"]], sort_keys=True)
+        training = _model_text(model, left_out | OF_DECODING)
+        decoding = json.dumps([run.manifest["seed"], _model_text(model, left_out)])
         if (training, decoding) in seeds:
             raise UsageError(
                 "repeats",
@@ -141,7 +144,8 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
             )
         seeds[training, decoding] = run
         trainings.setdefault(training, []).append(run)
-    recipes = {_model_text(run.manifest["model"], OF_DECODING | OF_TRAINING): run for run in runs}
+    without = left_out | OF_DECODING | OF_TRAINING
+    recipes = {_model_text(run.manifest["model"], without): run for run in runs}
     if len(recipes) > 1:
         first, second, *_ = recipes
         raise DataError(
@@ -166,7 +170,7 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return labelled
 
 
-def _model_text(model: Mapping[str, object], without: frozenset[str]) -> str:
+def _model_text(model: Mapping[str, object], without: frozenset[str] = frozenset()) -> str:
     """Return a model's description as text, without the keys `without` at any depth."""
 
     def without_keys(plain: object) -> Any:

@@ -173,8 +173,9 @@ def _choose(value: int) -> str:
     if value > WHITE:
         return ""
     program = (
-        "import sys; from PIL import Image; [Image.open(name).point(lambda v: 255 * (v == "
-        f'{value})).save(name + ".png") for name in sys.argv[1:]]'
+        "import sys, numpy; from PIL import Image; [Image.fromarray(numpy.uint8(255) * "
+        f'(numpy.atleast_3d(Image.open(name))[..., 0] == {value})).save(name + ".png") '
+        "for name in sys.argv[1:]]"
     )
     return (
         f" If {value} alone is the object, `{interpreter()} -c {quote(program)} MASK.png` writes "

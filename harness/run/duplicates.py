@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from harness.media import Media
-from harness.types import Sample
+from harness.types import Sample, Target
 
 
 def same_media(samples: Iterable[Sample]) -> list[list[str]]:
@@ -39,15 +39,14 @@ def same_questions(walk: Callable[[], Iterable[Sample]]) -> tuple[list[list[str]
     """
     n_by_question = Counter(map(_question, walk()))
     alike: dict[tuple[object, ...], dict[str, tuple[Media, ...]]] = {}
-    truths: dict[str, tuple[bytes, bytes]] = {}
+    truths: dict[str, tuple[bytes, bytes | None]] = {}
     for sample in walk():
         media = sample.query.media
         if n_by_question[_question(sample)] > 1 and all(
             medium.fault is None and medium.weight for medium in media
         ):
             weights = tuple(medium.weight for medium in media)
-            answer = None if sample.target is None else sample.target.answer
-            truths[sample.id] = _hash(sample.target), _hash(answer)
+            truths[sample.id] = _hash(sample.target), _answer(sample.target)
             alike.setdefault((_question(sample), weights), {})[sample.id] = media
     groups: dict[tuple[object, ...], list[str]] = {}
     for key, by_id in alike.items():
@@ -58,11 +57,19 @@ def same_questions(walk: Callable[[], Iterable[Sample]]) -> tuple[list[list[str]
     for group, ids in groups.items():
         for id in ids:
             same.setdefault((group, truths[id][0]), []).append(id)
-    differing = [ids for ids in groups.values() if len({truths[id][1] for id in ids}) > 1]
+    differing = [ids for ids in groups.values() if len({truths[id][1] for id in ids} - {None}) > 1]
     return (
         sorted(sorted(ids) for ids in same.values() if len(ids) > 1),
         sorted(map(sorted, differing)),
     )
+
+
+def _answer(target: Target | None) -> bytes | None:
+    """Return a hash of an answer; the order of several right texts does not count."""
+    if target is None:
+        return None
+    texts = sorted({target.answer.text or "", *target.references}) if target.references else None
+    return _hash(texts or target.answer)
 
 
 def _hash(value: object) -> bytes:

@@ -19,7 +19,7 @@ from harness.papers import Deviation, sentence
 from harness.record import MANIFEST, RESULTS, SCORES, Run
 from harness.run.answerable import check_answerable
 from harness.run.batch_plan import BatchPlan
-from harness.run.batching import Selection, shuffled
+from harness.run.batching import Selection, is_done, shuffled
 from harness.run.benchmark_check import check_benchmark, refuse_change, survey_notes
 from harness.run.contents import write_contents
 from harness.run.distributed import ProcessRank, rendezvous, share
@@ -173,7 +173,10 @@ class _Evaluation:
                 manifest,
                 self.progress,
                 accept_code=self.options.accept_code,
-                retry_failed=self.options.retry_failed,
+                predicts=not all(
+                    is_done(position, retry_failed=self.options.retry_failed)
+                    for position in journal.places.values()
+                ),
             )
             if self.stored is None:
                 self._write_contents(journal)

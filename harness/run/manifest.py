@@ -164,13 +164,13 @@ def begin_or_resume(
     progress: Progress,
     *,
     accept_code: bool = False,
-    retry_failed: bool = False,
+    predicts: bool = True,
 ) -> dict[str, object] | None:
     """Write the manifest of a new run, or compare it with that of the run in `folder`.
 
     Images and commits may differ, and the code of plugins with `accept_code`; the manifest records
-    it. The code of a finished run may differ only with `retry_failed`: else nothing is predicted,
-    and its score would be told as that of the new code.
+    it. The code of a finished run may differ only if it `predicts` samples again, such as failed
+    ones: else its score would be told as that of the new code.
 
     Returns:
         For a finished run, the updated manifest, which `finish` must write, because the old one is
@@ -189,7 +189,7 @@ def begin_or_resume(
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
     changes = changed_code(old, manifest)
-    can_go_on = not diff and (retry_failed or not (folder / RESULTS).exists())
+    can_go_on = not diff and (predicts or not (folder / RESULTS).exists())
     if changes and not (accept_code and can_go_on):
         diff += change_lines(changes)
     if diff or old["config_hash"] != manifest["config_hash"]:

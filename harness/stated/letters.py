@@ -79,8 +79,10 @@ _OR = re.compile(
 _SENTENCE_WITH_IF = re.compile(r"[.)*\s]{0,4}\s(?=If\b[^.!?\n]{1,300},\s)")
 """Marks between a letter and a sentence with a condition and a main clause: "B. If it is, …"."""
 _OTHER_ONE = re.compile(
-    r"\b(?i:the (?:other|first|second|third|fourth|fifth|last|former|latter)|another"
-    r"|(?:i|we)(?: would|['’]d)(?: rather)? (?:say|choose|pick|select|go|guess|answer))\b"
+    r"\b(?i:(?:the (?:other|first|second|third|fourth|fifth|last|former|latter)|another)"
+    r"(?=\W*(?:\Z|[.,;!?\n])|\s(?:ones?|options?|choices?|answers?|is|are|was|were|would|will"
+    r"|seems?|looks?)\b)"
+    r"|(?:i|we)(?: would|['’]d)(?: rather)? (?:say|choose|pick|select|go|guess|answer)\b)"
 )
 """Words by which a sentence names an option without its letter or text, or chooses again."""
 _USER_LABEL = re.compile(r"(?i:\b(?:user|human|question|q)\s?:)")

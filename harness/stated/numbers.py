@@ -75,9 +75,12 @@ _NONE = re.compile(
 """A whole response that says that there are none: "There are no people visible in the image."."""
 _OTHERWISE = re.compile(
     r"\b(?:missing|absent|lack\w*|more|not|no|without|should|must|needs?|needed|required"
-    r"|add(?:ed|ing)?|hidden|behind|outside)\b|n['’]t\b"
+    r"|add(?:ed|ing)?|hidden)\b|n['’]t\b"
 )
-"""Words of questions that ask for what is not there, or not seen."""
+"""Words of questions that ask for what is not there, or hidden."""
+_UNSEEN = re.compile(r"\b(?:behind|outside)\b")
+"""Words of questions on what may be there and not be seen."""
+_SEEN = re.compile(r"\bsee\b|visible|shown|depicted|image|picture|photo|video|scene|frame")
 _AFTER_NUMBER = re.compile(r"(?:\s[a-z-]{1,20}){1,3}")
 
 
@@ -137,7 +140,8 @@ def _says_none(text: str, question: str) -> bool:
     """Return True for a sentence that there are none of the things whose number is asked for."""
     none = _NONE.fullmatch(text.strip().casefold())
     asked = re.findall(r"\b(?:how many|number of) ([^.?!,;:]+)", question.casefold())
-    if _OTHERWISE.search(question.casefold()):
+    is_unseen = _UNSEEN.search(question.casefold()) and _SEEN.search(text.casefold())
+    if is_unseen or _OTHERWISE.search(question.casefold()):
         return False
     return bool(none and len(asked) == 1 and re.match(rf"{re.escape(none[1])}\b", asked[0]))
 

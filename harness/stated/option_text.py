@@ -94,7 +94,7 @@ def small_with_text(text: str, options: Sequence[str]) -> set[str]:
 def by_number(text: str, options: Sequence[str]) -> set[str]:
     """Return the letter of the option whose number, which begins its text, a text states.
 
-    A number alone is none if another one begins what an option says: it may be meant.
+    A number alone is none if it begins what an option says: that one may be meant.
 
     >>> options = ("1. the cat", "2. the dog")
     >>> [by_number(text, options) for text in ("Option 2: the dog", "2", "2 dogs", "2. the cat")]
@@ -111,8 +111,9 @@ def by_number(text: str, options: Sequence[str]) -> set[str]:
     place = numbers.index(stated["number"])
     names = [_NUMBERED.sub("", option, count=1).strip(" .").casefold() for option in options]
     rest = lower[stated.end() :]
-    begins_with_number = any(number.start == 0 for name in names for number in numerals(name))
-    is_clear = rest == names[place] or (not rest and (stated["named"] or not begins_with_number))
+    said = {number.value for name in names for number in numerals(name) if number.start == 0}
+    is_place = bool(stated["named"]) or int(stated["number"]) not in said
+    is_clear = rest == names[place] or (not rest and is_place)
     return {ascii_uppercase[place]} if is_clear else set()
 
 

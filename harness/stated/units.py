@@ -83,14 +83,13 @@ _COMPOUNDS = tuple(
         name,
     )
     for whole, part, parts, name in (
-        (r"(?:feet|foot|ft)\.?", r"inch(?:es)?\b|in\b(?=\W*(?:\Z|[.,;()]))", 12, "inches"),
-        (r"m(?:et(?:er|re)s?)?", r"(?:cm|centimet(?:er|re)s?)\b", 100, "cm"),
-        (r"h(?:ou)?(?:rs?)?", r"min(?:ute)?s?\b", 60, "minutes"),
-        (r"min(?:ute)?s?\.?", r"s(?:ec(?:ond)?s?)?\b", 60, "seconds"),
+        (r"(?:feet|foot|ft)\.?", r"inch(?:es)?\b|in\b(?=\W*(?:\Z|[.,;()]))", 12, "feet"),
+        (r"m(?:et(?:er|re)s?)?", r"(?:cm|centimet(?:er|re)s?)\b", 100, "m"),
+        (r"min(?:ute)?s?\.?", r"s(?:ec(?:ond)?s?)?\b", 60, "minutes"),
+        (r"h(?:ou)?(?:rs?)?", r"min(?:ute)?s?\b", 60, "hours"),
     )
 )
-"""Patterns of a quantity in two units, "5 feet 6 inches", with the number of the smaller unit in
-the larger, and the smaller one's name."""
+"""Patterns of a quantity in two units, "5 feet 6 inches", with the parts and name of the larger."""
 
 
 class Unit(NamedTuple):
@@ -176,9 +175,9 @@ def in_unit(text: str, unit: Unit) -> str:
 
 
 def _in_one_unit(compound: re.Match[str], *, parts: int, name: str) -> str:
-    """Return a quantity of two units in the smaller one; as it is if that part is a larger one."""
-    part = float(compound[2])
-    return f"{int(compound[1]) * parts + part:.12g} {name}" if part < parts else compound[0]
+    """Return a quantity of two units in the larger one; as it is if its smaller part is larger."""
+    share = float(compound[2]) / parts  # not rounded: `in_unit` rounds what it makes of it
+    return f"{int(compound[1]) + share!r} {name}" if share < 1 else compound[0]
 
 
 def without_other_measures(text: str, unit: Unit) -> str:

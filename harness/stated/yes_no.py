@@ -77,11 +77,19 @@ _NO = re.compile(
 _NEVER = re.compile(
     r"\b(?:nein|nichts|niemand|niemals|nunca|jamais|aucune?|rien|ning[uú]n[oa]?|nad(?:a|ie)"
     r"|nessun[oa]?|niente|nenhuma?|ninguém|nem|nooit|niets|никогда|ничего|никто|никак\w*)\b"
-    r"|いいえ|ません|ない|なし|아니|않|없",
+    r"|いいえ|ません|(?<!違い)(?<![危少汚幼切])ない|なし|아니|않|없",
     re.IGNORECASE,
 )
 """Words that deny, beside those of `denied_after`."""
-_BUT = re.compile(r"\b(?:aber|doch|mais|mas|pero|ma|но|maar)\b|但|でも|[?？]", re.IGNORECASE)
+_NO_DOUBT = re.compile(
+    r"(?:\w+ ){0,2}\b(?:doute|dud[ao]|dubbio|dúvida|zweifel|twijfel|сомнени\w+)\b"
+    r"(?: (?:alguna|ningun[ao]|alguma|nenhuma))?",
+    re.IGNORECASE,
+)
+"""Words of certainty: "sans aucun doute"."""
+_BUT = re.compile(
+    r"\b(?:aber|mais|mas|pero|ma|но|maar)\b|(?:\A|[,;.–—])\s*doch\b|但|でも|[?？]", re.IGNORECASE
+)
 
 
 def restated(text: str, question: str) -> str | None:
@@ -93,7 +101,8 @@ def restated(text: str, question: str) -> str | None:
     """
     sentence, (head, mark, _) = text.strip().casefold(), question.casefold().rpartition("?")
     asked = re.split(r"[.!?\n]", head)[-1].strip()
-    is_question = _ASKS.match(sentence)  # repeated, with or without its mark
+    # The question again, with or without its mark; a name may be such a word: "Will is here."
+    is_question = _ASKS.match(sentence) and sentence[:2] == asked[:2]
     if is_question or not (mark and _ASKS.match(asked) and _ONE_CLAUSE.fullmatch(sentence)):
         return None
     said, n_denied = _NOT.subn("", sentence)
@@ -113,7 +122,7 @@ def foreign_yes_no(text: str) -> str | None:
         first = pattern.match(text)
         rest = text[first.end() :] if first else ""
         if first and not _BUT.search(rest):
-            denies_yes = denied_after(rest, whole=True) or _NEVER.search(rest)
+            denies_yes = denied_after(rest, whole=True) or _NEVER.search(_NO_DOUBT.sub(" ", rest))
             affirms = any(map(_YES.fullmatch, re.split(r"[.,;:!。，！、\n]", rest)))
             return None if (denies_yes if said == "yes" else affirms) else said
     return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.plugin_code import code_changes
 from harness.provenance import PLUGINS
-from harness.record import WORDS_TEXT, Run
+from harness.record import WORDS_TEXT, Run, without_words
 
 LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
 """Settings that do not change answers, such as the device, and facts that the weights imply."""
@@ -63,8 +63,9 @@ def sent_settings(a: Run, b: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     The prompt in words for a form of answer is the setting `prompt_text.FORM`; it is left out if
     one of the two records, of an earlier version, does not have it.
     """
-    described = [dict(run.manifest["model"]["description"]) for run in (a, b)]
-    words = [description.pop(WORDS_TEXT, {}) for description in described]
+    recorded = [run.manifest["model"]["description"] for run in (a, b)]
+    words = [description.get(WORDS_TEXT, {}) for description in recorded]
+    described: list[dict[str, Any]] = list(map(without_words, recorded))
     forms = set(a.results.get("forms", ())) | set(b.results.get("forms", ()))
     if forms and forms <= IN_WORDS:
         for description in described:
@@ -128,7 +129,9 @@ def plugin_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[s
     """Yield a line for each package of plugins whose code differs between two provenances."""
     before, after = ((side.get(PLUGINS) or {}) for side in (old, new))
     for package in sorted(before.keys() & after.keys()):
-        if changes := code_changes({package: before[package]}, {package: after[package]}):
+        sides = {package: before[package]}, {package: after[package]}
+        # A text that one of the runs lacks is a difference, whichever of them is the first.
+        if changes := code_changes(*sides) or code_changes(*reversed(sides)):
             yield ", ".join(str(change["setting"]) for change in changes) + " differs"
 
 

@@ -475,7 +475,7 @@ def _texts(options: object, row: Record) -> list[str]:
     """Return the texts of a record's options, in their order."""
     if isinstance(options, list):
         return [str(row[name]).strip() for name in options if not is_absent(row.get(name))]
-    value = plain_value(row[str(options)])
+    value = plain_value(row.get(str(options), ""))
     if isinstance(value, dict):  # by letter
         value = [value[letter] for letter in sorted(value)]
     lines = value if isinstance(value, list) else str(value).split("\n")

@@ -5,7 +5,6 @@ not count in the official evaluation (difficult, illegible, invalid) would count
 finds it: the question that it belongs to is left out.
 """
 
-import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TypeAlias
 
 from harness.errors import DataError
 from harness.tasks.table.regions import Record, Region, records_of
+from harness.tasks.table.rows import table_records
 from harness.types import Box
 
 LANGUAGES = frozenset(
@@ -59,15 +59,19 @@ def open_images(path: str) -> Iterator[Record]:
 
 
 def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Region]:
-    """Yield the box of each row of a CSV, by its columns; images' names lack the suffix."""
-    with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.DictReader(file):
-            if row.get("IsGroupOf") == "1":
-                continue
-            stated = [row.get("width") or "", row.get("height") or ""]
-            size = (int(stated[0]), int(stated[1])) if all(map(str.isdecimal, stated)) else None
-            box = Box(*(float(row[side]) for side in sides.split()))
-            yield Region(row[image] + suffix, row[name], box, size)
+    """Yield the box of each record of a table, by its columns; images' names lack the suffix."""
+    for where, parse in table_records(Path(path), (image, name, *sides.split())):
+        row = parse()
+        if str(row.get("IsGroupOf")) == "1":
+            continue
+        width, height = (str(row.get(side)) for side in ("width", "height"))
+        size = (int(width), int(height)) if width.isdecimal() and height.isdecimal() else None
+        texts = [str(row[side]) for side in sides.split()]
+        try:
+            box = Box(*map(float, texts))
+        except ValueError as error:
+            raise DataError(where, expected=f"numbers in {sides}", found=str(texts)) from error
+        yield Region(f"{row[image]}{suffix}", str(row[name]), box, size)
 
 
 def _counted(

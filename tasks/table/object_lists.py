@@ -15,7 +15,7 @@ BOXES = (
     *("fbox", "vbox", "hbox"),  # of whole and visible persons, and heads, as CrowdHuman has them
 )
 """Names of the box of an object, in small letters, in the order of preference."""
-MODES = {"box2d": "XYXY_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), "XYWH_ABS")
+MODES = dict.fromkeys(("fbox", "vbox", "hbox"), "XYWH_ABS")
 """Order and frame of boxes by these names, in Detectron2's words."""
 CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
 """Names of an object's class, in small letters."""
@@ -81,19 +81,20 @@ def _program(name: str, key: str, label: str, box: object) -> str:
         label: The class of an object; "" makes a record for each object, without its question.
         box: The first box: the sides of an object are put in the order of their names.
     """
-    listed, sides = f".[{json.dumps(name)}]", f".[{json.dumps(key)}]"
+    listed, sides, mode = f".[{json.dumps(name)}]", f".[{json.dumps(key)}]", MODES.get(key, "")
     if isinstance(box, dict):
-        for names in SIDES.values():
+        for written, names in SIDES.items():
             keys = [[side for side in box if side.lower() in known] for known in names]
             if len(box) == 4 and all(keys):
                 sides += f" | [{', '.join(f'.[{json.dumps(side)}]' for side, *_ in keys)}]"
+                mode = f"{written.upper()}_ABS" if key == "box2d" else mode
                 break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
     grouped = f"group_by(.[{json.dumps(label)}])[]" if label else ".[] | [.]"
-    mode = f", bbox_mode: {json.dumps(MODES[key])}" if key in MODES else ""
+    stated = f", bbox_mode: {json.dumps(mode)}" if mode else ""
     return (
         f". as $record | {listed} // [] | map(select(.[{json.dumps(key)}])) "
         f"| (map(select({IGNORED})) | length) as $ignored | map(select({IGNORED} | not)) "
         f"| {grouped} | ($record | del({listed})) "
-        f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{mode}}}"
+        f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{stated}}}"
     )

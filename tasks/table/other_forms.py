@@ -40,8 +40,8 @@ A record is all shapes of one label in an image.
 
 DATUMARO = (
     "[.categories.label.labels as $names | .items[] "
-    '| ((.image // .media) | {image: (.path | split("/") | last), width: .size[1]?, '
-    "height: .size[0]?}) as $about | .annotations "
+    '| ((.image // .media) | {image: (.path | split("/") | last), width: (.size[1]? // null), '
+    "height: (.size[0]? // null)}) as $about | .annotations "
     '| map(if .attributes.is_crowd? == true then error("a crowd") else . end) '
     "| group_by(.label_id)[] | $about + {question: $names[.[0].label_id].name, mask: ("
     'if length == 1 and .[0].type == "mask" then .[0].rle else map('
@@ -91,8 +91,9 @@ DATABASE = (
 """Program of jq for COIN and ActivityNet 1.3: the moments of each label in each video."""
 EGO4D = (
     "[.videos[].clips[] | .clip_uid as $clip | .annotations[] | .annotation_uid as $set "
-    '| .language_queries | to_entries[] | select(.value.query) | {id: ($set + "/" + (.key '
-    "| tostring)), video: $clip, question: .value.query, answer: (if .value.clip_end_sec then "
+    '| .language_queries | to_entries[] | select((.value.query // "") != "") '
+    '| {id: ($set + "/" + (.key | tostring)), '
+    "video: $clip, question: .value.query, answer: (if .value.clip_end_sec then "
     "[.value.clip_start_sec, .value.clip_end_sec] else null end)}]"
 )
 """Program of jq for Ego4D NLQ: questions by clip, in seconds of the clip; empty ones are left out,
@@ -167,7 +168,8 @@ def refuse_object(path: Path) -> None:
 def _has_queries(table: JsonFile) -> bool:
     """Return True if videos have clips with questions, as Ego4D NLQ has them."""
     with suppress(DataError):  # not a list
-        return '"language_queries"' in next(JsonFile(table.path, ("videos",)).items()).text
+        first = next(JsonFile(table.path, ("videos",)).items(), None)
+        return first is not None and '"language_queries"' in first.text
     return False
 
 

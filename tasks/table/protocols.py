@@ -43,7 +43,7 @@ EQUAL = 1e-9
 YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 """Letters by which the reader of options reads yes and no."""
 EXACT = COUNT["count/exact"]
-SPACED = r"[^\W\u0e00-\u109f\u1780-\u17ff\u3000-\u9fff\uac00-\ud7af]"
+SPACED = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u3000-\u9fff\uac00-\ud7af]"
 """A letter or digit of a script that has blanks between words."""
 BOX = re.compile(r"<\|begin_of_box\|>(?!.*<\|begin)(.*?)(?:<\|end_of_box\|>|\Z)", re.DOTALL)
 """The last answer between marks that GLM writes around it."""
@@ -108,7 +108,7 @@ def _contains(text: str, truth: str) -> bool:
     """Return True if a text has the words of another in a row, in any case, and whole numbers."""
     text, truth = (normalize("NFC", string.lower()) for string in (text, truth))
     parts = truth.removesuffix(".").split()
-    before = r"(?<![-+−.,])" if parts and parts[0][0].isdecimal() else ""
+    before = r"(?<!\d[.,])(?<!(?<!\w)[-+−.,])" if parts and parts[0][0].isdecimal() else ""
     after = r"(?![.,]\d)" if parts and parts[-1][-1].isdecimal() else ""
     words = r"\s+".join(map(re.escape, parts))
     return re.search(rf"(?<!{SPACED}){before}{words}{after}(?!{SPACED})", text) is not None

@@ -17,7 +17,7 @@ from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
 from harness.tasks.qa.tables import SUFFIXES, is_lines, unparsed_records
 from harness.tasks.table.annotation_files import A_LINE_A_QUESTION, refuse_text
-from harness.tasks.table.class_labels import class_names, with_names
+from harness.tasks.table.class_labels import class_types, with_names
 from harness.tasks.table.other_forms import refuse_object
 
 Record: TypeAlias = dict[str, object]
@@ -26,6 +26,12 @@ DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
 FILE = re.compile(r".+\.(?:jpe?g|png|webp|bmp|gif|tiff?|mp4|webm|mkv|avi|mov)", re.IGNORECASE)
 """Name of an image or a video."""
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+NAME = re.compile(
+    r"(?:\w+_)?(?:id|index|image|img|video|path|file_?name|question|answer|text|label|class|category)"
+    r"s?",
+    re.IGNORECASE,
+)
+"""Usual names of columns: a line with one of them is a header, whatever its other cells are."""
 SEPARATOR = re.compile(r"sep=(.)\r?\n")
 """First line of a file that tells Excel the separator of its cells."""
 MAX_CELL = 2**26
@@ -66,17 +72,11 @@ def table_records(
         )
     if suffix == ".json" and not is_lines(path):
         refuse_object(path)
-    names = class_names(path) if suffix == ".parquet" else {}
-    for where, record_of in unparsed_records(
+    types = class_types(path) if suffix == ".parquet" else {}
+    for where, parse in unparsed_records(
         path, dict.fromkeys(columns, ""), optional=dict.fromkeys(optional, "")
     ):
-        yield where, partial(_with_names, record_of, names, where) if names else record_of
-
-
-def _with_names(
-    record_of: Callable[[], Record], names: Mapping[str, Sequence[str]], where: str
-) -> Record:
-    return with_names(record_of(), names, where)
+        yield where, partial(with_names, parse, types, where) if types else parse
 
 
 def _text_rows(
@@ -156,16 +156,21 @@ def _delimiter(header: str, usual: str) -> str:
 def _is_record(names: Sequence[str], first: Sequence[str]) -> bool:
     """Return True if the first line of a table has no names of columns, but values as the second.
 
-    Numbers from 0 or 1 on are names, as of options and of pandas' columns, and so are years.
+    Numbers beside a usual name are names too; so are those from 0 or 1 on, as of options and of
+    pandas' columns, and years.
 
     >>> _is_record(["a.jpg", "How many?", "2"], ["b.jpg", "Who?", "3"])
     True
     >>> _is_record(["", "0", "1", "2024"], ["0", "5", "7", "3"])
     False
+    >>> _is_record(["question", "5", "10"], ["Who?", "1", "2"])
+    False
     """
     pairs = list(zip(names, first, strict=False))
     if any(FILE.fullmatch(name) and FILE.fullmatch(below) for name, below in pairs):
         return True
+    if any(map(NAME.fullmatch, names)):
+        return False
     numbers = [
         float(name) for name, below in pairs if NUMBER.fullmatch(name) and NUMBER.fullmatch(below)
     ]
@@ -176,10 +181,13 @@ def _is_record(names: Sequence[str], first: Sequence[str]) -> bool:
 def _with_header(path: Path, cells: Sequence[str], delimiter: str, before: int) -> str:
     """Return the command that puts names of columns before the records of a table."""
     question = max(range(len(cells)), key=lambda place: cells[place].count(" "))
+    files = [place for place, cell in enumerate(cells) if FILE.fullmatch(cell)]
     names = [
-        "image" if FILE.fullmatch(cell) else "question" if place == question else f"column{place}"
-        for place, cell in enumerate(cells)
+        "question" if place == question and place not in files else f"column{place}"
+        for place in range(len(cells))
     ]
+    for number, place in enumerate(files):
+        names[place] = f"image_{number}" if number else "image"
     header = quote(delimiter.join(names).replace("\t", "\\t"))
     table = new_name(path.name, path.suffix)
     records = f"tail -n +{before + 1} {quote(path.name)}"

@@ -206,7 +206,14 @@ def mask_of(
         DataError: it is something else.
     """
     if field.written == "image":
-        (image,) = image_cells(value, where, folder)
+        image, *others = image_cells(value, where, folder)
+        if others:
+            raise DataError(
+                where,
+                expected="one image of a mask",
+                found=f"{1 + len(others)} images",
+                fix="Write one image in which the pixels of all objects are 255.",
+            )
         what = f"{where}: {image}" if isinstance(image, Path) else where
         return Rle.from_array(foreground(read_mask_image(image, what, LOSSLESS), what))
     assert media is not None, "polygons and run-lengths are of an image"

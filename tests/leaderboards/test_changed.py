@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.leaderboards.differences.changed import USERS, changed
+from harness.leaderboards.differences.changed import USERS, changed, plugin_changes
 from harness.leaderboards.differences.diff import _are_scored_alike
 
 
@@ -66,6 +66,14 @@ def test_packages_that_no_part_or_metric_of_the_runs_uses_are_left_out(
     assert "vllm: 1 → none" in changed(b, judged)
 
 
+def test_a_text_of_a_plugin_that_one_run_lacks_is_named_in_both_directions():
+    files = {"model.py": "1", "prompts/a.txt": "2"}
+    sides = [{"plugins": {"mine": {"files": each}}} for each in (files, {"model.py": "1"})]
+    line = "code of mine, prompts/a.txt differs"
+    assert [list(plugin_changes(*pair)) for pair in (sides, sides[::-1])] == [[line], [line]]
+    assert not list(plugin_changes(*sides[:1] * 2))
+
+
 def test_of_two_models_only_the_names_are_given():
     a, b = run({"name": "saliency", "frames": 8}), run({"name": "pocket", "retry": True})
     assert changed(a, b) == ["model: saliency → pocket"]
@@ -115,3 +123,5 @@ def test_only_prompts_of_the_forms_of_the_task_are_shown():
     assert shown("choice", "mask") == [in_places, in_words]
     before = {"name": "m", **places}, pair[1]  # an earlier version did not record it
     assert shown("choice", pair=before) == []
+    readers = [{"name": "m", "reader": description} for description in before]
+    assert shown("choice", pair=readers) == [f"reader.{in_places}"]

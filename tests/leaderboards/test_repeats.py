@@ -149,6 +149,15 @@ def test_another_prompt_is_no_other_seed(make_run):
         repeats(folders)
 
 
+def test_runs_of_an_earlier_version_are_repeats(make_run):
+    folders = []
+    for seed, words in enumerate(({}, {"words_text": {"text": "QUESTION"}})):
+        model = {"spec": "qwen", "name": "qwen", "description": {**said(seed=seed), **words}}
+        changes = {"manifest": {"model": model, "seed": seed}}
+        folders.append(make_run(f"r{seed}", seed=seed, changes=changes))
+    assert list(map(len, repeats(folders).runs.values())) == [2]
+
+
 def test_the_same_model_and_seed_twice_is_no_repeat(make_seeded, make_run):
     model = {"spec": "x", "name": "qwen", "description": said(seed=0, weights="w1")}
     again = make_run("again", changes={"manifest": {"model": model, "seed": 0}})

@@ -46,6 +46,7 @@ SECONDS = "How many seconds does the man wait?"
         (AREA, "It is 4 m by 5 m.", None),
         (SECONDS, "About 2 minutes.", 120.0),
         (SECONDS, "1 minute 30 seconds", 90.0),
+        (SECONDS, "1 minute 30 seconds, or 90 seconds", 90.0),
         (SECONDS, "1 minute and 30 seconds", None),
         (CENTIMETERS, "It is 1 m 60 cm high.", 160.0),
         (SECONDS, "1 h 5 min 30 s", 3930),

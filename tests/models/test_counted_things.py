@@ -29,6 +29,8 @@ HATS = "How many people wear hats?"
         ("How many chairs are not there?", "There are no chairs.", None),
         ("How many chairs should be added to seat six?", "There are no chairs.", None),
         ("How many chairs are hidden?", "There are no chairs.", None),
+        ("How many chairs are outside?", "There are no chairs visible.", None),
+        ("How many chairs are outside?", "There are no chairs.", 0),
         (CHAIRS, "There are 7 chairs. Therefore, the room has 16 legs.", None),
         (CHAIRS, "There are seven wooden chairs. So there are 28 legs in total.", None),
         ("How many legs do the chairs have?", "There are 7 chairs. So there are 28 legs.", 28),

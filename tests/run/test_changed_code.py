@@ -140,6 +140,24 @@ def test_a_text_that_the_plugin_writes_into_its_package_is_no_change_of_its_code
     assert not code_changes(before, plugin_code(["bright_finder"]))
 
 
+def test_a_folder_whose_name_begins_a_path_counts(package):
+    (package / "threshold.py").write_text("BRIGHT = 127\nPATH = f'notes/{BRIGHT}.txt'\n")
+    assert "notes/other.txt" in plugin_code(["bright_finder"])["bright_finder"]["files"]
+
+
+def test_a_class_in_a_function_may_have_lines_of_text_at_the_margin(monkeypatch):
+    class Made:
+        pass
+
+    Made.__module__ = "__main__"
+    codes = []
+    for text in ("Find it", "Find all"):
+        source = f'    class Made:\n        PROMPT = """\n{text}\n"""\n'
+        monkeypatch.setattr("inspect.getsource", lambda _, source=source: source)
+        codes.append(plugin_code([], Made()))
+    assert code_changes(*codes)
+
+
 def test_a_module_beside_others_counts_with_those_that_it_imports(tmp_path, monkeypatch):
     @dataclass
     class Made:
@@ -219,9 +237,10 @@ def test_a_finished_run_does_not_become_one_of_other_code(package, dots, tmp_pat
     assert evaluated(dots, out) == 0
     recorded = only_run(out).manifest
     (package / "threshold.py").write_text("BRIGHT = 250\n")
-    assert evaluated(dots, out, "--accept-code") == ResumeMismatch.exit_code
-    told = capsys.readouterr().err
-    assert "--restart" in told and "--accept-code" not in told
+    for options in (["--accept-code"], ["--accept-code", "--retry-failed"]):  # none has failed
+        assert evaluated(dots, out, *options) == ResumeMismatch.exit_code
+        told = capsys.readouterr().err
+        assert "--restart" in told and "--accept-code" not in told
     assert only_run(out).manifest == recorded
 
 

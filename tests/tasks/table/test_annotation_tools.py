@@ -77,9 +77,12 @@ def test_shapes_of_label_studio_in_pixels(kind, suffix, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-def test_datumaros_shapes_keep_their_labels(tmp_path):
+@pytest.mark.parametrize("size", [[HEIGHT, WIDTH], None, f"{WIDTH} x {HEIGHT}"])
+def test_datumaros_shapes_keep_their_labels(size, tmp_path):
     path = tmp_path / "default.json"
-    path.write_text(json.dumps(DATUMARO), encoding="utf-8")
+    (item,) = DATUMARO["items"]
+    items = [{**item, "image": {"path": "i.png", "size": size}}]
+    path.write_text(json.dumps({**DATUMARO, "items": items}), encoding="utf-8")
     samples = converted(path, "NEW.json")
     assert sorted(sample.query.text for sample in samples) == ["cat", "dog"]
     first, second = (sample.target.answer.masks[0] for sample in samples)

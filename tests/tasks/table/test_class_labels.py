@@ -10,6 +10,7 @@ from pyarrow import parquet
 import harness
 from harness.errors import DataError
 from harness.tasks.table.draft import draft
+from harness.tasks.table.rows import table_records
 from harness.types import Answer
 
 ANIMALS = {"_type": "ClassLabel", "names": ["cat", "dog", "horse"]}
@@ -48,6 +49,25 @@ def test_yes_may_be_class_0(tmp_path):
     yes = {"_type": "ClassLabel", "names": ["yes", "no"]}
     path = saved(tmp_path, {"answer": [0, 1, 1]}, {"answer": yes})
     assert answers(path) == [Answer(text="yes"), Answer(text="no"), Answer(text="no")]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "names"),
+    [
+        ([[1]], [ANIMALS], [["dog"]]),
+        ([{"label": 1, "box": [2]}], {"label": ANIMALS}, [{"label": "dog", "box": [2]}]),
+        ([{"feature": 1}], {"feature": ANIMALS}, [{"feature": "dog"}]),
+        ([[{"label": 1}]], [{"label": ANIMALS}], [[{"label": "dog"}]]),
+        (
+            [{"label": [1, -1], "box": [[2], [3]]}],
+            {"_type": "Sequence", "feature": {"label": ANIMALS, "box": TEXT}},
+            [{"label": ["dog", None], "box": [[2], [3]]}],
+        ),
+    ],
+)
+def test_classes_in_lists_and_objects_are_their_names(cells, kind, names, tmp_path):
+    path = saved(tmp_path, {"answer": cells}, {"answer": kind})
+    assert [record()["answer"] for _, record in table_records(path, ("answer",))] == names
 
 
 def test_a_number_without_a_name_is_refused(tmp_path):

@@ -443,6 +443,24 @@ def test_boxes_in_a_list_of_objects_have_a_command(name, suffix, tmp_path):
     assert row["question"] == "car" and len(row["bbox"]) == 2 and "i.png" in row.values()
 
 
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+@pytest.mark.parametrize(
+    ("box", "mode"),
+    [
+        ({"x1": 1, "y1": 2, "x2": 5, "y2": 6}, "XYXY_ABS"),
+        ({"x": 1, "y": 2, "w": 4, "h": 4}, "XYWH_ABS"),
+        ([1, 2, 5, 6], None),
+    ],
+)
+def test_the_command_states_the_order_that_the_sides_of_a_box_have(box, mode, tmp_path):
+    path = tmp_path / "mine.jsonl"
+    record = {"image": "i.png", "objects": [{"category": "car", "box2d": box}]}
+    path.write_text(json.dumps(record), encoding="utf-8")
+    typed = re.search("`(.*?)`", draft(path).doubts["answer.form"])[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    assert json.loads((tmp_path / "NEW").read_text()).get("bbox_mode") == mode
+
+
 @pytest.mark.parametrize(
     ("names", "order"), [("x1 y1 x2 y2", "xyxy"), ("xmin ymin width height", "xywh")]
 )
@@ -493,8 +511,9 @@ def test_messages_that_are_left_out_are_to_be_checked(before, tmp_path):
     assert ("question.text" in draft(path).doubts) == bool(before)
 
 
-def test_a_mask_of_several_values_has_a_command(tmp_path):
-    values = np.zeros((48, 64), np.uint8)
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_a_mask_of_several_values_has_a_command(kind, tmp_path):
+    values = np.zeros((48, 64), kind)
     values[:10], values[10:20] = 128, 255
     Image.fromarray(values).save(tmp_path / "m.png")
     Image.new("RGB", (64, 48)).save(tmp_path / "i.png")
@@ -506,6 +525,17 @@ def test_a_mask_of_several_values_has_a_command(tmp_path):
     subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
     mask = mask_of("m.png.png", AnswerField(form="mask", written="image"), None, tmp_path, "")
     assert mask.area == 10 * 64
+
+
+def test_several_masks_of_a_record_are_refused(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    record = {"image": "i.png", "question": "cats", "mask": ["m.png", "n.png"]}
+    path.write_text(json.dumps(record), encoding="utf-8")
+    for name in ("i.png", "m.png", "n.png"):
+        Image.new("L", (64, 48), 255).save(tmp_path / name)
+    field = AnswerField(form="mask", written="image")
+    with pytest.raises(DataError, match="one image of a mask, found 2 images"):
+        mask_of(record["mask"], field, None, tmp_path, "")
 
 
 def test_points_are_no_region(tmp_path):

@@ -90,6 +90,12 @@ def test_options_in_a_text_without_letters_are_never_left_out(options, tmp_path)
     assert "options" in problem.message
 
 
+def test_options_of_several_kinds_are_no_crash(tmp_path):
+    rows = [row("1", ["cat", "dog"], "A"), row("2", {"list": {"first": "cat"}}, "B")]
+    described = draft(lines(tmp_path / "a.jsonl", rows))
+    assert described.question["options"] == "options"
+
+
 def test_small_letters_of_visonlyqa(tmp_path):
     rows = [
         {

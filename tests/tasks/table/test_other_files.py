@@ -258,6 +258,19 @@ BOXES = {
         "_annotations.csv",
         "filename,width,height,class,xmin,ymin,xmax,ymax\na.png,64,48,cat,8,12,40,36\n",
     ),
+    "TensorFlow, with tabs": (
+        "_annotations.tsv",
+        "filename\tclass\txmin\tymin\txmax\tymax\na.png\tcat\t8\t12\t40\t36\n",
+    ),
+    "TensorFlow, with semicolons": (
+        "_annotations.csv",
+        "filename;class;xmin;ymin;xmax;ymax\na.png;cat;8;12;40;36\n",
+    ),
+    "TensorFlow, in JSON": (
+        "boxes.jsonl",
+        json.dumps({"filename": "a.png", "class": "cat", "width": WIDTH, "height": HEIGHT})[:-1]
+        + ', "xmin": 8, "ymin": 12, "xmax": 40, "ymax": 36}\n',
+    ),
     "ms-swift": ("swift.jsonl", json.dumps(SWIFT) + "\n"),
 }
 
@@ -296,6 +309,7 @@ def test_masks_of_segment_anything_have_a_command(tmp_path):
 EGO4D_QUERIES = [
     {"clip_start_sec": 1.5, "clip_end_sec": 7.0, "video_start_sec": 99.0, "query": "a person sits"},
     {"clip_start_sec": 0.0, "clip_end_sec": 0.0, "video_start_sec": 0.0, "query": None},
+    {"clip_start_sec": 3.0, "clip_end_sec": 4.0, "video_start_sec": 0.0, "query": ""},
     {"clip_start_sec": 2.0, "clip_end_sec": 8, "video_start_sec": 99.5, "query": "a light, on."},
 ]
 MOMENTS = {
@@ -363,6 +377,13 @@ def test_moments_of_public_files_have_a_command(name, tmp_path):
     read = samples(obeyed(error, tmp_path, f"mine{suffix}"))
     assert [sample.target.answer.interval for sample in read] == [Interval(1.5, 7), Interval(2, 8)]
     assert ["a light, on." in sample.query.text for sample in read] == [False, True]
+
+
+def test_an_object_with_an_empty_list_is_refused(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text('{"videos": [], "version": 1}', encoding="utf-8")
+    with pytest.raises(DataError, match="a list of records"):
+        draft(path)
 
 
 def test_the_end_of_an_interval_is_that_of_its_start(tmp_path):

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from harness.cli.main import main
 from harness.errors import DataError
 from harness.masks import Rle
 from harness.metrics.point_readers import attribute_points, tuple_points
+from harness.run.duplicates import same_questions
 from harness.tasks.table.draft import draft
 from harness.tasks.table.protocols import PROTOCOLS, yes_or_no
 from harness.tasks.table.task import table
@@ -270,6 +272,13 @@ HELMET = "Is the person wearing a helmet?"
         ("Y a-t-il un chien ?", "Oui, aucun chien.", None),
         ("犬はいますか？", "はい、いません。", None),
         ("犬はいますか？", "いいえ、いません。", "no"),
+        ("危ないですか？", "はい、危ないです。", "yes"),
+        ("犬ですか？", "はい、間違いないです。", "yes"),
+        ("Y a-t-il un chien ?", "Oui, sans aucun doute.", "yes"),
+        ("¿Hay un perro?", "Sí, sin ninguna duda.", "yes"),
+        ("Ist da ein Hund?", "Ja, es ist doch ein Hund.", "yes"),
+        ("Ist da ein Hund?", "Ja, doch nicht im Bild.", None),
+        ("Is Will Smith in the picture?", "Will Smith is in the picture.", "yes"),
     ],
 )
 def test_yes_and_no_without_the_word(question, response, said):
@@ -289,6 +298,10 @@ def test_yes_and_no_without_the_word(question, response, said):
         ("5", "It is -5.", 0, 0),
         ("500", "1,500", 0, 0),
         ("1", "1.5", 0, 0),
+        ("5", "It is .5 m.", 0, 0),
+        ("2019", "On 12-05-2019.", 0, 1),
+        ("5", "See No.5.", 0, 1),
+        ("dog", "The answer is _dog_.", 0, 1),
         ("5", "It is 5, or so.", 0, 1),
         ("-5", "It is -5.", 0, 1),
         ("C++", "It is C++.", 0, 1),
@@ -438,7 +451,11 @@ def test_a_count_with_a_point_for_thousands_is_refused(texts, refused, tmp_path)
 @pytest.mark.parametrize("mark", [",", "\t"])
 @pytest.mark.parametrize(
     "lines",
-    ["a.png,How many?,2\na.png,Who is it?,3\n", "v_1,0902,0.077,0.151\nv_1,0903,0.077,0.161\n"],
+    [
+        "a.png,How many?,2\na.png,Who is it?,3\n",
+        "a.png,b.png,How many?\nc.png,d.png,Who is it?\n",
+        "v_1,0902,0.077,0.151\nv_1,0903,0.077,0.161\n",
+    ],
 )
 def test_a_table_without_a_header_has_a_command_that_adds_one(lines, mark, tmp_path):
     path = tmp_path / ("mine.csv" if mark == "," else "mine.tsv")
@@ -451,7 +468,7 @@ def test_a_table_without_a_header_has_a_command_that_adds_one(lines, mark, tmp_p
     assert len(described.columns) == lines.split("\n")[0].count(",") + 1
 
 
-@pytest.mark.parametrize("numbers", ["1,2,3", "0,1,2", "2023,2024"])
+@pytest.mark.parametrize("numbers", ["1,2,3", "0,1,2", "2023,2024", "5,10,20", "0.5,0.75"])
 def test_numbers_may_be_names_of_columns(numbers, tmp_path):
     header = f"image,question,answer,{numbers}"
     path = tmp_path / "mine.csv"
@@ -513,3 +530,15 @@ def test_one_question_with_two_answers_is_told(answer, told, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     (line,) = [line for line in lines if line.endswith(": 0, 1")]
     assert told in line
+
+
+def test_right_texts_in_another_order_are_no_other_answer(tmp_path):
+    rows = [row(["a cat", "a dog"]), row(["a dog", "a cat"]), row(["a dog", "a bird"])]
+    path = bench(tmp_path, rows, answer={"form": "text", "field": "answer"})
+    first, same, other = table(tmp_path, file=path).samples()
+    hidden = replace(other, target=None)
+    differing = [
+        same_questions(lambda pair=pair: pair)[1] for pair in ((first, same), (first, hidden))
+    ]
+    assert differing == [[], []]
+    assert same_questions(lambda: (first, other))[1] == [[first.id, other.id]]
