@@ -25,7 +25,7 @@ from harness.tasks.refer.annotations import refuse_other_order
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.nested import nested_records
 from harness.tasks.table.rows import Record, table_records
-from harness.tasks.table.unread_fields import MEDIA, refuse_marks
+from harness.tasks.table.unread_fields import MEDIA, NO_OBJECT, is_uncounted, refuse_marks
 
 Rows: TypeAlias = Iterator[tuple[str, Callable[[], Record]]]
 Columns: TypeAlias = Collection[str]
@@ -135,12 +135,14 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     """Yield a row for each category of an image in COCO's instances.
 
     Crowds, and objects to ignore, are not among its boxes and masks; `iscrowd` is 1 beside them.
+    So it is for all questions of an image with a region to ignore, and for a category of which an
+    image has objects that are not annotated, as LVIS says.
     """
     names = {
         entry["id"]: entry["name"] for _, entry in _entries(path, "categories", ("id", "name"))
     }
     objects: dict[tuple[object, object], list[Any]] = {}
-    crowds = set()
+    crowds, images_with_regions = set(), set()
     for where, entry in _entries(path, "annotations", ("image_id", "category_id", "bbox")):
         if entry["category_id"] not in names:
             raise DataError(
@@ -149,7 +151,9 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
                 found=repr(entry["category_id"])[:40],
             )
         key = (entry["image_id"], entry["category_id"])
-        if entry.get("iscrowd") or entry.get("ignore"):
+        if NO_OBJECT.fullmatch(names[entry["category_id"]]):
+            images_with_regions.add(entry["image_id"])
+        elif is_uncounted(entry):
             crowds.add(key)
         else:
             objects.setdefault(key, []).append(entry)
@@ -158,12 +162,14 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
         where = f"{path}, image {image!r}, category {names[category]!r}"
         if image not in images:
             raise DataError(where, expected="an image of this id", found="none")
+        is_open = category in (images[image].get("not_exhaustive_category_ids") or ())
+        is_open |= image in images_with_regions or (image, category) in crowds
         row = {
             "id": f"{image}/{category}",
             "image": images[image]["file_name"],
             "category": names[category],
             "count": len(entries),
-            "iscrowd": int((image, category) in crowds),
+            "iscrowd": int(is_open),
         }
         yield where, partial(_with_objects, row, images[image], entries, where)
 

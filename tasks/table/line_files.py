@@ -7,7 +7,7 @@ finds it: the question that it belongs to is left out.
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -49,36 +49,42 @@ def wider(path: str) -> Iterator[Record]:
 
 def tensorflow(path: str) -> Iterator[Record]:
     """Yield the records of TensorFlow's table of boxes: image, size, class, sides in pixels."""
-    return records_of(_of_table(path, "filename", "class", "xmin ymin xmax ymax"))
+    objects = _of_table(path, "filename", "class", "xmin ymin xmax ymax")
+    return records_of(region for region, _ in objects)
 
 
 def open_images(path: str) -> Iterator[Record]:
-    """Yield the records of Open Images' table of boxes, in fractions, without groups."""
-    regions = _of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg")
-    return records_of(regions, "XYXY_REL")
+    """Yield the records of Open Images' table of boxes, in fractions.
+
+    A label with a box of a group in an image is left out of it.
+    """
+    objects = _of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg")
+    return records_of(_all_counted(list(objects)), "XYXY_REL")
 
 
-def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Region]:
+def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Object]:
     """Yield the box of each row of a CSV, by its columns; images' names lack the suffix."""
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
-            if row.get("IsGroupOf") == "1":
-                continue
             stated = [row.get("width") or "", row.get("height") or ""]
             size = (int(stated[0]), int(stated[1])) if all(map(str.isdecimal, stated)) else None
             box = Box(*(float(row[side]) for side in sides.split()))
-            yield Region(row[image] + suffix, row[name], box, size)
+            yield Region(row[image] + suffix, row[name], box, size), row.get("IsGroupOf") != "1"
 
 
 def _counted(
     paths: Iterable[str], objects_of: Callable[[Path], Iterator[Object]]
 ) -> Iterator[Record]:
     """Yield the records of names in images of which all objects count."""
-    objects = [entry for path in paths for entry in objects_of(Path(path))]
+    return records_of(_all_counted([entry for path in paths for entry in objects_of(Path(path))]))
+
+
+def _all_counted(objects: Sequence[Object]) -> Iterator[Region]:
+    """Yield the regions of names in images of which all objects count."""
     left_out = {(region.image, region.name) for region, counts in objects if not counts}
-    return records_of(
-        region for region, _ in objects if (region.image, region.name) not in left_out
-    )
+    for region, _ in objects:
+        if (region.image, region.name) not in left_out:
+            yield region
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:

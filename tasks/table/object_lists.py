@@ -20,8 +20,8 @@ MODES = {"box2d": "XYXY_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), "XYWH_AB
 CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
 """Names of an object's class, in small letters."""
 IGNORED = (
-    "[.iscrowd, .ignore, .extra.ignore?, .attributes.crowd?, .attributes.ignore?] "
-    "| any(. == true or . == 1)"
+    "[., .extra?, .attributes? | objects | .iscrowd, .is_crowd, .crowd, .ignore, .ignored, "
+    ".difficult] | any(. == true or . == 1)"
 )
 """Condition of jq for an object that is to be ignored, or that stands for a crowd."""
 

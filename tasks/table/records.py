@@ -35,6 +35,7 @@ from harness.tasks.table.protocols import BINARY, BITS, check_truth
 from harness.tasks.table.rows import Record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
 from harness.tasks.table.unread_fields import (
+    SIZES_OF_IMAGES,
     UNREAD,
     refuse_ignored,
     refuse_marks,
@@ -322,12 +323,16 @@ class Records:
         answer = self.description.answer
         in_pixels = answer.form in WRITTEN_IN_PIXELS and answer.coordinates == "pixels"
         are_of_box = {"width", "height"} & {*names_in(_pattern(answer.field))}
-        names, stated = ("width", "height"), row.get(SIZE)
-        if stated is None and in_pixels and answer.written != "image" and not are_of_box:
-            names, stated = stated_size(row) or (names, None)
-        if not isinstance(stated, list):
+        names: tuple[str, ...] = ("width", "height")
+        stated = row.get(SIZE)
+        is_beside = in_pixels and answer.written != "image" and not are_of_box
+        if not isinstance(stated, list) and not (is_beside and SIZES_OF_IMAGES & row.keys()):
             return
         media = self._opened(question)
+        if stated is None:
+            names, stated = stated_size(row, media.size) or (names, None)
+        if not isinstance(stated, list):
+            return
         is_other = media.fault is None and tuple(stated) != media.size
         if is_other and not (names == ("width", "height") and self._are_sides(row, stated)):
             width, height = media.size
