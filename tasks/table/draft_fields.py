@@ -22,7 +22,8 @@ NAMES: Mapping[str, str] = {
     "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|ground_?truth|gt(_answer)?"
     r"|solution|target|label|correct([_ ]answer)?"
     r"|(correct|right|answer)_(choice|option|index|idx|letter|key)(_(index|idx|letter))?"
-    r"|count|bbox|boxe?s|mask|masks|segmentation|polygons?|timestamps?|interval|span"
+    r"|count|bbox(es)?|boxe?s|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|mask|masks|segmentation"
+    r"|polygons?|timestamps?|interval|span"
     r"|relevant_windows|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "clip end": r"((clip|video)_)?(end|stop|ed)(ing)?(_?(times?|timestamp|secs?|seconds?))?",

@@ -157,7 +157,7 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
             crowds.add(key)
         else:
             objects.setdefault(key, []).append(entry)
-    images = {entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name"))}
+    images = {entry["id"]: _with_file(entry, where) for where, entry in _entries(path, "images")}
     for (image, category), entries in objects.items():
         where = f"{path}, image {image!r}, category {names[category]!r}"
         if image not in images:
@@ -256,7 +256,18 @@ def _raise(error: DataError) -> Record:
     raise error
 
 
-def _entries(path: Path, name: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _with_file(image: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return an image with its file, which LVIS has as the end of an address: `val2017/1.jpg`."""
+    if "file_name" in image:
+        return image
+    if not isinstance(image.get("coco_url"), str):
+        raise DataError(where, expected="file_name", found=repr(image)[:80])
+    return {**image, "file_name": "/".join(image["coco_url"].split("/")[-2:])}
+
+
+def _entries(
+    path: Path, name: str, keys: Sequence[str] = ("id",)
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (place for errors, entry) of a list in a JSON file; every entry must have `keys`."""
     for entry in JsonFile(path, (name,)).items():
         where = f"{path}, {name} {entry.key}"

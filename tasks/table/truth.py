@@ -8,7 +8,11 @@ import numpy as np
 from harness.errors import DataError
 from harness.image_file import is_turned
 from harness.layout.mask_image import foreground, read_mask_image
-from harness.layout.places import refuse_ignored_orientation, refuse_outside
+from harness.layout.places import (
+    MIN_SIDE_FOR_FRACTIONS,
+    refuse_ignored_orientation,
+    refuse_outside,
+)
 from harness.masks import Rle
 from harness.media import Media, files_of
 from harness.tasks.pointing.task import Levels
@@ -127,6 +131,14 @@ def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
         value = _named_sides(value, field.written, where)
     sides = numbers(value, 4, where)
     width, height = media.size
+    is_large = min(width, height) >= MIN_SIDE_FOR_FRACTIONS
+    if field.coordinates != "relative" and is_large and min(sides) >= 0 < max(sides) <= 1:
+        raise DataError(
+            where,
+            expected=f"a box in {field.coordinates}, as the description has it",
+            found=f"{value!r:.60}, which are fractions of the image",
+            fix='If all boxes are so, coordinates = "relative" in [answer] reads them.',
+        )
     across, down = {
         "pixels": (1.0, 1.0),
         "relative": (width, height),
@@ -229,6 +241,13 @@ def mask_of(
             fix="An empty list is an object that is not there.",
         )
     return mask
+
+
+def objects_of(value: object, folder: Path, where: str) -> list[int]:
+    """Return the numbers of the objects in an image of masks, which `mask_of` reads as one mask."""
+    (image,) = image_cells(value, where, folder)
+    values = read_mask_image(image, where, LOSSLESS).values
+    return [number for number in np.unique(values).tolist() if number]
 
 
 def are_points(value: object) -> bool:
