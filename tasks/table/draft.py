@@ -97,6 +97,10 @@ def draft(table: Path) -> Draft:
                 f"leaves out {n_crowded} of the first {len(records)} questions: right boxes in "
                 "a crowd of the same category would count as wrong"
             )
+        if layout == "captions" and any(row["phrase"] != row["caption"] for row in records):
+            asked = {(row["image"], row["caption"]) for row in records}
+            description.question["text"] = "phrase" if len(asked) < len(records) else "caption"
+            description.doubts["question.text"] = "phrase, or caption? Phrases are parts of it"
         description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
         return description
     draft_question(description, records)
@@ -359,7 +363,8 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["answer.form"] += f"; {kept(description.table, single)}"
     if given and (doubt := of_objects(description.table, {fields[0]: given[0]})):
         description.doubts["answer.form"] = doubt
-    if truth.form == "boxes" and (doubt := of_lists(description.table, answered, fields[0])):
+    doubt = of_lists(description.table, answered, fields[0], truth.form)
+    if truth.form in ("boxes", "mask") and doubt:
         _add_doubt(description, "answer.field", doubt)
     if truth.form in ("number", "count") and (doubt := _doubt_about_units(description, answered)):
         description.doubts["answer.form"] = doubt

@@ -5,8 +5,8 @@
 | `llava` | the first question of a conversation | the record's own, `question`, `answer` |
 | `messages` | the last user message of a record | the record's own, `question`, `images` |
 | `coco` | a category in an image | `image`, `category`, `boxes`, `masks`, `count`, `iscrowd` |
-| `captions` | an object with a caption (MDETR's files) | `image`, `caption`, `boxes`, `masks` |
-| `odvg` | a phrase or a category of an image | `image`, `phrase`, `caption`, `boxes`, `count` |
+| `captions` | a phrase of a caption (MDETR's) | `image`, `caption`, `phrase`, `boxes`, `masks` |
+| `odvg` | a phrase or a category of an image | as `captions`, but masks; `count`, `iscrowd` |
 
 Boxes are (left, top, right, bottom) in pixels; masks are COCO's segmentations.
 """
@@ -175,18 +175,41 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
 
 
 def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
-    """Yield a row for each object of a COCO file whose images have captions, as MDETR's have."""
+    """Yield a row for each phrase of a COCO file whose images have captions, as MDETR's have.
+
+    Objects with the same `tokens_positive`, which are parts of the caption, are of one phrase. An
+    object without them has the caption.
+    """
     images = {
         entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name", "caption"))
     }
+    objects: dict[tuple[object, str], list[tuple[str, Mapping[str, Any]]]] = {}
     for where, entry in _entries(path, "annotations", ("id", "image_id", "bbox")):
-        image = images.get(entry["image_id"])
-        if image is None:
+        if entry["image_id"] not in images:
             raise DataError(
                 f"{where}: 'image_id'", expected="an id of images", found=repr(entry["image_id"])
             )
-        row = {**image, "id": entry["id"], "image": image["file_name"]}
-        yield where, partial(_with_objects, row, image, [entry], where)
+        key = str(entry.get("tokens_positive") or f"object {entry['id']}")
+        objects.setdefault((entry["image_id"], key), []).append((where, entry))
+    for (image_id, _), group in objects.items():
+        (where, first), image = group[0], images[image_id]
+        row = {**image, "id": first["id"], "image": image["file_name"]}
+        row["phrase"] = _phrase(first.get("tokens_positive"), image["caption"], where)
+        yield where, partial(_with_objects, row, image, [entry for _, entry in group], where)
+
+
+def _phrase(spans: object, caption: str, where: str) -> str:
+    """Return the parts of a caption, each from a character to another; without parts, all of it."""
+    if not spans:
+        return caption
+    parts: list[Any] = spans if isinstance(spans, list) else [spans]
+    if not all(
+        isinstance(p, list) and len(p) == 2 and all(type(n) is int for n in p) for p in parts
+    ):
+        raise DataError(
+            f"{where}: 'tokens_positive'", expected="pairs of characters", found=repr(spans)[:60]
+        )
+    return " ".join(caption[start:end] for start, end in parts)
 
 
 def _with_objects(
@@ -233,7 +256,8 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
     else:
         raise DataError(where, expected="'grounding' or 'detection'", found="neither")
     boxes: dict[str, list[object]] = {}
-    for region in regions:
+    crowds = {field(region, phrase, str, where) for region in regions if is_uncounted(region)}
+    for region in (region for region in regions if not is_uncounted(region)):
         box = field(region, "bbox", list, where)
         listed = box if box and isinstance(box[0], list) else [box]
         boxes.setdefault(field(region, phrase, str, where), []).extend(listed)
@@ -245,6 +269,7 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
             "phrase": text,
             "boxes": places,
             "count": len(places),
+            "iscrowd": int(text in crowds),
             SIZE: _stated_size(record),
         }
         for text, places in boxes.items()

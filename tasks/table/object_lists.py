@@ -65,12 +65,12 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
     return ""
 
 
-def of_lists(table: Path, records: Sequence[Mapping[str, object]], boxes: str) -> str:
-    """Return what to do about a list of classes, one for each box of a field; "" without one.
+def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str, form: str) -> str:
+    """Return what to do about a list of classes, one for each region of a field; "" without one.
 
     The records are flat: fields in objects have names with dots.
     """
-    listed = [plain_value(record.get(boxes)) for record in records]
+    listed = [plain_value(record.get(regions)) for record in records]
     for name in filter(CLASS_LISTS.fullmatch, records[0]):
         classes = [plain_value(record.get(name)) for record in records]
         pairs = list(zip(listed, classes, strict=True))
@@ -78,17 +78,18 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], boxes: str) -
         if not lists or len(lists) < len(pairs) or any(len(a) != len(b) for a, b in lists):
             continue
         if len({str(part) for _, parts in lists for part in parts}) > 1:
-            of_boxes, of_classes = (json.dumps(key.split(".")) for key in (boxes, name))
+            of_regions, of_classes = (json.dumps(key.split(".")) for key in (regions, name))
             program = (
-                f". as $record | [getpath({of_boxes}), getpath({of_classes})] | transpose "
-                f"| group_by(.[1])[] | ($record | delpaths([{of_boxes}, {of_classes}])) "
-                "+ {question: (.[0][1] | tostring), bbox: map(.[0])}"
+                f". as $record | [getpath({of_regions}), getpath({of_classes})] | transpose "
+                f"| group_by(.[1])[] | ($record | delpaths([{of_regions}, {of_classes}])) "
+                "+ {question: (.[0][1] | tostring), "
+                f"{'bbox' if form == 'boxes' else form}: map(.[0])}}"
             )
             if table.suffix.lower() == ".json" and not is_lines(table):
                 program = f".[] | {program}"
             makes = f": {command(program, table.name)}, named NEW.jsonl, makes a record for each"
             is_json = table.suffix.lower() in (".json", ".jsonl")
-            return f"{name} has the class of each box{makes if is_json else ''}"
+            return f"{name} has the class of each of {regions}{makes if is_json else ''}"
     return ""
 
 

@@ -1,5 +1,6 @@
 """Read the records of a table as questions or phrases, by its description."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -407,11 +408,22 @@ class Records:
         pattern = self.description.question.text
         for name in [pattern] if pattern in row else names_in(_pattern(pattern)):
             if isinstance(row[name], (list, dict)):
-                raise DataError(f"{where}: {name!r}", expected="a text", found=repr(row[name])[:60])
+                raise self._text_error(row[name], name, where)
         if "{" not in pattern or pattern in row:
             return str(row[pattern]) if not is_empty(row[pattern]) else ""
         values = {name: "" if is_absent(row[name]) else row[name] for name in names_in(pattern)}
         return filled(pattern, values).strip()
+
+    def _text_error(self, value: object, name: str, where: str) -> DataError:
+        """Return the error for a list or an object in the place of a question's text."""
+        fix, suffix = "", self.table.suffix.lower()
+        if isinstance(value, list) and suffix in (".json", ".jsonl"):
+            path = json.dumps(name.split("."))
+            program = f"getpath({path})[] as $text | setpath({path}; $text)"
+            typed = command(f".[] | {program}" if suffix == ".json" else program, self.table.name)
+            fix = f"{typed}, named NEW.jsonl, has a record for each of its texts."
+        place, found = f"{where}: {name!r}", repr(value)[:60]
+        return DataError(place, expected="a text", found=found, fix=fix)
 
     def _options(self, row: Record, where: str) -> object:
         """Return the options as a list of texts, or a value that the reader refuses, as it is."""

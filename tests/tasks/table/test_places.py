@@ -152,6 +152,28 @@ def test_boxes_with_classes_by_position_have_a_command(is_nested, tmp_path):
     ]
 
 
+def test_masks_with_phrases_by_position_are_to_be_checked(tmp_path):
+    polygons = [[[10, 20, 100, 20, 100, 120]], [[200, 20, 300, 20, 300, 120]]]
+    path = lines(tmp_path, {"labels": ["a man", "a dog"], "segmentation": polygons})
+    assert "labels has the class of each" in draft(path).doubts["answer.field"]
+    path = lines(tmp_path, {"labels": ["a dog", "a dog"], "segmentation": polygons})
+    assert "answer.field" not in draft(path).doubts
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+def test_several_texts_of_a_box_have_a_command(tmp_path):
+    sides = {"bbox": [10, 20, 110, 420], "bbox_mode": "XYXY_ABS"}
+    path = lines(tmp_path, {"question": ["a man", "left"], **sides})
+    described = draft(path)
+    described.question["text"] = "question"
+    path.with_suffix(".toml").write_text(described.toml("mine"), encoding="utf-8")
+    with pytest.raises(DataError, match="expected a text") as error:
+        list(table(tmp_path, file=path).samples())
+    subprocess.run(str(error.value).split("`")[1], shell=True, cwd=tmp_path, check=True)
+    made = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
+    assert read(made) == 2 * [Answer(boxes=(Box(10, 20, 110, 420),))]
+
+
 def coco(root, box, image, **annotation):
     """Write a box of COCO; return its path."""
     Image.new("RGB", (WIDTH, HEIGHT)).save(root / "i.png")
@@ -163,6 +185,40 @@ def coco(root, box, image, **annotation):
     path = root / "mine.json"
     path.write_text(json.dumps(plain), encoding="utf-8")
     return path
+
+
+def test_objects_of_one_phrase_are_one_question(tmp_path):
+    path = coco(tmp_path, [10, 20, 100, 100], {"file_name": "i.png", "caption": "a man, two dogs"})
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    spans = [[[0, 5]], [[7, 15]], [[7, 15]]]
+    (first,) = plain["annotations"]
+    plain["annotations"] = [
+        {**first, "id": number, "tokens_positive": span} for number, span in enumerate(spans)
+    ]
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    described = draft(path)
+    assert "phrase, or caption" in described.doubts["question.text"]
+    path.with_suffix(".toml").write_text(described.toml("mine"), encoding="utf-8")
+    samples = list(table(tmp_path, file=path).samples())
+    assert [(sample.query.text, len(sample.target.answer.boxes)) for sample in samples] == [
+        ("a man", 1),
+        ("two dogs", 2),
+    ]
+
+
+def test_crowds_of_odvg_are_left_out(tmp_path):
+    Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / "i.png")
+    kinds = [("cat", 0), ("cat", 1), ("dog", 0)]
+    objects = [
+        {"bbox": [10, 20, 110, 120], "category": kind, "iscrowd": bit} for kind, bit in kinds
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text(
+        json.dumps({"filename": "i.png", "detection": {"instances": objects}}), encoding="utf-8"
+    )
+    path.with_suffix(".toml").write_text(draft(path).toml("mine"), encoding="utf-8")
+    (sample,) = table(tmp_path, file=path).samples()
+    assert sample.query.text == "dog"
 
 
 def test_fractions_are_no_pixels(tmp_path):
