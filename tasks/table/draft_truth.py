@@ -16,6 +16,7 @@ from harness.tasks.table.draft_fields import NAMES
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
 from harness.tasks.table.protocols import BITS
+from harness.tasks.table.truth import LARGEST_FRACTION
 from harness.tasks.table.unread_fields import stated_order
 
 Size = tuple[int, int] | None
@@ -196,20 +197,22 @@ class Values:
             return None
         largest = max(max(row) for row, _ in rows)
         (mode,) = self.modes if len(self.modes) == 1 else ("",)
-        frames = ["relative"] if largest <= 1 else ["pixels"]
-        if 1 < largest <= 1000:
+        frames = ["relative"] if largest <= LARGEST_FRACTION else ["pixels"]
+        if LARGEST_FRACTION < largest <= 1000:
             frames.append("thousandths")
         if stated := re.search("_(ABS|REL)$", mode.upper()):
             frames = ["pixels" if stated[1] == "ABS" else "relative"]
         orders = [order] if (order := stated_order(mode)) else ORDERS
         allowed = _fitting(rows, orders, frames)
+        keys: dict[str, object]
         if not allowed:
             doubt = f"no order of the numbers ({', '.join(ORDERS)}) fits all images"
             if _fitting([([y, x, b, a], size) for (x, y, a, b), size in rows], orders, frames):
                 doubt += f". All fit with y first: {self._with_x_first()}"
-            return Truth("boxes", {"written": orders[0]}, {"written": doubt})
+            keys = {"written": orders[0], "coordinates": frames[0]}
+            return Truth("boxes", keys, {"written": doubt})
         order, frame = allowed[0]
-        keys: dict[str, object] = {"written": order, "coordinates": frame}
+        keys = {"written": order, "coordinates": frame}
         doubts = {}
         for key, fitting in zip(keys, zip(*allowed, strict=True), strict=True):
             if len(set(fitting)) > 1:

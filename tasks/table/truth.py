@@ -52,6 +52,8 @@ SIDES: Mapping[str, Sequence[Sequence[str]]] = {
 """Names of the sides of a box in an object, by the convention."""
 FROM_ZERO = ("x0", "y0", "x1", "y1")
 """Names of the sides of a box as xyxy, of which `x1` is the right one."""
+LARGEST_FRACTION = 1.1
+"""Largest number of a box in fractions of its image's sides, which may leave it."""
 REACH = 1.0
 """Pixels by which a box may leave its image, since files round."""
 
@@ -132,7 +134,7 @@ def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
     sides = numbers(value, 4, where)
     width, height = media.size
     is_large = min(width, height) >= MIN_SIDE_FOR_FRACTIONS
-    if field.coordinates != "relative" and is_large and min(sides) >= 0 < max(sides) <= 1:
+    if field.coordinates != "relative" and is_large and 0 < max(sides) <= LARGEST_FRACTION:
         raise DataError(
             where,
             expected=f"a box in {field.coordinates}, as the description has it",

@@ -228,6 +228,15 @@ def test_fractions_are_no_pixels(tmp_path):
     assert read(path, coordinates="relative") == [Answer(boxes=(Box(160, 60, 480, 180),))]
 
 
+def test_fractions_that_leave_their_image_are_no_pixels(tmp_path):
+    path = lines(tmp_path, {"bbox": [0.85, 0.4, 1.05, 0.6]})
+    assert draft(path).answer["coordinates"] == "relative"
+    with pytest.raises(DataError, match="xyxy in relative"):
+        read(path)
+    with pytest.raises(DataError, match="fractions of the image"):
+        read(path, coordinates="pixels")
+
+
 def test_the_area_of_a_box_shows_that_it_is_two_corners(tmp_path):
     image = {"file_name": "i.png"}
     with pytest.raises(DataError, match=r"its area as \[left, top, right, bottom\]"):
