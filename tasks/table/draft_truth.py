@@ -16,7 +16,7 @@ from harness.tasks.table.draft_fields import NAMES
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
 from harness.tasks.table.protocols import BITS
-from harness.tasks.table.truth import LARGEST_FRACTION
+from harness.tasks.table.truth import LARGEST_FRACTION, named_sides
 from harness.tasks.table.unread_fields import stated_order
 
 Size = tuple[int, int] | None
@@ -188,9 +188,10 @@ class Values:
 
     def _boxes(self) -> Truth | None:
         """Return the first order and frame that fit all boxes; None if not all values are boxes."""
+        orders, values = _of_sides(self.values)
         rows = [
             (row, size)
-            for value, size in zip(self.values, self.sizes, strict=True)
+            for value, size in zip(values, self.sizes, strict=True)
             for row in _rows(value)
         ]
         if not rows or not all(_is_row(row, 4) for row, _ in rows):
@@ -202,7 +203,7 @@ class Values:
             frames.append("thousandths")
         if stated := re.search("_(ABS|REL)$", mode.upper()):
             frames = ["pixels" if stated[1] == "ABS" else "relative"]
-        orders = [order] if (order := stated_order(mode)) else ORDERS
+        orders = [order] if (order := stated_order(mode)) else orders
         allowed = _fitting(rows, orders, frames)
         keys: dict[str, object]
         if not allowed:
@@ -347,6 +348,19 @@ def _bounds(frame: str, size: Size) -> tuple[float, float]:
     if frame == "pixels":
         return size or (inf, inf)
     return (1.0, 1.0) if frame == "relative" else (1000.0, 1000.0)
+
+
+def _of_sides(values: Sequence[object]) -> tuple[Sequence[str], Sequence[object]]:
+    """Return (orders, boxes as lists) if all boxes are objects whose names fit them.
+
+    All orders, and the values as they are, if there are others.
+    """
+    listed = [value if isinstance(value, list) else [value] for value in values]
+    for written in ORDERS:
+        boxes = [[named_sides(box, written) for box in members] for members in listed]
+        if boxes and all(map(all, boxes)):
+            return ("xywh", "cxcywh") if written == "xywh" else (written,), boxes
+    return ORDERS, values
 
 
 def _fitting(

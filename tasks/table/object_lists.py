@@ -21,6 +21,8 @@ MODES = {"box2d": "XYXY_ABS", "coordinates": "CXCYWH_ABS"} | dict.fromkeys(
     ("fbox", "vbox", "hbox"), "XYWH_ABS"
 )
 """Order and frame of boxes by these names, in Detectron2's words."""
+PREFIX = re.compile(r"(?:b?box|gt)_(?=.)")
+"""Beginning of the names of fields that hold a side of a box each."""
 CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
 """Names of an object's class, in small letters."""
 CLASS_LISTS = re.compile(
@@ -96,7 +98,8 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str,
 def of_columns(record: Mapping[str, object]) -> str:
     """Return the keys of a description that read a box whose sides are four fields; "" else."""
     for written, names in SIDES.items():
-        sides = [next((key for key in record if key.lower() in known), "") for known in names]
+        keys = {PREFIX.sub("", key.lower()): key for key in record}
+        sides = [next((key for name, key in keys.items() if name in known), "") for known in names]
         if all(sides):
             field = ", ".join(f"{{{side}}}" for side in sides)
             return f'a box? form = "boxes", field = "[{field}]", written = "{written}" read it'

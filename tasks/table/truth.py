@@ -177,6 +177,17 @@ def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
     return box
 
 
+def named_sides(value: object, written: str) -> list[object]:
+    """Return the sides of a box in an order that their names show; [] if they do not.
+
+    >>> named_sides({"h": 9, "w": 8, "y": 2, "x": 1}, "xywh"), named_sides({"x": 1, "y": 2}, "xywh")
+    ([1, 2, 8, 9], [])
+    """
+    sides = value if isinstance(value, Mapping) and len(value) == 4 else {}
+    named = [[side for key, side in sides.items() if key.lower() in n] for n in SIDES[written]]
+    return [side for (side,) in named] if all(len(found) == 1 for found in named) else []
+
+
 def _named_sides(value: Mapping[str, object], written: str, where: str) -> list[object]:
     """Return the sides of a box in the order of their names.
 

@@ -444,7 +444,12 @@ def test_boxes_in_a_list_of_objects_have_a_command(name, suffix, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "order"), [("x1 y1 x2 y2", "xyxy"), ("xmin ymin width height", "xywh")]
+    ("names", "order"),
+    [
+        ("x1 y1 x2 y2", "xyxy"),
+        ("xmin ymin width height", "xywh"),
+        ("bbox_x bbox_y bbox_w bbox_h", "xywh"),
+    ],
 )
 def test_a_box_in_four_fields_has_a_pattern(names, order, tmp_path):
     path = written(tmp_path, names.split(), [["Which?", 9, 9, 12, 13]])

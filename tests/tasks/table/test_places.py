@@ -50,6 +50,29 @@ def test_boxes_that_may_have_y_first_are_to_be_checked(name, box, coordinates, t
     assert read(path, field=swapped, **answer) == [Answer(boxes=(expected,))]
 
 
+@pytest.mark.parametrize(
+    ("sides", "order"),
+    [
+        ({"y2": 400, "x2": 110, "y1": 20, "x1": 10}, "xyxy"),
+        ([{"left": 10, "top": 20, "right": 110, "bottom": 400}], "xyxy"),
+        ({"h": 380, "w": 100, "y": 20, "x": 10}, "xywh"),
+        ({"x": 60, "y": 210, "width": 100, "height": 380}, "cxcywh"),
+        ({"cx": 60, "cy": 210, "w": 100, "h": 380}, "cxcywh"),
+        ({"xmin": 10, "ymin": 20, "depth": 1, "height": 1}, ""),
+    ],
+)
+def test_the_names_of_sides_say_their_order(sides, order, tmp_path):
+    path = lines(tmp_path, {"bbox": sides})
+    described = draft(path)
+    if not order:
+        assert described.answer["form"] == "text" and "answer.form" in described.doubts
+        return
+    assert order in described.doubts.get("answer.written", described.answer["written"])
+    assert read(path, written=order, coordinates="pixels") == [
+        Answer(boxes=(Box(10, 20, 110, 400),))
+    ]
+
+
 def test_an_order_that_is_stated_is_not_doubted(tmp_path):
     path = lines(tmp_path, {"bbox": [0.25, 0.125, 0.75, 0.5], "bbox_mode": "XYXY_REL"})
     assert not draft(path).doubts
