@@ -422,8 +422,7 @@ class Records:
             program = f"getpath({path})[] as $text | setpath({path}; $text)"
             typed = command(f".[] | {program}" if suffix == ".json" else program, self.table.name)
             fix = f"{typed}, named NEW.jsonl, has a record for each of its texts."
-        place, found = f"{where}: {name!r}", repr(value)[:60]
-        return DataError(place, expected="a text", found=found, fix=fix)
+        return DataError(f"{where}: {name!r}", expected="a text", found=repr(value)[:60], fix=fix)
 
     def _options(self, row: Record, where: str) -> object:
         """Return the options as a list of texts, or a value that the reader refuses, as it is."""

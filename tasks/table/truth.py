@@ -185,7 +185,7 @@ def named_sides(value: object, written: str) -> list[object]:
     """
     sides = value if isinstance(value, Mapping) and len(value) == 4 else {}
     named = [[side for key, side in sides.items() if key.lower() in n] for n in SIDES[written]]
-    return [side for (side,) in named] if all(len(found) == 1 for found in named) else []
+    return [side for (side,) in named] if all(len(fitting) == 1 for fitting in named) else []
 
 
 def _named_sides(value: Mapping[str, object], written: str, where: str) -> list[object]:
