@@ -40,7 +40,7 @@ ABOUT_ANSWER = re.compile(r"(?:.*_)?(?:confidence|id|type|kind|score|lang(?:uage
 Y_FIRST = re.compile(r"(?:.*[._])?box_2d|(?:.*[._])?rois?", re.IGNORECASE)
 """Names of fields of boxes that programs write with y first."""
 PERCENT = (
-    "no number is above 100: are they percent of the image's sides? Those are not read: write "
+    "all numbers are at most 100: are they percent of the image's sides? Those are not read: write "
     "pixels"
 )
 HOLES = (
