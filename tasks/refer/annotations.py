@@ -138,7 +138,16 @@ def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
     refuse_rotated(entry, where)
     sides, pieces = entry.get("bbox"), entry.get("segmentation")
     polygons = [piece for piece in pieces if is_polygon(piece)] if isinstance(pieces, list) else []
-    if not polygons or not isinstance(sides, list) or len(sides) != 4:
+    if not isinstance(sides, list) or len(sides) != 4:
+        return
+    if not pieces and _is_area_of_corners(sides, entry.get("area")):
+        raise DataError(
+            f"{where}: 'bbox'",
+            expected="[x, y, width, height]",
+            found=f"{sides!r}, which has its area as [left, top, right, bottom]"[:120],
+            fix="Write the width and the height in place of right and bottom.",
+        )
+    if not polygons:
         return
     bounds = extent(polygons)
     if is_xy_swapped(sides, bounds):
@@ -155,6 +164,17 @@ def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
             found=f"{sides!r}, which fits its polygons as [left, top, right, bottom]"[:120],
             fix="Write the width and the height in place of right and bottom.",
         )
+
+
+def _is_area_of_corners(sides: Sequence[object], area: object) -> bool:
+    """Return True if a stated area is that of a box as two corners, and not as corner and size."""
+    numbers = [side for side in (*sides, area) if isinstance(side, (int, float))]
+    if len(numbers) != 5:
+        return False
+    left, top, third, fourth, stated = numbers
+    of_corners = (third - left) * (fourth - top) if third > left and fourth > top else 0
+    near = 1e-6 * abs(stated)
+    return abs(of_corners - stated) <= near < abs(third * fourth - stated)
 
 
 def is_polygon(piece: object) -> TypeGuard[list[float]]:

@@ -23,7 +23,15 @@ from harness.errors import DataError
 from harness.masks import BoolArray, Rle
 from harness.metrics.polygons import fill_poly
 from harness.tasks.table.cells import plain_value
-from harness.tasks.table.regions import Polygon, Record, Region, records_of, refuse_shape
+from harness.tasks.table.regions import (
+    UNCOUNTED,
+    Polygon,
+    Record,
+    Region,
+    records_of,
+    refuse_shape,
+)
+from harness.tasks.table.unread_fields import is_uncounted
 from harness.types import Box
 
 FILES = re.compile(r".*\.(?:jpe?g|png|bmp|webp|tiff?|gif)", re.IGNORECASE)
@@ -108,7 +116,9 @@ def _of_cvat(path: str) -> Iterator[Region]:
                 shape = Rle.from_array(_of_rows(given, size))
             else:
                 raise refuse_shape(where, f"a {entry.tag}" + " with rotation" * ("xtl" in given))
-            yield Region(image.attrib["name"], given["label"], shape, size)
+            about = {part.attrib["name"]: part.text for part in entry.iter("attribute")}
+            name = UNCOUNTED if is_uncounted(about) else given["label"]
+            yield Region(image.attrib["name"], name, shape, size)
 
 
 def _of_rows(given: Mapping[str, str], size: tuple[int, int]) -> BoolArray:

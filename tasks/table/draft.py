@@ -34,10 +34,10 @@ from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.nested import flat
-from harness.tasks.table.object_lists import of_columns, of_objects
+from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
 from harness.tasks.table.rows import Record, has_semicolons, table_records
-from harness.tasks.table.truth import are_points, mask_of
+from harness.tasks.table.truth import are_points, mask_of, objects_of
 from harness.tasks.table.unread_fields import ORDERS
 
 LOOKED_AT = 200
@@ -97,6 +97,10 @@ def draft(table: Path) -> Draft:
                 f"leaves out {n_crowded} of the first {len(records)} questions: right boxes in "
                 "a crowd of the same category would count as wrong"
             )
+        if layout == "captions" and any(row["phrase"] != row["caption"] for row in records):
+            asked = {(row["image"], row["caption"]) for row in records}
+            description.question["text"] = "phrase" if len(asked) < len(records) else "caption"
+            description.doubts["question.text"] = "phrase, or caption? Phrases are parts of it"
         description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
         return description
     draft_question(description, records)
@@ -328,9 +332,8 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
         description.doubts["answer.field"] = doubt
     if any(_repeats(value) for value in given):
-        before = description.doubts.get("answer.field", "")
         doubt = "lists repeat texts, as of several people: each counts fully, also one person's"
-        description.doubts["answer.field"] = f"{before}; {doubt}" if before else doubt
+        _add_doubt(description, "answer.field", doubt)
     listed = str(description.question.get("options"))
     answered = [
         row
@@ -360,6 +363,9 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["answer.form"] += f"; {kept(description.table, single)}"
     if given and (doubt := of_objects(description.table, {fields[0]: given[0]})):
         description.doubts["answer.form"] = doubt
+    doubt = of_lists(description.table, answered, fields[0], truth.form)
+    if truth.form in ("boxes", "mask") and doubt:
+        _add_doubt(description, "answer.field", doubt)
     if truth.form in ("number", "count") and (doubt := _doubt_about_units(description, answered)):
         description.doubts["answer.form"] = doubt
     if truth.keys.get("written") == "option":
@@ -384,6 +390,12 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.question["letters"] = "ABCD"
         doubt = "the letters of the options, which stand in the question's text"
         description.doubts["question.letters"] = doubt
+
+
+def _add_doubt(description: Draft, key: str, doubt: str) -> None:
+    """Add a doubt about a key behind one that it has."""
+    before = description.doubts.get(key)
+    description.doubts[key] = f"{before}; {doubt}" if before else doubt
 
 
 def _object_of(name: str) -> str:
@@ -430,19 +442,24 @@ def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:
     name = str(description.answer["field"])
     folder = Path(description.table.parent, str(description.media.get("folder", ".")))
     field_of_masks = AnswerField(form="mask", field=name, written="image")
-    shares = []
+    shares, several = [], list[int]()
     for row in records[:MASKS]:
         try:
             mask = mask_of(row[name], field_of_masks, None, folder, name).to_array()
+            numbers = objects_of(row[name], folder, name)
         except HarnessError as error:
             fault = str(error).removeprefix(f"{name}: ")
             description.doubts.setdefault("answer.written", f"a mask is not read: {fault}"[:200])
             continue
         shares.append(mask.mean())
+        several = several or (numbers[1:] and numbers)
     if shares and sum(share > 0.5 for share in shares) > len(shares) / 2:
         doubt = "most are white on more than half of the image: is white the object?"
-        before = description.doubts.get("answer.field")
-        description.doubts["answer.field"] = f"{before}; {doubt}" if before else doubt
+        _add_doubt(description, "answer.field", doubt)
+    if several:
+        listed = ", ".join(map(str, several[:4]))
+        doubt = f"are all objects of an image the answer? One has {listed}: they are one mask"
+        _add_doubt(description, "answer.field", doubt)
 
 
 def _doubt_about_units(description: Draft, records: Sequence[Record]) -> str:

@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
 from harness.tasks.table.cells import is_empty, plain_value
 from harness.tasks.table.description import CHECK
 from harness.tasks.table.nested import OPTIONS
 from harness.tasks.table.rows import Record
-from harness.tasks.table.unread_fields import ORDERS, SIDES
+from harness.tasks.table.unread_fields import ORDERS, SIZES_OF_IMAGES
 
 NAMES: Mapping[str, str] = {
     "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id"
@@ -23,7 +22,8 @@ NAMES: Mapping[str, str] = {
     "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|ground_?truth|gt(_answer)?"
     r"|solution|target|label|correct([_ ]answer)?"
     r"|(correct|right|answer)_(choice|option|index|idx|letter|key)(_(index|idx|letter))?"
-    r"|count|bbox|boxe?s|mask|masks|segmentation|polygons?|timestamps?|interval|span"
+    r"|count|bbox(es)?|boxe?s|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|mask|masks|segmentation"
+    r"|polygons?|timestamps?|interval|span"
     r"|relevant_windows|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "clip end": r"((clip|video)_)?(end|stop|ed)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
@@ -77,9 +77,9 @@ class Draft:
         text = json.dumps([values, [*self.doubts.values()]], ensure_ascii=False)
         words = set(re.findall(r"[\w.-]+", text))
         is_compared = self.answer.get("form") == "boxes"  # with the boxes and their images
-        compared = (*ORDERS, *chain(*SIDES)) if is_compared else ()
+        compared = (*ORDERS, *SIZES_OF_IMAGES) if is_compared else ()
         columns = [str(name) for name in self.columns]
-        plain = [n for n in columns if not n.startswith("_") and n.lower() not in compared]
+        plain = [n for n in columns if not n.startswith("_") and not {n, n.lower()} & {*compared}]
         return [name for name in plain if name not in words and _plain(name)[1:-1] not in text]
 
 

@@ -8,14 +8,21 @@ from harness.tasks.table.cells import NUMBER, THOUSANDS, clock_span, right_texts
 
 UNIT = r"[A-Za-zµ°Å²³/^%‰€$£¥\"'′″]{1,12}(?:\s?(?:per\s)?[A-Za-z²³/]{1,8})?"
 ABOUT = r"(?:about|approx(?:\.|imately)?|around|roughly|nearly|~|≈|<|>|≤|≥|[€$£¥])?\s*"
+MARKUP = re.compile(
+    r"<loc_?\d+>|</?box>|<\|(?:box_start|det|begin_of_box)\|>|\bb?box_2d\b|<points?\s"
+    r"|\[\s*\d+(?:\.\d+)?(?:\s*,\s*\d+(?:\.\d+)?){3}\s*\]",
+    re.IGNORECASE,
+)
+"""Places in the forms in which models write them: `<loc0120>`, `<box>[[10, 20, 30, 40]]</box>`."""
 LOOKS: Mapping[str, Callable[[str], object]] = {
     "an interval of time": lambda text: clock_span(text),
     "a time": re.compile(r"(?:\d{1,2}:)?\d{1,2}:\d{2}(?:[.,]\d+)?(?:\s?[ap]m)?", re.I).fullmatch,
     "a share in percent": re.compile(rf"{ABOUT}{NUMBER}\s*(?:%|percent|per cent)", re.I).fullmatch,
     "a range": re.compile(rf"{NUMBER}\s*(?:-|–|—|~|to|\.\.)\s*{NUMBER}\s*(?:{UNIT})?").fullmatch,
     "several numbers": re.compile(
-        rf"[\[(<{{]*{NUMBER}(?:[\])>}}]*(?:[,;\s]+|(?<=>))[\[(<{{]*{NUMBER})+[\])>}}]*"
+        rf"[\[(<{{]*\s*{NUMBER}\.?(?:[\])>}}]*(?:[,;\s]+|(?<=>))[\[(<{{]*\s*{NUMBER}\.?)+[\])>}}]*"
     ).fullmatch,
+    "places in a model's own form": MARKUP.search,
     "a number": re.compile(rf"{ABOUT}{NUMBER}").fullmatch,
     "a number with a unit": re.compile(rf"{ABOUT}{NUMBER}\s*(?:{UNIT})?").fullmatch,
     "yes or no": re.compile(r"(?:yes|no|true|false)[.!]?", re.I).fullmatch,

@@ -16,6 +16,7 @@ from harness.tasks.table.draft_fields import NAMES
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
 from harness.tasks.table.protocols import BITS
+from harness.tasks.table.truth import LARGEST_FRACTION, named_sides
 from harness.tasks.table.unread_fields import stated_order
 
 Size = tuple[int, int] | None
@@ -29,8 +30,25 @@ TIMES = re.compile("time|window|interval|span|moment", re.IGNORECASE)
 """Names of fields that hold times; such a field has intervals even if no video is known."""
 ASKS_NUMBER = re.compile(r"\b(?:how|what|which|count|number|sum|total)\b", re.IGNORECASE)
 """A question, or a field's name, whose answers 1 and 0 are numbers."""
+OF_REGIONS = re.compile(
+    r"(?:.*[._ ])?(?:b?boxe?s?|bounding_?box(?:es)?|masks?|segmentations?|polygons?|rle)(?:_2d)?",
+    re.IGNORECASE,
+)
+"""Names of fields that hold boxes or masks."""
 ABOUT_ANSWER = re.compile(r"(?:.*_)?(?:confidence|id|type|kind|score|lang(?:uage)?)", re.I)
 """Names of fields that say something of an answer, and do not hold it."""
+Y_FIRST = re.compile(r"(?:.*[._])?box_2d|(?:.*[._])?rois?", re.IGNORECASE)
+"""Names of fields of boxes that programs write with y first."""
+PERCENT = (
+    "all numbers are at most 100: are they percent of the image's sides? Those are not read: write "
+    "pixels"
+)
+HOLES = (
+    "some polygons lie in others of their record: they belong to the mask, as in COCO. For holes, "
+    "write run-lengths or images"
+)
+MIN_SIDE = 200
+"""Least side of images in pixels of which boxes rarely all lie between 0 and 100."""
 EDGE = 0.01
 """Part of a side, at most one pixel, by which a box may leave its image."""
 
@@ -142,8 +160,11 @@ class Values:
             return Truth("text", doubts={"form": doubt})
         if odd := looks_like(self.values):
             doubt = f"{odd[1]!r} looks like {odd[0]}: is it a text? Numbers are written without a "
-            doubt += "unit, intervals as two times"
+            doubt += "unit, intervals as two times, boxes as four numbers in a list"
             return Truth("text", doubts={"form": doubt[:200]})
+        if OF_REGIONS.fullmatch(self.field):
+            doubt = f"is {self.values[0]!r:.40} a box or a mask? It is read as a text"
+            return Truth("text", doubts={"form": doubt})
         return Truth("text")
 
     def _choice(self, options: Sequence[Sequence[str]]) -> Truth:
@@ -167,45 +188,66 @@ class Values:
 
     def _boxes(self) -> Truth | None:
         """Return the first order and frame that fit all boxes; None if not all values are boxes."""
+        orders, values = _of_sides(self.values)
         rows = [
             (row, size)
-            for value, size in zip(self.values, self.sizes, strict=True)
+            for value, size in zip(values, self.sizes, strict=True)
             for row in _rows(value)
         ]
         if not rows or not all(_is_row(row, 4) for row, _ in rows):
             return None
         largest = max(max(row) for row, _ in rows)
         (mode,) = self.modes if len(self.modes) == 1 else ("",)
-        frames = ["relative"] if largest <= 1 else ["pixels"]
-        if 1 < largest <= 1000:
+        frames = ["relative"] if largest <= LARGEST_FRACTION else ["pixels"]
+        if LARGEST_FRACTION < largest <= 1000:
             frames.append("thousandths")
         if stated := re.search("_(ABS|REL)$", mode.upper()):
             frames = ["pixels" if stated[1] == "ABS" else "relative"]
-        orders = [order] if (order := stated_order(mode)) else ORDERS
-        allowed = [
-            (order, frame)
-            for frame in frames
-            for order in orders
-            if all(_fits(row, order, _bounds(frame, size)) for row, size in rows)
-        ]
+        orders = [order] if (order := stated_order(mode)) else orders
+        allowed = _fitting(rows, orders, frames)
+        keys: dict[str, object]
         if not allowed:
             doubt = f"no order of the numbers ({', '.join(ORDERS)}) fits all images"
-            return Truth("boxes", {"written": orders[0]}, {"written": doubt})
+            if _fitting([([y, x, b, a], size) for (x, y, a, b), size in rows], orders, frames):
+                doubt += f". All fit with y first: {self._with_x_first()}"
+            keys = {"written": orders[0], "coordinates": frames[0]}
+            return Truth("boxes", keys, {"written": doubt})
         order, frame = allowed[0]
-        keys: dict[str, object] = {"written": order, "coordinates": frame}
+        keys = {"written": order, "coordinates": frame}
         doubts = {}
         for key, fitting in zip(keys, zip(*allowed, strict=True), strict=True):
             if len(set(fitting)) > 1:
                 doubts[key] = f"{' and '.join(dict.fromkeys(fitting))} fit the values"
+        if not mode and (frame != "pixels" or Y_FIRST.fullmatch(self.field)):
+            before = f"{doubts['written']}, " if "written" in doubts else ""
+            doubts["written"] = f"{before}or is y first, as in Gemini's and TensorFlow's boxes? "
+            doubts["written"] += self._with_x_first()
+        if not stated and _may_be_percent((row for row, _ in rows), self.sizes):
+            doubts["coordinates"] = PERCENT
         return Truth("boxes", keys, doubts)
+
+    def _with_x_first(self) -> str:
+        """Return how to read boxes that are written with y first."""
+        if any(isinstance(value, list) and _is_row(value, 4) for value in self.values):
+            name = self.field
+            return (
+                f'field = "[{{{name}.1}}, {{{name}.0}}, {{{name}.3}}, {{{name}.2}}]" swaps x and y'
+            )
+        return "Write x before y"
 
     def _mask(self) -> Truth | None:
         """Return how masks are written: as polygons, run-lengths or images; None without masks."""
         flat = list(map(polygons_of, self.values))
         polygons = [row for value in flat for part in _parts(value) for row in _rows(part)]
         if polygons and all(len(row) >= 6 and _is_row(row, len(row)) for row in polygons):
-            doubt = "are pairs corners of a polygon, or points?" if flat != [*self.values] else ""
-            return Truth("mask", {"written": "coco"}, {"form": doubt} if doubt else {})
+            doubts = {}
+            if flat != [*self.values]:
+                doubts["form"] = "are pairs corners of a polygon, or points?"
+            if _may_be_percent(polygons, self.sizes):
+                doubts["written"] = PERCENT
+            elif any(_has_hole([row for part in _parts(v) for row in _rows(part)]) for v in flat):
+                doubts["written"] = HOLES
+            return Truth("mask", {"written": "coco"}, doubts)
         if self.values and all(map(_is_run_length, self.values)):
             return Truth("mask", {"written": "coco"})
         if self.values and all(map(_is_image, self.values)):
@@ -306,6 +348,60 @@ def _bounds(frame: str, size: Size) -> tuple[float, float]:
     if frame == "pixels":
         return size or (inf, inf)
     return (1.0, 1.0) if frame == "relative" else (1000.0, 1000.0)
+
+
+def _of_sides(values: Sequence[object]) -> tuple[Sequence[str], Sequence[object]]:
+    """Return (orders, boxes as lists) if all boxes are objects whose names fit them.
+
+    All orders, and the values as they are, if there are others.
+    """
+    listed = [value if isinstance(value, list) else [value] for value in values]
+    for written in ORDERS:
+        boxes = [[named_sides(box, written) for box in members] for members in listed]
+        if boxes and all(map(all, boxes)):
+            return ("xywh", "cxcywh") if written == "xywh" else (written,), boxes
+    return ORDERS, values
+
+
+def _fitting(
+    rows: Sequence[tuple[Sequence[float], Size]], orders: Sequence[str], frames: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return the pairs of an order and a frame by which all boxes lie in their images."""
+    return [
+        (order, frame)
+        for frame in frames
+        for order in orders
+        if all(_fits(row, order, _bounds(frame, size)) for row, size in rows)
+    ]
+
+
+def _may_be_percent(rows: Iterable[Sequence[float]], sizes: Sequence[Size]) -> bool:
+    """Return True if all numbers are at most 100, some above 2, and all images are larger."""
+    numbers = [number for row in rows for number in row]
+    are_large = all(size is not None and min(size) >= MIN_SIDE for size in sizes)
+    return are_large and 2 < max(numbers, default=0) <= 100 and min(numbers) >= 0
+
+
+def _has_hole(polygons: Sequence[Sequence[float]]) -> bool:
+    """Return True if all corners of a polygon lie in another one."""
+    pairs = [list(zip(row[::2], row[1::2], strict=False)) for row in polygons]
+    return any(
+        first is not second and all(_is_inside(corner, second) for corner in first)
+        for first in pairs
+        for second in pairs
+    )
+
+
+def _is_inside(corner: tuple[float, float], polygon: Sequence[tuple[float, float]]) -> bool:
+    """Return True if a ray to the right of a corner crosses an odd number of a polygon's edges."""
+    x, y = corner
+    edges = zip(polygon, [*polygon[1:], polygon[0]], strict=True)
+    crossed = [
+        x < x0 + (y - y0) * (x1 - x0) / (y1 - y0)
+        for (x0, y0), (x1, y1) in edges
+        if (y0 > y) != (y1 > y)
+    ]
+    return sum(crossed) % 2 == 1
 
 
 def _fits(row: Sequence[float], order: str, bounds: tuple[float, float]) -> bool:

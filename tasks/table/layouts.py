@@ -5,8 +5,8 @@
 | `llava` | the first question of a conversation | the record's own, `question`, `answer` |
 | `messages` | the last user message of a record | the record's own, `question`, `images` |
 | `coco` | a category in an image | `image`, `category`, `boxes`, `masks`, `count`, `iscrowd` |
-| `captions` | an object with a caption (MDETR's files) | `image`, `caption`, `boxes`, `masks` |
-| `odvg` | a phrase or a category of an image | `image`, `phrase`, `caption`, `boxes`, `count` |
+| `captions` | a phrase of a caption (MDETR's) | `image`, `caption`, `phrase`, `boxes`, `masks` |
+| `odvg` | a phrase or a category of an image | as `captions`, but masks; `count`, `iscrowd` |
 
 Boxes are (left, top, right, bottom) in pixels; masks are COCO's segmentations.
 """
@@ -25,7 +25,7 @@ from harness.tasks.refer.annotations import refuse_other_order
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.nested import nested_records
 from harness.tasks.table.rows import Record, table_records
-from harness.tasks.table.unread_fields import MEDIA, refuse_marks
+from harness.tasks.table.unread_fields import MEDIA, NO_OBJECT, is_uncounted, refuse_marks
 
 Rows: TypeAlias = Iterator[tuple[str, Callable[[], Record]]]
 Columns: TypeAlias = Collection[str]
@@ -135,12 +135,14 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     """Yield a row for each category of an image in COCO's instances.
 
     Crowds, and objects to ignore, are not among its boxes and masks; `iscrowd` is 1 beside them.
+    So it is for all questions of an image with a region to ignore, and for a category of which an
+    image has objects that are not annotated, as LVIS says.
     """
     names = {
         entry["id"]: entry["name"] for _, entry in _entries(path, "categories", ("id", "name"))
     }
     objects: dict[tuple[object, object], list[Any]] = {}
-    crowds = set()
+    crowds, images_with_regions = set(), set()
     for where, entry in _entries(path, "annotations", ("image_id", "category_id", "bbox")):
         if entry["category_id"] not in names:
             raise DataError(
@@ -149,38 +151,65 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
                 found=repr(entry["category_id"])[:40],
             )
         key = (entry["image_id"], entry["category_id"])
-        if entry.get("iscrowd") or entry.get("ignore"):
+        if NO_OBJECT.fullmatch(names[entry["category_id"]]):
+            images_with_regions.add(entry["image_id"])
+        elif is_uncounted(entry):
             crowds.add(key)
         else:
             objects.setdefault(key, []).append(entry)
-    images = {entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name"))}
+    images = {entry["id"]: _with_file(entry, where) for where, entry in _entries(path, "images")}
     for (image, category), entries in objects.items():
         where = f"{path}, image {image!r}, category {names[category]!r}"
         if image not in images:
             raise DataError(where, expected="an image of this id", found="none")
+        is_open = category in (images[image].get("not_exhaustive_category_ids") or ())
+        is_open |= image in images_with_regions or (image, category) in crowds
         row = {
             "id": f"{image}/{category}",
             "image": images[image]["file_name"],
             "category": names[category],
             "count": len(entries),
-            "iscrowd": int((image, category) in crowds),
+            "iscrowd": int(is_open),
         }
         yield where, partial(_with_objects, row, images[image], entries, where)
 
 
 def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
-    """Yield a row for each object of a COCO file whose images have captions, as MDETR's have."""
+    """Yield a row for each phrase of a COCO file whose images have captions, as MDETR's have.
+
+    Objects with the same `tokens_positive`, which are parts of the caption, are of one phrase. An
+    object without them has the caption.
+    """
     images = {
         entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name", "caption"))
     }
+    objects: dict[tuple[object, str], list[tuple[str, Mapping[str, Any]]]] = {}
     for where, entry in _entries(path, "annotations", ("id", "image_id", "bbox")):
-        image = images.get(entry["image_id"])
-        if image is None:
+        if entry["image_id"] not in images:
             raise DataError(
                 f"{where}: 'image_id'", expected="an id of images", found=repr(entry["image_id"])
             )
-        row = {**image, "id": entry["id"], "image": image["file_name"]}
-        yield where, partial(_with_objects, row, image, [entry], where)
+        key = str(entry.get("tokens_positive") or f"object {entry['id']}")
+        objects.setdefault((entry["image_id"], key), []).append((where, entry))
+    for (image_id, _), group in objects.items():
+        (where, first), image = group[0], images[image_id]
+        row = {**image, "id": first["id"], "image": image["file_name"]}
+        row["phrase"] = _phrase(first.get("tokens_positive"), image["caption"], where)
+        yield where, partial(_with_objects, row, image, [entry for _, entry in group], where)
+
+
+def _phrase(spans: object, caption: str, where: str) -> str:
+    """Return the parts of a caption, each from a character to another; without parts, all of it."""
+    if not spans:
+        return caption
+    parts: list[Any] = spans if isinstance(spans, list) else [spans]
+    if not all(
+        isinstance(p, list) and len(p) == 2 and all(type(n) is int for n in p) for p in parts
+    ):
+        raise DataError(
+            f"{where}: 'tokens_positive'", expected="pairs of characters", found=repr(spans)[:60]
+        )
+    return " ".join(caption[start:end] for start, end in parts)
 
 
 def _with_objects(
@@ -227,7 +256,8 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
     else:
         raise DataError(where, expected="'grounding' or 'detection'", found="neither")
     boxes: dict[str, list[object]] = {}
-    for region in regions:
+    crowds = {field(region, phrase, str, where) for region in regions if is_uncounted(region)}
+    for region in (region for region in regions if not is_uncounted(region)):
         box = field(region, "bbox", list, where)
         listed = box if box and isinstance(box[0], list) else [box]
         boxes.setdefault(field(region, phrase, str, where), []).extend(listed)
@@ -239,6 +269,7 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
             "phrase": text,
             "boxes": places,
             "count": len(places),
+            "iscrowd": int(text in crowds),
             SIZE: _stated_size(record),
         }
         for text, places in boxes.items()
@@ -250,7 +281,18 @@ def _raise(error: DataError) -> Record:
     raise error
 
 
-def _entries(path: Path, name: str, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _with_file(image: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return an image with its file, which LVIS has as the end of an address: `val2017/1.jpg`."""
+    if "file_name" in image:
+        return image
+    if not isinstance(image.get("coco_url"), str):
+        raise DataError(where, expected="file_name", found=repr(image)[:80])
+    return {**image, "file_name": "/".join(image["coco_url"].split("/")[-2:])}
+
+
+def _entries(
+    path: Path, name: str, keys: Sequence[str] = ("id",)
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (place for errors, entry) of a list in a JSON file; every entry must have `keys`."""
     for entry in JsonFile(path, (name,)).items():
         where = f"{path}, {name} {entry.key}"

@@ -6,7 +6,7 @@ finds it: the question that it belongs to is left out.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -49,21 +49,23 @@ def wider(path: str) -> Iterator[Record]:
 
 def tensorflow(path: str) -> Iterator[Record]:
     """Yield the records of TensorFlow's table of boxes: image, size, class, sides in pixels."""
-    return records_of(_of_table(path, "filename", "class", "xmin ymin xmax ymax"))
+    objects = _of_table(path, "filename", "class", "xmin ymin xmax ymax")
+    return records_of(region for region, _ in objects)
 
 
 def open_images(path: str) -> Iterator[Record]:
-    """Yield the records of Open Images' table of boxes, in fractions, without groups."""
-    regions = _of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg")
-    return records_of(regions, "XYXY_REL")
+    """Yield the records of Open Images' table of boxes, in fractions.
+
+    A label with a box of a group in an image is left out of it.
+    """
+    objects = _of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg")
+    return records_of(_all_counted(list(objects)), "XYXY_REL")
 
 
-def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Region]:
+def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Object]:
     """Yield the box of each record of a table, by its columns; images' names lack the suffix."""
     for where, parse in table_records(Path(path), (image, name, *sides.split())):
         row = parse()
-        if str(row.get("IsGroupOf")) == "1":
-            continue
         width, height = (str(row.get(side)) for side in ("width", "height"))
         size = (int(width), int(height)) if width.isdecimal() and height.isdecimal() else None
         texts = [str(row[side]) for side in sides.split()]
@@ -71,18 +73,23 @@ def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") ->
             box = Box(*map(float, texts))
         except ValueError as error:
             raise DataError(where, expected=f"numbers in {sides}", found=str(texts)) from error
-        yield Region(f"{row[image]}{suffix}", str(row[name]), box, size)
+        region = Region(f"{row[image]}{suffix}", str(row[name]), box, size)
+        yield region, str(row.get("IsGroupOf")) != "1"
 
 
 def _counted(
     paths: Iterable[str], objects_of: Callable[[Path], Iterator[Object]]
 ) -> Iterator[Record]:
     """Yield the records of names in images of which all objects count."""
-    objects = [entry for path in paths for entry in objects_of(Path(path))]
+    return records_of(_all_counted([entry for path in paths for entry in objects_of(Path(path))]))
+
+
+def _all_counted(objects: Sequence[Object]) -> Iterator[Region]:
+    """Yield the regions of names in images of which all objects count."""
     left_out = {(region.image, region.name) for region, counts in objects if not counts}
-    return records_of(
-        region for region, _ in objects if (region.image, region.name) not in left_out
-    )
+    for region, _ in objects:
+        if (region.image, region.name) not in left_out:
+            yield region
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:

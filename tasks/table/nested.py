@@ -19,7 +19,8 @@ VALUES = (
     {"bytes", "path"},
     {"size", "counts"},
     {"x", "y"},
-    *({a, b} for a, b in (("xmin", "ymin"), ("left", "top"), ("x1", "y1"))),
+    *({a, b} for a, b in (("xmin", "ymin"), ("left", "top"), ("x1", "y1"), ("cx", "cy"))),
+    {"x_center", "y_center"},
 )
 """Keys of objects that are one value: an image, a run-length, a box."""
 

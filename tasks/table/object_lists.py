@@ -1,7 +1,8 @@
 """Find boxes in a list of objects of a record, or in four fields, and say how to read them."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.foreign_lines import command
@@ -12,16 +13,24 @@ from harness.tasks.table.truth import SIDES
 
 BOXES = (
     *("box2d", "bbox", "box", "boxes", "bndbox", "bounding_box", "rect"),
+    "coordinates",  # of the middle and the size, as Apple's Create ML has them
     *("fbox", "vbox", "hbox"),  # of whole and visible persons, and heads, as CrowdHuman has them
 )
 """Names of the box of an object, in small letters, in the order of preference."""
-MODES = dict.fromkeys(("fbox", "vbox", "hbox"), "XYWH_ABS")
+MODES = {"coordinates": "CXCYWH_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), "XYWH_ABS")
 """Order and frame of boxes by these names, in Detectron2's words."""
+PREFIX = re.compile(r"(?:b?box|gt)_(?=.)")
+"""Beginning of the names of fields that hold a side of a box each."""
 CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
 """Names of an object's class, in small letters."""
+CLASS_LISTS = re.compile(
+    r"(?:.*[._])?(?:categor(?:y|ies)|labels?|class(?:es)?|tags?|names?|phrases?)(?:_(?:ids?|names?))?",
+    re.IGNORECASE,
+)
+"""Names of fields that hold a class for each box of another field."""
 IGNORED = (
-    "[.iscrowd, .ignore, .extra.ignore?, .attributes.crowd?, .attributes.ignore?] "
-    "| any(. == true or . == 1)"
+    "[., .extra?, .attributes? | objects | .iscrowd, .is_crowd, .crowd, .ignore, .ignored, "
+    ".difficult] | any(. == true or . == 1)"
 )
 """Condition of jq for an object that is to be ignored, or that stands for a crowd."""
 
@@ -56,10 +65,39 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
     return ""
 
 
+def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str, form: str) -> str:
+    """Return what to do about a list of classes, one for each region of a field; "" without one.
+
+    The records are flat: fields in objects have names with dots.
+    """
+    listed = [plain_value(record.get(regions)) for record in records]
+    for name in filter(CLASS_LISTS.fullmatch, records[0]):
+        classes = [plain_value(record.get(name)) for record in records]
+        pairs = list(zip(listed, classes, strict=True))
+        lists = [(a, b) for a, b in pairs if isinstance(a, list) and isinstance(b, list)]
+        if not lists or len(lists) < len(pairs) or any(len(a) != len(b) for a, b in lists):
+            continue
+        if len({str(part) for _, parts in lists for part in parts}) > 1:
+            of_regions, of_classes = (json.dumps(key.split(".")) for key in (regions, name))
+            program = (
+                f". as $record | [getpath({of_regions}), getpath({of_classes})] | transpose "
+                f"| group_by(.[1])[] | ($record | delpaths([{of_regions}, {of_classes}])) "
+                "+ {question: (.[0][1] | tostring), "
+                f"{'bbox' if form == 'boxes' else form}: map(.[0])}}"
+            )
+            if table.suffix.lower() == ".json" and not is_lines(table):
+                program = f".[] | {program}"
+            makes = f": {command(program, table.name)}, named NEW.jsonl, makes a record for each"
+            is_json = table.suffix.lower() in (".json", ".jsonl")
+            return f"{name} has the class of each of {regions}{makes if is_json else ''}"
+    return ""
+
+
 def of_columns(record: Mapping[str, object]) -> str:
     """Return the keys of a description that read a box whose sides are four fields; "" else."""
     for written, names in SIDES.items():
-        sides = [next((key for key in record if key.lower() in known), "") for known in names]
+        keys = {PREFIX.sub("", key.lower()): key for key in record}
+        sides = [next((key for name, key in keys.items() if name in known), "") for known in names]
         if all(sides):
             field = ", ".join(f"{{{side}}}" for side in sides)
             return f'a box? form = "boxes", field = "[{field}]", written = "{written}" read it'
@@ -68,8 +106,9 @@ def of_columns(record: Mapping[str, object]) -> str:
 
 def _boxes(entry: object) -> list[str]:
     """Return the keys of an object's boxes, the best first; [] for another value."""
-    keys = entry if isinstance(entry, dict) else ()
-    return [key for name in BOXES for key in keys if str(key).lower() == name]
+    boxes = entry if isinstance(entry, dict) else {}
+    named = [(key, box) for name in BOXES for key, box in boxes.items() if str(key).lower() == name]
+    return [key for key, box in named if key != "coordinates" or isinstance(box, dict)]
 
 
 def _program(name: str, key: str, label: str, box: object) -> str:

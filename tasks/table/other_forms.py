@@ -11,6 +11,7 @@ from harness.foreign import new_name
 from harness.layout import JsonFile
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, refuse_via2
+from harness.tasks.table.unread_fields import NO_OBJECT
 
 VQA = (
     ".[0] as $about | INDEX(.[].annotations // [] | .[]; .question_id) as $annotations "
@@ -25,9 +26,10 @@ ROWS_OF_COLUMNS = ". as $t | [.[]][0] | keys_unsorted | map(. as $row | $t | map
 LABELME = (
     '[.[] | {image: (.imagePath | split("/") | last | split("\\\\") | last), width: .imageWidth, '
     "height: .imageHeight} as $about | .shapes "
-    '| map(if .label | tostring | test("^(ignored?|void|dont_?care)$"; "i") '
-    'then error("a shape to ignore") else . end) '
-    "| group_by(.label)[] | $about + {question: .[0].label, mask: map((.points "
+    f'| map((.label | tostring | test("^(?:{NO_OBJECT.pattern})$"; "i")) as $is_region '
+    "| . + {uncounted: ($is_region or ([.difficult, .flags.difficult?, .flags.ignore?] | any))}) "
+    "| (map(select(.uncounted)) | length) as $ignored | map(select(.uncounted | not)) "
+    "| group_by(.label)[] | $about + {ignored: $ignored, question: .[0].label, mask: map((.points "
     '| map(.[0])) as $x | (.points | map(.[1])) as $y | if .shape_type == "polygon" then (.points '
     '| flatten) elif .shape_type == "rectangle" then [($x | min), ($y | min), ($x | max), '
     '($y | min), ($x | max), ($y | max), ($x | min), ($y | max)] else error("a shape that is not '
@@ -35,14 +37,16 @@ LABELME = (
 )
 """Program of jq for labelme's annotations, one file per image, read with `-s`.
 
-A record is all shapes of one label in an image.
+A record is all shapes of one label in an image. `ignored` is the number of shapes that are left out
+because nothing counts in them.
 """
 
 DATUMARO = (
     "[.categories.label.labels as $names | .items[] "
     '| ((.image // .media) | {image: (.path | split("/") | last), width: (.size[1]? // null), '
     "height: (.size[0]? // null)}) as $about | .annotations "
-    '| map(if .attributes.is_crowd? == true then error("a crowd") else . end) '
+    "| map(if [.attributes | objects | .is_crowd, .ignore, .difficult] | any(. == true) then "
+    'error("a crowd, or an object that does not count") else . end) '
     "| group_by(.label_id)[] | $about + {question: $names[.[0].label_id].name, mask: ("
     'if length == 1 and .[0].type == "mask" then .[0].rle else map('
     'if .type == "polygon" then .points elif .type == "bbox" then '

@@ -1,5 +1,6 @@
 """Read the records of a table as questions or phrases, by its description."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ from harness.tasks.table.protocols import BINARY, BITS, check_truth
 from harness.tasks.table.rows import Record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
 from harness.tasks.table.unread_fields import (
+    SIZES_OF_IMAGES,
     UNREAD,
     refuse_ignored,
     refuse_marks,
@@ -322,12 +324,16 @@ class Records:
         answer = self.description.answer
         in_pixels = answer.form in WRITTEN_IN_PIXELS and answer.coordinates == "pixels"
         are_of_box = {"width", "height"} & {*names_in(_pattern(answer.field))}
-        names, stated = ("width", "height"), row.get(SIZE)
-        if stated is None and in_pixels and answer.written != "image" and not are_of_box:
-            names, stated = stated_size(row) or (names, None)
-        if not isinstance(stated, list):
+        names: tuple[str, ...] = ("width", "height")
+        stated = row.get(SIZE)
+        is_beside = in_pixels and answer.written != "image" and not are_of_box
+        if not isinstance(stated, list) and not (is_beside and SIZES_OF_IMAGES & row.keys()):
             return
         media = self._opened(question)
+        if stated is None:
+            names, stated = stated_size(row, media.size) or (names, None)
+        if not isinstance(stated, list):
+            return
         is_other = media.fault is None and tuple(stated) != media.size
         if is_other and not (names == ("width", "height") and self._are_sides(row, stated)):
             width, height = media.size
@@ -402,11 +408,21 @@ class Records:
         pattern = self.description.question.text
         for name in [pattern] if pattern in row else names_in(_pattern(pattern)):
             if isinstance(row[name], (list, dict)):
-                raise DataError(f"{where}: {name!r}", expected="a text", found=repr(row[name])[:60])
+                raise self._text_error(row[name], name, where)
         if "{" not in pattern or pattern in row:
             return str(row[pattern]) if not is_empty(row[pattern]) else ""
         values = {name: "" if is_absent(row[name]) else row[name] for name in names_in(pattern)}
         return filled(pattern, values).strip()
+
+    def _text_error(self, value: object, name: str, where: str) -> DataError:
+        """Return the error for a list or an object in the place of a question's text."""
+        fix, suffix = "", self.table.suffix.lower()
+        if isinstance(value, list) and suffix in (".json", ".jsonl"):
+            path = json.dumps(name.split("."))
+            program = f"getpath({path})[] as $text | setpath({path}; $text)"
+            typed = command(f".[] | {program}" if suffix == ".json" else program, self.table.name)
+            fix = f"{typed}, named NEW.jsonl, has a record for each of its texts."
+        return DataError(f"{where}: {name!r}", expected="a text", found=repr(value)[:60], fix=fix)
 
     def _options(self, row: Record, where: str) -> object:
         """Return the options as a list of texts, or a value that the reader refuses, as it is."""

@@ -4,17 +4,21 @@ An annotation tool stores a region an object. A question of a table is a name in
 its answer is all regions of this name.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from harness.errors import DataError
 from harness.masks import Rle
 from harness.tasks.refer.annotations import ImageInfo, Thing, union
+from harness.tasks.table.unread_fields import NO_OBJECT
 from harness.types import Box
 
 Record: TypeAlias = dict[str, object]
 Polygon: TypeAlias = list[float]
 """Corners x, y, x, y, … in pixels of the image, as COCO has them."""
+UNCOUNTED = "ignored"
+"""Name of an object that an evaluation counts neither way."""
 
 
 class Region(NamedTuple):
@@ -30,6 +34,9 @@ class Region(NamedTuple):
 def records_of(regions: Iterable[Region], bbox_mode: str = "XYXY_ABS") -> Iterator[Record]:
     """Yield the boxes, or the mask, of each name in each image, in the order of the file.
 
+    Regions in which nothing counts (`NO_OBJECT`) are left out. If there are some, the field
+    `ignored` of all records is their number in the image: `refuse_ignored` refuses the record until
+    its user has chosen.
     Masks are polygons, or run-lengths of the union if some region of the files is a run-length.
     Records keep the size that a file states for an image, so that one of another size is refused,
     and say in Detectron2's words that boxes are xyxy in pixels, or in fractions (`XYXY_REL`).
@@ -43,8 +50,12 @@ def records_of(regions: Iterable[Region], bbox_mode: str = "XYXY_ABS") -> Iterat
     [('cat', [[0, 0, 2, 2], [4, 0, 6, 2]])]
     """
     groups: dict[tuple[str, str], list[Region]] = {}
+    ignored = Counter[str]()
     for region in regions:
-        groups.setdefault((region.image, region.name), []).append(region)
+        if NO_OBJECT.fullmatch(region.name):
+            ignored[region.image] += 1
+        else:
+            groups.setdefault((region.image, region.name), []).append(region)
     paint = any(isinstance(item.shape, Rle) for group in groups.values() for item in group)
     for (image, name), group in groups.items():
         boxes = [list(region.shape) for region in group if isinstance(region.shape, Box)]
@@ -60,6 +71,8 @@ def records_of(regions: Iterable[Region], bbox_mode: str = "XYXY_ABS") -> Iterat
             record |= {"boxes": boxes, "bbox_mode": bbox_mode}
         else:
             record["mask"] = _mask(group, paint=paint)
+        if ignored:
+            record["ignored"] = ignored[image]
         size = group[0].size
         yield record | (dict(zip(("width", "height"), size, strict=True)) if size else {})
 

@@ -124,8 +124,8 @@ WIDER = Tool(
 OPEN_IMAGES = Tool(
     "Open Images' boxes",
     "line_files.open_images",
-    "makes lines of boxes (xyxy) in fractions, without groups; class-descriptions-boxable.csv has "
-    "the labels' names",
+    "makes lines of boxes (xyxy) in fractions, without labels that have a group in an image; "
+    "class-descriptions-boxable.csv has the labels' names",
 )
 TENSORFLOW = Tool(
     "TensorFlow's boxes, one a line",

@@ -8,7 +8,11 @@ import numpy as np
 from harness.errors import DataError
 from harness.image_file import is_turned
 from harness.layout.mask_image import foreground, read_mask_image
-from harness.layout.places import refuse_ignored_orientation, refuse_outside
+from harness.layout.places import (
+    MIN_SIDE_FOR_FRACTIONS,
+    refuse_ignored_orientation,
+    refuse_outside,
+)
 from harness.masks import Rle
 from harness.media import Media, files_of
 from harness.tasks.pointing.task import Levels
@@ -48,6 +52,8 @@ SIDES: Mapping[str, Sequence[Sequence[str]]] = {
 """Names of the sides of a box in an object, by the convention."""
 FROM_ZERO = ("x0", "y0", "x1", "y1")
 """Names of the sides of a box as xyxy, of which `x1` is the right one."""
+LARGEST_FRACTION = 1.1
+"""Largest number of a box in fractions of its image's sides, which may leave it."""
 REACH = 1.0
 """Pixels by which a box may leave its image, since files round."""
 
@@ -127,6 +133,14 @@ def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
         value = _named_sides(value, field.written, where)
     sides = numbers(value, 4, where)
     width, height = media.size
+    is_large = min(width, height) >= MIN_SIDE_FOR_FRACTIONS
+    if field.coordinates != "relative" and is_large and 0 < max(sides) <= LARGEST_FRACTION:
+        raise DataError(
+            where,
+            expected=f"a box in {field.coordinates}, as the description has it",
+            found=f"{value!r:.60}, which are fractions of the image",
+            fix='If all boxes are so, coordinates = "relative" in [answer] reads them.',
+        )
     across, down = {
         "pixels": (1.0, 1.0),
         "relative": (width, height),
@@ -161,6 +175,17 @@ def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
             "the file has?",
         )
     return box
+
+
+def named_sides(value: object, written: str) -> list[object]:
+    """Return the sides of a box in an order that their names show; [] if they do not.
+
+    >>> named_sides({"h": 9, "w": 8, "y": 2, "x": 1}, "xywh"), named_sides({"x": 1, "y": 2}, "xywh")
+    ([1, 2, 8, 9], [])
+    """
+    sides = value if isinstance(value, Mapping) and len(value) == 4 else {}
+    named = [[side for key, side in sides.items() if key.lower() in n] for n in SIDES[written]]
+    return [side for (side,) in named] if all(len(fitting) == 1 for fitting in named) else []
 
 
 def _named_sides(value: Mapping[str, object], written: str, where: str) -> list[object]:
@@ -236,6 +261,13 @@ def mask_of(
             fix="An empty list is an object that is not there.",
         )
     return mask
+
+
+def objects_of(value: object, folder: Path, where: str) -> list[int]:
+    """Return the numbers of the objects in an image of masks, which `mask_of` reads as one mask."""
+    (image,) = image_cells(value, where, folder)
+    values = read_mask_image(image, where, LOSSLESS).values
+    return [number for number in np.unique(values).tolist() if number]
 
 
 def are_points(value: object) -> bool:

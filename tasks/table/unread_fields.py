@@ -1,8 +1,10 @@
 """Refuse records in which a field that is not read changes a question, or what counts."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 from harness.errors import DataError
 from harness.tasks.table.cells import plain_value
@@ -13,18 +15,32 @@ IGNORED = (
     *("iscrowd", "is_crowd", "crowd", "void", "void_mask"),
 )
 """Names of fields of what is to be ignored, in small letters."""
+UNCOUNTED = (*IGNORED, "difficult")
+"""Names of fields of an object that an evaluation counts neither way, in small letters."""
+NO_OBJECT = re.compile(
+    r"(?:to[ _-]?)?ignored?(?:[ _-]?(?:area|mask|region|zone)s?)?|void|(?:do)?n'?t[ _-]?care"
+    r"|do[ _-]not[ _-]care",
+    re.IGNORECASE,
+)
+"""Names of a class of regions in which nothing counts."""
 TURNED = ("angle", "rotation", "theta", "rotate")
 """Names of fields of an angle by which a box, or its image, is turned, in small letters."""
 ORDERS = ("bbox_mode", "box_mode", "bbox_format", "box_format", "bbox_type", "bbox_order")
 """Names of fields of the order in which a box is written, in small letters."""
-SIDES = (("width", "height"), ("image_width", "image_height"), ("img_width", "img_height"))
-"""Names of fields of an image's size."""
+SIDES = (
+    *(("width", "height"), ("image_width", "image_height"), ("img_width", "img_height")),
+    *(("imageWidth", "imageHeight"), ("imgWidth", "imgHeight"), ("image_w", "image_h")),
+)
+"""Names of the two fields of an image's size."""
+SHAPES = ("image_size", "img_size", "imsize", "image_shape", "img_shape")
+"""Names of a field of an image's size, which has its sides in either order."""
 REGIONS = (
     *("bbox", "bboxes", "box", "boxes", "mask", "masks", "region", "regions", "segmentation"),
     *("polygon", "polygons", "points", "pos", "rle"),
 )
 """Names of fields that may hold the values of marks."""
-UNREAD = (*IGNORED, *TURNED, *ORDERS, *(name for names in SIDES for name in names), *REGIONS)
+SIZES_OF_IMAGES = frozenset((*chain(*SIDES), *SHAPES))
+UNREAD = (*IGNORED, *TURNED, *ORDERS, *SIZES_OF_IMAGES, *REGIONS)
 """Names of all fields that are looked at, beside those of the description."""
 NOTHING = ("", "0", "0.0", "false", "no", "n", "none", "null", "nan")
 """Texts, in small letters, by which a field says that there is nothing to ignore."""
@@ -59,14 +75,10 @@ def refuse_ignored(
     """
     if form not in ("mask", "boxes", "points", "count"):
         return
-    for name, value in row.items():
-        if name.lower() not in IGNORED or name in named:
-            continue
-        texts = [str(leaf).strip().lower() for leaf in _leaves(value)]
-        if name.lower() == "crowd":
-            texts = [text for text in texts if CROWD.fullmatch(text)]
-        if any(text not in NOTHING for text in texts):
-            zero = f" = {{ {name} = 0 }}" if type(value) is int else ""
+    for name, value in _fields(row):
+        if name not in named and _says_so(name, value, IGNORED):
+            key = json.dumps(name) if "." in name else name
+            zero = f" = {{ {key} = 0 }}" if type(value) is int else ""
             raise DataError(
                 f"{where}: {name!r}",
                 expected=f"nothing to ignore beside {form}: everything counts",
@@ -74,6 +86,34 @@ def refuse_ignored(
                 fix=f"Leave such records out with `where{zero}`, or remove the field if the "
                 "ground truth does not depend on it.",
             )
+
+
+def is_uncounted(entry: Mapping[str, object]) -> bool:
+    """Return True if an object, or an object of its attributes, says that it does not count.
+
+    >>> is_uncounted({"iscrowd": 0, "attributes": {"difficult": True}}), is_uncounted({"ignore": 0})
+    (True, False)
+    """
+    return any(_says_so(name, value, UNCOUNTED) for name, value in _fields(entry))
+
+
+def _fields(row: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the fields of a record, and those of its objects by names with dots."""
+    for name, value in row.items():
+        yield f"{prefix}{name}", value
+        if isinstance(value, Mapping):
+            yield from _fields(value, f"{prefix}{name}.")
+
+
+def _says_so(name: str, value: object, names: Collection[str]) -> bool:
+    """Return True if a field has one of these names, and a value in it says that it is so."""
+    last = name.rpartition(".")[2].lower()
+    if last not in names:
+        return False
+    texts = [str(leaf).strip().lower() for leaf in _leaves(value)]
+    if last == "crowd":
+        texts = [text for text in texts if CROWD.fullmatch(text)]
+    return any(text not in NOTHING for text in texts)
 
 
 def _leaves(value: object) -> Iterator[object]:
@@ -121,12 +161,26 @@ def stated_order(mode: object) -> str:
     return orders.pop() if len(orders) == 1 else ""
 
 
-def stated_size(row: Mapping[str, object]) -> tuple[tuple[str, str], list[int]] | None:
-    """Return (names of the fields, [width, height]) of an image's size; None if there is none."""
+def stated_size(
+    row: Mapping[str, object], image: Sequence[int]
+) -> tuple[tuple[str, ...], list[int]] | None:
+    """Return (names of the fields, [width, height]) of an image's size; None if there is none.
+
+    Args:
+        row: The record.
+        image: Width and height of its image, by which the sides of one field are ordered.
+    """
     for names in SIDES:
         size = [int(text) for name in names if (text := str(row.get(name))).isdecimal()]
         if len(size) == 2 and min(size) > 0:
             return names, size
+    for name in SHAPES:
+        sides = plain_value(row.get(name))
+        if isinstance(sides, Mapping) and {"width", "height"} <= sides.keys():
+            return (name,), [sides["width"], sides["height"]]
+        if isinstance(sides, list) and len(sides) in (2, 3) and all(type(n) is int for n in sides):
+            size = sides[:2]  # behind them is the number of channels
+            return (name,), size[::-1] if size[::-1] == [*image] else size
     return None
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from harness.errors import DataError
-from harness.tasks.table.annotation_tools import label_studio
+from harness.tasks.table.annotation_tools import cvat, label_studio
 from harness.tasks.table.draft import draft
 from harness.tasks.table.task import table
 from harness.tasks.table.tracking_files import mots
@@ -90,13 +90,39 @@ def test_datumaros_shapes_keep_their_labels(size, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-def test_a_crowd_of_datumaro_stops_the_command(tmp_path):
+@pytest.mark.parametrize("name", ["is_crowd", "ignore"])
+def test_a_crowd_of_datumaro_stops_the_command(name, tmp_path):
     plain = json.loads(json.dumps(DATUMARO))
-    plain["items"][0]["annotations"][0]["attributes"] = {"is_crowd": True}
+    plain["items"][0]["annotations"][0]["attributes"] = {name: True}
     path = tmp_path / "default.json"
     path.write_text(json.dumps(plain), encoding="utf-8")
     with pytest.raises(subprocess.CalledProcessError):
         converted(path, "NEW.json")
+
+
+@pytest.mark.parametrize(
+    ("label", "attribute"), [("Ignored regions", ""), ("cat", "ignore"), ("cat", "difficult")]
+)
+def test_a_shape_in_which_nothing_counts_is_left_out_and_its_image_refused(
+    label, attribute, tmp_path
+):
+    box = '<box label="{}" xtl="8" ytl="12" xbr="24" ybr="36">{}</box>'
+    said = f'<attribute name="{attribute}">true</attribute>' if attribute else ""
+    image = '<image id="0" name="{}.png" width="64" height="48">{}</image>'
+    path = tmp_path / "annotations.xml"
+    path.write_text(
+        "<annotations>"
+        + image.format("i", box.format("cat", "") + box.format(label, said))
+        + image.format("j", box.format("cat", '<attribute name="ignore">false</attribute>'))
+        + "</annotations>",
+        encoding="utf-8",
+    )
+    records = list(cvat([str(path)]))
+    assert [(row["question"], row["image"], row["ignored"]) for row in records] == [
+        ("cat", "i.png", 1),
+        ("cat", "j.png", 0),
+    ]
+    assert all(len(row["boxes"]) == 1 for row in records)
 
 
 @pytest.mark.parametrize(

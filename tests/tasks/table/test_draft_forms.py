@@ -462,7 +462,12 @@ def test_the_command_states_the_order_that_the_sides_of_a_box_have(box, mode, tm
 
 
 @pytest.mark.parametrize(
-    ("names", "order"), [("x1 y1 x2 y2", "xyxy"), ("xmin ymin width height", "xywh")]
+    ("names", "order"),
+    [
+        ("x1 y1 x2 y2", "xyxy"),
+        ("xmin ymin width height", "xywh"),
+        ("bbox_x bbox_y bbox_w bbox_h", "xywh"),
+    ],
 )
 def test_a_box_in_four_fields_has_a_pattern(names, order, tmp_path):
     path = written(tmp_path, names.split(), [["Which?", 9, 9, 12, 13]])
@@ -475,10 +480,18 @@ def test_a_box_in_four_fields_has_a_pattern(names, order, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-@pytest.mark.parametrize("n_ignored", [0, 1])
-def test_objects_to_ignore_are_left_out_and_their_image_is_refused(n_ignored, tmp_path):
+@pytest.mark.parametrize(
+    ("n_ignored", "mark"),
+    [
+        (0, {"extra": {"ignore": 0}}),
+        (1, {"extra": {"ignore": 1}}),
+        (1, {"difficult": True}),
+        (1, {"attributes": {"ignored": True}}),
+    ],
+)
+def test_objects_to_ignore_are_left_out_and_their_image_is_refused(n_ignored, mark, tmp_path):
     box = {"tag": "person", "fbox": [1, 2, 3, 4]}
-    boxes = [{**box, "extra": {"ignore": bit}} for bit in (0, n_ignored)]
+    boxes = [box, {**box, **mark}]
     Image.new("RGB", (64, 48)).save(tmp_path / "i.png")
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"ID": "a", "image": "i.png", "gtboxes": boxes}), encoding="utf-8")

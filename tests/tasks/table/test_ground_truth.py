@@ -348,15 +348,22 @@ def test_labelme_has_a_command(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-def test_a_shape_of_labelme_to_ignore_stops_the_command(tmp_path):
+@pytest.mark.parametrize(
+    "shape", [{"label": "ignore_region"}, {"difficult": True}, {"flags": {"difficult": True}}]
+)
+def test_an_image_with_a_shape_of_labelme_to_ignore_is_refused(shape, tmp_path):
+    picture(tmp_path)
     path = tmp_path / "a.json"
-    shapes = [SHAPES[0], {**SHAPES[0], "label": "ignore"}]
+    shapes = [SHAPES[0], {**SHAPES[0], **shape}]
     path.write_text(json.dumps({"imagePath": "i.png", "shapes": shapes}), encoding="utf-8")
-    with pytest.raises(subprocess.CalledProcessError):
-        converted(path)
+    (record,) = converted(path)
+    assert (record["question"], len(record["mask"]), record["ignored"]) == ("dog", 1, 1)
+    path = tmp_path / "NEW.json"
+    path.with_suffix(".toml").write_text(draft(path).toml("mine"), encoding="utf-8")
+    assert "where = { ignored = 0 }" in problems(table(tmp_path, file=path))
 
 
-@pytest.mark.parametrize("field", ["iscrowd", "ignore"])
+@pytest.mark.parametrize("field", ["iscrowd", "ignore", "difficult", "ignored"])
 def test_objects_of_coco_to_ignore_are_refused_and_left_out_by_the_draft(field, tmp_path):
     picture(tmp_path)
     objects = [
@@ -380,6 +387,29 @@ def test_objects_of_coco_to_ignore_are_refused_and_left_out_by_the_draft(field, 
     path.with_suffix(".toml").write_text(drafted.toml("mine"), encoding="utf-8")
     (sample,) = table(tmp_path, file=path).samples()
     assert sample.query.text == "cat" and len(sample.target.answer.boxes) == 1
+
+
+@pytest.mark.parametrize(
+    ("category", "image"), [("ignored regions", {}), ("cat", {"not_exhaustive_category_ids": [1]})]
+)
+def test_images_of_coco_where_more_would_be_right_are_left_out(category, image, tmp_path):
+    picture(tmp_path)
+    plain = {
+        "images": [
+            {"id": 1, "file_name": "i.png", **image},
+            {"id": 2, "file_name": "i.png"},
+        ],
+        "categories": [{"id": 1, "name": "dog"}, {"id": 2, "name": category}],
+        "annotations": [
+            {"image_id": number, "category_id": kind, "bbox": [10, 10, 20, 20]}
+            for number, kind in ((1, 1), (1, 2), (2, 1))
+        ],
+    }
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    path.with_suffix(".toml").write_text(draft(path).toml("mine"), encoding="utf-8")
+    asked = {(sample.id, sample.query.text) for sample in table(tmp_path, file=path).samples()}
+    assert asked == {("2/1", "dog")} | ({("1/2", "cat")} if image else set())
 
 
 def test_text_tables_of_excel_and_with_marks(tmp_path):
@@ -408,6 +438,8 @@ POLYGON_MASK = {"form": "mask", "field": "mask", "written": "coco"}
         ({"iscrowd": 0, "ignore_mask": None, "ignore": [], "ignored_regions": "[]"}, False),
         ({"iscrowd": [0, 0], "ignore": {"a": False, "b": [""]}, "void": "n"}, False),
         ({"iscrowd": [0, 1]}, True),
+        ({"objects": {"iscrowd": [0, 1]}}, True),
+        ({"objects": {"iscrowd": [0, 0], "crowd": "many people"}}, False),
         ({"crowd": "ignore: few people"}, False),
         ({"crowd": "1", "note": "ignore"}, True),
     ],
@@ -512,6 +544,10 @@ def test_images_by_their_mark_are_no_values_of_marks(tmp_path):
             "'image_width' and 'image_height'",
         ),
         ({"width": 15, "height": 15}, ""),
+        ({"img_size": [2 * WIDTH, 2 * HEIGHT]}, "'img_size'"),
+        ({"image_shape": [HEIGHT, WIDTH, 3]}, ""),
+        ({"image_size": {"width": WIDTH, "height": 2 * HEIGHT}}, "'image_size'"),
+        ({"imageWidth": WIDTH, "imageHeight": 2 * HEIGHT}, "'imageWidth' and 'imageHeight'"),
         ({"rotation": 90}, ""),
         ({"rotation": 30}, "'rotation'"),
         ({"theta": 90}, "'theta'"),

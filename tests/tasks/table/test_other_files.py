@@ -252,7 +252,8 @@ BOXES = {
     "Open Images": (
         "boxes.csv",
         "ImageID,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf\n"
-        "a,cat,1,{0},{2},{1},{3},0\na,dog,1,0,1,0,1,1\n".format(*SHARES),
+        "a,cat,1,{0},{2},{1},{3},0\na,dog,1,0,1,0,1,0\na,dog,1,0,1,0,1,1\n"
+        "".format(*SHARES),
     ),
     "TensorFlow": (
         "_annotations.csv",
