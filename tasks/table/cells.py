@@ -131,8 +131,10 @@ def polygons_of(plain: object) -> object:
 
     >>> polygons_of([[[[0, 0], [4, 0], [4, 4]]], [[[6, 0], [9, 0], [9, 4]]]])
     [[0, 0, 4, 0, 4, 4], [6, 0, 9, 0, 9, 4]]
+    >>> polygons_of([{"x": 0, "y": 0}, {"x": 4, "y": 0}, {"x": 4, "y": 4}])
+    [[0, 0, 4, 0, 4, 4]]
     """
-    objects: list[list[float]] = []
+    plain, objects = _as_pairs(plain), list[list[float]]()
     for part in map(flat_polygons, plain) if isinstance(plain, list) else ():
         if not isinstance(part, list) or not part or not all(map(is_polygon, part)):
             break
@@ -140,6 +142,16 @@ def polygons_of(plain: object) -> object:
     else:
         return objects or plain
     return flat_polygons(plain)
+
+
+def _as_pairs(plain: object) -> object:
+    """Return a value in which each list of three corners or more, `{"x", "y"}`, is one of pairs."""
+    if not isinstance(plain, list):
+        return plain
+    corners = [part for part in plain if isinstance(part, dict) and part.keys() == {"x", "y"}]
+    if len(corners) > 2 and len(corners) == len(plain):
+        return [[corner["x"], corner["y"]] for corner in corners]
+    return list(map(_as_pairs, plain))
 
 
 def image_cells(value: object, where: str, folder: Path) -> tuple[bytes | Path, ...]:

@@ -10,6 +10,7 @@ from harness.errors import DataError, HarnessError, raised_as
 from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern, filled
+from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.annotation_files import refuse_boxes
 from harness.tasks.table.cells import (
     BASE64,
@@ -28,14 +29,15 @@ from harness.tasks.table.draft_fields import (
     named,
     values_of,
 )
-from harness.tasks.table.draft_options import kept, without_letters
+from harness.tasks.table.draft_options import kept, lack_answers, with_answer, without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
 from harness.tasks.table.layouts import LAYOUTS
-from harness.tasks.table.nested import flat
+from harness.tasks.table.nested import at_path, flat
 from harness.tasks.table.object_lists import of_columns, of_objects
 from harness.tasks.table.other_forms import refuse_label_studio
+from harness.tasks.table.question_lists import of_questions
 from harness.tasks.table.rows import Record, has_semicolons, table_records
 from harness.tasks.table.truth import are_points, mask_of
 from harness.tasks.table.unread_fields import ORDERS
@@ -59,7 +61,7 @@ FURTHER_TEXTS = re.compile(r".*(?:alias|synonym|variant|alternative|accept).*", 
 ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at)\b", re.IGNORECASE)
 """Words of a request for points."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
-IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg")
+IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".tif", ".webp", ".bmp")
 
 
 def draft(table: Path) -> Draft:
@@ -108,6 +110,8 @@ def draft(table: Path) -> Draft:
         doubt = "the last message of the user alone: a system's and earlier ones are left out"
         description.doubts["question.text"] = doubt
     _draft_answer(description, records)
+    if listed := of_questions(table, records):
+        description.doubts["question.text"] = listed
     _doubt_context(description, records)
     _doubt_points(description, records)
     text = description.question["text"]
@@ -364,8 +368,14 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["answer.form"] = doubt
     if truth.keys.get("written") == "option":
         pairs = zip(values_of(answered, fields[0]), options or (), strict=False)
-        if odd := next((str(v) for v, texts in pairs if str(v).strip() not in texts), None):
-            description.doubts["answer.written"] = f"{odd!r} is not the text of an option"[:120]
+        odd = [str(value) for value, texts in pairs if str(value).strip() not in texts]
+        if odd:
+            description.doubts["answer.written"] = f"{odd[0]!r} is not the text of an option"[:120]
+        listed_options = description.question.get("options")
+        pairs = zip(values_of(answered, fields[0]), options or (), strict=False)
+        if isinstance(listed_options, (str, list)) and lack_answers(pairs):
+            doubt = with_answer(description.table, listed_options, fields[0])
+            description.doubts["question.options"] = doubt
     if (
         description.layout in ("llava", "messages")
         and truth.keys.get("coordinates") == "relative"
@@ -374,6 +384,13 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         )
     ):
         description.doubts["answer.coordinates"] = PADDED
+    if truth.form == "text" and (found := marked_text(values_of(answered, fields[0]))):
+        mark, text = found
+        description.answer["separator"] = ""
+        description.doubts["answer.separator"] = (
+            f"{text!r:.60} may be several right texts: separator = {json.dumps(mark)} reads them "
+            'so, "" as one'
+        )
     if truth.protocol:
         description.scoring["protocol"] = truth.protocol
     if truth.letters:
@@ -474,7 +491,8 @@ def _options_of(description: Draft, records: Sequence[Record]) -> list[list[str]
 def _texts(options: object, row: Record) -> list[str]:
     """Return the texts of a record's options, in their order."""
     if isinstance(options, list):
-        return [str(row[name]).strip() for name in options if not is_absent(row.get(name))]
+        cells = [(row[name],) if name in row else at_path(row, name) for name in options]
+        return [str(cell[0]).strip() for cell in cells if cell and not is_absent(cell[0])]
     value = plain_value(row[str(options)])
     if isinstance(value, dict):  # by letter
         value = [value[letter] for letter in sorted(value)]

@@ -14,7 +14,7 @@ from harness.tasks.table.rows import Record
 from harness.tasks.table.unread_fields import ORDERS, SIDES
 
 NAMES: Mapping[str, str] = {
-    "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id"
+    "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id|img_id"
     r"|bild(datei|er)?|imagen|图[片像]",
     "video": r"videos?(_path|_file|_name|_id)?|vid",
     "question": r"question|query|prompt|instruction|caption|phrase|expression|sentence|ref|text"

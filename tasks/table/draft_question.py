@@ -11,6 +11,7 @@ from harness.tasks.table.draft_options import (
     are_lettered,
     are_lettered_lines,
     letters_in,
+    objects_texts,
     option_columns,
     with_options,
 )
@@ -28,7 +29,8 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
     question["text"] = fields[0] if fields else CHECK
     if not fields:
         description.doubts["question.text"] = (
-            f"the field of the question, of {field_names(records)}"
+            f"the field of the question, of {field_names(records)}; or constant = … in place of "
+            "text, if all ask the same"
         )
     for name in named(records, "id"):
         values = [str(row.get(name)) for row in records]
@@ -69,6 +71,10 @@ def _draft_options(description: Draft, records: Sequence[Record]) -> None:
     ]
     lines = [name for name in listed if are_lettered_lines(values_of(records, name))]
     if lists:
+        values = values_of(records, lists[0])
+        question["options"] = objects_texts(lists[0], [v for v in values if isinstance(v, list)])
+        if question["options"]:
+            return
         question["options"] = lists[0]
         _draft_list(description, lists[0], values_of(records, lists[0]))
     elif lines:

@@ -12,6 +12,7 @@ from string import ascii_uppercase
 
 from harness.tasks.table.cells import clock_span, only_window, polygons_of
 from harness.tasks.table.conventions import CONVENTIONS
+from harness.tasks.table.description import PARTS
 from harness.tasks.table.draft_fields import NAMES
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
@@ -177,8 +178,8 @@ class Values:
         largest = max(max(row) for row, _ in rows)
         (mode,) = self.modes if len(self.modes) == 1 else ("",)
         frames = ["relative"] if largest <= 1 else ["pixels"]
-        if 1 < largest <= 1000:
-            frames.append("thousandths")
+        if largest > 1:
+            frames += [name for name, parts in PARTS.items() if largest <= parts]
         if stated := re.search("_(ABS|REL)$", mode.upper()):
             frames = ["pixels" if stated[1] == "ABS" else "relative"]
         orders = [order] if (order := stated_order(mode)) else ORDERS
@@ -196,7 +197,8 @@ class Values:
         doubts = {}
         for key, fitting in zip(keys, zip(*allowed, strict=True), strict=True):
             if len(set(fitting)) > 1:
-                doubts[key] = f"{' and '.join(dict.fromkeys(fitting))} fit the values"
+                *others, last = dict.fromkeys(fitting)
+                doubts[key] = f"{', '.join(others)} and {last} fit the values"
         return Truth("boxes", keys, doubts)
 
     def _mask(self) -> Truth | None:
@@ -305,7 +307,7 @@ def _bounds(frame: str, size: Size) -> tuple[float, float]:
     """Return the largest x and y in a frame of coordinates."""
     if frame == "pixels":
         return size or (inf, inf)
-    return (1.0, 1.0) if frame == "relative" else (1000.0, 1000.0)
+    return PARTS[frame], PARTS[frame]
 
 
 def _fits(row: Sequence[float], order: str, bounds: tuple[float, float]) -> bool:

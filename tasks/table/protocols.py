@@ -21,7 +21,7 @@ from harness.scores import Mean, Metric, Scores
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.markup import without_end_tokens
-from harness.stated.yes_no import foreign_yes_no, restated, says_opposite
+from harness.stated.yes_no import concluded_yes_no, foreign_yes_no, restated, says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
 from harness.tasks.charades_sta.task import interval_protocol
@@ -125,7 +125,8 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     except ParseError:
         if box := BOX.search(text):
             return yes_or_no(box[1], question)
-        return restated(text, question) or foreign_yes_no(text)
+        said = restated(text, question) or concluded_yes_no(text, question)
+        return said or foreign_yes_no(text)
     return None if says_opposite(said, text, question) else said
 
 

@@ -399,6 +399,8 @@ class Records:
 
     def _text(self, row: Record, where: str) -> str:
         """Return the question's text: a field, or a pattern with its fields filled in."""
+        if constant := self.description.question.constant:
+            return constant
         pattern = self.description.question.text
         for name in [pattern] if pattern in row else names_in(_pattern(pattern)):
             if isinstance(row[name], (list, dict)):
