@@ -180,11 +180,17 @@ MIRRORED_PLACES = (
     Reading("flipped from left to right", lambda rows, size: _flipped(rows, size[0], 0)),
     Reading("upside down, y counted from below", lambda rows, size: _flipped(rows, size[1], 1)),
 )
+
+
+def _describe(coordinates: str) -> Callable[[str], str]:
+    return lambda _: f'coordinates = "{coordinates}" in the description of a table reads it so'
+
+
 OF_TRUTH = tuple(
     Reading(
         f"in pixels, and the ground truth in parts of {scale} of each side",
         _of_parts(scale),
-        lambda _, name=name: f'coordinates = "{name}" in the description of a table reads it so',
+        _describe(name),
         turns_truth=True,
     )
     for scale, name in ((1000, "thousandths"), (100, "percent"), (1, "relative"))
@@ -214,6 +220,14 @@ def _around(spans: Rows) -> Rows:
     return np.stack([spans[:, 0] - spans[:, 1] / 2, spans[:, 0] + spans[:, 1] / 2], 1)
 
 
+def _of_length(parts: int) -> Turn:
+    return lambda times, size: times * size[0] / parts
+
+
+def _make_seconds(parts: int) -> Callable[[str], str]:
+    return lambda name: f"{of_parts(parts, name)} makes seconds of them"
+
+
 def _spans() -> Iterator[Reading]:
     yield Reading("[start, duration]", lambda t, _: np.stack([t[:, 0], t.sum(1)], 1))
     yield Reading("[end, start]", lambda t, _: t[:, ::-1])
@@ -221,11 +235,7 @@ def _spans() -> Iterator[Reading]:
     yield Reading("[centre, width] in fractions of the video", lambda t, size: _around(t * size[0]))
     yield Reading("frames", lambda t, size: t / (size[1] or math.inf))
     for parts, name in ((100, "percentages"), (1, "fractions")):
-        yield Reading(
-            f"{name} of the video",
-            lambda t, size, parts=parts: t * size[0] / parts,
-            lambda name, parts=parts: f"{of_parts(parts, name)} makes seconds of them",
-        )
+        yield Reading(f"{name} of the video", _of_length(parts), _make_seconds(parts))
     yield Reading(
         "counted from the video's end",
         lambda t, size: size[0] + 1 / (size[1] or math.inf) - t[:, ::-1],

@@ -29,7 +29,7 @@ def in_seconds(
     by_id = {sample.id: sample for sample in samples}
     for number, line in enumerate(lines, start=1):
         row = json.loads(line) if line.strip() else {}
-        if (sample := by_id.get(row.get("id"))) is None:
+        if (sample := by_id.get(str(row.get("id")))) is None:
             if row:
                 yield row  # an unknown id, which scoring names
             continue

@@ -23,6 +23,10 @@ NOT_OPTIONS = re.compile(
     re.IGNORECASE,
 )
 """Names of numbered columns that hold something else than options."""
+NAME = re.compile(
+    r"[\[{(]|(?:option|choice|answer|candidate)(?:\W|_)*\w{0,2}\Z|\w{0,2}\Z", re.IGNORECASE
+)
+"""Beginning of an answer that names its option, or several, and is not its text."""
 TEXTS_OF_OBJECTS = (
     *("text", "content", "value", "choice", "option", "candidate", "description", "name", "answer"),
     "label",
@@ -96,7 +100,10 @@ def lack_answers(pairs: Iterable[tuple[object, Sequence[str]]]) -> bool:
     >>> lack_answers([("Two.", ["One.", "Three."])]), lack_answers([("two", ["One.", "Two."])])
     (True, False)
     """
-    spelled = [(_bare(answer), list(map(_bare, options))) for answer, options in pairs]
+    listed = list(pairs)
+    if not all(isinstance(answer, str) and not NAME.match(answer.strip()) for answer, _ in listed):
+        return False
+    spelled = [(_bare(answer), list(map(_bare, options))) for answer, options in listed]
     return bool(spelled) and all(
         len(answer) > 1
         and options

@@ -47,7 +47,9 @@ SPACED = r"[^\W\u0e00-\u109f\u1780-\u17ff\u3000-\u9fff\uac00-\ud7af]"
 """A letter or digit of a script that has blanks between words."""
 BOX = re.compile(r"<\|begin_of_box\|>(?!.*<\|begin)(.*?)(?:<\|end_of_box\|>|\Z)", re.DOTALL)
 """The last answer between marks that GLM writes around it."""
-BITS: Mapping[str, str] = {"1": "yes", "0": "no", "true": "yes", "false": "no"}
+BITS: Mapping[str, str] = {
+    **{"1": "yes", "0": "no", "true": "yes", "false": "no", "y": "yes", "n": "no"},
+}
 """Yes and no as tables write them besides, in small letters."""
 
 
@@ -125,8 +127,8 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     except ParseError:
         if box := BOX.search(text):
             return yes_or_no(box[1], question)
-        said = restated(text, question) or concluded_yes_no(text, question)
-        return said or foreign_yes_no(text)
+        stated = restated(text, question) or concluded_yes_no(text, question)
+        return stated or foreign_yes_no(text)
     return None if says_opposite(said, text, question) else said
 
 

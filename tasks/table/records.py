@@ -26,6 +26,7 @@ from harness.tasks.table.cells import (
     is_absent,
     is_empty,
     plain_value,
+    without_marks,
 )
 from harness.tasks.table.conventions import conventions_of, letter_of
 from harness.tasks.table.description import CHECK, WRITTEN, Description
@@ -529,7 +530,7 @@ def _require(row: Record, names: Sequence[str], where: str) -> None:
 def _cell(row: Record, name: str, where: str) -> object:
     """Return a record's field, or of a pattern its text; None if a field of it is empty."""
     if "{" not in name or name in row:
-        return row[name]
+        return without_marks(row[name])
     if any(is_empty(row[part]) for part in names_in(name)):
         return None
     return fill_pattern(name, row, where)

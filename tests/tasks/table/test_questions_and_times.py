@@ -1,12 +1,15 @@
 """Right texts in one cell, boxes in percent, times in parts of a video, points in thousandths."""
 
+import io
 import json
 import re
 import shutil
 import subprocess
 
+import pyarrow as pa
 import pytest
 from PIL import Image
+from pyarrow import parquet
 
 from harness import load_task
 from harness.dataset_facts import check_task
@@ -226,7 +229,7 @@ def test_turns_beside_a_question_are_no_questions_of_their_own(tmp_path):
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
 def test_options_without_the_right_one_have_a_command(suffix, tmp_path):
     rows = [
-        {"image": "a.png", "question": f"{n}?", "answer": f"n{n}", "multiple_choices": ["x", "y"]}
+        {"image": "a.png", "question": f"{n}?", "answer": f"it {n}", "multiple_choices": ["x", "y"]}
         for n in range(4)
     ]
     path = written(tmp_path / f"t{suffix}", rows)
@@ -283,3 +286,176 @@ def test_corners_with_names_are_a_polygon(tmp_path):
         assert "corners of a polygon" in draft(path).doubts["answer.form"]
         (sample,) = samples(path)
         assert sample.target.answer.masks[0].area == 400
+
+
+CAT = {"image": "a.png", "question": "Who is it?"}
+MARKED = {
+    "<answer> a cat </answer>": Answer(text="a cat"),
+    "<think>It purrs.</think>\n<answer>a cat</answer>": Answer(text="a cat"),
+    "$\\boxed{12}$": Answer(number=12.0),
+    "<answer>12</answer>": Answer(number=12.0),
+    "<answer>a</answer> or <answer>b</answer>": Answer(
+        text="<answer>a</answer> or <answer>b</answer>"
+    ),
+}
+
+
+@pytest.mark.parametrize("solution", MARKED)
+def test_marks_around_a_solution_are_not_part_of_it(solution, tmp_path):
+    row = {"image": "a.png", "problem": "Who is it?", "solution": solution}
+    (sample,) = samples(written(tmp_path / "t.jsonl", [row]))
+    assert sample.query.text == "Who is it?"
+    assert sample.target.answer == MARKED[solution]
+
+
+def test_the_reply_of_an_assistant_is_the_right_text(tmp_path):
+    said = [{"role": "user", "content": "<image>Who?"}, {"role": "assistant", "content": "a cat"}]
+    rows = [
+        {"images": ["a.png"], "messages": said},
+        {"images": ["a.png"], "messages": said[:1], "answer": "a dog"},
+    ]
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    assert samples(written(tmp_path / "t.jsonl", rows[:1]))[0].target.answer.text == "a cat"
+    assert samples(written(tmp_path / "own.jsonl", rows[1:]))[0].target.answer.text == "a dog"
+    conversations = [{"image": "a.png", "conversations": said}]
+    (sample,) = samples(written(tmp_path / "minicpm.json", conversations))
+    assert (sample.query.text, sample.target.answer.text) == ("Who?", "a cat")
+
+
+def test_a_system_before_a_conversation_is_to_be_checked(tmp_path):
+    turns = [
+        {"from": "system", "value": "Be short."},
+        {"from": "human", "value": "<image>\nWho?"},
+        {"from": "gpt", "value": "a cat"},
+    ]
+    path = written(tmp_path / "t.json", [{"image": "a.png", "conversations": turns}])
+    assert "a system's" in draft(path).doubts["question.text"]
+    (sample,) = samples(path)
+    assert (sample.query.text, sample.target.answer.text) == ("Who?", "a cat")
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"),
+    [
+        ("conversations", [{"from": "human", "value": "Who?"}, {"from": "gpt", "value": "a cat"}]),
+        (
+            "messages",
+            [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "a cat"}],
+        ),
+    ],
+)
+def test_images_beside_turns_in_parquet_are_read(name, turns, tmp_path):
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "PNG")
+    images = [{"bytes": file.getvalue(), "path": None}]
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.Table.from_pylist([{"images": images, name: turns}]), path)
+    (sample,) = samples(path)
+    assert sample.query.media[0].size == (8, 8)
+    assert sample.target.answer.text == "a cat"
+
+
+@pytest.mark.parametrize(
+    ("answers", "doubt"),
+    [
+        (["007", "0123"], "begins with 0"),
+        (["1/2", "3/4"], "a fraction"),
+        (["Yes, it is red.", "No, it is blue."], "yes or no with a sentence"),
+        (["2021-03-04", "2020-11-30"], "a date"),
+        (["a &lt;b&gt;", "R&amp;B"], "write 'a <b>'"),
+    ],
+)
+def test_texts_that_are_scored_as_they_are_written_are_to_be_checked(answers, doubt, tmp_path):
+    rows = [{**CAT, "answer": answer} for answer in answers]
+    assert doubt in draft(written(tmp_path / "t.jsonl", rows)).doubts["answer.form"]
+
+
+@pytest.mark.parametrize("question", ["Is it?", "Which is it?"])
+def test_y_and_n_are_yes_and_no(question, tmp_path):
+    rows = [{"image": "a.png", "question": question, "answer": answer} for answer in "YN"]
+    path = written(tmp_path / "t.jsonl", rows)
+    assert [sample.target.answer.text for sample in samples(path)] == ["yes", "no"]
+    assert "y and n" in draft(path).doubts["answer.form"]
+
+
+@pytest.mark.parametrize("text", ["From 5.0s to 10.0s", "5 sec - 10 sec.", "5.0 to 10.0"])
+def test_times_with_their_unit_are_an_interval(text, tmp_path):
+    film(tmp_path / "v")
+    path = written(tmp_path / "t.jsonl", [{"video": "v", "question": "When?", "answer": text}])
+    assert samples(path)[0].target.answer == Answer(interval=Interval(5, 10))
+
+
+@pytest.mark.parametrize(
+    ("answer", "key", "doubt"),
+    [
+        ("The given query happens in 3.0 - 9.0 seconds.", "form", "is the form interval"),
+        ([0.1, 0.4], "written", "parts of the video"),
+    ],
+)
+def test_times_that_are_not_read_are_to_be_checked(answer, key, doubt, tmp_path):
+    film(tmp_path / "v")
+    path = written(tmp_path / "t.jsonl", [{"video": "v", "question": "When?", "answer": answer}])
+    assert doubt in draft(path).doubts[f"answer.{key}"]
+
+
+def test_a_segment_is_the_answer_or_a_part_of_the_video(tmp_path):
+    film(tmp_path / "v")
+    row = {"video": "v", "question": "Who?", "segment": [4.0, 7.5]}
+    path = written(tmp_path / "t.jsonl", [row])
+    assert "clip = " in draft(path).doubts["answer.field"]
+    assert samples(path)[0].target.answer == Answer(interval=Interval(4, 7.5))
+    path = written(tmp_path / "choice.jsonl", [{**row, "answer": "a cat"}])
+    assert draft(path).media["clip"] == ["segment.0", "segment.1"]
+    (sample,) = samples(path)
+    assert len(sample.query.media[0].times()) < 20
+
+
+def test_options_in_columns_lose_their_letters(tmp_path):
+    row = {**CAT, "Choice A": "A: a cat", "Choice B": "B: a dog", "answer": "B"}
+    (sample,) = samples(written(tmp_path / "t.jsonl", [row]))
+    assert sample.query.options == ("a cat", "a dog")
+
+
+@needs_jq
+def test_captions_of_coco_have_a_command(tmp_path):
+    rows = {
+        "images": [{"id": 7, "file_name": "a.png"}],
+        "annotations": [{"id": n, "image_id": 7, "caption": text} for n, text in enumerate("xy")],
+    }
+    path = tmp_path / "captions.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    with pytest.raises(DataError, match="COCO's captions") as error:
+        draft(path)
+    typed = re.search(r"`(.*?)` makes", str(error.value), re.DOTALL)[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    assert json.loads((tmp_path / "NEW.json").read_text("utf-8")) == [
+        {"id": 7, "image": "a.png", "answers": ["x", "y"]}
+    ]
+
+
+@pytest.mark.parametrize("text", ["['a cat' 'kitten']", "['a cat'\n 'kitten']"])
+def test_the_text_of_an_array_of_texts_has_them_apart(text, tmp_path):
+    (sample,) = samples(written(tmp_path / "t.jsonl", [{**CAT, "answer": text}]))
+    assert (sample.target.answer.text, sample.target.references) == ("a cat", ("kitten",))
+
+
+def test_quotation_marks_in_a_text_part_nothing(tmp_path):
+    rows = [{**CAT, "answer": "['say \" \" twice']"}]
+    (sample,) = samples(written(tmp_path / "t.jsonl", rows))
+    assert (sample.target.answer.text, sample.target.references) == ('say " " twice', ())
+
+
+@pytest.mark.parametrize(
+    ("splits", "kept"),
+    [
+        (["train", "val", "test"], "test"),
+        (["train", "validation"], "validation"),
+        (["test", "test"], None),
+        (["test", "indoor"], None),
+    ],
+)
+def test_one_of_several_splits_in_a_table_is_kept(splits, kept, tmp_path):
+    rows = [{**CAT, "answer": f"it is {split}", "split": split} for split in splits]
+    path = written(tmp_path / "t.jsonl", rows)
+    assert draft(path).question.get("where") == (kept and {"split": kept})
+    assert len(samples(path)) == (1 if kept else len(splits))
