@@ -44,7 +44,7 @@ def in_seconds(
             continue
         media = sample.query.media[0]
         if media.fault is not None or not media.times():
-            found = media.fault or "an image"
-            raise DataError(f"line {number}", expected="a video of known length", found=str(found))
+            fault = str(media.fault or "an image")
+            raise DataError(f"line {number}", expected="a video of known length", found=fault)
         length = video_length(media.times())
         yield {"id": row["id"], "answer": [time * length / parts for time in pair]}

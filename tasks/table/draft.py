@@ -399,8 +399,8 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         )
     ):
         description.doubts["answer.coordinates"] = PADDED
-    if truth.form == "text" and (found := marked_text(values_of(answered, fields[0]))):
-        mark, text = found
+    if truth.form == "text" and (marked := marked_text(values_of(answered, fields[0]))):
+        mark, text = marked
         description.answer["separator"] = ""
         description.doubts["answer.separator"] = (
             f"{text!r:.60} may be several right texts: separator = {json.dumps(mark)} reads them "

@@ -143,14 +143,14 @@ def with_answer(table: Path, options: str | Sequence[str], answer: str) -> str:
     names = [options] if isinstance(options, str) else [*options]
     wrong = f"row[{options!r}]" if isinstance(options, str) else f"[row[n] for n in {names!r}]"
     right = f"row[{answer!r}]"
-    made = (
+    records = (
         f"({{**{{n: row[n] for n in row if n not in {names!r}}}, 'options': "
         f"wrong[:i % (len(wrong) + 1)] + [{right}] + wrong[i % (len(wrong) + 1):]}} "
         f"for i, row in enumerate({rows}) for wrong in [{wrong}])"
     )
     return (
-        f"options lack the answer: {to_lines(made, table.name, *modules)}, named NEW.jsonl, puts "
-        "it among them, at a place that goes round"
+        f"options lack the answer: {to_lines(records, table.name, *modules)}, named NEW.jsonl, "
+        "puts it among them, at a place that goes round"
     )
 
 
