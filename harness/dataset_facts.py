@@ -3,7 +3,9 @@
 `harness data check` and `info` print them.
 """
 
-from collections.abc import Collection, Iterator
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,10 @@ from harness.types import Sample
 
 MANIFEST = "shapes.json"
 """File at the root of a generated world (`harness.world.shapes` writes it)."""
+
+
+MANY_CHOICES = 8
+"""Least number of questions of which not all have the same right letter by chance."""
 
 
 def check_task(
@@ -77,6 +83,8 @@ def _complete(task: Task) -> dict[str, object]:
     unanswered: set[str] = set()
     asked: list[tuple[str, str]] = []
     ends: set[str] = set()
+    letters: Counter[str] = Counter()
+    texts: list[str] = []
 
     def count_samples() -> Iterator[Sample]:
         for sample in samples_of(task):
@@ -84,9 +92,12 @@ def _complete(task: Task) -> dict[str, object]:
             if sample.target is None:
                 unanswered.add(sample.id)
             elif sample.target.answer.choice and sample.query.options:
+                letters[sample.target.answer.choice] += 1
                 ends.update(_conventions(sample.target.answer.choice, len(sample.query.options)))
             elif sample.target.answer.boxes:
                 asked.append((sample.group, sample.query.text))
+            elif (text := sample.target.answer.text) and not sample.target.references:
+                texts.append(text)
             yield sample
 
     media = same_media(count_samples())
@@ -103,6 +114,8 @@ def _complete(task: Task) -> dict[str, object]:
             *_repeated(task, len(asked) - len(set(asked))),
             *_unchecked(task),
             *_other_places(task, ends),
+            *_one_letter(task, letters),
+            *_several_texts(task, texts),
         ],
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": media + same,
@@ -164,6 +177,34 @@ def _other_places(task: Task, conventions: Collection[str]) -> Iterator[str]:
             yield (
                 f"no question's {end} option is right: are places counted from {start}? "
                 f"{path.name} says written = {written!r}, and the values allow both"
+            )
+
+
+def _one_letter(task: Task, letters: Mapping[str, int]) -> Iterator[str]:
+    """Yield a note on a table in all of whose questions the option of one letter is right."""
+    is_table = any(path.suffix == ".toml" for path in task.annotations)
+    if is_table and len(letters) == 1 and sum(letters.values()) >= MANY_CHOICES:
+        (letter, count), *_ = letters.items()
+        yield (
+            f"{letter} is the right option of all {count} questions: is the right option always at "
+            "one place in the file? A model that says this letter has them all right. Shuffle them"
+        )
+
+
+def _several_texts(task: Task, texts: Sequence[str]) -> Iterator[str]:
+    """Yield a note on right texts of a table that may be several with a mark between them."""
+    from harness.tasks.table.alternatives import mark_in
+    from harness.tasks.table.description import read_description
+
+    for path in task.annotations:
+        is_open = path.suffix == ".toml" and read_description(path).answer.separator is None
+        marked = [text for text in texts if mark_in(text)] if is_open else []
+        if marked:
+            mark = json.dumps(mark_in(marked[0]), ensure_ascii=False)
+            yield (
+                f"{counted(len(marked), 'right text')} may be several, such as {marked[0]!r:.60}: "
+                f'separator = {mark} in [answer] reads them so, separator = "" says that each is '
+                "one"
             )
 
 

@@ -22,6 +22,8 @@ class Form(NamedTuple):
     """Condition of a right conversion, as the message states it."""
     lines: str = "such lines"
     """Name of the converted lines in the message."""
+    parts: int = 0
+    """Number of parts of a video's length that its times count; 0: seconds."""
 
 
 def _has(*path: str) -> Callable[[Plain], bool]:
@@ -290,7 +292,8 @@ FORMS = (
         lambda plain: "answer" in plain and _has("info", "sentence_id")(plain),
         '{id: "\\(.video_id)/\\(.info.sentence_id)", response: .answer}',
         "video_id/sentence_id is the benchmark's id, each is asked once (query_id), and its times "
-        "are seconds",
+        "are hundredths of the video",
+        parts=100,
     ),
 )
 """Forms of a line or an object, in order of precedence: the first one that fits counts."""

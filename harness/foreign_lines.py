@@ -170,6 +170,13 @@ def _samples(task: str, data: str) -> str:
     return f"harness.load_task({json.dumps(task)}, data={json.dumps(data)}).samples()"
 
 
+def of_parts(parts: float, name: str) -> str:
+    """Return the command that makes seconds of times that are parts of their video's length."""
+    module = "harness.formats.video_parts"
+    rows = f"{module}.in_seconds(open(sys.argv[1]), {_samples('TASK', 'ROOT')}, {parts:g})"
+    return to_lines(rows, name, "harness", module)
+
+
 def print_ids(task: str, data: str) -> str:
     """Return the command that prints the ids of a task's samples in their order."""
     program = f"import harness; [print(sample.id) for sample in {_samples(task, data)}]"
@@ -305,8 +312,11 @@ def _known(plain: Plain, name: str, forms: Iterable[Form] = FORMS) -> str:
     form = next((form for form in forms if form.fits(plain)), None)
     if form is None:
         return ""
-    conversion = command(form.program, name)
-    return f"It looks like {form.name}: if {form.condition}, {conversion} makes {form.lines}."
+    conversion, new = command(form.program, name), new_name(name)
+    seconds = f", of which {of_parts(form.parts, new)} makes seconds" if form.parts else ""
+    return (
+        f"It looks like {form.name}: if {form.condition}, {conversion} makes {form.lines}{seconds}."
+    )
 
 
 def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:

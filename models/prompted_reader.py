@@ -229,18 +229,26 @@ class PromptedReader(PromptedRequests):
                 hint = f". {LOCATE} reads counts in words"
             if form is AnswerForm.COUNT and self.counts_in_words:
                 hint = ", and no certain count in words"
-            if (families := families_of(response)) and self.prompt.name not in families:
-                models = " or ".join(f"vlm(backend=stored,dialect={name})" for name in families)
-                hint += f". {models} reads this form"
-            raise ParseError(f"{output.error}{hint}")
+            raise ParseError(f"{output.error}{hint}{self._other_families(response)}")
         start, canvas = self._start(query, form, output), self._canvas(query, form, calls)
         if output.items:
-            refuse_other_scale(output.items, canvas)
+            try:
+                refuse_other_scale(output.items, canvas)
+            except ParseError as error:
+                raise ParseError(f"{error}{self._other_families(response)}") from error
             answer_text = after_thought(response)
             refuse_other_meaning(answer_text, canvas)
             refuse_other_subject(query.text, answer_text)
             refuse_other_objects(query.text, output.items)
         return output, start, canvas
+
+    def _other_families(self, response: str) -> str:
+        """Return which dialects read the form of a response, unless the prompt's does; else ""."""
+        families = families_of(response)
+        if not families or self.prompt.name in families:
+            return ""
+        models = " or ".join(f"vlm(backend=stored,dialect={name})" for name in families)
+        return f". {models} reads this form"
 
     def _locate(
         self, query: Query, form: AnswerForm, start: int, items: Sequence[Item], phrase: str

@@ -108,11 +108,12 @@ class Agreement:
                 and not self.n_texts
             ):
                 fix = finding.reading.fix(file)
+                of_truth = " on both sides" if finding.reading.turns_truth else ""
                 raise DataError(
                     f"{thing}: {kind.about}",
-                    expected="pixels of the original image",
+                    expected=f"pixels of the original image{of_truth}",
                     found=str(finding),
-                    fix=f"{fix}{'. ' if fix else ''}If they are in pixels, state it: "
+                    fix=f"{fix}{'. ' if fix else ''}If they are in pixels{of_truth}, state it: "
                     "--coordinates pixels.",
                 )
             parts = {}
@@ -123,7 +124,9 @@ class Agreement:
             for (category, value), part in parts.items():
                 yield f"{kind.about} of {category} {value!r}: {part}"
             if finding and not parts:
-                yield f"{kind.about}: {finding}"
+                reading = None if kind.has_coordinates else finding.reading
+                fix = "" if reading is None else reading.fix(file)
+                yield f"{kind.about}: {finding}{f'. {fix}' if fix else ''}"
             if name == "interval" and not finding and (shift := constant_shift(pairs)):
                 yield f"{kind.about}: {shift}"
         if order := self.frames.finding():
@@ -183,7 +186,7 @@ def _likely(
     for reading in readings:
         converted = [reading.of(pair) for pair in pairs]
         tried.append((kind.paired(converted), reading, converted))
-    tried.sort(key=lambda trial: -trial[0].mean())
+    tried.sort(key=lambda trial: trial[1].margin - trial[0].mean())
     can_be_moved = kind.has_coordinates or kind is KINDS["interval"]
     biased = _biased(pairs, kind) if can_be_moved else 0
     for after, likely, converted in tried[:TRIED]:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.foreign_lines import rewrite
+from harness.foreign_lines import of_parts, rewrite
 from harness.formats.misread import CENTRE, TO_CORNERS, box_command
 
 Rows: TypeAlias = NDArray[np.float64]
@@ -23,6 +23,8 @@ SHARE = 0.3
 """Least share of hits for a reading to explain a file."""
 ALL = 0.95
 """Least share of hits for a reading in which a poor model has many hits, too."""
+FITTED = 0.01
+"""Agreement that a fitted scale gains by its fit alone."""
 FIT = 8
 """Least number of answers to which a scale is fitted."""
 SIDES = (224, 256, 336, 384, 392, 448, 504, 512, 518, 560, 616, 640, 672, 768, 800, 840, 896, 1008)
@@ -64,6 +66,8 @@ class Reading(NamedTuple):
     """True if `turn` converts the ground truth instead of the answer."""
     share: float = SHARE
     """Least share of hits for it to explain a file."""
+    margin: float = 0.0
+    """Agreement by which it has to exceed the other readings."""
 
     def of(self, pair: Pair) -> Pair:
         """Return the pair with its answer, or its ground truth, converted."""
@@ -176,9 +180,26 @@ MIRRORED_PLACES = (
     Reading("flipped from left to right", lambda rows, size: _flipped(rows, size[0], 0)),
     Reading("upside down, y counted from below", lambda rows, size: _flipped(rows, size[1], 1)),
 )
+
+
+def _describe(coordinates: str) -> Callable[[str], str]:
+    return lambda _: f'coordinates = "{coordinates}" in the description of a table reads it so'
+
+
+OF_TRUTH = tuple(
+    Reading(
+        f"in pixels, and the ground truth in parts of {scale} of each side",
+        _of_parts(scale),
+        _describe(name),
+        turns_truth=True,
+    )
+    for scale, name in ((1000, "thousandths"), (100, "percent"), (1, "relative"))
+)
+"""Units of a ground truth that is read as pixels."""
 SCALES = (
     Y_FIRST,
     *_scales(),
+    *OF_TRUTH,
     *MIRRORED_PLACES,
 )
 """Other units and sizes of boxes and points."""
@@ -199,14 +220,22 @@ def _around(spans: Rows) -> Rows:
     return np.stack([spans[:, 0] - spans[:, 1] / 2, spans[:, 0] + spans[:, 1] / 2], 1)
 
 
+def _of_length(parts: int) -> Turn:
+    return lambda times, size: times * size[0] / parts
+
+
+def _make_seconds(parts: int) -> Callable[[str], str]:
+    return lambda name: f"{of_parts(parts, name)} makes seconds of them"
+
+
 def _spans() -> Iterator[Reading]:
     yield Reading("[start, duration]", lambda t, _: np.stack([t[:, 0], t.sum(1)], 1))
     yield Reading("[end, start]", lambda t, _: t[:, ::-1])
     yield Reading("[centre, width]", lambda t, _: _around(t))
     yield Reading("[centre, width] in fractions of the video", lambda t, size: _around(t * size[0]))
     yield Reading("frames", lambda t, size: t / (size[1] or math.inf))
-    yield Reading("percentages of the video", lambda t, size: t * size[0] / 100)
-    yield Reading("fractions of the video", lambda t, size: t * size[0])
+    for parts, name in ((100, "percentages"), (1, "fractions")):
+        yield Reading(f"{name} of the video", _of_length(parts), _make_seconds(parts))
     yield Reading(
         "counted from the video's end",
         lambda t, size: size[0] + 1 / (size[1] or math.inf) - t[:, ::-1],
@@ -358,6 +387,7 @@ def fitted(pairs: Sequence[Pair]) -> Iterator[Reading]:
         f"{factor:.3g} times too small",
         lambda rows, _: rows * factor,
         _times(float(f"{factor:.3g}")),
+        margin=FITTED,
     )
     sides = [
         read / (pair.truth / np.tile(pair.size, pair.truth.shape[1] // 2)).mean()
@@ -369,4 +399,5 @@ def fitted(pairs: Sequence[Pair]) -> Iterator[Reading]:
             f"of images resized to {side} × {side}",
             lambda rows, size: scaled(size[0] / side, size[1] / side, rows),
             _of_size(str(side)),
+            margin=FITTED,
         )

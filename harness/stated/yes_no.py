@@ -69,6 +69,27 @@ _OPEN = re.compile(r"\b(?:or|all|every|each|both|only|always|most|not)\b|n['’]
 """Words of questions to which a sentence with "not" may be no answer."""
 _MAY = re.compile(r"\b(?:can|could|would|will|may|might|should)\b")
 _NOT = re.compile(r"\b(?:not|no)\b|n['’]t\b")
+_CONCLUDES = r"(?:so|thus|hence|therefore|consequently|in (?:conclusion|summary|short))\b[,:]?"
+_CONCLUSION = re.compile(
+    rf"(?:\A|[.!?:][\"'”’*)]{{0,4}}\s+|\n\s{{0,9}})[*_\"“]{{0,3}}{_CONCLUDES}\s{{1,9}}"
+    r"(?:the answer is[:,]?\s{1,9})?[*_\"“]{0,3}(?P<said>yes|no)\b[*_\"”]{0,3}"
+    r"(?P<rest>(?:(?:\s?[—–-]\s|[,;:—–])(?:[^.!?\n]|\.\d)*)?[.!]?[\"'”’*)]{0,4})\Z",
+    re.IGNORECASE,
+)
+"""A last sentence that begins as a conclusion and has yes or no as its first word."""
+_RESERVES = re.compile(
+    r"\b(?:but|however|(?:al)?though|unless|if|wait|actually|maybe|perhaps|rather|except|sorry"
+    r"|correction|un(?:sure|certain|clear)|not (?:sure|certain|clear)|can ?not tell|can['’]t tell)"
+    r"\b",
+    re.IGNORECASE,
+)
+"""Words by which the rest of a conclusion takes its yes or no back."""
+_SAID = re.compile(
+    rf"(?:\A|[.!?:\n]|\banswer(?: is)?|\b{_CONCLUDES})\W{{0,9}}(?P<said>yes|no)\b"
+    r"(?=\W{0,9}(?:[,.!;:—–\n]|\Z))",
+    re.IGNORECASE,
+)
+"""A yes or no by which an earlier sentence answers."""
 _YES = re.compile(r"\W*(?:sí|sì|sim|oui|ja|да|是的|はい|네)(?:[,.!，。！、]|\s*\Z)", re.IGNORECASE)
 _NO = re.compile(
     r"\W*(?:nein|non|não|nee|нет|不是|没有|いいえ|아니요|아니오)(?:[,.!，。！、]|\s*\Z)",
@@ -110,6 +131,25 @@ def restated(text: str, question: str) -> str | None:
     if _OPEN.search(asked) or n_denied > 1 or differs or _in_order(said) != _in_order(asked):
         return None
     return "no" if n_denied else "yes"
+
+
+def concluded_yes_no(text: str, question: str) -> str | None:
+    """Return "yes" or "no" that begins the conclusion in a text's last sentence; else None.
+
+    >>> asked = "Is there a dog?"
+    >>> [concluded_yes_no(f"I see a tail. {last}", asked)
+    ...  for last in ("So yes, a dog is there.", "Therefore, no.", "So yes, but it is a toy.")]
+    ['yes', 'no', None]
+    """
+    last = _CONCLUSION.search(text.strip())
+    if last is None or _RESERVES.search(last["rest"]):
+        return None
+    said, rest = last["said"].lower(), last["rest"].casefold()
+    others = {match["said"].lower() for match in _SAID.finditer(text.strip()[: last.start("said")])}
+    takes_back = denied_after(rest, whole=True) if said == "yes" else re.search(r"\byes\b", rest)
+    if others - {said} or takes_back or says_opposite(said, said + rest, question):
+        return None
+    return said
 
 
 def foreign_yes_no(text: str) -> str | None:

@@ -22,7 +22,7 @@ def vlm(
 
     Args:
         dialect: The family: agentcpm_gui, cogvlm, florence2, gemma, glm_v, internvl3_5,
-            llava_onevision, minigpt_v2, molmo, molmo2, paligemma2, rex_omni, ui_tars or
+            llava_onevision, minigpt_v2, molmo, molmo2, paligemma2, qwen3_vl, rex_omni, ui_tars or
             ui_tars1_5.
         prompt: `dialect`: the family's own request for places; or a text of your own with
             {question}, or file:PATH, whose response is read in the family's format.

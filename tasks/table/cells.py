@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
+from tokenize import STRING, generate_tokens
 from typing import Any
 
 from harness.errors import DataError
@@ -26,8 +28,14 @@ DATA_URI = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 NUMBER = r"[-+−]?(?:\d+(?:[.,]\d+)*|[.,]\d+)"
 THOUSANDS = re.compile(r"[-+−]?[1-9]\d{0,2}(?:\.\d{3})+")
 """A number whose points may part thousands, as in German: `1.250`."""
+MARKED = re.compile(
+    r"(?:<think>(?:(?!<think>).)*</think>)?\s*<answer>(?P<said>(?:(?!<answer>).)*)</answer>"
+    r"|\$?\\boxed\{(?P<boxed>[^{}]*)\}\$?",
+    re.DOTALL,
+)
+"""A whole cell in which marks stand around the answer, as in the solutions of training sets."""
 CLOCK = re.compile(r"(?:(\d{1,2}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
-SECONDS = re.compile(r"\d+(?:\.\d+)?")
+SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s?(?:s|secs?|seconds?)?", re.IGNORECASE)
 BETWEEN = re.compile(r"\s*(?:-|–|—|~|;|,(?=\s)|\bto\b)\s*")
 
 
@@ -41,12 +49,39 @@ def plain_value(value: object) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if not isinstance(value, str) or value[:1] not in ("[", "{", "(") or len(value) > MAX_LITERAL:
         return value
-    for read in (json.loads, ast.literal_eval):  # a Python literal, as pandas writes lists
+    for read in (json.loads, _literal):  # a Python literal, as pandas writes lists
         try:
             return read(value)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     return value
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a Python literal, or of NumPy's text of an array of texts.
+
+    NumPy writes blanks between texts, which Python would join.
+
+    >>> _literal("['a' 'b c']"), _literal("['a', 'b c']")
+    (['a', 'b c'], ['a', 'b c'])
+    """
+    value = ast.literal_eval(text)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        return value
+    tokens = list(generate_tokens(StringIO(text).readline))
+    texts = [ast.literal_eval(token.string) for token in tokens if token.type == STRING]
+    has_commas = any(token.string == "," for token in tokens)
+    return value if has_commas or len(texts) < 2 else texts
+
+
+def without_marks(value: object) -> object:
+    r"""Return what stands between `<answer>` marks or in `\boxed{}`, where that is a whole cell.
+
+    >>> without_marks("<answer> B </answer>"), without_marks(r"$\boxed{12}$"), without_marks("B")
+    ('B', '12', 'B')
+    """
+    match = MARKED.fullmatch(value.strip()) if isinstance(value, str) else None
+    return value if match is None else (match["said"] or match["boxed"] or "").strip()
 
 
 def right_texts(value: object) -> list[Any]:
@@ -99,10 +134,14 @@ def clock_span(value: object) -> list[float] | None:
 
     >>> clock_span("00:03 - 0:07.5"), clock_span("3-7"), clock_span(["1:00:00", "1:00:01"])
     ([3.0, 7.5], [3.0, 7.0], [3600.0, 3601.0])
+    >>> clock_span("From 3.5s to 7 seconds.")
+    [3.5, 7.0]
     >>> clock_span("00:03 - 7"), clock_span("3"), clock_span("0:75 - 0:80")
     (None, None, None)
     """
-    parts = BETWEEN.split(value.strip(" []()")) if isinstance(value, str) else value
+    if isinstance(value, str):
+        value = BETWEEN.split(re.sub(r"(?i)\Afrom\s", "", value.strip(" []().")))
+    parts = value
     if not isinstance(parts, (list, tuple)) or len(parts) != 2:
         return None
     texts = [str(part).strip() for part in parts]
@@ -112,7 +151,8 @@ def clock_span(value: object) -> list[float] | None:
         if any(seconds >= 60 for _, _, seconds in split):
             return None
         return [3600 * hours + 60 * minutes + seconds for hours, minutes, seconds in split]
-    return [float(text) for text in texts] if all(map(SECONDS.fullmatch, texts)) else None
+    seconds = [match[1] for text in texts if (match := SECONDS.fullmatch(text))]
+    return list(map(float, seconds)) if len(seconds) == 2 else None
 
 
 def only_window(value: object) -> object:
@@ -131,8 +171,10 @@ def polygons_of(plain: object) -> object:
 
     >>> polygons_of([[[[0, 0], [4, 0], [4, 4]]], [[[6, 0], [9, 0], [9, 4]]]])
     [[0, 0, 4, 0, 4, 4], [6, 0, 9, 0, 9, 4]]
+    >>> polygons_of([{"x": 0, "y": 0}, {"x": 4, "y": 0}, {"x": 4, "y": 4}])
+    [[0, 0, 4, 0, 4, 4]]
     """
-    objects: list[list[float]] = []
+    plain, objects = _as_pairs(plain), list[list[float]]()
     for part in map(flat_polygons, plain) if isinstance(plain, list) else ():
         if not isinstance(part, list) or not part or not all(map(is_polygon, part)):
             break
@@ -140,6 +182,16 @@ def polygons_of(plain: object) -> object:
     else:
         return objects or plain
     return flat_polygons(plain)
+
+
+def _as_pairs(plain: object) -> object:
+    """Return a value in which each list of three corners or more, `{"x", "y"}`, is one of pairs."""
+    if not isinstance(plain, list):
+        return plain
+    corners = [part for part in plain if isinstance(part, dict) and part.keys() == {"x", "y"}]
+    if len(corners) > 2 and len(corners) == len(plain):
+        return [[corner["x"], corner["y"]] for corner in corners]
+    return list(map(_as_pairs, plain))
 
 
 def image_cells(value: object, where: str, folder: Path) -> tuple[bytes | Path, ...]:

@@ -26,6 +26,8 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "interval": ("seconds", "milliseconds"),
 }
 """Conventions of the ground truth by the form of answer, of which the description names one."""
+PARTS: Mapping[str, float] = {"relative": 1.0, "percent": 100.0, "thousandths": 1000.0}
+"""Number of parts that a side of the image has, by the frame of coordinates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class QuestionFields:
 
     text: str = ""
     """Field of the question, or a pattern with fields in braces."""
+    constant: str = ""
+    """The question that all records ask, in place of `text`."""
     id: str = ""
     """Field of the id, or a pattern; by default the record's number, from 0."""
     options: str | tuple[str, ...] = ()
@@ -94,11 +98,15 @@ class AnswerField:
     """
     written: str = ""
     """The convention it is written in; see `WRITTEN`."""
-    coordinates: Literal["pixels", "relative", "thousandths"] = "pixels"
-    """Frame of boxes and points: pixels of the image, parts of its sides from 0 to 1, or
-    thousandths."""
+    coordinates: Literal["pixels", "relative", "percent", "thousandths"] = "pixels"
+    """Frame of boxes and points: pixels of the image, or parts of its sides, of which a side has
+    as many as `PARTS` says."""
+    separator: str | None = None
+    """Mark between the right texts of a cell; "" states that a cell is one text."""
 
     def __post_init__(self) -> None:
+        if self.separator and self.form != "text":
+            raise ValueError(f"separator: expected the form 'text', found {self.form!r}")
         conventions = WRITTEN.get(self.form, ())
         if self.written not in (conventions or ("",)):
             wanted = " or ".join(map(repr, conventions)) or f"nothing for the form {self.form!r}"
@@ -148,7 +156,9 @@ class Description:
         for key, value in drafted.items():
             if value == CHECK:
                 raise ValueError(f"{key}: expected a field of the table, found still {CHECK!r}")
-        if self.layout != VIDEOS and not self.question.text:
+        if self.question.text and self.question.constant:
+            raise ValueError("question: expected text or constant, found both")
+        if self.layout != VIDEOS and not (self.question.text or self.question.constant):
             raise ValueError("question: text: expected a field or a pattern, found none")
         if self.layout != VIDEOS and not (self.media.images or self.media.video):
             raise ValueError("media: expected images = FIELD or video = PATTERN, found neither")

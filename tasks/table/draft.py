@@ -10,6 +10,7 @@ from harness.errors import DataError, HarnessError, raised_as
 from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern, filled
+from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.annotation_files import refuse_boxes
 from harness.tasks.table.cells import (
     BASE64,
@@ -28,14 +29,15 @@ from harness.tasks.table.draft_fields import (
     named,
     values_of,
 )
-from harness.tasks.table.draft_options import kept, without_letters
+from harness.tasks.table.draft_options import kept, lack_answers, with_answer, without_letters
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
 from harness.tasks.table.layouts import LAYOUTS
-from harness.tasks.table.nested import flat
+from harness.tasks.table.nested import at_path, flat
 from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
-from harness.tasks.table.other_forms import refuse_label_studio
+from harness.tasks.table.other_forms import refuse_captions, refuse_label_studio
+from harness.tasks.table.question_lists import of_questions
 from harness.tasks.table.rows import Record, has_semicolons, table_records
 from harness.tasks.table.truth import are_points, mask_of, objects_of
 from harness.tasks.table.unread_fields import ORDERS
@@ -58,8 +60,10 @@ FURTHER_TEXTS = re.compile(r".*(?:alias|synonym|variant|alternative|accept).*", 
 """Names of fields, beside the ground truth, of further right texts."""
 ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at)\b", re.IGNORECASE)
 """Words of a request for points."""
+PART = re.compile(r"(?:(?:video|clip)_)?segment|(?:video_)?clip", re.IGNORECASE)
+"""Names of fields of the part of a video that a question is about."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
-IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg")
+IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".tif", ".webp", ".bmp")
 
 
 def draft(table: Path) -> Draft:
@@ -106,12 +110,14 @@ def draft(table: Path) -> Draft:
     draft_question(description, records)
     turns = [row["conversations"] for row in records] if layout == "llava" else []
     if any(isinstance(listed, list) and len(listed) > 2 for listed in turns):
-        doubt = "the first turn alone: later ones of a conversation are left out"
+        doubt = "the first turn alone: a system's and later ones of a conversation are left out"
         description.doubts["question.text"] = doubt
     if description.layout == "messages" and any(len(_spoken(row)) > 1 for row in records):
         doubt = "the last message of the user alone: a system's and earlier ones are left out"
         description.doubts["question.text"] = doubt
     _draft_answer(description, records)
+    if listed := of_questions(table, records):
+        description.doubts["question.text"] = listed
     _doubt_context(description, records)
     _doubt_points(description, records)
     text = description.question["text"]
@@ -123,7 +129,7 @@ def draft(table: Path) -> Draft:
 
 def _spoken(row: Record) -> list[object]:
     """Return the messages of the system and the user in a record of chat messages."""
-    listed = plain_value(row["messages"])
+    listed = plain_value(row.get("messages", row.get("conversations")))
     messages = listed if isinstance(listed, list) else []
     roles = [message.get("role") for message in messages if isinstance(message, dict)]
     return [role for role in roles if role in ("system", "user")]
@@ -169,14 +175,18 @@ def _layout(table: Path) -> str:
             keys = set()
         if keys == {"videos"}:
             return VIDEOS
+        if {"images", "annotations"} <= keys and "categories" not in keys:
+            refuse_captions(table)
         if {"images", "annotations"} <= keys:
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
     first_record = next((parse() for _, parse in table_records(table, _columns(table))), {})
-    if "conversations" in first_record:
+    turns = plain_value(first_record.get("conversations"))
+    has_roles = isinstance(turns, list) and all(isinstance(t, dict) and "role" in t for t in turns)
+    if "conversations" in first_record and not has_roles:
         return "llava"
-    if "messages" in first_record:
+    if {"messages", "conversations"} & first_record.keys():
         return "messages"
     if "filename" in first_record and {"detection", "grounding"} & first_record.keys():
         return "odvg"
@@ -207,6 +217,15 @@ def _draft_media(description: Draft, records: Sequence[Record]) -> None:
 
 def _draft_clip(description: Draft, records: Sequence[Record]) -> None:
     """Fill in the part of the video, where records have a start and an end beside it."""
+    for name in filter(PART.fullmatch, records[0]):
+        pairs = values_of(records, name)
+        if pairs and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+            description.media["clip"] = [f"{name}.0", f"{name}.1"]
+            description.doubts["media.clip"] = (
+                "is the question about this part of the video, in seconds? Otherwise leave the "
+                "line out"
+            )
+            return
     starts, ends = named(records, "clip start"), named(records, "clip end")
     if starts and ends:
         end = next((name for name in ends if name.startswith(starts[0][:4])), ends[0])
@@ -370,8 +389,14 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["answer.form"] = doubt
     if truth.keys.get("written") == "option":
         pairs = zip(values_of(answered, fields[0]), options or (), strict=False)
-        if odd := next((str(v) for v, texts in pairs if str(v).strip() not in texts), None):
-            description.doubts["answer.written"] = f"{odd!r} is not the text of an option"[:120]
+        odd = [str(value) for value, texts in pairs if str(value).strip() not in texts]
+        if odd:
+            description.doubts["answer.written"] = f"{odd[0]!r} is not the text of an option"[:120]
+        listed_options = description.question.get("options")
+        pairs = zip(values_of(answered, fields[0]), options or (), strict=False)
+        if isinstance(listed_options, (str, list)) and lack_answers(pairs):
+            doubt = with_answer(description.table, listed_options, fields[0])
+            description.doubts["question.options"] = doubt
     if (
         description.layout in ("llava", "messages")
         and truth.keys.get("coordinates") == "relative"
@@ -380,6 +405,13 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         )
     ):
         description.doubts["answer.coordinates"] = PADDED
+    if truth.form == "text" and (marked := marked_text(values_of(answered, fields[0]))):
+        mark, text = marked
+        description.answer["separator"] = ""
+        description.doubts["answer.separator"] = (
+            f"{text!r:.60} may be several right texts: separator = {json.dumps(mark)} reads them "
+            'so, "" as one'
+        )
     if truth.protocol:
         description.scoring["protocol"] = truth.protocol
     if truth.letters:
@@ -421,9 +453,13 @@ def _draft_no_field(description: Draft, records: Sequence[Record], boxes: str) -
         next((n for n in names if re.fullmatch(NAMES["answer"], _object_of(n), re.I)), "")
         for names in sides
     ]
-    if window := description.media.pop("clip", None) or (all(in_answer) and in_answer):
+    clip = description.media.pop("clip", None)
+    window = clip if isinstance(clip, list) else in_answer if all(in_answer) else []
+    if window:
         others = description.doubts.pop("media.clip", "").partition("; ")[2]
-        description.answer |= {"form": "interval", "field": window, "written": "seconds"}
+        name = str(window[0]).removesuffix(".0")
+        field = name if window == [f"{name}.0", f"{name}.1"] else window
+        description.answer |= {"form": "interval", "field": field, "written": "seconds"}
         description.doubts["answer.field"] = (
             "is this time the answer, in seconds? If the question is about this part of the video, "
             "clip = … in [media] names it" + (f"; {others}" if others else "")
@@ -491,7 +527,8 @@ def _options_of(description: Draft, records: Sequence[Record]) -> list[list[str]
 def _texts(options: object, row: Record) -> list[str]:
     """Return the texts of a record's options, in their order."""
     if isinstance(options, list):
-        return [str(row[name]).strip() for name in options if not is_absent(row.get(name))]
+        cells = [(row[name],) if name in row else at_path(row, name) for name in options]
+        return [str(cell[0]).strip() for cell in cells if cell and not is_absent(cell[0])]
     value = plain_value(row.get(str(options), ""))
     if isinstance(value, dict):  # by letter
         value = [value[letter] for letter in sorted(value)]

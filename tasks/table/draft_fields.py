@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.tasks.table.cells import is_empty, plain_value
+from harness.tasks.table.cells import is_empty, plain_value, without_marks
 from harness.tasks.table.description import CHECK
 from harness.tasks.table.nested import OPTIONS
 from harness.tasks.table.rows import Record
 from harness.tasks.table.unread_fields import ORDERS, SIZES_OF_IMAGES
 
 NAMES: Mapping[str, str] = {
-    "image": r"images?(_path|_file|_name)?|img(_path)?|image_\d+|picture|file_?name|image_id"
-    r"|bild(datei|er)?|imagen|图[片像]",
+    "image": r"images?(_path|_file|_name)?|img(_path|_name|_file)?|image_\d+|picture|file_?name"
+    r"|image_id|img_id|bild(datei|er)?|imagen|图[片像]",
     "video": r"videos?(_path|_file|_name|_id)?|vid",
-    "question": r"question|query|prompt|instruction|caption|phrase|expression|sentence|ref|text"
-    r"|frage|pregunta|问题",
+    "question": r"question|query|prompt|problem|instruction|caption|phrase|expression|sentence|ref"
+    r"|text|frage|pregunta|问题",
     "options": OPTIONS,
-    "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|ground_?truth|gt(_answer)?"
+    "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|(ground_?)?truth"
+    r"|gt(_answer)?|gold(_(answer|index|idx|label))?|reply"
     r"|solution|target|label|correct([_ ]answer)?"
     r"|(correct|right|answer)_(choice|option|index|idx|letter|key)(_(index|idx|letter))?"
     r"|count|bbox(es)?|boxe?s|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|mask|masks|segmentation"
@@ -27,7 +28,7 @@ NAMES: Mapping[str, str] = {
     r"|relevant_windows|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "clip end": r"((clip|video)_)?(end|stop|ed)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
-    "context": r"contexts?|passage|background|premise|preamble|pre_?prompt|instructions?|"
+    "context": r"contexts?|input|passage|background|premise|preamble|pre_?prompt|instructions?|"
     r"system(_prompt)?|history|subtitles?|regions?|roi|box|bboxes|points?|"
     r"(question|query|ask|real)_?time(_?stamp)?|time_stamp",
     "id": r"(question_?|sample_?|q)?id|index|idx|uid",
@@ -108,8 +109,9 @@ def _what_holds(name: str) -> str:
 
 
 def values_of(records: Sequence[Record], name: str) -> list[object]:
-    """Return the values of a field, without empty ones."""
-    return [plain_value(row[name]) for row in records if not is_empty(row.get(name))]
+    """Return the values of a field, without empty ones and marks around an answer."""
+    values = [row[name] for row in records if not is_empty(row.get(name))]
+    return [plain_value(without_marks(value)) for value in values]
 
 
 def field_names(records: Sequence[Record]) -> str:

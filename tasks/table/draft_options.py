@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
 
+from harness.foreign import to_lines
 from harness.foreign_lines import command
 from harness.tasks.table.cells import is_absent, plain_value
+from harness.tasks.table.rows import ROWS
 
 SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
 """Name of a column in three parts: the name, a separator, and a number or letter."""
@@ -21,6 +23,15 @@ NOT_OPTIONS = re.compile(
     re.IGNORECASE,
 )
 """Names of numbered columns that hold something else than options."""
+NAME = re.compile(
+    r"[\[{(]|(?:option|choice|answer|candidate)(?:\W|_)*\w{0,2}\Z|\w{0,2}\Z", re.IGNORECASE
+)
+"""Beginning of an answer that names its option, or several, and is not its text."""
+TEXTS_OF_OBJECTS = (
+    *("text", "content", "value", "choice", "option", "candidate", "description", "name", "answer"),
+    "label",
+)
+"""Keys of the text of an option that is an object, in the order of preference."""
 STARTS = ("0", "1", "a", "A")
 MARK = re.compile(
     r"(?:^|(?<=[\s;,]))(?:\((?P<small>[a-z])\)|\(?(?P<large>[A-Z])(?:\)|[.:](?=\s)))", re.MULTILINE
@@ -81,6 +92,66 @@ def are_lettered(options: Sequence[object]) -> bool:
 def with_options(table: Path, name: str) -> str:
     """Return what to do about records whose list of options, the field `name`, is empty."""
     return kept(table, f'select(."{name}" | length > 0)')
+
+
+def lack_answers(pairs: Iterable[tuple[object, Sequence[str]]]) -> bool:
+    """Return True if no answer is, or is a part of, one of its question's options in any spelling.
+
+    >>> lack_answers([("Two.", ["One.", "Three."])]), lack_answers([("two", ["One.", "Two."])])
+    (True, False)
+    """
+    listed = list(pairs)
+    if not all(isinstance(answer, str) and not NAME.match(answer.strip()) for answer, _ in listed):
+        return False
+    spelled = [(_bare(answer), list(map(_bare, options))) for answer, options in listed]
+    return bool(spelled) and all(
+        len(answer) > 1
+        and options
+        and not any(answer in text or text in answer for text in options)
+        for answer, options in spelled
+    )
+
+
+def _bare(text: object) -> str:
+    """Return the letters and digits of a text, the letters small."""
+    return re.sub(r"[\W_]", "", str(text).casefold())
+
+
+def objects_texts(name: str, lists: Sequence[Sequence[object]]) -> list[str]:
+    """Return the fields of options that are objects, `choices.0.text` and so on; [] for others.
+
+    >>> objects_texts("choices", [[{"id": 0, "choice": "a cat"}, {"id": 1, "choice": "a dog"}]])
+    ['choices.0.choice', 'choices.1.choice']
+    """
+    entries = [entry for listed in lists for entry in listed]
+    if not entries or not all(isinstance(entry, Mapping) for entry in entries):
+        return []
+    for key in TEXTS_OF_OBJECTS:
+        if all(isinstance(e, Mapping) and isinstance(e.get(key), str) for e in entries):
+            return [f"{name}.{place}.{key}" for place in range(max(map(len, lists)))]
+    return []
+
+
+def with_answer(table: Path, options: str | Sequence[str], answer: str) -> str:
+    """Return what to do about wrong options, to which the right one has to be added.
+
+    Its place goes round from record to record: the same letter would be right in all.
+    """
+    if table.suffix.lower() not in ROWS:
+        return "options lack the answer: write lists that have it"
+    rows, modules = ROWS[table.suffix.lower()]
+    names = [options] if isinstance(options, str) else [*options]
+    wrong = f"row[{options!r}]" if isinstance(options, str) else f"[row[n] for n in {names!r}]"
+    right = f"row[{answer!r}]"
+    records = (
+        f"({{**{{n: row[n] for n in row if n not in {names!r}}}, 'options': "
+        f"wrong[:i % (len(wrong) + 1)] + [{right}] + wrong[i % (len(wrong) + 1):]}} "
+        f"for i, row in enumerate({rows}) for wrong in [{wrong}])"
+    )
+    return (
+        f"options lack the answer: {to_lines(records, table.name, *modules)}, named NEW.jsonl, "
+        "puts it among them, at a place that goes round"
+    )
 
 
 def kept(table: Path, program: str) -> str:

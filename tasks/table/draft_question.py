@@ -11,10 +11,16 @@ from harness.tasks.table.draft_options import (
     are_lettered,
     are_lettered_lines,
     letters_in,
+    objects_texts,
     option_columns,
     with_options,
 )
 from harness.tasks.table.rows import Record
+
+SPLIT = re.compile(r"(?:.*_)?(?:split|subset|partition)", re.IGNORECASE)
+"""Names of fields of a record's split."""
+SPLITS = ("test", "val", "dev", "train")
+"""Beginnings of the names of splits, those that are evaluated first."""
 
 
 def draft_question(description: Draft, records: Sequence[Record]) -> None:
@@ -28,7 +34,8 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
     question["text"] = fields[0] if fields else CHECK
     if not fields:
         description.doubts["question.text"] = (
-            f"the field of the question, of {field_names(records)}"
+            f"the field of the question, of {field_names(records)}; or constant = … in place of "
+            "text, if all ask the same"
         )
     for name in named(records, "id"):
         values = [str(row.get(name)) for row in records]
@@ -38,6 +45,7 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
     else:
         _draft_joint_id(description, records)
     _draft_options(description, records)
+    _draft_split(description, records)
     kinds = {
         name: name
         for name in named(records, "category")
@@ -45,6 +53,20 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
     }
     if kinds:
         question["categories"] = kinds
+
+
+def _draft_split(description: Draft, records: Sequence[Record]) -> None:
+    """Keep the records of one split where a table has those of several."""
+    for name in filter(SPLIT.fullmatch, records[0]):
+        values = list(dict.fromkeys(str(value) for value in values_of(records, name)))
+        splits = [value for value in values if value.lower().startswith(SPLITS)]
+        if len(splits) > 1 and splits == values:
+            kept = next(v for split in SPLITS for v in splits if v.lower().startswith(split))
+            description.question["where"] = {name: kept}
+            description.doubts["question.where"] = (
+                f"records are of {', '.join(splits)}: this keeps {kept}; without the line, all stay"
+            )
+            return
 
 
 def _draft_joint_id(description: Draft, records: Sequence[Record]) -> None:
@@ -69,12 +91,18 @@ def _draft_options(description: Draft, records: Sequence[Record]) -> None:
     ]
     lines = [name for name in listed if are_lettered_lines(values_of(records, name))]
     if lists:
+        values = values_of(records, lists[0])
+        question["options"] = objects_texts(lists[0], [v for v in values if isinstance(v, list)])
+        if question["options"]:
+            return
         question["options"] = lists[0]
         _draft_list(description, lists[0], values_of(records, lists[0]))
     elif lines:
         question |= {"options": lines[0], "lettered": True}
     elif columns:
         question["options"] = columns
+        if all(are_lettered([row.get(name) for name in columns]) for row in records):
+            question["lettered"] = True
         cells = [str(row.get(name)) for row in records for name in columns]
         if date := next(filter(DATE.fullmatch, cells), None):
             doubt = f"{date!r} is a date: did a spreadsheet program make it of a text such as 1-2?"

@@ -16,6 +16,7 @@ MARKUP = re.compile(
 """Places in the forms in which models write them: `<loc0120>`, `<box>[[10, 20, 30, 40]]</box>`."""
 LOOKS: Mapping[str, Callable[[str], object]] = {
     "an interval of time": lambda text: clock_span(text),
+    "a date": re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{2,4}").fullmatch,
     "a time": re.compile(r"(?:\d{1,2}:)?\d{1,2}:\d{2}(?:[.,]\d+)?(?:\s?[ap]m)?", re.I).fullmatch,
     "a share in percent": re.compile(rf"{ABOUT}{NUMBER}\s*(?:%|percent|per cent)", re.I).fullmatch,
     "a range": re.compile(rf"{NUMBER}\s*(?:-|–|—|~|to|\.\.)\s*{NUMBER}\s*(?:{UNIT})?").fullmatch,
@@ -25,6 +26,10 @@ LOOKS: Mapping[str, Callable[[str], object]] = {
     "places in a model's own form": MARKUP.search,
     "a number": re.compile(rf"{ABOUT}{NUMBER}").fullmatch,
     "a number with a unit": re.compile(rf"{ABOUT}{NUMBER}\s*(?:{UNIT})?").fullmatch,
+    "a fraction": re.compile(r"\d+\s?/\s?\d+").fullmatch,
+    "yes or no with a sentence": re.compile(
+        r"(?:yes|no)\b\s?[,.;:–—-].*\w.*", re.I | re.S
+    ).fullmatch,
     "yes or no": re.compile(r"(?:yes|no|true|false)[.!]?", re.I).fullmatch,
     "a letter of an option": re.compile(r"(?:option|choice)?[\s_]*\(?[A-Ha-h][).]?").fullmatch,
     "an option with its letter": re.compile(r"\(?[A-Ha-h][).:]\s.*", re.S).fullmatch,

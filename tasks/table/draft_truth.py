@@ -5,13 +5,18 @@ Where the values allow several, a doubt names these.
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from html import unescape
 from math import inf
 from pathlib import Path
 from string import ascii_uppercase
 
+from harness.errors import ParseError
+from harness.stated.intervals import stated_interval
 from harness.tasks.table.cells import clock_span, only_window, polygons_of
 from harness.tasks.table.conventions import CONVENTIONS
+from harness.tasks.table.description import PARTS
 from harness.tasks.table.draft_fields import NAMES
 from harness.tasks.table.draft_options import letters_in
 from harness.tasks.table.draft_text import first_of_thousands, looks_like, unlike_others
@@ -40,15 +45,17 @@ ABOUT_ANSWER = re.compile(r"(?:.*_)?(?:confidence|id|type|kind|score|lang(?:uage
 Y_FIRST = re.compile(r"(?:.*[._])?box_2d|(?:.*[._])?rois?", re.IGNORECASE)
 """Names of fields of boxes that programs write with y first."""
 PERCENT = (
-    "all numbers are at most 100: are they percent of the image's sides? Those are not read: write "
-    "pixels"
+    "all numbers are at most 100: are they percent of the image's sides? Polygons in percent are "
+    "not read: write pixels"
 )
 HOLES = (
     "some polygons lie in others of their record: they belong to the mask, as in COCO. For holes, "
     "write run-lengths or images"
 )
 MIN_SIDE = 200
-"""Least side of images in pixels of which boxes rarely all lie between 0 and 100."""
+"""Least side of images in pixels whose polygons rarely all lie between 0 and 100."""
+ENTITY = re.compile(r"&(?:[a-z]{2,8}|#\d{1,5}|#x[0-9a-f]{1,4});", re.IGNORECASE)
+"""A character as HTML writes it: `&amp;`."""
 EDGE = 0.01
 """Part of a side, at most one pixel, by which a box may leave its image."""
 
@@ -99,11 +106,16 @@ class Values:
                 return truth
         if self.values and self._are_yes_no():
             doubt = (
-                "are 1, 0, true and false yes and no? They are read so, unless the form is number"
+                "are 1, 0, true, false, y and n yes and no? They are read so, unless the form is "
+                "number"
             )
             return Truth("text", doubts={"form": doubt}, protocol="text/yes_no")
         if self.values and all(map(_is_number, self.values)):
             whole = all(float(str(value)).is_integer() for value in self.values)
+            codes = [value for value in self.values if re.fullmatch(r"0\d+", str(value).strip())]
+            if codes:
+                doubt = f"{codes[0]!r} begins with 0: is it a number, or a text such as a code?"
+                return Truth("number", doubts={"form": doubt})
             if TIMES.search(self.field):
                 doubt = f"is {self.field} the answer, or the time of a frame?"
                 return Truth("number", doubts={"form": doubt})
@@ -127,7 +139,7 @@ class Values:
         if not texts <= BITS.keys():
             return False
         ask_numbers = ASKS_NUMBER.search(self.field) or all(map(ASKS_NUMBER.search, self.questions))
-        return texts <= {"true", "false"} or not ask_numbers
+        return not texts & {"1", "0"} or not ask_numbers
 
     def _text(self) -> Truth:
         """Return the form of texts, with a doubt where they look like something else."""
@@ -157,6 +169,14 @@ class Values:
             )
             return Truth("text", doubts={"form": doubt})
         if doubt := unlike_others(self.values, self.questions):
+            return Truth("text", doubts={"form": doubt})
+        if entity := next(filter(ENTITY.search, texts), ""):
+            doubt = (
+                f"{entity!r:.60} has characters as HTML writes them, responses have them plain: "
+            )
+            return Truth("text", doubts={"form": f"{doubt}write {unescape(entity)!r:.60}"})
+        if self.has_video and (moment := next(filter(_states_moment, texts), "")):
+            doubt = f"{moment!r:.60} states a time: is the form interval? Write [start, end] then"
             return Truth("text", doubts={"form": doubt})
         if odd := looks_like(self.values):
             doubt = f"{odd[1]!r} looks like {odd[0]}: is it a text? Numbers are written without a "
@@ -199,8 +219,8 @@ class Values:
         largest = max(max(row) for row, _ in rows)
         (mode,) = self.modes if len(self.modes) == 1 else ("",)
         frames = ["relative"] if largest <= LARGEST_FRACTION else ["pixels"]
-        if LARGEST_FRACTION < largest <= 1000:
-            frames.append("thousandths")
+        if largest > LARGEST_FRACTION:
+            frames += [name for name, parts in PARTS.items() if largest <= parts]
         if stated := re.search("_(ABS|REL)$", mode.upper()):
             frames = ["pixels" if stated[1] == "ABS" else "relative"]
         orders = [order] if (order := stated_order(mode)) else orders
@@ -217,13 +237,12 @@ class Values:
         doubts = {}
         for key, fitting in zip(keys, zip(*allowed, strict=True), strict=True):
             if len(set(fitting)) > 1:
-                doubts[key] = f"{' and '.join(dict.fromkeys(fitting))} fit the values"
+                *others, last = dict.fromkeys(fitting)
+                doubts[key] = f"{', '.join(others)} and {last} fit the values"
         if not mode and (frame != "pixels" or Y_FIRST.fullmatch(self.field)):
             before = f"{doubts['written']}, " if "written" in doubts else ""
             doubts["written"] = f"{before}or is y first, as in Gemini's and TensorFlow's boxes? "
             doubts["written"] += self._with_x_first()
-        if not stated and _may_be_percent((row for row, _ in rows), self.sizes):
-            doubts["coordinates"] = PERCENT
         return Truth("boxes", keys, doubts)
 
     def _with_x_first(self) -> str:
@@ -263,6 +282,8 @@ class Values:
         keys: dict[str, object] = {"written": "seconds"}
         doubt = "seconds, or milliseconds? Numbers of frames are not read"
         if all(_is_row(value, 2) for value in values):
+            if all(max(row) <= 1 for value in values for row in _rows(value)):
+                doubt = "all end within 1 s: parts of the video? Multiply those by its length"
             return Truth("interval", keys, {"written": doubt})
         rows: list[object] = []
         for value in values:
@@ -299,6 +320,13 @@ def _fields_of(value: object) -> Iterable[tuple[str, object]]:
 def _parts(value: object) -> Iterable[object]:
     """Return the members of a list of lists; any other value as the only one."""
     return value if isinstance(value, list) and _rows(value) == value else [value]
+
+
+def _states_moment(text: str) -> bool:
+    """Return True for a sentence that states the start and the end of a stretch of time."""
+    with suppress(ParseError):
+        return bool(re.search("second|sec\\b|\\ds\\b|:", text)) and bool(stated_interval(text))
+    return False
 
 
 def _rows(value: object) -> list[list[float]]:
@@ -347,7 +375,7 @@ def _bounds(frame: str, size: Size) -> tuple[float, float]:
     """Return the largest x and y in a frame of coordinates."""
     if frame == "pixels":
         return size or (inf, inf)
-    return (1.0, 1.0) if frame == "relative" else (1000.0, 1000.0)
+    return PARTS[frame], PARTS[frame]
 
 
 def _of_sides(values: Sequence[object]) -> tuple[Sequence[str], Sequence[object]]:

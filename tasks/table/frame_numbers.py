@@ -1,14 +1,14 @@
 """Numbers of frames in the place of seconds, and the command that divides them by the rate."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import DataError
 from harness.foreign import to_lines
 from harness.tasks.table.description import Description
-from harness.tasks.table.rows import table_records
+from harness.tasks.table.rows import ROWS, table_records
 
 OF_FRAMES = re.compile(
     r"(?!.*(?:time|sec|stamp|_m?s(?![a-z]))).*frame(?!.*(?:rate|second)).*", re.IGNORECASE
@@ -18,13 +18,6 @@ FIRST = re.compile(r"(?:start|begin|first|onset|from).*|.*(?:start|begin)", re.I
 LAST = re.compile(r"(?:end|stop|last|offset|to).*|.*(?:end|stop)", re.IGNORECASE)
 RATE = re.compile(r"(?:.*_)?(?:fps|frame_?rate|frames_per_second)", re.IGNORECASE)
 AS_FRAMES = re.compile(r"_?frames?.*", re.IGNORECASE)
-READERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    ".csv": ("csv.DictReader(open(sys.argv[1], newline=''))", ("csv",)),
-    ".tsv": ("csv.DictReader(open(sys.argv[1], newline=''), delimiter='\\t')", ("csv",)),
-    ".jsonl": ("map(json.loads, open(sys.argv[1]))", ()),
-    ".json": ("json.load(open(sys.argv[1]))", ()),
-}
-"""Expression that reads the rows of a table, and the modules that it uses, by the suffix."""
 
 
 def frame_fields(names: Collection[str]) -> list[str]:
@@ -37,9 +30,9 @@ def frame_fields(names: Collection[str]) -> list[str]:
 def in_seconds(table: Path, fields: Sequence[str], names: Collection[str]) -> str:
     """Return what to do about numbers of frames in the fields of a table, which has `names`."""
     rate = next(filter(RATE.fullmatch, names), "")
-    if len(fields) != 2 or table.suffix.lower() not in READERS:
+    if len(fields) != 2 or table.suffix.lower() not in ROWS:
         return f"divide {' and '.join(fields)} by {rate or 'the frames per second'}"
-    rows, modules = READERS[table.suffix.lower()]
+    rows, modules = ROWS[table.suffix.lower()]
     divisor = f"float(row[{rate!r}])" if rate else "FPS"
     members = ", ".join(
         f"{AS_FRAMES.sub('', name) + '_seconds'!r}: float(row[{name!r}]) / {divisor}"

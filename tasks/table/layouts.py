@@ -3,7 +3,7 @@
 | layout | a row is | its fields |
 |---|---|---|
 | `llava` | the first question of a conversation | the record's own, `question`, `answer` |
-| `messages` | the last user message of a record | the record's own, `question`, `images` |
+| `messages` | the last user message of a record | its own, `question`, `images`, `reply` |
 | `coco` | a category in an image | `image`, `category`, `boxes`, `masks`, `count`, `iscrowd` |
 | `captions` | a phrase of a caption (MDETR's) | `image`, `caption`, `phrase`, `boxes`, `masks` |
 | `odvg` | a phrase or a category of an image | as `captions`, but masks; `count`, `iscrowd` |
@@ -31,6 +31,7 @@ Rows: TypeAlias = Iterator[tuple[str, Callable[[], Record]]]
 Columns: TypeAlias = Collection[str]
 Layout: TypeAlias = Callable[[Path, Columns, Columns], Rows]
 IMAGE = "<image>"
+CONVERSATIONS = "conversations"
 PLACEHOLDER = re.compile(r"<\w+>")
 """A mark in a text, such as `<s0>`, whose value VTimeLLM has in another field."""
 FILLED = (
@@ -45,7 +46,7 @@ SIZE = "stated size"
 
 def llava(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     """Yield the first question of each conversation of a LLaVA file, and its answer."""
-    for where, parse in table_records(path, ("conversations",)):
+    for where, parse in table_records(path, ("conversations",), (*columns, *optional)):
         yield where, partial(_first_turn, parse, where, path, {*columns, *optional})
 
 
@@ -57,6 +58,8 @@ def _first_turn(parse: Callable[[], Record], where: str, table: Path, named: Col
     """
     record = parse()
     turns = field(record, "conversations", list, where)
+    if turns and isinstance(turns[0], dict) and turns[0].get("from") == "system":
+        turns = turns[1:]
     texts = [field(turn, "value", str, f"{where}: 'conversations'") for turn in turns[:2]]
     speakers = [turn.get("from") for turn in turns[:2]]
     if len(turns) < 2 or speakers[0] not in ("human", "user"):
@@ -101,28 +104,47 @@ def _objects(
 
 def messages(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     """Yield the last user message of each record of chat messages, as OpenAI's API has them."""
-    for where, parse in table_records(path, ("messages",)):
+    listed = ("messages", CONVERSATIONS)
+    for where, parse in table_records(path, (), (*listed, *columns, *optional)):
         yield where, partial(_last_user_message, parse, where)
 
 
 def _last_user_message(parse: Callable[[], Record], where: str) -> Record:
     """Return a record with the texts and images of its last user message as fields."""
     record = parse()
-    listed = plain_value(record["messages"])
-    users = [
-        message
-        for message in (listed if isinstance(listed, list) else ())
-        if isinstance(message, dict) and message.get("role") == "user"
+    key = "messages" if "messages" in record else CONVERSATIONS
+    listed = plain_value(record.get(key))
+    messages = [
+        entry for entry in (listed if isinstance(listed, list) else ()) if _is_spoken(entry)
     ]
+    users = [place for place, entry in enumerate(messages) if entry["role"] == "user"]
     if not users:
         raise DataError(
-            f"{where}: 'messages'", expected="a message of the user", found=repr(listed)[:60]
+            f"{where}: {key!r}", expected="a message of the user", found=repr(listed)[:60]
         )
-    content = users[-1].get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts = [str(part.get("text")) for part in parts if part.get("type") == "text"]
+    parts = _parts(messages[users[-1]])
     images = [image for part in parts if (image := _part_image(part)) is not None]
-    return {**record, "question": "\n".join(texts), "images": images or record.get("images")}
+    row = {**record, "question": _said(parts), "images": images or record.get("images")}
+    if "image" in record and not row["images"]:
+        del row["images"]
+    replies = [entry for entry in messages[users[-1] + 1 :] if entry["role"] == "assistant"]
+    return row | ({"reply": _said(_parts(replies[0])).strip()} if replies else {})
+
+
+def _is_spoken(entry: object) -> bool:
+    """Return True for a message of someone."""
+    return isinstance(entry, dict) and isinstance(entry.get("role"), str)
+
+
+def _parts(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the parts of a message; a text is the only one."""
+    content = message.get("content")
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def _said(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the texts of a message's parts."""
+    return "\n".join(str(part.get("text")) for part in parts if part.get("type") == "text")
 
 
 def _part_image(part: Mapping[str, Any]) -> object:

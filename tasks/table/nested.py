@@ -13,7 +13,10 @@ from harness.tasks.table.rows import DELIMITERS, Record, table_records
 
 DEPTH = 4
 """Most objects, one in the other, whose fields are listed."""
-OPTIONS = r"options|choices|candidates"
+OPTIONS = (
+    r"(?:(?:multiple|answer|mc|multi|possible)_?)?(?:options|choices|candidates)|mc_answers|distractors"
+    r"|(?:wrong|incorrect|false|negative)_(?:options|choices|candidates|answers)"
+)
 """Names of fields of options."""
 VALUES = (
     {"bytes", "path"},

@@ -89,8 +89,8 @@ OF_ROWS = ". as $t | [range([.[] | length] | max)] | map(. as $row | $t | map_va
 """Program of jq for an object of lists of the same length, each of which is a column."""
 DATABASE = (
     "[.database | to_entries[] | .key as $video | .value as $of | ($of.annotations // "
-    "$of.annotation // []) | group_by(.label)[] | {video: $video, subset: $of.subset, "
-    "question: .[0].label, relevant_windows: map(.segment)}]"
+    "$of.annotation // []) | group_by(.label // .sentence)[] | {video: $video, subset: "
+    "$of.subset, question: (.[0].label // .[0].sentence), relevant_windows: map(.segment)}]"
 )
 """Program of jq for COIN and ActivityNet 1.3: the moments of each label in each video."""
 EGO4D = (
@@ -112,10 +112,31 @@ V_STAR = (
     '. + {answer: .options[0]} else error("not of V*Bench") end]'
 )
 """Program of jq for V*Bench's files, one an image, whose first option is right."""
+CAPTIONS = (
+    "[(.images | INDEX(.id)) as $images | .annotations | group_by(.image_id)[] | {id: "
+    ".[0].image_id, image: ($images[.[0].image_id | tostring] | .file_name "
+    '// error("a caption without its image")), answers: map(.caption)}]'
+)
+"""Program of jq for COCO's captions: all of an image are right texts."""
 FIELDS = {"question", "answer", "answers", "image", "video", "options", "choices", "meta"}
 """Names that are fields of a record, and not its key."""
 NOT_EMPTY = 'if . == [] then error("no record") else . end'
 OF_SHAPES = "groups, attributes and texts of shapes"
+
+
+def refuse_captions(path: Path) -> None:
+    """Raise DataError if a file has COCO's captions, and name the command that makes a table."""
+    first = next(JsonFile(path, ("annotations",)).items(), None)
+    entry = None if first is None else first.parse()
+    if isinstance(entry, dict) and {"image_id", "caption"} <= entry.keys():
+        raise DataError(
+            f"file {path}",
+            expected="a list of records",
+            found="COCO's captions, several an image",
+            fix=f"`jq {quote(f'{CAPTIONS} | {NOT_EMPTY}')} {quote(path.name)} > "
+            f"{new_name(path.name, '.json')}` makes one. In its description, `constant` in "
+            '[question] is what all ask, and protocol = "text/caption" scores captions.',
+        )
 
 
 def refuse_label_studio(path: Path, records: Sequence[Mapping[str, object]]) -> None:

@@ -21,7 +21,7 @@ from harness.scores import Mean, Metric, Scores
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.markup import without_end_tokens
-from harness.stated.yes_no import foreign_yes_no, restated, says_opposite
+from harness.stated.yes_no import concluded_yes_no, foreign_yes_no, restated, says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
 from harness.tasks.charades_sta.task import interval_protocol
@@ -47,7 +47,9 @@ SPACED = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u3000-\u9fff\uac00-\ud7af]"
 """A letter or digit of a script that has blanks between words."""
 BOX = re.compile(r"<\|begin_of_box\|>(?!.*<\|begin)(.*?)(?:<\|end_of_box\|>|\Z)", re.DOTALL)
 """The last answer between marks that GLM writes around it."""
-BITS: Mapping[str, str] = {"1": "yes", "0": "no", "true": "yes", "false": "no"}
+BITS: Mapping[str, str] = {
+    **{"1": "yes", "0": "no", "true": "yes", "false": "no", "y": "yes", "n": "no"},
+}
 """Yes and no as tables write them besides, in small letters."""
 
 
@@ -125,7 +127,8 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     except ParseError:
         if box := BOX.search(text):
             return yes_or_no(box[1], question)
-        return restated(text, question) or foreign_yes_no(text)
+        stated = restated(text, question) or concluded_yes_no(text, question)
+        return stated or foreign_yes_no(text)
     return None if says_opposite(said, text, question) else said
 
 

@@ -27,6 +27,7 @@ from harness.tasks.table.cells import (
     is_absent,
     is_empty,
     plain_value,
+    without_marks,
 )
 from harness.tasks.table.conventions import conventions_of, letter_of
 from harness.tasks.table.description import CHECK, WRITTEN, Description
@@ -405,6 +406,8 @@ class Records:
 
     def _text(self, row: Record, where: str) -> str:
         """Return the question's text: a field, or a pattern with its fields filled in."""
+        if constant := self.description.question.constant:
+            return constant
         pattern = self.description.question.text
         for name in [pattern] if pattern in row else names_in(_pattern(pattern)):
             if isinstance(row[name], (list, dict)):
@@ -543,7 +546,7 @@ def _require(row: Record, names: Sequence[str], where: str) -> None:
 def _cell(row: Record, name: str, where: str) -> object:
     """Return a record's field, or of a pattern its text; None if a field of it is empty."""
     if "{" not in name or name in row:
-        return row[name]
+        return without_marks(row[name])
     if any(is_empty(row[part]) for part in names_in(name)):
         return None
     return fill_pattern(name, row, where)

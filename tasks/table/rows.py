@@ -23,6 +23,13 @@ from harness.tasks.table.other_forms import refuse_object
 Record: TypeAlias = dict[str, object]
 DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
 """Usual separator of the cells, by the file's suffix."""
+ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    ".csv": ("csv.DictReader(open(sys.argv[1], newline=''))", ("csv",)),
+    ".tsv": ("csv.DictReader(open(sys.argv[1], newline=''), delimiter='\\t')", ("csv",)),
+    ".jsonl": ("map(json.loads, open(sys.argv[1]))", ()),
+    ".json": ("json.load(open(sys.argv[1]))", ()),
+}
+"""Expression that reads the rows of a table, and the modules that it uses, by the suffix."""
 FILE = re.compile(r".+\.(?:jpe?g|png|webp|bmp|gif|tiff?|mp4|webm|mkv|avi|mov)", re.IGNORECASE)
 """Name of an image or a video."""
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")

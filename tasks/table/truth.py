@@ -28,7 +28,7 @@ from harness.tasks.table.cells import (
     polygons_of,
     right_texts,
 )
-from harness.tasks.table.description import AnswerField
+from harness.tasks.table.description import PARTS, AnswerField
 from harness.types import Answer, Box, Interval
 
 LOSSLESS = ("PNG", "BMP", "TIFF")
@@ -89,6 +89,9 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
             "field.",
         )
     texts = [str(part) for part in parts]
+    if field.separator:
+        pieces = [piece.strip() for text in texts for piece in text.split(field.separator)]
+        texts = [piece for piece in pieces if piece]
     if any(is_empty(text) for text in texts) or not texts or is_empty(value):
         raise DataError(where, expected="a text, or a list of right texts", found=repr(value)[:60])
     return Answer(text=texts[0]), tuple(texts[1:])
@@ -141,11 +144,8 @@ def _box(value: object, field: AnswerField, media: Media, where: str) -> Box:
             found=f"{value!r:.60}, which are fractions of the image",
             fix='If all boxes are so, coordinates = "relative" in [answer] reads them.',
         )
-    across, down = {
-        "pixels": (1.0, 1.0),
-        "relative": (width, height),
-        "thousandths": (width / 1000, height / 1000),
-    }[field.coordinates]
+    parts = PARTS.get(field.coordinates)
+    across, down = (width / parts, height / parts) if parts else (1.0, 1.0)
     left, top, third, fourth = (
         side * scale for side, scale in zip(sides, (across, down) * 2, strict=True)
     )

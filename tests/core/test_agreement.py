@@ -91,6 +91,15 @@ def test_three_boxes_of_another_unit_or_order_are_refused_until_someone_states_t
     assert of_boxes(RESIZED[name], count=2) == []
 
 
+@pytest.mark.parametrize("count", [3, 12])
+def test_a_ground_truth_in_percent_is_not_taken_for_small_predictions(count):
+    shares = [100 * np.array(SHARES[(n + n // 6) % 6]) for n in range(count)]
+    truths = [Answer(boxes=(Box(*share),)) for share in shares]
+    answers = [Answer(boxes=(Box(*np.array(in_pixels(n)) + 1),)) for n in range(count)]
+    with pytest.raises(DataError, match=r'ground truth in parts of 100 .*coordinates = "percent"'):
+        doubts(AnswerForm.BOXES, lambda n: (IMAGES[n % 6],), truths, answers)
+
+
 def test_centres_and_sizes_are_refused():
     with pytest.raises(DataError, match=r"6 of 6 .*\[centre x.*`jq -c"):
         of_boxes(lambda b, _: np.append((b[:2] + b[2:]) / 2, b[2:] - b[:2]), count=6)

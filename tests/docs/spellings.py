@@ -879,7 +879,7 @@ POINTS = {
     '<points x1="12.3" y1="45.6" x2="22.2" alt="dogs">dogs</points>': None,
     '<points x1="12.3" y2="45.6" x2="22.2" y1="33.1" alt="dogs">dogs</points>': None,
     '<point x="12.3" y="45.6" alt="dog">dog</point> <point x="22.2">': None,
-    '<point x="123" y="456" alt="dog">dog</point>': None,
+    '<point x="123" y="456" alt="dog">dog</point>': [[123.0, 456.0]],
     "<|box_start|>(123,456)<|box_end|>": [[123.0, 456.0]],
     "Thought: It is to the right of (3,4).\nAction: click(start_box='(123,456)')": [[123.0, 456.0]],
     "Action: click(start_box='<|box_start|>(123,456)<|box_end|>')": [[123.0, 456.0]],

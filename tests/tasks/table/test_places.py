@@ -90,7 +90,7 @@ def test_boxes_in_pixels_that_fit_with_y_first_alone(tmp_path):
     [
         ({"bbox": [10.5, 20, 60, 90]}, (WIDTH, HEIGHT), True),
         ({"bbox": [10.5, 20, 60, 101]}, (WIDTH, HEIGHT), False),
-        ({"bbox": [10.5, 20, 60, 90]}, (120, 100), False),
+        ({"bbox": [10.5, 20, 60, 90]}, (120, 100), True),
         ({"bbox": [10.5, 20, 60, 90], "bbox_mode": "XYXY_ABS"}, (WIDTH, HEIGHT), False),
         ({"polygon": [10, 10, 90, 10, 90, 80]}, (WIDTH, HEIGHT), True),
         ({"polygon": [10, 10, 390, 10, 390, 80]}, (WIDTH, HEIGHT), False),
