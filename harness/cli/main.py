@@ -23,7 +23,7 @@ from harness.version import __version__
 INTERRUPTED = 130
 EXIT_CODES = f"""exit codes:
   0  done
-  1  the gate, a verification or a data check did not pass; no response of a run was read
+  1  the gate, a verification or a data check did not pass; `eval` read no response of a run
   2  the command, an option or a combination of them is invalid
   3  a benchmark's file is missing or damaged
   4  a model cannot be loaded, or keeps failing

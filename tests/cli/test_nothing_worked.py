@@ -54,9 +54,10 @@ def benchmark(tmp_path):
 @pytest.mark.parametrize(
     ("responses", "code"), [(["I see it.", "Nothing."], 1), (["I see it.", ANSWER], 0)]
 )
-def test_responses_of_which_none_is_read_end_with_code_1_beside_their_score(
+def test_an_evaluation_in_which_no_response_is_read_ends_with_code_1_beside_its_score(
     benchmark, tmp_path, capsys, command, responses, code
 ):
+    """`score` did what it was asked for, and says in a note that it read no response."""
     options, write = benchmark
     path = write(*responses)
     stored = {
@@ -64,8 +65,9 @@ def test_responses_of_which_none_is_read_end_with_code_1_beside_their_score(
         "score": ["--model", READER.format(""), "--predictions", path],
     }
     for _ in range(2):  # the second `eval` finds a finished run
-        assert main([command, *stored[command], *options]) == code
+        assert main([command, *stored[command], *options]) == (code if command == "eval" else 0)
         printed = capsys.readouterr()
         results = json.loads(printed.out)["tasks"]["reason_seg"]
         assert results["n_scored"] == 1 - code and results["metrics"]["gIoU"] is not None
-        assert ("no sample has an answer" in printed.err) == bool(code)
+        note = "no sample has an answer" if command == "eval" else "no response is read"
+        assert (note in printed.err) == bool(code)
