@@ -78,7 +78,10 @@ def test_what_is_spelt_is_read_or_a_failure(ask, name):
             assert answer is None or value(answer) == meant, (text, answer)
 
 
-POINTING = {f"vlm:{name}" for name in ("molmo", "molmo2", "ui_tars", "ui_tars1_5", "agentcpm_gui")}
+POINTING = {
+    f"vlm:{name}"
+    for name in ("molmo", "molmo2", "qwen3_vl", "ui_tars", "ui_tars1_5", "agentcpm_gui")
+}
 """Models that answer a question for a box with a point."""
 SHARES = "normalized_1"
 """Frame of networks that write shares of one."""
