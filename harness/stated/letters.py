@@ -148,6 +148,8 @@ _NAMES_ONE = re.compile(
 _IS_SUBJECT = re.compile(
     rf"{ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
 )
+_IS_ADDED = re.compile(r"[^.!?\n]{0,60}\b(?i:as well(?! as)|too(?=\W*(?:[.!;\n]|\Z)))\b")
+"""Words after an option that add it to another one: "option B fits as well"."""
 _APPROVED = re.compile(
     rf"{ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{ADVERBS}\s+(?i:the|correct|right|true"
     r"|best|most|more|closer|closest|similar|identical|consistent)\b(?!\s(?:least|worst|wrong))"
@@ -286,7 +288,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     read_to = 0
     # Statements: "the answer is B".
     for statement in by.stated.finditer(text):
-        if by.another.match(text, statement.end()):
+        if by.another.match(text, statement.end()) or _adds_one(text, statement, by):
             return set()
         if not statement["says"] or _is_sure(text, statement, by):
             mention = statement["letters"] or statement["boxed"] or statement["json"]
@@ -427,6 +429,15 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
     if not is_word or statement["letters"].rstrip()[-1] not in "AI":
         return True
     return re.match(rf"{_GOES_ON.pattern}|{OTHER}", rest) is not None
+
+
+def _adds_one(text: str, statement: re.Match[str], by: Patterns) -> bool:
+    """Return True if a statement adds its option to another letter before it."""
+    return (
+        _NAMES_ONE.match(statement[0]) is not None
+        and _IS_ADDED.match(text, statement.end()) is not None
+        and by.letter.search(text, 0, statement.start()) is not None
+    )
 
 
 def _is_next(text: str, line: re.Match[str]) -> bool:

@@ -29,7 +29,13 @@ from harness.tasks.table.draft_fields import (
     named,
     values_of,
 )
-from harness.tasks.table.draft_options import kept, lack_answers, with_answer, without_letters
+from harness.tasks.table.draft_options import (
+    kept,
+    lack_answers,
+    places_in_lists,
+    with_answer,
+    without_letters,
+)
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
@@ -387,6 +393,9 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         _add_doubt(description, "answer.field", doubt)
     if truth.form in ("number", "count") and (doubt := _doubt_about_units(description, answered)):
         description.doubts["answer.form"] = doubt
+    is_number = truth.form in ("number", "count") and options is None
+    if is_number and (doubt := places_in_lists(answered, fields[0])):
+        _add_doubt(description, "answer.form", doubt)
     if truth.keys.get("written") == "option":
         pairs = zip(values_of(answered, fields[0]), options or (), strict=False)
         odd = [str(value) for value, texts in pairs if str(value).strip() not in texts]

@@ -4,10 +4,12 @@ Columns of options are numbered or lettered from the first on, whatever else the
 `A`, `B`; `option_a`; `choice1`; `candidate-0`.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
+from typing import TypeGuard
 
 from harness.foreign import to_lines
 from harness.foreign_lines import command
@@ -152,6 +154,36 @@ def with_answer(table: Path, options: str | Sequence[str], answer: str) -> str:
         f"options lack the answer: {to_lines(records, table.name, *modules)}, named NEW.jsonl, "
         "puts it among them, at a place that goes round"
     )
+
+
+def places_in_lists(records: Sequence[Mapping[str, object]], field: str) -> str:
+    """Return a doubt if all numbers of a field may be places in a list of texts; "" without one."""
+    numbers = [plain_value(record.get(field)) for record in records]
+    if not all(map(_is_whole, numbers)):
+        return ""
+    for name in records[0]:
+        lists = [plain_value(record.get(name)) for record in records]
+        texts = [value for value in lists if _are_texts(value)]
+        if len(texts) < len(records):
+            continue
+        pairs = [(int(str(number)), len(row)) for number, row in zip(numbers, texts, strict=True)]
+        if all(number == length for number, length in pairs):
+            continue  # they count the texts
+        for written, first in (("place", 0), ("place_from_1", 1)):
+            if all(first <= number < first + length for number, length in pairs):
+                return (
+                    f"are they places in {name!r}? options = {json.dumps(name)} in [question], "
+                    f'form = "choice", written = "{written}" read them so'
+                )
+    return ""
+
+
+def _are_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(v, str) for v in value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, str)) and str(value).isdecimal()
 
 
 def kept(table: Path, program: str) -> str:

@@ -145,6 +145,12 @@ def test_the_longer_of_two_texts_is_the_option():
         ('The animal labelled "A" is option (B).', "B"),
         ("Option (D) Point D is incorrect because it is far.", None),
         ("If B barks more than A, then B would be the correct choice.", None),
+        ('The animal is best described by option B, "a dog."', "B"),
+        ("It can be most accurately captured as (B) the dog.", "B"),
+        ("It is not best described by option B.", None),
+        ("It cannot be best described by option B.", None),
+        ("It is best described as a dog.", None),
+        ("It is best described by options A and B.", None),
     ],
 )
 def test_a_letter_that_a_sentence_names(text, said):
@@ -234,6 +240,10 @@ def test_a_letter_whose_sentence_rejects_it(text, said):
         ("It is (B). However, it is not (C).", "B"),
         ("It is (B), instead of (C).", "B"),
         ("The answer is B. However, it does not bark.", "B"),
+        ("It is best described by option C, but option B fits as well.", None),
+        ("It corresponds to option C, but option B fits as well.", None),
+        ("I see option C. Option B is right, too.", None),
+        ("Option B fits as well.", "B"),
     ],
 )
 def test_a_choice_against_which_another_is_named_is_a_failure(text, said):

@@ -203,6 +203,20 @@ def test_the_places_of_a_okvqa_are_found(tmp_path):
     assert "place_from_1" in drafted.doubts["answer.written"]
 
 
+@pytest.mark.parametrize(
+    ("answers", "doubt"),
+    [([0, 2], '"place"'), ([3, 1], '"place_from_1"'), ([3, 2], ""), ([0, 9], ""), ([0.5, 1], "")],
+)
+def test_numbers_that_may_be_places_in_a_list_are_to_be_checked(answers, doubt, tmp_path):
+    lists = [["start", "stir", "pour"], ["look", "lift"]]
+    if doubt == '"place"':
+        lists[1].append("put")
+    rows = [row(n, actions=texts) for n, texts in zip(answers, lists, strict=True)]
+    drafted = draft(bench(tmp_path, rows, answer={}))
+    assert ("places in 'actions'" in drafted.doubts.get("answer.form", "")) == bool(doubt)
+    assert doubt in drafted.doubts.get("answer.form", "")
+
+
 @pytest.mark.parametrize("second", ["red", "clip"])
 def test_questions_about_a_single_image_have_no_interval_and_say_so(second, tmp_path, capsys):
     rows = [{**row("yes"), "image": name} for name in ("images/red.png", f"images/{second}.png")]
