@@ -115,9 +115,9 @@ def test_predictions_and_ground_truth_are_those_of_the_record(site, world):
     folder = next(
         p for p in world.runs.iterdir() if p.name == index["board"]["tables"][1]["rows"][0]["run"]
     )
-    found = predictions(site / "data/t1/r0.js")
+    chunk = predictions(site / "data/t1/r0.js")
     kept = Run.open(folder).prediction(columns["id"][2])
-    assert prediction_from_json({**found["samples"][2], "query_id": kept.query_id}) == kept
+    assert prediction_from_json({**chunk["samples"][2], "query_id": kept.query_id}) == kept
 
 
 def test_images_are_written_once_and_a_videos_frames_lie_in_a_grid(site):

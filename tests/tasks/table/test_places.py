@@ -151,8 +151,8 @@ def test_boxes_of_create_ml_are_by_their_middle(tmp_path):
     path.write_text(json.dumps([record]), encoding="utf-8")
     typed = re.search("`(.*?)`", draft(path).doubts["answer.form"])[1]
     subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
-    made = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
-    assert read(made) == [Answer(boxes=(Box(60.0, 90.0, 140.0, 150.0),))]
+    new_table = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
+    assert read(new_table) == [Answer(boxes=(Box(60.0, 90.0, 140.0, 150.0),))]
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
@@ -166,9 +166,9 @@ def test_boxes_with_classes_by_position_have_a_command(is_nested, tmp_path):
     path.write_text(json.dumps(record), encoding="utf-8")
     typed = re.search("`(.*?)`", draft(path).doubts["answer.field"])[1]
     subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
-    made = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
-    assert not draft(made).doubts.get("answer.field")
-    answers = read(made, written="xyxy")
+    new_table = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
+    assert not draft(new_table).doubts.get("answer.field")
+    answers = read(new_table, written="xyxy")
     assert [tuple(map(list, answer.boxes)) for answer in answers] == [
         (boxes[0], boxes[2]),
         (boxes[1],),
@@ -193,8 +193,8 @@ def test_several_texts_of_a_box_have_a_command(tmp_path):
     with pytest.raises(DataError, match="expected a text") as error:
         list(table(tmp_path, file=path).samples())
     subprocess.run(str(error.value).split("`")[1], shell=True, cwd=tmp_path, check=True)
-    made = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
-    assert read(made) == 2 * [Answer(boxes=(Box(10, 20, 110, 420),))]
+    new_table = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
+    assert read(new_table) == 2 * [Answer(boxes=(Box(10, 20, 110, 420),))]
 
 
 def coco(root, box, image, **annotation):

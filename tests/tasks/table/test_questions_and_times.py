@@ -214,10 +214,10 @@ def test_questions_in_a_list_of_each_record_have_a_command(suffix, tmp_path):
     path = written(tmp_path / f"t{suffix}", rows)
     doubt = draft(path).doubts["question.text"]
     assert "'qa_pairs'" in doubt
-    made = obeyed(doubt, tmp_path, "made.jsonl")
-    records = [json.loads(line) for line in made.read_text("utf-8").splitlines()]
+    new_table = obeyed(doubt, tmp_path, "made.jsonl")
+    records = [json.loads(line) for line in new_table.read_text("utf-8").splitlines()]
     assert records == [{**row, "record_id": 1, "image": "a.png"} for row in own]
-    assert [s.target.answer.text for s in samples(made)] == ["two", "a dog"]
+    assert [s.target.answer.text for s in samples(new_table)] == ["two", "a dog"]
 
 
 def test_turns_beside_a_question_are_no_questions_of_their_own(tmp_path):
@@ -235,8 +235,8 @@ def test_options_without_the_right_one_have_a_command(suffix, tmp_path):
     path = written(tmp_path / f"t{suffix}", rows)
     doubt = draft(path).doubts["question.options"]
     assert "lack the answer" in doubt
-    made = obeyed(doubt, tmp_path, "made.jsonl")
-    assert [s.target.answer.choice for s in samples(made)] == ["A", "B", "C", "A"]
+    new_table = obeyed(doubt, tmp_path, "made.jsonl")
+    assert [s.target.answer.choice for s in samples(new_table)] == ["A", "B", "C", "A"]
 
 
 def test_options_in_another_spelling_do_not_lack_the_answer(tmp_path):
