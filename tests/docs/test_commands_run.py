@@ -186,6 +186,8 @@ def test_commands_of_a_page_work(page, desk, capsys):
         except SystemExit as ended:
             code = ended.code
         out = capsys.readouterr()
-        if code != 0:
+        # A network without training may state nothing.
+        is_unread = code == 1 and "exit code 1: no sample has an answer" in out.err
+        if code != 0 and not is_unread:
             failed.append(f"{shown}\n    {code}: {out.err[-700:]}")
     assert not failed, "\n".join(failed)
