@@ -122,13 +122,14 @@ def _last_user_message(parse: Callable[[], Record], where: str) -> Record:
         raise DataError(
             f"{where}: {key!r}", expected="a message of the user", found=repr(listed)[:60]
         )
-    parts = _parts(messages[users[-1]])
+    parts = _parts(messages[users[-1]], f"{where}: {key!r}")
     images = [image for part in parts if (image := _part_image(part)) is not None]
     row = {**record, "question": _said(parts), "images": images or record.get("images")}
     if "image" in record and not row["images"]:
         del row["images"]
-    replies = [entry for entry in messages[users[-1] + 1 :] if entry["role"] == "assistant"]
-    return row | ({"reply": _said(_parts(replies[0])).strip()} if replies else {})
+    spoken = [entry for entry in messages[users[-1] + 1 :] if entry["role"] == "assistant"]
+    replies = [text for entry in spoken[-1:] if (text := _said(_parts(entry, where)).strip())]
+    return row | ({"reply": replies[0]} if replies else {})
 
 
 def _is_spoken(entry: object) -> bool:
@@ -136,15 +137,25 @@ def _is_spoken(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("role"), str)
 
 
-def _parts(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a message; a text is the only one."""
+def _parts(message: Mapping[str, Any], where: str) -> Sequence[Mapping[str, Any]]:
+    """Return the parts of a message; a text is the only one, and null has none."""
     content = message.get("content")
-    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+    parts: object = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if isinstance(parts, list) and all(isinstance(part, dict) for part in parts):
+        return parts
+    if parts is None:
+        return []
+    raise DataError(
+        f"{where}: 'content'",
+        expected="a text, or a list of parts, which are objects",
+        found=repr(content)[:60],
+    )
 
 
 def _said(parts: Sequence[Mapping[str, Any]]) -> str:
     """Return the texts of a message's parts."""
-    return "\n".join(str(part.get("text")) for part in parts if part.get("type") == "text")
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _part_image(part: Mapping[str, Any]) -> object:
@@ -161,7 +172,8 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     image has objects that are not annotated, as LVIS says.
     """
     names = {
-        entry["id"]: entry["name"] for _, entry in _entries(path, "categories", ("id", "name"))
+        entry["id"]: _name(entry["name"], where)
+        for where, entry in _entries(path, "categories", ("id", "name"))
     }
     objects: dict[tuple[object, object], list[Any]] = {}
     crowds, images_with_regions = set(), set()
@@ -184,7 +196,8 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
         where = f"{path}, image {image!r}, category {names[category]!r}"
         if image not in images:
             raise DataError(where, expected="an image of this id", found="none")
-        is_open = category in (images[image].get("not_exhaustive_category_ids") or ())
+        incomplete = images[image].get("not_exhaustive_category_ids")
+        is_open = isinstance(incomplete, list) and category in incomplete
         is_open |= image in images_with_regions or (image, category) in crowds
         row = {
             "id": f"{image}/{category}",
@@ -194,6 +207,13 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
             "iscrowd": int(is_open),
         }
         yield where, partial(_with_objects, row, images[image], entries, where)
+
+
+def _name(name: object, where: str) -> str:
+    """Return the name of a category, which may be a number."""
+    if type(name) not in (str, int):
+        raise DataError(f"{where}: 'name'", expected="a text", found=repr(name)[:40])
+    return str(name)
 
 
 def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
@@ -216,7 +236,8 @@ def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     for (image_id, _), group in objects.items():
         (where, first), image = group[0], images[image_id]
         row = {**image, "id": first["id"], "image": image["file_name"]}
-        row["phrase"] = _phrase(first.get("tokens_positive"), image["caption"], where)
+        caption = field(image, "caption", str, f"{path}, image {image_id!r}")
+        row["phrase"] = _phrase(first.get("tokens_positive"), caption, where)
         yield where, partial(_with_objects, row, image, [entry for _, entry in group], where)
 
 
@@ -226,10 +247,16 @@ def _phrase(spans: object, caption: str, where: str) -> str:
         return caption
     parts: list[Any] = spans if isinstance(spans, list) else [spans]
     if not all(
-        isinstance(p, list) and len(p) == 2 and all(type(n) is int for n in p) for p in parts
+        isinstance(part, list)
+        and len(part) == 2
+        and all(type(place) is int for place in part)
+        and 0 <= part[0] < part[1] <= len(caption)
+        for part in parts
     ):
         raise DataError(
-            f"{where}: 'tokens_positive'", expected="pairs of characters", found=repr(spans)[:60]
+            f"{where}: 'tokens_positive'",
+            expected=f"pairs of places in a caption of {len(caption)} characters",
+            found=repr(spans)[:60],
         )
     return " ".join(caption[start:end] for start, end in parts)
 
