@@ -14,6 +14,7 @@ from harness.types import Sample
 
 PERCENT = 100
 
+
 def in_seconds(
     lines: Iterable[str], samples: Iterable[Sample], parts: float
 ) -> Iterator[dict[str, object]]:
