@@ -22,7 +22,7 @@ from harness.errors import DataError
 from harness.foreign_lines import command
 from harness.layout import JsonFile, field
 from harness.tasks.refer.annotations import refuse_other_order
-from harness.tasks.table.cells import plain_value
+from harness.tasks.table.cells import numbers, plain_value
 from harness.tasks.table.nested import nested_records
 from harness.tasks.table.rows import Record, table_records
 from harness.tasks.table.unread_fields import MEDIA, NO_OBJECT, is_uncounted, refuse_marks
@@ -40,6 +40,8 @@ FILLED = (
     "| join($entry.value | tostring))"
 )
 """Program of jq that writes values, which lie at a path of keys, in place of their marks."""
+TYPES: Mapping[str, tuple[type, ...]] = {"bbox": (list,), "file_name": (str,), "caption": (str,)}
+"""Types of fields of COCO's entries; ids and names are texts or whole numbers."""
 SIZE = "stated size"
 """Key of a row for [width, height] of its image as the file has them, or None."""
 
@@ -172,8 +174,8 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     image has objects that are not annotated, as LVIS says.
     """
     names = {
-        entry["id"]: _name(entry["name"], where)
-        for where, entry in _entries(path, "categories", ("id", "name"))
+        entry["id"]: str(entry["name"])
+        for _, entry in _entries(path, "categories", ("id", "name"))
     }
     objects: dict[tuple[object, object], list[Any]] = {}
     crowds, images_with_regions = set(), set()
@@ -209,13 +211,6 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
         yield where, partial(_with_objects, row, images[image], entries, where)
 
 
-def _name(name: object, where: str) -> str:
-    """Return the name of a category, which may be a number."""
-    if type(name) not in (str, int):
-        raise DataError(f"{where}: 'name'", expected="a text", found=repr(name)[:40])
-    return str(name)
-
-
 def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     """Yield a row for each phrase of a COCO file whose images have captions, as MDETR's have.
 
@@ -236,8 +231,7 @@ def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     for (image_id, _), group in objects.items():
         (where, first), image = group[0], images[image_id]
         row = {**image, "id": first["id"], "image": image["file_name"]}
-        caption = field(image, "caption", str, f"{path}, image {image_id!r}")
-        row["phrase"] = _phrase(first.get("tokens_positive"), caption, where)
+        row["phrase"] = _phrase(first.get("tokens_positive"), image["caption"], where)
         yield where, partial(_with_objects, row, image, [entry for _, entry in group], where)
 
 
@@ -267,10 +261,9 @@ def _with_objects(
     """Return a row with the boxes and masks of its objects, and the size stated for its image."""
     boxes = []
     for entry in entries:
-        refuse_other_order(entry, where)
         sides = entry["bbox"]
-        if not isinstance(sides, list) or len(sides) != 4:
-            raise DataError(f"{where}: 'bbox'", expected="four numbers", found=repr(sides)[:40])
+        numbers(sides, 4, f"{where}: 'bbox'")
+        refuse_other_order(entry, where)
         boxes.append([sides[0], sides[1], sides[0] + sides[2], sides[1] + sides[3]])
     parts = [entry.get("segmentation") or [] for entry in entries]
     masks = [piece for part in parts for piece in (part if isinstance(part, list) else [part])]
@@ -305,11 +298,15 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
     else:
         raise DataError(where, expected="'grounding' or 'detection'", found="neither")
     boxes: dict[str, list[object]] = {}
-    crowds = {field(region, phrase, str, where) for region in regions if is_uncounted(region)}
-    for region in (region for region in regions if not is_uncounted(region)):
+    crowds = set()
+    for region in regions:
+        text = field(region, phrase, str, where)
+        if is_uncounted(region):
+            crowds.add(text)
+            continue
         box = field(region, "bbox", list, where)
         listed = box if box and isinstance(box[0], list) else [box]
-        boxes.setdefault(field(region, phrase, str, where), []).extend(listed)
+        boxes.setdefault(text, []).extend(listed)
     return [
         {
             "id": f"{record['filename']}/{text}",
@@ -333,6 +330,7 @@ def _raise(error: DataError) -> Record:
 def _with_file(image: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return an image with its file, which LVIS has as the end of an address: `val2017/1.jpg`."""
     if "file_name" in image:
+        field(image, "file_name", str, where)
         return image
     if not isinstance(image.get("coco_url"), str):
         raise DataError(where, expected="file_name", found=repr(image)[:80])
@@ -348,6 +346,8 @@ def _entries(
         plain = entry.parse()
         if not isinstance(plain, dict) or not set(keys) <= plain.keys():
             raise DataError(where, expected=", ".join(keys), found=repr(plain)[:80])
+        for key in keys:
+            field(plain, key, TYPES.get(key, (str, int)), where)
         yield where, plain
 
 

@@ -99,6 +99,38 @@ def test_the_name_of_a_category_may_be_a_number(tmp_path):
         read("coco", coco(tmp_path, name=None))
 
 
+@pytest.mark.parametrize("layout", ["coco", "captions"])
+@pytest.mark.parametrize(
+    ("image", "annotation"),
+    [
+        ({"id": [1]}, {}),
+        ({"file_name": ["a.png"]}, {}),
+        ({}, {"image_id": {"a": 1}}),
+        ({}, {"bbox": [1, "2", 3, 4]}),
+        ({}, {"bbox": [1, [2], 3, 4]}),
+        ({}, {"bbox": [1, 2, 3, None]}),
+    ],
+)
+def test_odd_entries_of_coco_are_refused(image, annotation, layout, tmp_path):
+    path = coco(tmp_path, image={"caption": "a cat", **image}, annotation=annotation)
+    with pytest.raises(DataError, match=f"'{next(iter({**image, **annotation}))}'"):
+        read(layout, path)
+
+
+@pytest.mark.parametrize("region", ["cat", [], None, {"phrase": ["cat"], "bbox": [1, 2, 3, 4]}])
+def test_odd_regions_of_odvg_are_refused(region, tmp_path):
+    grounding = {"caption": "a cat", "regions": [region]}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"filename": "a.png", "grounding": grounding}))
+    with pytest.raises(DataError, match="phrase"):
+        read("odvg", path)
+
+
+def test_a_table_without_any_answer_has_no_list_of_classes(tmp_path):
+    row = {"question": "Which?", "bboxes": [{"x": 1, "y": 2}], "choices": "3", "options": []}
+    assert draft(saved(tmp_path, [row])).answer
+
+
 @pytest.mark.parametrize(("listed", "is_open"), [([1], 1), ([2], 0), (1, 0), (None, 0)])
 def test_categories_that_are_not_exhaustive(listed, is_open, tmp_path):
     path = coco(tmp_path, image={"not_exhaustive_category_ids": listed})
