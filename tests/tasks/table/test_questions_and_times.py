@@ -184,6 +184,28 @@ def test_parts_of_videos_that_are_not_stated_are_failures(tmp_path):
         list(in_seconds([json.dumps(lines[1])], task.samples(), 1))
 
 
+def test_shares_in_percent_are_hundredths(tmp_path):
+    task = load_task(f"table(file={moments(tmp_path)})")
+    line = json.dumps({"id": "v/0", "response": "From 25% to 50%."})
+    assert list(in_seconds([line], task.samples(), 100)) == [{"id": "v/0", "answer": [5, 10]}]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *({"id": "v/0", "answer": odd} for odd in ([[1, 2]], [1], 5, "1-2", ["1", "2"])),
+        {"id": "v/0", "response": ["From 1 to 2."]},
+        {"id": "v/0", "responses": ["From 1 to 2."]},
+        {"id": "v/0", "answer": [1, 2], "response": "From 1 to 2."},
+        [1],
+    ],
+)
+def test_other_lines_of_parts_of_videos_are_refused(row, tmp_path):
+    task = load_task(f"table(file={moments(tmp_path)})")
+    with pytest.raises(DataError, match="line 1"):
+        list(in_seconds([json.dumps(row)], task.samples(), 100))
+
+
 @pytest.mark.parametrize(
     ("response", "family"),
     [

@@ -293,6 +293,8 @@ HELMET = "Is the person wearing a helmet?"
         ("Ist da ein Hund?", "Ja, es ist doch ein Hund.", "yes"),
         ("Ist da ein Hund?", "Ja, doch nicht im Bild.", None),
         ("Is Will Smith in the picture?", "Will Smith is in the picture.", "yes"),
+        ("Are there dogs?", "Is there a dog", None),
+        ("Is there a dog?", "Was there a dog", None),
         (HELMET, "He rides. So yes, the person is wearing a helmet.", "yes"),
         (HELMET, 'The text reads "Safety first." So yes, he wears "a helmet."', "yes"),
         (HELMET, "A cap is on his head. So, no, according to the image, it is not a helmet.", "no"),
