@@ -290,6 +290,8 @@ class Values:
             rows += _rows(value) or [None]
         if are_times and all(_is_row(row, 2) for row in rows):
             several = "some have several windows, and an interval is one"
+            if any(start == end for value in values for start, end in _rows(value)):
+                several += "; some end where they begin: are they numbers of pieces? Write seconds"
             return Truth("interval", keys, {"form": several})
         if not all(isinstance(value, (str, list)) and clock_span(value) for value in values):
             return None

@@ -5,10 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.foreign_lines import command
-from harness.tasks.qa.tables import is_lines
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.description import CHECK
+from harness.tasks.table.rows import made
 from harness.tasks.table.truth import SIDES
 
 BOXES = (
@@ -49,18 +48,15 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
         if first is not None and "." not in field:
             key, *further = _boxes(first)
             label = next((name for name in first if str(name).lower() in CLASSES), "")
-            program = _program(field, key, label, first[key])
-            if table.suffix.lower() == ".json" and not is_lines(table):
-                program = f".[] | {program}"
-            makes = (
-                f"; {command(program, table.name)}, named NEW.jsonl, makes them: `ignored` is the "
-                "number of objects to ignore in the image, and where = { ignored = 0 } in "
-                "[question] leaves out images with some"
+            makes = made(
+                table,
+                _program(field, key, label, first[key]),
+                "makes them: `ignored` is the number of objects to ignore in the image, and "
+                "where = { ignored = 0 } in [question] leaves out images with some",
             )
             return (
                 f"boxes are {key!r}{''.join(f' or {name!r}' for name in further)} in the list "
-                f"{field!r}: write a record for each question"
-                f"{makes if table.suffix.lower() in ('.json', '.jsonl') else ''}"
+                f"{field!r}: write a record for each question{makes and f'; {makes}'}"
             )
     return ""
 
@@ -85,11 +81,8 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str,
                 "+ {question: (.[0][1] | tostring), "
                 f"{'bbox' if form == 'boxes' else form}: map(.[0])}}"
             )
-            if table.suffix.lower() == ".json" and not is_lines(table):
-                program = f".[] | {program}"
-            makes = f": {command(program, table.name)}, named NEW.jsonl, makes a record for each"
-            is_json = table.suffix.lower() in (".json", ".jsonl")
-            return f"{name} has the class of each of {regions}{makes if is_json else ''}"
+            makes = made(table, program, "makes a record for each")
+            return f"{name} has the class of each of {regions}{makes and f': {makes}'}"
     return ""
 
 

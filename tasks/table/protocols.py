@@ -34,12 +34,15 @@ from harness.tasks.refer.scoring import PROTOCOLS as REFER
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvtbench.text import by_text
 from harness.tasks.segmentation.protocols import PROTOCOLS as SEGMENTATION
+from harness.tasks.table.cells import without_marks
 from harness.types import Answer, Interval, Prediction, Sample
 
 RUBRIC = "same_meaning"
 RELAXED = 0.05
 """Relative error that ChartQA's relaxed accuracy allows."""
 EQUAL = 1e-9
+TRUE_FALSE = re.compile(r"(?=.*\btrue\b).*\bfalse\b", re.IGNORECASE | re.DOTALL)
+"""A question that asks for the one of "true" and "false"."""
 YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 """Letters by which the reader of options reads yes and no."""
 EXACT = COUNT["count/exact"]
@@ -94,7 +97,7 @@ def score_text(
     """
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
-    text = None if text is None else without_end_tokens(text)
+    text = None if text is None else _bare(text)
     truths = [target.answer.text or "", *target.references]
     right = text is not None and any(same_words(text, truth) for truth in truths)
     has_words = text is not None and any(_contains(text, truth) for truth in truths)
@@ -104,6 +107,11 @@ def score_text(
         case = Case(sample.query.text, text, " / ".join(truths))
         right = judgement(judge, rubric(RUBRIC), case).correct
     return {"accuracy": Mean(float(right)), "contains": Mean(float(has_words))}
+
+
+def _bare(text: str) -> str:
+    """Return a response without what is left out of a cell of the ground truth too."""
+    return str(without_marks(without_end_tokens(text)))
 
 
 def _contains(text: str, truth: str) -> bool:
@@ -119,9 +127,16 @@ def _contains(text: str, truth: str) -> bool:
 def yes_or_no(text: str, question: str = "") -> str | None:
     """Return the one of "yes" and "no" that a response to a question states; None for neither.
 
+    True and false are yes and no where the question has these words.
+
     >>> yes_or_no("Yes – the red car passes."), yes_or_no("No."), yes_or_no("Yes or no?")
     ('yes', 'no', None)
+    >>> yes_or_no("False.", "Two cars pass. True or false?"), yes_or_no("False.", "Do cars pass?")
+    ('no', None)
     """
+    if TRUE_FALSE.search(question):
+        with suppress(ParseError):
+            return YES_NO[stated_letter(text, "".join(YES_NO), ("true", "false"))]
     try:
         said = YES_NO[stated_letter(text, "".join(YES_NO), tuple(YES_NO.values()))]
     except ParseError:
@@ -236,7 +251,7 @@ TEXT = Protocol(
     ceiling=Ceiling(value=1.0),
     about="equal words but for case, blanks and a full stop at the end; a sentence around is wrong",
     beside=("contains",),
-    reads=read_by(lambda _, text: without_end_tokens(text).strip() or None),
+    reads=read_by(lambda _, text: _bare(text).strip() or None),
 )
 BINARY = replace(
     TEXT,
