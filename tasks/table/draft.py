@@ -176,16 +176,16 @@ def _layout(table: Path) -> str:
             keys = set()
         if keys == {"videos"}:
             return VIDEOS
-        if keys:
-            refuse_nested(table)
-        if len(keys) == 1:
-            refuse_half(table)
         if {"images", "annotations"} <= keys and "categories" not in keys:
             refuse_captions(table)
         if {"images", "annotations"} <= keys:
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
+        if keys:
+            refuse_nested(table)
+        if len(keys) == 1:
+            refuse_half(table)
     first_record = next((parse() for _, parse in table_records(table, file_columns(table))), {})
     turns = plain_value(first_record.get("conversations"))
     has_roles = isinstance(turns, list) and all(isinstance(t, dict) and "role" in t for t in turns)

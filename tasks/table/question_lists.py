@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from harness.errors import DataError
@@ -13,15 +14,17 @@ from harness.tasks.table.draft_fields import NAMES, named
 from harness.tasks.table.object_lists import of_objects
 from harness.tasks.table.rows import Record
 
-LETTERS = {"question": "Q", "answer": "A"}
-"""Names of fields beside those of `NAMES`, of questions that have both, as in DriveLM."""
+WHAT = ("question", "answer")
+LOOKED_AT = 20
+"""Number of members of an object that are looked through for questions."""
 ASKED = (
     'def is_asked: type == "object" and has(%(question)s) and has(%(answer)s); '
     "def asked($about; $keys): if is_asked then . as $own | ($about | with_entries("
     "if .key as $key | $own | has($key) and .[$key] != $about[$key] then "
     '.key |= "record_" + . else . end)) + ($keys | map(strings) | select(length > 1) // [] '
     '| to_entries | map({("key" + if .key > 0 then "_\\(.key + 1)" else "" end): .value}) '
-    "| add // {}) + .%(named)s else "
+    '| add // {} | if . == {} then . else .id = ($keys | map(tostring) | join("/")) end) '
+    "+ .%(named)s else "
     '(if type == "object" then with_entries(select(any(.value | ..; is_asked) | not)) else {} end) '
     "as $beside | keys_unsorted[] as $key | .[$key] | select(any(..; is_asked)) "
     "| asked($about + $beside; $keys + [$key]) end; "
@@ -30,7 +33,7 @@ ASKED = (
 """Program of jq that makes a record of each question below objects and lists.
 
 It has the fields of all objects around it, as `record_NAME` where the question has another value of
-that name, and the names by which these hold it, if several, from the outermost: `key`, `key_2`.
+that name. If several names lead to it, they are `key`, `key_2`, …, and with its places its `id`.
 """
 
 
@@ -50,16 +53,15 @@ def of_questions(table: Path, records: Sequence[Record]) -> str:
 
 
 def refuse_nested(table: Path) -> None:
-    """Raise DataError if an object of JSON has questions in lists below the objects of its keys."""
-    first = next(JsonFile(table).entries(), None)
-    plain = None if first is None else first.parse()
-    for value in plain.values() if isinstance(plain, dict) else ():
-        for entry in _objects(value):
-            if (names := _names(entry)) and entry is not value:
+    """Raise DataError if an object of JSON has questions in or below the objects of its keys."""
+    for member in islice(JsonFile(table).entries(), LOOKED_AT):
+        plain = member.parse()
+        for entry in _objects(plain) if isinstance(plain, dict) else ():
+            if (names := _names(entry)) and entry is not plain:
                 raise DataError(
                     f"file {table}",
                     expected="a record for each question",
-                    found="questions in lists below objects",
+                    found="questions below objects",
                     fix=f"{_makes(table, names)} makes these.",
                 )
 
@@ -67,8 +69,8 @@ def refuse_nested(table: Path) -> None:
 def _makes(table: Path, names: Mapping[str, str]) -> str:
     """Return the command, and the name that its file needs."""
     quoted = {what: json.dumps(name) for what, name in names.items()}
-    is_short = [*names.values()] == [*LETTERS.values()]
-    renamed = " + {question: .Q, answer: .A} | del(.Q, .A)" if is_short else ""
+    new = ", ".join(f"{what}: .{name}" for what, name in names.items() if len(name) == 1)
+    renamed = f" + {{{new}}} | del(.{names['question']}, .{names['answer']})" if new else ""
     return f"{command(ASKED % {**quoted, 'named': renamed}, table.name)}, named NEW.jsonl,"
 
 
@@ -83,10 +85,11 @@ def _objects(plain: object) -> Iterator[Mapping[str, object]]:
 
 def _names(entry: Mapping[str, object]) -> dict[str, str] | None:
     """Return the names of the fields of a question and of its answer; None for other objects."""
-    if {*LETTERS.values()} <= entry.keys():
-        return LETTERS
-    found = {
+    letters = {what: next((k for k in entry if str(k).lower() == what[0]), "") for what in WHAT}
+    if all(letters.values()):  # as in DriveLM
+        return letters
+    names = {
         what: next((k for k in entry if re.fullmatch(NAMES[what], str(k), re.IGNORECASE)), "")
-        for what in LETTERS
+        for what in WHAT
     }
-    return found if all(found.values()) else None
+    return names if all(names.values()) else None

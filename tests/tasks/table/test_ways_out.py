@@ -119,6 +119,13 @@ NESTED = {
             {"metadata": {"video_id": "v2"}, "answer_id": 0, "key": "v2"},
         ],
     ),
+    "questions by video": (
+        {"v1": {"0": {"q": "What?", "a": "x"}, "1": {"q": "Who?", "a": "y"}}},
+        [
+            {"key": "v1", "id": "v1/0", "question": "What?", "answer": "x"},
+            {"key": "v1", "id": "v1/1", "question": "Who?", "answer": "y"},
+        ],
+    ),
     "DriveLM": (
         {
             "scene": {
@@ -251,3 +258,69 @@ def test_marks_of_a_cell_are_left_out_of_a_response_too(response, tmp_path):
 def test_true_and_false_are_read_where_they_are_asked_for(response, read):
     assert yes_or_no(response, "Two cars pass. True or False?") == read
     assert yes_or_no("True", "Do two cars pass?") is None
+
+
+VOTT = {
+    "tags": [{"name": "car"}],
+    "assets": {
+        "a": {
+            "asset": {"name": "i.png", "size": {"width": 400, "height": 300}},
+            "regions": [
+                {"tags": tags, "boundingBox": {"height": 50, "width": 60, "left": n, "top": 20}}
+                for n, tags in ((10, ["car"]), (90, ["car", "red"]))
+            ],
+        }
+    },
+}
+OBJECT = {"h": 50, "w": 60, "y": 20}
+GENOME = [
+    {**HERE, "objects": [{**OBJECT, "x": 10, "names": ["car"]}]},
+    {**HERE, "objects": [{**OBJECT, "x": 90, "names": ["tree"]}]},
+]
+
+
+@needs_jq
+@pytest.mark.parametrize(
+    ("plain", "right"),
+    [(VOTT, {"car": [10, 90], "red": [90]}), (GENOME, {"car": [10], "tree": [90]})],
+)
+def test_objects_with_several_names_are_boxes_of_each(plain, right, tmp_path):
+    path = put(tmp_path / "export.json", plain)
+    if plain is VOTT:
+        path = obeyed(path, said(path))
+    rows = map(json.loads, obeyed(path, said(path)).read_text().splitlines())
+    found = {row["question"]: row["bbox"] for row in rows}
+    assert found == {name: [[x, 20, 60, 50] for x in xs] for name, xs in right.items()}
+
+
+def test_an_affordance_is_a_box_by_the_names_of_its_sides(tmp_path):
+    box = {"x": 100.5, "y": 200.5, "width": 19, "height": 14}
+    rows = [{**HERE, "id": 1, "instruction": "lift the lid", "affordance": box}]
+    (sample,) = samples(put(tmp_path / "t.json", rows))
+    assert sample.target.answer == Answer(boxes=(Box(100.5, 200.5, 119.5, 214.5),))
+
+
+def test_boxes_and_polygons_in_one_field_are_to_be_parted(tmp_path):
+    shapes = {"bbox": [10, 20, 30, 40], "polygon": [10, 20, 50, 20, 50, 60]}
+    rows = [
+        {**HERE, "instruction": kind, "box_type": kind, "box_coordinates": numbers}
+        for kind, numbers in shapes.items()
+    ]
+    path = put(tmp_path / "t.json", rows)
+    assert "`where`" in draft(path).doubts["answer.form"]
+    for kind, written, points in (("bbox", "xywh", 1200), ("polygon", "coco", 800)):
+        changes = {'form = "text"': f'form = "points"\nwritten = "{written}"'}
+        changes["[answer]"] = f'where = {{ box_type = "{kind}" }}\n[answer]'
+        (sample,) = samples(path, **changes)
+        area = sample.target.answer.soft_masks[0].to_array().astype(bool).sum()
+        assert area == pytest.approx(points, rel=0.05)
+
+
+def test_run_lengths_of_pairs_and_covered_polygons_are_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text("ImageId,EncodedPixels\ni.png,29102 12 29346 24\ni.png,\n")
+    described = draft(path)
+    assert described.answer["form"] == "mask" and "from_pairs" in described.doubts["answer.written"]
+    city = {"imgHeight": 9, "imgWidth": 9, "objects": [{"label": "car", "polygon": [[0, 0]]}]}
+    with pytest.raises(DataError, match="labelIds"):
+        draft(put(tmp_path / "a_gtFine_polygons.json", city))
