@@ -70,6 +70,8 @@ ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at
 PART = re.compile(r"(?:(?:video|clip)_)?segment|(?:video_)?clip", re.IGNORECASE)
 """Names of fields of the part of a video that a question is about."""
 PLAIN_NUMBER = "-?[0-9]+(?:[.][0-9]+)?"
+INSIDE = 'if type == "string" then sub("^(?:[.]{0,2}/)+"; "") else . end'
+"""Program of jq that leaves out what leads to the root or out of the folder."""
 LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
 """A word before an answer that says what it is, such as `A: `."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
@@ -210,14 +212,17 @@ def _draft_media(description: Draft, records: Sequence[Record]) -> None:
         chosen = numbered if len(numbered) > 1 and kind == "image" else fields[:1]
         pattern = _draft_folder(description, values_of(records, fields[0]), fields[0], kind)
         unused = {*_of_files(records, "image")} - {*chosen, *named(records, "answer")}
-        others = [
-            name
-            for name in sorted(unused)
-            if values_of(records, name) != values_of(records, chosen[0])
-        ]
-        if kind == "image" and others:
+        shown = values_of(records, chosen[0])
+        others = [n for n in sorted(unused) if kind == "image" and values_of(records, n) != shown]
+        if others:
             listed = json.dumps([*chosen, *others])
             description.doubts["media.images"] = f"this one alone? images = {listed} shows all"
+        names = _file_names(shown)
+        if names and all(name.startswith(("/", "../")) for name in names):
+            paths = ", ".join(f"getpath({json.dumps(n.split('.'))})" for n in (*chosen, *others))
+            program = f'({paths}) |= (if type == "array" then map({INSIDE}) else {INSIDE} end)'
+            does = "has names without / and ../ before them: folder is where these lie"
+            _add_doubt(description, "media.folder", made(description.table, program, does))
         named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
         description.media[key] = named_so if len(chosen) > 1 else named_so[0]
         if kind == "video":
@@ -471,8 +476,7 @@ def _doubt_texts(
 
 def _add_doubt(description: Draft, key: str, doubt: str) -> None:
     """Add a doubt about a key behind one that it has."""
-    before = description.doubts.get(key)
-    description.doubts[key] = f"{before}; {doubt}" if before else doubt
+    description.doubts[key] = "; ".join(filter(None, (description.doubts.get(key), doubt)))
 
 
 def _object_of(name: str) -> str:

@@ -24,7 +24,7 @@ ASKED = (
     '.key |= "record_" + . else . end)) + ($keys | map(strings) | select(length > 1) // [] '
     '| to_entries | map({("key" + if .key > 0 then "_\\(.key + 1)" else "" end): .value}) '
     '| add // {} | if . == {} then . else .id = ($keys | map(tostring) | join("/")) end) '
-    "+ .%(named)s else "
+    "| $own + with_entries(select(.key as $key | $own | has($key) | not))%(named)s else "
     '(if type == "object" then with_entries(select(any(.value | ..; is_asked) | not)) else {} end) '
     "as $beside | keys_unsorted[] as $key | .[$key] | select(any(..; is_asked)) "
     "| asked($about + $beside; $keys + [$key]) end; "
@@ -33,7 +33,7 @@ ASKED = (
 """Program of jq that makes a record of each question below objects and lists.
 
 It has the fields of all objects around it, as `record_NAME` where the question has another value of
-that name. If several names lead to it, they are `key`, `key_2`, …, and with its places its `id`.
+that name. If several names lead to it, they are `key`, `key_2`, …, and its `id` if it has none.
 """
 
 
@@ -70,7 +70,7 @@ def _makes(table: Path, names: Mapping[str, str]) -> str:
     """Return the command, and the name that its file needs."""
     quoted = {what: json.dumps(name) for what, name in names.items()}
     new = ", ".join(f"{what}: .{name}" for what, name in names.items() if len(name) == 1)
-    renamed = f" + {{{new}}} | del(.{names['question']}, .{names['answer']})" if new else ""
+    renamed = f" | . + {{{new}}} | del(.{names['question']}, .{names['answer']})" if new else ""
     return f"{command(ASKED % {**quoted, 'named': renamed}, table.name)}, named NEW.jsonl,"
 
 

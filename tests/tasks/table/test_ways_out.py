@@ -167,6 +167,19 @@ def test_images_of_several_fields_are_to_be_checked(tmp_path):
     assert "media.images" not in draft(put(tmp_path / "t.jsonl", rows)).doubts
 
 
+@needs_jq
+@pytest.mark.parametrize("cell", ["../data/{}.png", "/data/{}.png", ["../../data/{}.png"]])
+def test_names_that_lead_out_of_the_folder_have_a_command(cell, tmp_path):
+    cells = [json.loads(json.dumps(cell).replace("{}", str(n))) for n in range(2)]
+    rows = [{"meta": {"image": name}, "question": f"{n}?"} for n, name in enumerate(cells)]
+    path = put(tmp_path / "t.jsonl", rows)
+    made = [*map(json.loads, obeyed(path, said(path)).read_text().splitlines())]
+    names = [row["meta"]["image"] for row in made]
+    assert names == [
+        [f"data/{n}.png"] if isinstance(cell, list) else f"data/{n}.png" for n in (0, 1)
+    ]
+
+
 @pytest.mark.parametrize("image", [b"\x89PNG", {"bytes": b"\x89PNG", "path": None}, "i.png"])
 def test_records_of_one_question_are_merged(image, tmp_path):
     rows = [("q1", "What?", "a"), ("q1", "What?", "b"), ("q2", "Who?", "c")]
