@@ -237,6 +237,7 @@ def test_pieces_of_a_video_are_no_seconds(tmp_path):
     rows = [{"video": "v.avi", "description": "a dog", "times": [[2, 2], [2, 3]]}]
     described = draft(put(tmp_path / "t.json", rows))
     assert described.question["text"] == "description" and described.answer["field"] == "times"
+    assert "question.text" in described.doubts, "a description may be of the whole video"
     assert "pieces" in described.doubts["answer.form"]
     assert "`" not in described.doubts["answer.form"], "no record has one window"
     rows = [{**rows[0], "times": [[2, 3], [4, 6]]}, {**rows[0], "times": [[2, 3]]}]
