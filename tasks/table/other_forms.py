@@ -231,5 +231,9 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
     if {"duration", "location"} <= {*rows}:
         return LOCATIONS, "duration and texts: replace the questions by those of its CSV"
     if rows and all(row.isdecimal() for row in rows):
-        return ROWS_OF_COLUMNS, ""
+        columns = [entry.parse() for entry in table.entries()]
+        cells = [cell for column in columns for cell in column.values()]
+        are_equal = all(column.keys() == {*rows} for column in columns)
+        if are_equal and not all(isinstance(cell, Mapping) for cell in cells):
+            return ROWS_OF_COLUMNS, ""
     return RECORDS_BY_KEY, ""

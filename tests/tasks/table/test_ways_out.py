@@ -160,6 +160,22 @@ def test_questions_below_objects_become_records(name, tmp_path):
         assert wanted.items() <= row.items()
 
 
+@needs_jq
+@pytest.mark.parametrize(
+    ("plain", "are_columns"),
+    [
+        ({"7": {"2": "home", "1": "three"}, "8": {"2": "house", "5": "sofa"}}, False),
+        ({"7": {"0": {"x": 1}, "1": {"x": 2}}}, False),
+        ({"image": {"0": {"path": "i.png"}, "1": None}, "n": {"0": 1, "1": 2}}, True),
+    ],
+)
+def test_objects_by_number_are_columns_if_all_have_the_same_rows(plain, are_columns, tmp_path):
+    path = put(tmp_path / "t.json", plain)
+    rows = json.loads(obeyed(path, said(path)).read_text())
+    assert (len(rows) == 2 and "image" in rows[0]) == are_columns
+    assert ([row.get("id") for row in rows] == [*plain]) != are_columns
+
+
 def test_images_of_several_fields_are_to_be_checked(tmp_path):
     rows = [{"front": "i.png", "back": f"{n}.png", "question": f"{n}?"} for n in range(2)]
     assert '["front", "back"]' in draft(put(tmp_path / "t.jsonl", rows)).doubts["media.images"]
