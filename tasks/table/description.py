@@ -101,12 +101,15 @@ class AnswerField:
     coordinates: Literal["pixels", "relative", "percent", "thousandths"] = "pixels"
     """Frame of boxes and points: pixels of the image, or parts of its sides, of which a side has
     as many as `PARTS` says."""
+    also: tuple[str, ...] = ()
+    """Fields of further right texts, which may be empty or missing."""
     separator: str | None = None
     """Mark between the right texts of a cell; "" states that a cell is one text."""
 
     def __post_init__(self) -> None:
-        if self.separator and self.form != "text":
-            raise ValueError(f"separator: expected the form 'text', found {self.form!r}")
+        for name in ("separator", "also"):
+            if getattr(self, name) and self.form != "text":
+                raise ValueError(f"{name}: expected the form 'text', found {self.form!r}")
         conventions = WRITTEN.get(self.form, ())
         if self.written not in (conventions or ("",)):
             wanted = " or ".join(map(repr, conventions)) or f"nothing for the form {self.form!r}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from harness.errors import DataError, HarnessError, raised_as
+from harness.errors import DataError, HarnessError
 from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern, filled
@@ -40,12 +40,13 @@ from harness.tasks.table.draft_options import (
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
+from harness.tasks.table.joined import of_second_file, refuse_half, several_answers
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.nested import at_path, flat
 from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
 from harness.tasks.table.other_forms import refuse_captions, refuse_label_studio
-from harness.tasks.table.question_lists import of_questions
-from harness.tasks.table.rows import Record, has_semicolons, table_records
+from harness.tasks.table.question_lists import of_questions, refuse_nested
+from harness.tasks.table.rows import Record, file_columns, has_semicolons, made, table_records
 from harness.tasks.table.truth import are_points, mask_of, objects_of
 from harness.tasks.table.unread_fields import ORDERS
 
@@ -69,6 +70,11 @@ ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at
 """Words of a request for points."""
 PART = re.compile(r"(?:(?:video|clip)_)?segment|(?:video_)?clip", re.IGNORECASE)
 """Names of fields of the part of a video that a question is about."""
+PLAIN_NUMBER = "-?[0-9]+(?:[.][0-9]+)?"
+INSIDE = 'if type == "string" then sub("^(?:[.]{0,2}/)+"; "") else . end'
+"""Program of jq that leaves out what leads to the root or out of the folder."""
+LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
+"""A word before an answer that says what it is, such as `A: `."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".tif", ".webp", ".bmp")
 
@@ -89,7 +95,7 @@ def draft(table: Path) -> Draft:
             answer={"form": "mask_track"},
             doubts={} if folder else {"media.folder": "the folder that has JPEGImages"},
         )
-    columns = _columns(table)
+    columns = file_columns(table)
     parsed = [parse for _, parse in islice(LAYOUTS[layout](table, columns, ()), LOOKED_AT)]
     records = [parse() for parse in parsed]
     if not records:
@@ -125,6 +131,8 @@ def draft(table: Path) -> Draft:
     _draft_answer(description, records)
     if listed := of_questions(table, records):
         description.doubts["question.text"] = listed
+    elif second := of_second_file(table, records):
+        _add_doubt(description, "answer.form", second)
     _doubt_context(description, records)
     _doubt_points(description, records)
     text = description.question["text"]
@@ -162,17 +170,6 @@ def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
             description.doubts.setdefault("answer.form", doubt)
 
 
-def _columns(table: Path) -> Sequence[str]:
-    """Return the columns of a Parquet file; () for other tables, whose records are read whole."""
-    if table.suffix.lower() != ".parquet":
-        return ()
-    from pyarrow import ArrowException, parquet
-
-    with raised_as(DataError, f"table {table}", "a Parquet file", OSError, ArrowException):
-        names: list[str] = parquet.read_schema(table).names
-    return names
-
-
 def _layout(table: Path) -> str:
     """Return the layout that the keys of a file or of its first record show."""
     if table.suffix.lower() == ".json":
@@ -188,7 +185,11 @@ def _layout(table: Path) -> str:
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
-    first_record = next((parse() for _, parse in table_records(table, _columns(table))), {})
+        if keys:
+            refuse_nested(table)
+        if len(keys) == 1:
+            refuse_half(table)
+    first_record = next((parse() for _, parse in table_records(table, file_columns(table))), {})
     turns = plain_value(first_record.get("conversations"))
     has_roles = isinstance(turns, list) and all(isinstance(t, dict) and "role" in t for t in turns)
     if "conversations" in first_record and not has_roles:
@@ -211,6 +212,18 @@ def _draft_media(description: Draft, records: Sequence[Record]) -> None:
         numbered = [name for name in fields if re.search(r"\d$", name)]
         chosen = numbered if len(numbered) > 1 and kind == "image" else fields[:1]
         pattern = _draft_folder(description, values_of(records, fields[0]), fields[0], kind)
+        unused = {*_of_files(records, "image")} - {*chosen, *named(records, "answer")}
+        shown = values_of(records, chosen[0])
+        others = [n for n in sorted(unused) if kind == "image" and values_of(records, n) != shown]
+        if others:
+            listed = json.dumps([*chosen, *others])
+            description.doubts["media.images"] = f"this one alone? images = {listed} shows all"
+        names = _file_names(shown)
+        if names and all(name.startswith(("/", "../")) for name in names):
+            paths = ", ".join(f"getpath({json.dumps(n.split('.'))})" for n in (*chosen, *others))
+            program = f'({paths}) |= (if type == "array" then map({INSIDE}) else {INSIDE} end)'
+            does = "has names without / and ../ before them: folder is where these lie"
+            _add_doubt(description, "media.folder", made(description.table, program, does))
         named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
         description.media[key] = named_so if len(chosen) > 1 else named_so[0]
         if kind == "video":
@@ -383,7 +396,8 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if truth.form in ("mask", "boxes") and any(map(_asks_points, records[:MASKS])):
         doubt = 'are points inside it the answer? form = "points" scores them'
         description.doubts.setdefault("answer.form", doubt)
-    if truth.form == "interval" and "form" in truth.doubts:
+    doubted = truth.doubts.get("form", "") if truth.form == "interval" else ""
+    if doubted and "pieces" not in doubted:
         windows = f".{json.dumps(fields[0])}"
         single = f'select(({windows}[0] | type) != "array" or ({windows} | length) == 1)'
         description.doubts["answer.form"] += f"; {kept(description.table, single)}"
@@ -422,13 +436,8 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         )
     ):
         description.doubts["answer.coordinates"] = PADDED
-    if truth.form == "text" and (marked := marked_text(values_of(answered, fields[0]))):
-        mark, text = marked
-        description.answer["separator"] = ""
-        description.doubts["answer.separator"] = (
-            f"{text!r:.60} may be several right texts: separator = {json.dumps(mark)} reads them "
-            'so, "" as one'
-        )
+    if truth.form == "text":
+        _doubt_texts(description, answered, fields[0], others)
     if truth.protocol:
         description.scoring["protocol"] = truth.protocol
     if truth.letters:
@@ -441,10 +450,41 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         description.doubts["question.letters"] = doubt
 
 
+def _doubt_texts(
+    description: Draft, records: Sequence[Record], field: str, others: Sequence[str]
+) -> None:
+    """Add doubts about texts that may be several, or boxes; `others` are fields like `field`."""
+    values, table = values_of(records, field), description.table
+    path = f".{'.'.join(map(json.dumps, field.split('.')))}"
+    further = [n for n in others if all(_are_texts(value) for value in values_of(records, n))]
+    if further:
+        doubt = f"also = {json.dumps(further)} adds their texts to the right ones"
+        _add_doubt(description, "answer.field", doubt)
+    same = [str(description.question["text"]), *named(records, "image"), *named(records, "video")]
+    if records and (again := several_answers(table, records, field, same)):
+        _add_doubt(description, "answer.field", again)
+    are_four = all(len(re.findall(PLAIN_NUMBER, str(value))) == 4 for value in values)
+    if are_four and "several numbers" in description.doubts.get("answer.form", ""):
+        program = f"{path} |= [scan({json.dumps(PLAIN_NUMBER)}) | tonumber]"
+        doubt = made(table, program, "has boxes of them, if they are some")
+        _add_doubt(description, "answer.form", doubt)
+    begins = {match[0] if (match := LABEL.match(str(value))) else "" for value in values}
+    if len(values) > 1 and len(begins) == 1 and (label := begins.pop()):
+        program = f"{path} |= ltrimstr({json.dumps(label)})"
+        leaves = made(table, program, "leaves it out") or "leave it out"
+        _add_doubt(description, "answer.form", f"all begin with {label!r}: {leaves}")
+    if marked := marked_text(values):
+        mark, text = marked
+        description.answer["separator"] = ""
+        description.doubts["answer.separator"] = (
+            f"{text!r:.60} may be several right texts: separator = {json.dumps(mark)} reads them "
+            'so, "" as one'
+        )
+
+
 def _add_doubt(description: Draft, key: str, doubt: str) -> None:
     """Add a doubt about a key behind one that it has."""
-    before = description.doubts.get(key)
-    description.doubts[key] = f"{before}; {doubt}" if before else doubt
+    description.doubts[key] = "; ".join(filter(None, (description.doubts.get(key), doubt)))
 
 
 def _object_of(name: str) -> str:
@@ -452,10 +492,15 @@ def _object_of(name: str) -> str:
     return name.rpartition(".")[0]
 
 
+def _are_texts(value: object) -> bool:
+    """Return True for a right text, or a list of right texts."""
+    return all(isinstance(part, str) for part in right_texts(value))
+
+
 def _repeats(value: object) -> bool:
     """Return True for a list of right texts of which some are equal."""
     texts = right_texts(value)
-    return all(isinstance(text, str) for text in texts) and len({*texts}) < len(texts)
+    return _are_texts(value) and len({*texts}) < len(texts)
 
 
 def _asks_points(row: Record) -> bool:

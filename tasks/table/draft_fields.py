@@ -14,18 +14,19 @@ from harness.tasks.table.unread_fields import ORDERS, SIZES_OF_IMAGES
 
 NAMES: Mapping[str, str] = {
     "image": r"images?(_path|_file|_name)?|img(_path|_name|_file)?|image_\d+|picture|file_?name"
-    r"|image_id|img_id|bild(datei|er)?|imagen|图[片像]",
-    "video": r"videos?(_path|_file|_name|_id)?|vid",
+    r"|image_?id|img_id|bild(datei|er)?|imagen|图[片像]",
+    "video": r"videos?(_path|_file|_name|_u?id)?|vid",
     "question": r"question|query|prompt|problem|instruction|caption|phrase|expression|sentence|ref"
-    r"|text|frage|pregunta|问题",
+    r"|text|frage|pregunta|问题|description",
     "options": OPTIONS,
     "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|(ground_?)?truth"
     r"|gt(_answer)?|gold(_(answer|index|idx|label))?|reply"
     r"|solution|target|label|correct([_ ]answer)?"
-    r"|(correct|right|answer)_?(choice|option|index|idx|letter|key)(_?(index|idx|letter))?"
-    r"|count|bbox(es)?|boxe?s|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|mask|masks|segmentation"
-    r"|polygons?|timestamps?|interval|span"
-    r"|relevant_windows|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
+    r"|(correct|right|answer|correct_answer)_?(choice|option|index|idx|id|letter|key|label)"
+    r"(_?(index|idx|letter))?"
+    r"|count|bbox(es)?|boxe?s|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|box_coordinates|mask|masks"
+    r"|segmentation|polygons?|encoded_?pixels|rle(_mask)?|timestamps?|interval|span"
+    r"|relevant_windows|times|affordance|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "clip end": r"((clip|video)_)?(end|stop|ed)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "context": r"contexts?|input|passage|background|premise|preamble|pre_?prompt|instructions?|"

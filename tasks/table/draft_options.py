@@ -17,7 +17,7 @@ from harness.tasks.qa.tables import is_lines
 from harness.tasks.table.cells import is_absent, plain_value
 from harness.tasks.table.conventions import CONVENTIONS
 from harness.tasks.table.nested import at_path
-from harness.tasks.table.rows import DELIMITERS, ROWS
+from harness.tasks.table.rows import DELIMITERS, ROWS, made
 
 SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
 """Name of a column in three parts: the name, a separator, and a number or letter."""
@@ -244,12 +244,7 @@ def _is_whole(value: object) -> bool:
 
 def kept(table: Path, program: str) -> str:
     """Return what to do about records that a program of jq does not select."""
-    suffix = table.suffix.lower()
-    if suffix == ".jsonl":
-        return f"{command(program, table.name)}, named NEW.jsonl, keeps the others"
-    if suffix == ".json":
-        return f"{command(f'.[] | {program}', table.name)}, named NEW.jsonl, keeps the others"
-    return "make two tables"
+    return made(table, program, "keeps the others") or "make two tables"
 
 
 def without_letters(texts: Iterable[object]) -> list[str]:

@@ -38,6 +38,8 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
             f"the field of the question, of {field_names(records)}; or constant = … in place of "
             "text, if all ask the same"
         )
+    elif fields[0].rpartition(".")[2].lower() == "description":
+        description.doubts["question.text"] = "is it what the model is asked to find?"
     for name in named(records, "id"):
         values = [str(row.get(name)) for row in records]
         if len(set(values)) == len(values):

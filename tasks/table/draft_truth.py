@@ -36,7 +36,8 @@ TIMES = re.compile("time|window|interval|span|moment", re.IGNORECASE)
 ASKS_NUMBER = re.compile(r"\b(?:how|what|which|count|number|sum|total)\b", re.IGNORECASE)
 """A question, or a field's name, whose answers 1 and 0 are numbers."""
 OF_REGIONS = re.compile(
-    r"(?:.*[._ ])?(?:b?boxe?s?|bounding_?box(?:es)?|masks?|segmentations?|polygons?|rle)(?:_2d)?",
+    r"(?:.*[._ ])?(?:b?boxe?s?|bounding_?box(?:es)?|masks?|segmentations?|polygons?|rle(?:_mask)?"
+    r"|encoded_?pixels)(?:_2d)?",
     re.IGNORECASE,
 )
 """Names of fields that hold boxes or masks."""
@@ -51,6 +52,11 @@ PERCENT = (
 HOLES = (
     "some polygons lie in others of their record: they belong to the mask, as in COCO. For holes, "
     "write run-lengths or images"
+)
+PAIRS = re.compile(r"\d+ \d+(?: \d+ \d+)*")
+OF_PAIRS = (
+    "pairs of a start and a length, as on Kaggle: `from_pairs` of docs/predictions.md makes a mask "
+    "of them, and Rle.from_array(mask).to_json() COCO's run-lengths, which are read"
 )
 MIN_SIDE = 200
 """Least side of images in pixels whose polygons rarely all lie between 0 and 100."""
@@ -153,6 +159,14 @@ class Values:
                 if isinstance(value, list) and texts:
                     doubt += f'; field = "{self.field}.0.{texts[0]}" reads the first alone'
                 return Truth("text", doubts={"form": " ".join(doubt.split())})
+        rows = [
+            len(value)
+            for value in self.values
+            if isinstance(value, list) and _is_row(value, len(value))
+        ]
+        if 4 in rows and max(rows) >= 6:
+            doubt = "some have 4 numbers, as boxes, others corners of polygons: keep one kind by "
+            return Truth("text", doubts={"form": f"{doubt}`where`, in a description each"})
         texts = [str(value).strip() for value in self.values]
         counts = [letters_in(question) for question in self.questions]
         letters = ascii_uppercase[: max(counts, default=0)] if all(counts) else ""
@@ -271,6 +285,8 @@ class Values:
             return Truth("mask", {"written": "coco"})
         if self.values and all(map(_is_image, self.values)):
             return Truth("mask", {"written": "image"})
+        if OF_REGIONS.fullmatch(self.field) and all(PAIRS.fullmatch(str(v)) for v in self.values):
+            return Truth("mask", {"written": "coco"}, {"written": OF_PAIRS})
         return None
 
     def _interval(self) -> Truth | None:
@@ -290,6 +306,8 @@ class Values:
             rows += _rows(value) or [None]
         if are_times and all(_is_row(row, 2) for row in rows):
             several = "some have several windows, and an interval is one"
+            if any(start == end for value in values for start, end in _rows(value)):
+                several += "; some end where they begin: are they numbers of pieces? Write seconds"
             return Truth("interval", keys, {"form": several})
         if not all(isinstance(value, (str, list)) and clock_span(value) for value in values):
             return None

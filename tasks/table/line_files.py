@@ -47,23 +47,15 @@ def wider(path: str) -> Iterator[Record]:
     return _counted([path], _of_wider)
 
 
-def tensorflow(path: str) -> Iterator[Record]:
-    """Yield the records of TensorFlow's table of boxes: image, size, class, sides in pixels."""
-    objects = _of_table(path, "filename", "class", "xmin ymin xmax ymax")
-    return records_of(region for region, _ in objects)
+def columns(
+    path: str, image: str, name: str, sides: str, suffix: str = "", mode: str = "XYXY_ABS"
+) -> Iterator[Record]:
+    """Yield the records of a table that has a box a row, by its columns.
 
-
-def open_images(path: str) -> Iterator[Record]:
-    """Yield the records of Open Images' table of boxes, in fractions.
-
-    A label with a box of a group in an image is left out of it.
+    Names of images lack the suffix. A label with a box of a group (`IsGroupOf`, as in Open Images)
+    in an image is left out of it.
     """
-    objects = _of_table(path, "ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg")
-    return records_of(_all_counted(list(objects)), "XYXY_REL")
-
-
-def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") -> Iterator[Object]:
-    """Yield the box of each record of a table, by its columns; images' names lack the suffix."""
+    objects: list[Object] = []
     for where, parse in table_records(Path(path), (image, name, *sides.split())):
         row = parse()
         width, height = (str(row.get(side)) for side in ("width", "height"))
@@ -74,7 +66,8 @@ def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") ->
         except ValueError as error:
             raise DataError(where, expected=f"numbers in {sides}", found=str(texts)) from error
         region = Region(f"{row[image]}{suffix}", str(row[name]), box, size)
-        yield region, str(row.get("IsGroupOf")).lower() not in ("1", "1.0", "true")
+        objects.append((region, str(row.get("IsGroupOf")).lower() not in ("1", "1.0", "true")))
+    return records_of(_all_counted(objects), mode)
 
 
 def _counted(

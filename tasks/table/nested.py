@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from harness.errors import DataError, raised_as
-from harness.tasks.table.rows import DELIMITERS, Record, table_records
+from harness.tasks.table.rows import DELIMITERS, Record, file_columns, table_records
 
 DEPTH = 4
 """Most objects, one in the other, whose fields are listed."""
@@ -39,23 +38,12 @@ def nested_records(
     if path.suffix.lower() in DELIMITERS or not dotted:
         yield from table_records(path, columns, optional)
         return
-    own = _columns_of(path)
+    own = file_columns(path)
     required = [name for name in columns if name not in dotted or name in own]
     beside = [name if name in own else name.partition(".")[0] for name in (*optional, *dotted)]
     others = [name for name in dict.fromkeys(beside) if name not in required]
     for where, parse in table_records(path, required, others):
         yield where, partial(_with_fields, parse, dotted)
-
-
-def _columns_of(path: Path) -> Collection[str]:
-    """Return the columns of a Parquet file; () for other files, whose records are read whole."""
-    if path.suffix.lower() != ".parquet":
-        return ()
-    from pyarrow import ArrowException, parquet
-
-    with raised_as(DataError, f"table {path}", "a Parquet file", OSError, ArrowException):
-        names: list[str] = parquet.read_schema(path).names
-    return names
 
 
 def _with_fields(parse: Callable[[], Record], names: Collection[str]) -> Record:

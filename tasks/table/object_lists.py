@@ -5,14 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.foreign_lines import command
-from harness.tasks.qa.tables import is_lines
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.description import CHECK
+from harness.tasks.table.rows import made
 from harness.tasks.table.truth import SIDES
 
 BOXES = (
-    *("box2d", "bbox", "box", "boxes", "bndbox", "bounding_box", "rect"),
+    *("box2d", "bbox", "box", "boxes", "bndbox", "bounding_box", "boundingbox", "rect"),
     "coordinates",  # of the middle and the size, as Apple's Create ML has them
     *("fbox", "vbox", "hbox"),  # of whole and visible persons, and heads, as CrowdHuman has them
 )
@@ -21,7 +20,10 @@ MODES = {"coordinates": "CXCYWH_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), 
 """Order and frame of boxes by these names, in Detectron2's words."""
 PREFIX = re.compile(r"(?:b?box|gt)_(?=.)")
 """Beginning of the names of fields that hold a side of a box each."""
-CLASSES = ("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase")
+CLASSES = (
+    *("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase"),
+    *("names", "tags"),  # of one object several
+)
 """Names of an object's class, in small letters."""
 CLASS_LISTS = re.compile(
     r"(?:.*[._])?(?:categor(?:y|ies)|labels?|class(?:es)?|tags?|names?|phrases?)(?:_(?:ids?|names?))?",
@@ -49,18 +51,16 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
         if first is not None and "." not in field:
             key, *further = _boxes(first)
             label = next((name for name in first if str(name).lower() in CLASSES), "")
-            program = _program(field, key, label, first[key])
-            if table.suffix.lower() == ".json" and not is_lines(table):
-                program = f".[] | {program}"
-            makes = (
-                f"; {command(program, table.name)}, named NEW.jsonl, makes them: `ignored` is the "
-                "number of objects to ignore in the image, and where = { ignored = 0 } in "
-                "[question] leaves out images with some"
+            makes = made(
+                table,
+                _program(field, key, label, first[key] if key else first),
+                "makes them: `ignored` is the number of objects to ignore in the image, and "
+                "where = { ignored = 0 } in [question] leaves out images with some",
             )
+            named = repr(key) if key else "objects"
             return (
-                f"boxes are {key!r}{''.join(f' or {name!r}' for name in further)} in the list "
-                f"{field!r}: write a record for each question"
-                f"{makes if table.suffix.lower() in ('.json', '.jsonl') else ''}"
+                f"boxes are {named}{''.join(f' or {name!r}' for name in further)} in the list "
+                f"{field!r}: write a record for each question{makes and f'; {makes}'}"
             )
     return ""
 
@@ -85,19 +85,16 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str,
                 "+ {question: (.[0][1] | tostring), "
                 f"{'bbox' if form == 'boxes' else form}: map(.[0])}}"
             )
-            if table.suffix.lower() == ".json" and not is_lines(table):
-                program = f".[] | {program}"
-            makes = f": {command(program, table.name)}, named NEW.jsonl, makes a record for each"
-            is_json = table.suffix.lower() in (".json", ".jsonl")
-            return f"{name} has the class of each of {regions}{makes if is_json else ''}"
+            makes = made(table, program, "makes a record for each")
+            return f"{name} has the class of each of {regions}{makes and f': {makes}'}"
     return ""
 
 
 def of_columns(record: Mapping[str, object]) -> str:
     """Return the keys of a description that read a box whose sides are four fields; "" else."""
-    for written, names in SIDES.items():
-        keys = {PREFIX.sub("", key.lower()): key for key in record}
-        sides = [next((key for name, key in keys.items() if name in known), "") for known in names]
+    keys = {PREFIX.sub("", key.lower()): key for key in record}
+    for written in SIDES:
+        sides = [keys.get(side, "") for side in _sides(keys, written)]
         if all(sides):
             field = ", ".join(f"{{{side}}}" for side in sides)
             return f'a box? form = "boxes", field = "[{field}]", written = "{written}" read it'
@@ -105,10 +102,19 @@ def of_columns(record: Mapping[str, object]) -> str:
 
 
 def _boxes(entry: object) -> list[str]:
-    """Return the keys of an object's boxes, the best first; [] for another value."""
+    """Return the keys of an object's boxes, the best first; [] for another value.
+
+    The key is "" if the object has the sides of its box itself, as in Visual Genome.
+    """
     boxes = entry if isinstance(entry, dict) else {}
     named = [(key, box) for name in BOXES for key, box in boxes.items() if str(key).lower() == name]
-    return [key for key, box in named if key != "coordinates" or isinstance(box, dict)]
+    keys = [key for key, box in named if key != "coordinates" or isinstance(box, dict)]
+    return keys or [""] * any(all(_sides(boxes, written)) for written in SIDES)
+
+
+def _sides(box: Mapping[str, object], written: str) -> list[str]:
+    """Return the fields of a box's sides in an order; "" for one that it lacks."""
+    return [next((k for k in box if str(k).lower() in known), "") for known in SIDES[written]]
 
 
 def _program(name: str, key: str, label: str, box: object) -> str:
@@ -120,19 +126,26 @@ def _program(name: str, key: str, label: str, box: object) -> str:
         label: The class of an object; "" makes a record for each object, without its question.
         box: The first box: the sides of an object are put in the order of their names.
     """
-    listed, sides, mode = f".[{json.dumps(name)}]", f".[{json.dumps(key)}]", MODES.get(key, "")
-    if isinstance(box, dict):
-        for written, names in SIDES.items():
-            keys = [[side for side in box if side.lower() in known] for known in names]
-            if len(box) == 4 and all(keys):
-                sides += f" | [{', '.join(f'.[{json.dumps(side)}]' for side, *_ in keys)}]"
-                mode = f"{written.upper()}_ABS" if key == "box2d" else mode
-                break
+    listed, mode = f".[{json.dumps(name)}]", MODES.get(key, "")
+    sides = first = f".[{json.dumps(key)}]"
+    plain: dict[str, object] = box if isinstance(box, dict) else {}
+    for written in SIDES:
+        keys = _sides(plain, written)
+        if all(keys) and (len(plain) == 4 or not key):
+            first = first if key else f".[{json.dumps(keys[0])}]"
+            sides = f"{sides if key else '.'} | [{', '.join(f'.[{json.dumps(k)}]' for k in keys)}]"
+            mode = f"{written.upper()}_ABS" if key == "box2d" else mode
+            break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
-    grouped = f"group_by(.[{json.dumps(label)}])[]" if label else ".[] | [.]"
+    each = f'(.[{json.dumps(label)}] | if type == "array" then .[] else . end) as $class'
+    grouped = (
+        f"map({each} | . + {{{json.dumps(label)}: $class}}) | group_by(.[{json.dumps(label)}])[]"
+        if label
+        else ".[] | [.]"
+    )
     stated = f", bbox_mode: {json.dumps(mode)}" if mode else ""
     return (
-        f". as $record | {listed} // [] | map(select(.[{json.dumps(key)}])) "
+        f". as $record | {listed} // [] | map(select({first})) "
         f"| (map(select({IGNORED})) | length) as $ignored | map(select({IGNORED} | not)) "
         f"| {grouped} | ($record | del({listed})) "
         f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{stated}}}"

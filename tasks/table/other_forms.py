@@ -80,11 +80,6 @@ LISTS_BY_KEY = (
     "| .key as $key | .value[] | {key: $key} + .]"
 )
 """Program of jq for an object with several lists of records, each of which gets its list's key."""
-RECORDS_BY_TWO_KEYS = (
-    '[to_entries[] | .key as $key | .value | to_entries[] | {key: $key, id: ($key + "/" + .key)} '
-    '+ .value + (if .value | has("id") then {inner_key: .key} else {} end)]'
-)
-"""Program of jq for an object of objects of records, such as questions by video."""
 OF_ROWS = ". as $t | [range([.[] | length] | max)] | map(. as $row | $t | map_values(.[$row]))"
 """Program of jq for an object of lists of the same length, each of which is a column."""
 DATABASE = (
@@ -118,10 +113,29 @@ CAPTIONS = (
     '// error("a caption without its image")), answers: map(.caption)}]'
 )
 """Program of jq for COCO's captions: all of an image are right texts."""
-FIELDS = {"question", "answer", "answers", "image", "video", "options", "choices", "meta"}
-"""Names that are fields of a record, and not its key."""
+VOTT = (
+    "[.assets[] | {image: .asset.name, width: .asset.size.width, height: .asset.size.height, "
+    "regions}]"
+)
+"""Program of jq for VoTT's export."""
 NOT_EMPTY = 'if . == [] then error("no record") else . end'
 OF_SHAPES = "groups, attributes and texts of shapes"
+FORMS: Sequence[tuple[set[str], str, str, str]] = (
+    ({"imagePath", "shapes"}, LABELME, "-s *.json", OF_SHAPES),
+    ({"categories", "items"}, DATUMARO, "", OF_SHAPES),
+    ({"assets", "tags"}, VOTT, "", "its settings"),
+    ({"image", "annotations"}, SEGMENT_ANYTHING, "-s *.json", ""),
+    (
+        {"target_object", "bbox", "question", "options"},
+        V_STAR,
+        "-n *.json",
+        "a check: images are NAME.jpg of NAME.json, and the first option is right, as in V*Bench",
+    ),
+)
+"""Keys of an object, the program that makes records of it, its files, and what the records lack.
+
+The files are "" if it is one, else an option of jq and a pattern.
+"""
 
 
 def refuse_captions(path: Path) -> None:
@@ -156,15 +170,13 @@ def refuse_object(path: Path) -> None:
     keys = [key for key, _ in table.members()]
     name, to = quote(path.name), new_name(path.name, ".json")
     refuse_tool_object(path, keys)
+    if {"imgHeight", "imgWidth", "objects"} <= {*keys}:
+        what = "Cityscapes' polygons of an image, of which later ones cover earlier ones"
+        fix = "Write a mask image for each class that you ask for, of the pixels that have its "
+        fix += "number in …_gtFine_labelIds.png, which lies beside; the image is …_leftImg8bit.png."
+        raise DataError(f"file {path}", expected="a list of records", found=what, fix=fix)
     program, left_out = _program(table, keys)
     command = f"jq {quote(f'{program} | {NOT_EMPTY}')} {name} > {to}"
-    if {"imagePath", "shapes"} <= {*keys}:
-        command, left_out = (
-            f"jq -s {quote(f'{LABELME} | {NOT_EMPTY}')} *.json > NEW.json",
-            OF_SHAPES,
-        )
-    if {"categories", "items"} <= {*keys}:
-        command, left_out = f"jq {quote(f'{DATUMARO} | {NOT_EMPTY}')} {name} > {to}", OF_SHAPES
     part = next((part for part in ("questions", "annotations") if part in keys), "")
     if part and {"data_subtype", "data_type"} <= {*keys} and "images" not in keys:
         files = f"{name} ANNOTATIONS.json" if part == "questions" else f"QUESTIONS.json {name}"
@@ -173,15 +185,11 @@ def refuse_object(path: Path) -> None:
     if "videos" in keys and _has_queries(table):
         command = f"jq {quote(f'{EGO4D} | {NOT_EMPTY}')} {name} > {to}"
         left_out = "times in the whole video: videos are the clips, CLIP_UID.mp4"
-    if {"image", "annotations"} == {*keys}:
-        command = f"jq -s {quote(f'{SEGMENT_ANYTHING} | {NOT_EMPTY}')} *.json > NEW.json"
-        left_out = ""
+    for form, of_form, files, lacks in FORMS:
+        if form == {*keys} or (form < {*keys} and of_form is not SEGMENT_ANYTHING):
+            typed = f"jq {files[:2]} {quote(f'{of_form} | {NOT_EMPTY}')} {files[3:] or name}"
+            command, left_out = f"{typed} > {'NEW.json' if files else to}", lacks
     ends = f", without {left_out}" if left_out else ""
-    if {"target_object", "bbox", "question", "options"} <= {*keys}:
-        command = f"jq -n {quote(f'{V_STAR} | {NOT_EMPTY}')} *.json > NEW.json"
-        ends = (
-            ". Images are NAME.jpg of NAME.json, and the first option is the answer, as in V*Bench"
-        )
     raise DataError(
         f"file {path}",
         expected="a list of records",
@@ -222,15 +230,10 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
         return ACTIVITYNET, ""
     if {"duration", "location"} <= {*rows}:
         return LOCATIONS, "duration and texts: replace the questions by those of its CSV"
-    if not FIELDS & {*keys} and _is_of_records(next(table.entries()).parse()):
-        return RECORDS_BY_TWO_KEYS, ""
     if rows and all(row.isdecimal() for row in rows):
-        return ROWS_OF_COLUMNS, ""
+        columns = [entry.parse() for entry in table.entries()]
+        cells = [cell for column in columns for cell in column.values()]
+        are_equal = all(column.keys() == {*rows} for column in columns)
+        if are_equal and not all(isinstance(cell, Mapping) for cell in cells):
+            return ROWS_OF_COLUMNS, ""
     return RECORDS_BY_KEY, ""
-
-
-def _is_of_records(plain: Mapping[str, object]) -> bool:
-    """Return True for an object of records, and not for a record whose fields are objects."""
-    records = [value for value in plain.values() if isinstance(value, Mapping)]
-    common = set.intersection(*map(set, records)) if records else set()
-    return len(records) == len(plain) and bool(common) and not FIELDS & plain.keys()

@@ -40,6 +40,8 @@ RUBRIC = "same_meaning"
 RELAXED = 0.05
 """Relative error that ChartQA's relaxed accuracy allows."""
 EQUAL = 1e-9
+TRUE_FALSE = re.compile(r"(?=.*\btrue\b).*\bfalse\b", re.IGNORECASE | re.DOTALL)
+"""A question that asks for the one of "true" and "false"."""
 YES_NO: Mapping[str, str] = {"A": "yes", "B": "no"}
 """Letters by which the reader of options reads yes and no."""
 EXACT = COUNT["count/exact"]
@@ -121,9 +123,16 @@ def _contains(text: str, truth: str) -> bool:
 def yes_or_no(text: str, question: str = "") -> str | None:
     """Return the one of "yes" and "no" that a response to a question states; None for neither.
 
+    True and false are yes and no where the question has these words.
+
     >>> yes_or_no("Yes – the red car passes."), yes_or_no("No."), yes_or_no("Yes or no?")
     ('yes', 'no', None)
+    >>> yes_or_no("False.", "Two cars pass. True or false?"), yes_or_no("False.", "Do cars pass?")
+    ('no', None)
     """
+    if TRUE_FALSE.search(question):
+        with suppress(ParseError):
+            return YES_NO[stated_letter(text, "".join(YES_NO), ("true", "false"))]
     try:
         said = YES_NO[stated_letter(text, "".join(YES_NO), tuple(YES_NO.values()))]
     except ParseError:

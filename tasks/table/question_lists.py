@@ -1,56 +1,95 @@
-"""Find questions in a list of a record, and say how to make a record of each."""
+"""Find questions in lists below the records of a file, and say how to make a record of each."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
+from harness.errors import DataError
 from harness.foreign_lines import command
-from harness.tasks.qa.tables import is_lines
+from harness.layout import JsonFile
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.draft_fields import NAMES, named
 from harness.tasks.table.object_lists import of_objects
 from harness.tasks.table.rows import Record
 
+WHAT = ("question", "answer")
+LOOKED_AT = 20
+"""Number of members of an object that are looked through for questions."""
+ASKED = (
+    'def is_asked: type == "object" and has(%(question)s) and has(%(answer)s); '
+    "def asked($about; $keys): if is_asked then . as $own | ($about | with_entries("
+    "if .key as $key | $own | has($key) and .[$key] != $about[$key] then "
+    '.key |= "record_" + . else . end)) + ($keys | map(strings) | select(length > 1) // [] '
+    '| to_entries | map({("key" + if .key > 0 then "_\\(.key + 1)" else "" end): .value}) '
+    '| add // {} | if . == {} then . else .id = ($keys | map(tostring) | join("/")) end) '
+    "| $own + with_entries(select(.key as $key | $own | has($key) | not))%(named)s else "
+    '(if type == "object" then with_entries(select(any(.value | ..; is_asked) | not)) else {} end) '
+    "as $beside | keys_unsorted[] as $key | .[$key] | select(any(..; is_asked)) "
+    "| asked($about + $beside; $keys + [$key]) end; "
+    "asked({}; [])"
+)
+"""Program of jq that makes a record of each question below objects and lists.
+
+It has the fields of all objects around it, as `record_NAME` where the question has another value of
+that name. If several names lead to it, they are `key`, `key_2`, …, and its `id` if it has none.
+"""
+
 
 def of_questions(table: Path, records: Sequence[Record]) -> str:
-    """Return what to do about questions in a list of each record; "" if records are questions.
-
-    The command keeps the record's own fields beside each question; one that has the name of
-    another value of the question is called `record_NAME`.
-    """
+    """Return what to do about questions in a list of each record; "" if records are questions."""
     if named(records, "question") and named(records, "answer"):
         return ""
-    listed = {
-        name: [entry for row in records for entry in _entries(row.get(name))] for name in records[0]
+    for name in records[0]:
+        entries = (entry for row in records for entry in _objects(plain_value(row.get(name))))
+        names = next(filter(None, map(_names, entries)), None)
+        if names and "." not in name and not of_objects(table, records[0]):
+            makes = f"{_makes(table, names)} makes a record of each"
+            if table.suffix.lower() not in (".json", ".jsonl"):
+                makes = "write a record for each"
+            return f"questions are in the list {name!r}: {makes}"
+    return ""
+
+
+def refuse_nested(table: Path) -> None:
+    """Raise DataError if an object of JSON has questions in or below the objects of its keys."""
+    for member in islice(JsonFile(table).entries(), LOOKED_AT):
+        plain = member.parse()
+        for entry in _objects(plain) if isinstance(plain, dict) else ():
+            if (names := _names(entry)) and entry is not plain:
+                raise DataError(
+                    f"file {table}",
+                    expected="a record for each question",
+                    found="questions below objects",
+                    fix=f"{_makes(table, names)} makes these.",
+                )
+
+
+def _makes(table: Path, names: Mapping[str, str]) -> str:
+    """Return the command, and the name that its file needs."""
+    quoted = {what: json.dumps(name) for what, name in names.items()}
+    new = ", ".join(f"{what}: .{name}" for what, name in names.items() if len(name) == 1)
+    renamed = f" | . + {{{new}}} | del(.{names['question']}, .{names['answer']})" if new else ""
+    return f"{command(ASKED % {**quoted, 'named': renamed}, table.name)}, named NEW.jsonl,"
+
+
+def _objects(plain: object) -> Iterator[Mapping[str, object]]:
+    """Yield the objects in lists and objects, at any depth."""
+    if isinstance(plain, dict):
+        yield plain
+        plain = [*plain.values()]
+    for part in plain if isinstance(plain, list) else ():
+        yield from _objects(part)
+
+
+def _names(entry: Mapping[str, object]) -> dict[str, str] | None:
+    """Return the names of the fields of a question and of its answer; None for other objects."""
+    letters = {what: next((k for k in entry if str(k).lower() == what[0]), "") for what in WHAT}
+    if all(letters.values()):  # as in DriveLM
+        return letters
+    names = {
+        what: next((k for k in entry if re.fullmatch(NAMES[what], str(k), re.IGNORECASE)), "")
+        for what in WHAT
     }
-    name = next((name for name, entries in listed.items() if _are_questions(entries)), "")
-    if not name or "." in name or of_objects(table, records[0]):
-        return ""
-    field = f".[{json.dumps(name)}]"
-    program = (
-        f". as $record | ({field} // [])[] | . as $own | ($record | del({field}) | with_entries("
-        "if .key as $key | $own | has($key) and .[$key] != $record[$key] then "
-        '.key |= "record_" + . else . end)) + .'
-    )
-    if table.suffix.lower() == ".json" and not is_lines(table):
-        program = f".[] | {program}"
-    makes = f"{command(program, table.name)}, named NEW.jsonl, makes a record of each"
-    if table.suffix.lower() not in (".json", ".jsonl"):
-        makes = "write a record for each"
-    return f"questions are in the list {name!r}: {makes}"
-
-
-def _entries(cell: object) -> list[Mapping[str, object]]:
-    """Return the objects of a list; [] for another cell."""
-    plain = plain_value(cell)
-    return [part for part in plain if isinstance(part, dict)] if isinstance(plain, list) else []
-
-
-def _are_questions(entries: Sequence[Mapping[str, object]]) -> bool:
-    """Return True if objects have fields of a question and of its answer."""
-    keys = [key for key in entries[0] if isinstance(key, str)] if entries else []
-    return all(
-        any(re.fullmatch(NAMES[what], key, re.IGNORECASE) for key in keys)
-        for what in ("question", "answer")
-    )
+    return names if all(names.values()) else None

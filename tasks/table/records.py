@@ -11,7 +11,6 @@ from string import Formatter
 from typing import Literal, TypeVar
 
 from harness.errors import DataError
-from harness.foreign_lines import command
 from harness.media import Media
 from harness.spec import Spec
 from harness.tasks.pointing.task import region_answer
@@ -35,7 +34,7 @@ from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
 from harness.tasks.table.nested import at_path
 from harness.tasks.table.protocols import BINARY, BITS, check_truth
-from harness.tasks.table.rows import Record
+from harness.tasks.table.rows import Record, made
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
 from harness.tasks.table.unread_fields import (
     SIZES_OF_IMAGES,
@@ -92,6 +91,7 @@ class Records:
         """Yield (place for errors, function that returns the record) of each record."""
         options = self.description.question.options
         optional = (*UNREAD, *(() if isinstance(options, str) else options))
+        optional += self.description.answer.also
         required, wanted = self.fields, list(self.description.question.where)
         if wanted:  # records that are left out may lack the others
             required, optional = wanted, (*self.fields, *optional)
@@ -192,7 +192,8 @@ class Records:
     def _named(self) -> frozenset[str]:
         """All fields that the description names."""
         options = self.description.question.options
-        return frozenset((*self.fields, *([options] if isinstance(options, str) else options)))
+        listed = [options] if isinstance(options, str) else options
+        return frozenset((*self.fields, *listed, *self.description.answer.also))
 
     def question(self, row: Record, where: str) -> Question:
         """Return a record's question.
@@ -242,10 +243,15 @@ class Records:
         if not answer.field or answer.form == "choice":
             return replace(question, form=AnswerForm(answer.form))
         place = f"{where}: {answer.field!r}"
-        return replace(
-            self._with_truth(question, _cell(row, answer.field, place), place),
-            form=AnswerForm(answer.form),
-        )
+        answered = self._with_truth(question, _cell(row, answer.field, place), place)
+        for name in answer.also:
+            if name in self._unknown:
+                raise DataError(place, expected=f"some records with {name!r} (also)", found="none")
+            if not is_empty(row.get(name)) and plain_value(row[name]) != []:
+                truth, others = plain_answer(row[name], answer, f"{where}: {name!r}")
+                further = (*answered.references, str(truth.text), *others)
+                answered = replace(answered, references=further)
+        return replace(answered, form=AnswerForm(answer.form))
 
     def _with_truth(self, question: Question, value: object, where: str) -> Question:
         """Return a question with the ground truth of a cell, in any form but a choice."""
@@ -285,13 +291,9 @@ class Records:
 
     def _uncounted(self, value: object, where: str) -> DataError:
         """Return the error for a list in the place of a count."""
-        name, suffix = self.description.answer.field, self.table.suffix.lower()
-        program = f'.count = (."{name}" | length)'
-        fix = "Write the number of its members."
-        if suffix in (".json", ".jsonl"):
-            program = f".[] | {program}" if suffix == ".json" else program
-            typed = command(program, self.table.name)
-            fix = f'{typed}, named NEW.jsonl, has the number of its members, for field = "count".'
+        program = f'.count = (."{self.description.answer.field}" | length)'
+        typed = made(self.table, program, 'has the number of its members, for field = "count"')
+        fix = f"{typed or 'Write the number of its members'}."
         return DataError(where, expected="a number", found=repr(value)[:40], fix=fix)
 
     @cached_property
@@ -304,6 +306,15 @@ class Records:
                 if DECIMAL.fullmatch(text) and not THOUSANDS.fullmatch(text):
                     return True
         return False
+
+    @cached_property
+    def _unknown(self) -> frozenset[str]:
+        """Fields of further right texts that no record has."""
+        names = {*self.description.answer.also}
+        for _, parse in self.rows() if names else ():
+            with suppress(DataError):  # named where the record is read
+                names -= parse().keys()
+        return frozenset(names)
 
     @cached_property
     def _are_bits(self) -> bool:
@@ -420,12 +431,10 @@ class Records:
 
     def _text_error(self, value: object, name: str, where: str) -> DataError:
         """Return the error for a list or an object in the place of a question's text."""
-        fix, suffix = "", self.table.suffix.lower()
-        if isinstance(value, list) and suffix in (".json", ".jsonl"):
-            path = json.dumps(name.split("."))
-            program = f"getpath({path})[] as $text | setpath({path}; $text)"
-            typed = command(f".[] | {program}" if suffix == ".json" else program, self.table.name)
-            fix = f"{typed}, named NEW.jsonl, has a record for each of its texts."
+        path = json.dumps(name.split("."))
+        program = f"getpath({path})[] as $text | setpath({path}; $text)"
+        typed = made(self.table, program, "has a record for each of its texts.")
+        fix = typed if isinstance(value, list) else ""
         return DataError(f"{where}: {name!r}", expected="a text", found=repr(value)[:60], fix=fix)
 
     def _options(self, row: Record, where: str) -> object:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.foreign import new_name, other_encoding, refuse_foreign, to_lines
+from harness.foreign_lines import command
 from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
 from harness.tasks.qa.tables import SUFFIXES, is_lines, unparsed_records
@@ -86,6 +87,17 @@ def table_records(
         yield where, partial(with_names, parse, types, where) if types else parse
 
 
+def file_columns(path: Path) -> Sequence[str]:
+    """Return the columns of a Parquet file; () for other tables, whose records are read whole."""
+    if path.suffix.lower() != ".parquet":
+        return ()
+    from pyarrow import ArrowException, parquet
+
+    with raised_as(DataError, f"table {path}", "a Parquet file", OSError, ArrowException):
+        names: list[str] = parquet.read_schema(path).names
+    return names
+
+
 def _text_rows(
     path: Path, delimiter: str, columns: Collection[str]
 ) -> Iterator[tuple[str, Record]]:
@@ -128,6 +140,18 @@ def _text_rows(
             if len(row) != len(names):
                 raise DataError(where, expected=f"{len(names)} cells", found=f"{len(row)}")
             yield where, dict(zip(names, row, strict=True))
+
+
+def made(table: Path, program: str, does: str) -> str:
+    """Return the command that changes each record by a program of jq, and what its file does.
+
+    It is "" for tables that are not JSON.
+    """
+    if table.suffix.lower() not in (".json", ".jsonl"):
+        return ""
+    if table.suffix.lower() == ".json" and not is_lines(table):
+        program = f".[] | {program}"
+    return f"{command(program, table.name)}, named NEW.jsonl, {does}"
 
 
 def has_semicolons(path: Path) -> bool:

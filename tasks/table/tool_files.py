@@ -123,19 +123,20 @@ WIDER = Tool(
 )
 OPEN_IMAGES = Tool(
     "Open Images' boxes",
-    "line_files.open_images",
+    "line_files.columns",
     "makes lines of boxes (xyxy) in fractions, without labels that have a group in an image; "
     "class-descriptions-boxable.csv has the labels' names",
+    arguments=("ImageID", "LabelName", "XMin YMin XMax YMax", ".jpg", "XYXY_REL"),
 )
 TENSORFLOW = Tool(
     "TensorFlow's boxes, one a line",
-    "line_files.tensorflow",
+    "line_files.columns",
     "makes lines of boxes (xyxy) in pixels",
+    arguments=("filename", "class", "xmin ymin xmax ymax"),
 )
-BOXES = (
-    ({"ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax"}, OPEN_IMAGES),
-    ({"filename", "class", "xmin", "ymin", "xmax", "ymax"}, TENSORFLOW),
-)
+BOXES = [
+    ({*" ".join(map(str, tool.arguments[:3])).split()}, tool) for tool in (OPEN_IMAGES, TENSORFLOW)
+]
 """Columns of tables that have one box per row."""
 HEADS = (
     (re.compile(rf"^(?:{NUMBER} ){{8}}[A-Za-z]\S* \d\s*$", re.MULTILINE), DOTA),

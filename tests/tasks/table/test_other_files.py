@@ -533,13 +533,6 @@ def test_questions_of_vqa_are_joined_to_their_annotations(part, tmp_path):
 
 
 OBJECTS = {
-    "questions by video": (
-        {"v1": {"0": {"q": "What?", "a": "x"}, "1": {"q": "Who?", "a": "y"}}},
-        [
-            {"key": "v1", "id": "v1/0", "q": "What?", "a": "x"},
-            {"key": "v1", "id": "v1/1", "q": "Who?", "a": "y"},
-        ],
-    ),
     "records whose fields are objects": (
         {"r1": {"question": {"en": "What?"}, "answer": {"en": "a"}}},
         [{"id": "r1", "question": {"en": "What?"}, "answer": {"en": "a"}}],

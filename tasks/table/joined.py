@@ -1,0 +1,154 @@
+"""Records of questions whose right answers lie in a second file, or in several records.
+
+The commands that `data init` prints call `joined` and `merged` with the paths of files.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from shlex import quote
+
+from harness.errors import DataError
+from harness.foreign import new_name, to_lines
+from harness.tasks.qa.tables import is_lines
+from harness.tasks.table.cells import right_texts
+from harness.tasks.table.draft_fields import NAMES, named
+from harness.tasks.table.rows import Record, file_columns, table_records
+
+MODULE = "harness.tasks.table.joined"
+ID = re.compile(NAMES["id"], re.IGNORECASE)
+QUESTION_ID = re.compile(r"(?:question_?|q)(?:id|idx|index|uid)", re.IGNORECASE)
+"""Names of fields of the id of a question, also in a record that is not of a question."""
+OF_PERSON = re.compile(rf"{NAMES['id']}|.*(?:annotator|worker|user|answer).*", re.IGNORECASE)
+"""Names of fields in which records of one question may differ beside the answer."""
+OTHER_NAMES = (("questions", "answers"), ("question", "answer"), ("_q.", "_a."))
+"""Parts of the names of two files that belong together."""
+
+
+def of_second_file(table: Path, records: Sequence[Record]) -> str:
+    """Return what to do about questions whose answers lie in a second file; "" for others.
+
+    It is the file beside the table whose name says so, or one to be named.
+    """
+    if not records or not named(records, "question") or named(records, "answer"):
+        return ""
+    names = [table.name.replace(a, b) for a, b in OTHER_NAMES if a in table.name]
+    second = next((n for n in names if table.with_name(n).is_file()), f"ANSWERS{table.suffix}")
+    typed = to_lines(f"{MODULE}.joined(*sys.argv[1:])", "FILES", MODULE)
+    typed = typed.replace(" FILES > ", f" {quote(table.name)} {quote(second)} > ")
+    return f"if the right answers lie in a second file, {typed}, named NEW.jsonl, joins both"
+
+
+def refuse_half(table: Path) -> None:
+    """Raise DataError if the one list in an object of JSON has questions without answers."""
+    if typed := of_second_file(table, list(_records(table))):
+        to = new_name(table.name, ".json")
+        alone = f"`jq '.[]' {quote(table.name)} > {to}` makes a list of this file alone"
+        what = "an object with a list of questions without answers"
+        fix = f"{typed}; {alone}."
+        raise DataError(f"file {table}", expected="a list of records", found=what, fix=fix)
+
+
+def several_answers(
+    table: Path, records: Sequence[Record], answer: str, same: Sequence[str]
+) -> str:
+    """Return a doubt about records that are equal but for their answers and ids; "" without any.
+
+    `same` are the fields of the question and of its media.
+    """
+    groups = [group for group in _grouped(records, same).values() if len(group) > 1]
+    differing = {name for group in groups for name in group[0].keys() - _common(group).keys()}
+    if answer not in differing or not all(map(OF_PERSON.fullmatch, differing - {answer})):
+        return ""
+    given = ", ".join(["sys.argv[1]", *map(repr, (answer, *same))])
+    typed = to_lines(f"{MODULE}.merged({given})", table.name, MODULE)
+    return (
+        f"{len(groups)} questions come again with another answer: if all are right, {typed}, "
+        "named NEW.jsonl, makes one record of each"
+    )
+
+
+def joined(questions: str, answers: str) -> Iterator[Record]:
+    """Yield the records of a file of questions with their right answers in a second file.
+
+    Several answers to a question are a list. Other fields that both have are the first one's.
+
+    Raises:
+        DataError: no field says which answer is whose, or a question has none.
+    """
+    asked, said = list(_records(Path(questions))), list(_records(Path(answers)))
+    field = next(iter(named(said, "answer")), "") if said else ""
+    mine, theirs = _keys(asked, said) if asked and field else ("", "")
+    groups = _grouped(said, [theirs])
+    if not mine or not {_key(row, [mine]) for row in asked} <= groups.keys():
+        ids = [", ".join(filter(ID.fullmatch, rows[0] if rows else ())) for rows in (asked, said)]
+        raise DataError(
+            f"files {questions} and {answers}",
+            expected="an id of each question, which an answer of the second file has",
+            found=f"the ids {ids[0] or '–'} and {ids[1] or '–'}, and the answer {field or '–'}",
+        )
+    for row in asked:
+        group = groups[_key(row, [mine])]
+        texts = [part for entry in group for part in right_texts(entry.get(field))]
+        yield {**_common(group), **row, field: texts if len(texts) > 1 else texts[0]}
+
+
+def merged(path: str, answer: str, *same: str) -> Iterator[Record]:
+    """Yield a record for all those that are equal in the fields `same`; its answers are a list.
+
+    Other fields in which they differ are left out. Images in bytes are in base64.
+    """
+    rows = [{name: _plain(cell) for name, cell in row.items()} for row in _records(Path(path))]
+    for group in _grouped(rows, same).values():
+        texts = dict.fromkeys(part for row in group for part in right_texts(row[answer]))
+        yield _common(group) | {answer: [*texts]}
+
+
+def _records(path: Path) -> Iterator[Record]:
+    """Yield the records of a table or of the one list of an object, but for inactive ones."""
+    rows: Iterable[Record] = ()
+    if path.suffix.lower() == ".json" and not is_lines(path):
+        plain = json.loads(path.read_text(encoding="utf-8-sig"))
+        rows = next(iter(plain.values())) if isinstance(plain, dict) and len(plain) == 1 else plain
+    else:
+        rows = (parse() for _, parse in table_records(path, file_columns(path)))
+    return (row for row in rows if isinstance(row, dict) and row.get("active") is not False)
+
+
+def _keys(asked: Sequence[Record], said: Sequence[Record]) -> tuple[str, str]:
+    """Return the id of questions, which does not repeat, and the answers' field of it.
+
+    What both files call the question's id comes first; an answer's own `id` is not a question's.
+    """
+    mine, theirs = (list(filter(ID.fullmatch, rows[0])) for rows in (asked, said))
+    pairs = [(name, name) for name in mine if name in theirs and QUESTION_ID.fullmatch(name)]
+    pairs += [("id", name) for name in theirs if QUESTION_ID.fullmatch(name) and "id" in mine]
+    pairs += [(name, name) for name in mine if name in theirs]
+    single = (pair for pair in pairs if len(_grouped(asked, pair[:1])) == len(asked))
+    return next(single, ("", ""))
+
+
+def _key(row: Record, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of fields as texts: an id may be a number in one file alone."""
+    return tuple(str(row.get(name)) for name in names)
+
+
+def _grouped(rows: Iterable[Record], names: Sequence[str]) -> dict[tuple[str, ...], list[Record]]:
+    """Return the records by the values of fields."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for row in rows:
+        groups.setdefault(_key(row, names), []).append(row)
+    return groups
+
+
+def _common(group: Sequence[Record]) -> Record:
+    """Return the fields that have the same value in all records."""
+    return {n: v for n, v in group[0].items() if all(row.get(n) == v for row in group)}
+
+
+def _plain(cell: object) -> object:
+    """Return a cell as JSON can have it: an image in bytes is in base64."""
+    raw = cell.get("bytes") if isinstance(cell, dict) else cell
+    return base64.b64encode(raw).decode() if isinstance(raw, bytes) else cell

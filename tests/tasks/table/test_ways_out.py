@@ -1,0 +1,356 @@
+"""What a draft prints for layouts of public data sets leads, as it stands, to right answers."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from harness.errors import DataError
+from harness.tasks.table.draft import draft
+from harness.tasks.table.joined import joined, merged
+from harness.tasks.table.protocols import PROTOCOLS, yes_or_no
+from harness.tasks.table.task import table
+from harness.types import Answer, Box, Prediction
+
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+HERE = {"image": "i.png"}
+
+
+def put(path, plain):
+    """Write JSON, or lines of it, beside an image."""
+    Image.new("RGB", (400, 300)).save(path.parent / "i.png")
+    lines = "\n".join(map(json.dumps, plain)) if path.suffix == ".jsonl" else json.dumps(plain)
+    path.write_text(lines, encoding="utf-8")
+    return path
+
+
+def said(path):
+    """Return what the draft of a table asks, or why it is refused."""
+    try:
+        return str(draft(path).doubts)
+    except DataError as error:
+        return str(error)
+
+
+def obeyed(path, text):
+    """Type the first command of a text in the folder of a table; return the new table."""
+    typed = re.search("`([^`]*> NEW[^`]*)`", text.replace("\\\\", "\\").replace("\\'", "'"))[1]
+    subprocess.run(typed, shell=True, cwd=path.parent, check=True)
+    (made,) = path.parent.glob("NEW*")
+    return made.rename(path.parent / f"made{made.suffix or '.jsonl'}")
+
+
+def samples(path, **changes):
+    """Return the samples of a table by its draft, in which lines are replaced."""
+    text = draft(path).toml("mine")
+    for before, after in changes.items():
+        text = text.replace(before, after)
+    path.with_suffix(".toml").write_text(text, encoding="utf-8")
+    return list(table(path.parent, file=path).samples())
+
+
+ASKED = {"img_id": 7, "date_added": 1, "active": True}
+UNUSED = {"id": 0, "active": False}
+TWO_FILES = {
+    "RSVQA": (
+        ("split_questions.json", "split_answers.json"),
+        {"questions": [UNUSED, {**ASKED, "id": 4, "question": "Is there a road?"}]},
+        {"answers": [UNUSED, {"id": 0, "question_id": 4, "answer": "yes", "active": True}]},
+        ["yes"],
+    ),
+    "ActivityNet-QA": (
+        ("test_q.json", "test_a.json"),
+        [{**HERE, "question": f"What {n}?", "question_id": f"v_{n}"} for n in (1, 2)],
+        [{"answer": text, "type": 3, "question_id": f"v_{n}"} for n, text in ((2, "b"), (1, "a"))],
+        ["a", "b"],
+    ),
+    "several": (
+        ("test_q.json", "test_a.json"),
+        [{**HERE, "question": "What?", "question_id": 1}],
+        [{"answer": text, "question_id": "1"} for text in ("a", "b")],
+        [["a", "b"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO_FILES)
+def test_answers_in_a_second_file_are_joined(name, tmp_path):
+    names, questions, answers, right = TWO_FILES[name]
+    path, second = (tmp_path / name for name in names)
+    put(path, questions)
+    put(second, answers)
+    made = obeyed(path, said(path)).read_text().splitlines()
+    assert [json.loads(line)["answer"] for line in made] == right
+
+
+@pytest.mark.parametrize("answers", [[{"question_id": 2, "answer": "a"}], [{"answer": "a"}], []])
+def test_a_question_without_its_answer_is_refused(answers, tmp_path):
+    path = put(tmp_path / "q.json", [{"question": "What?", "question_id": 1}])
+    with pytest.raises(DataError, match="an id of each question"):
+        list(joined(str(path), str(put(tmp_path / "a.json", answers))))
+
+
+MCQ = {"question": "What?", "options": ["x", "y"]}
+NESTED = {
+    "HourVideo": (
+        {
+            "v1": {
+                "video_metadata": {"video_uid": "v1"},
+                "benchmark_dataset": [
+                    {"qid": "a", "question": "What?", "correct_answer_label": label}
+                    for label in "BA"
+                ],
+            }
+        },
+        [{"video_metadata": {"video_uid": "v1"}, "correct_answer_label": label} for label in "BA"],
+    ),
+    "Perception Test": (
+        {
+            "v1": {"metadata": {"video_id": "v1"}, "mc_question": [{**MCQ, "answer_id": 1}]},
+            "v2": {"metadata": {"video_id": "v2"}, "mc_question": [{**MCQ, "answer_id": 0}]},
+        },
+        [
+            {"metadata": {"video_id": "v1"}, "answer_id": 1, "key": "v1"},
+            {"metadata": {"video_id": "v2"}, "answer_id": 0, "key": "v2"},
+        ],
+    ),
+    "questions by video": (
+        {"v1": {"0": {"q": "What?", "a": "x"}, "1": {"q": "Who?", "a": "y"}}},
+        [
+            {"key": "v1", "id": "v1/0", "question": "What?", "answer": "x"},
+            {"key": "v1", "id": "v1/1", "question": "Who?", "answer": "y"},
+        ],
+    ),
+    "DriveLM": (
+        {
+            "scene": {
+                "key_frames": {
+                    "frame": {
+                        "QA": {
+                            "perception": [{"Q": "What?", "A": "A car."}],
+                            "planning": [{"Q": "Stop?", "A": "No."}],
+                        },
+                        "image_paths": {"FRONT": "f.jpg", "BACK": "b.jpg"},
+                    }
+                }
+            }
+        },
+        [
+            {"question": "What?", "answer": "A car.", "key_3": "frame", "key_5": "perception"},
+            {"question": "Stop?", "answer": "No.", "key_3": "frame", "key_5": "planning"},
+        ],
+    ),
+}
+
+
+@needs_jq
+@pytest.mark.parametrize("name", NESTED)
+def test_questions_below_objects_become_records(name, tmp_path):
+    plain, records = NESTED[name]
+    path = put(tmp_path / "nested.json", plain)
+    with pytest.raises(DataError) as error:
+        draft(path)
+    made = map(json.loads, obeyed(path, str(error.value)).read_text().splitlines())
+    for row, wanted in zip(made, records, strict=True):
+        assert wanted.items() <= row.items()
+
+
+@needs_jq
+@pytest.mark.parametrize(
+    ("plain", "are_columns"),
+    [
+        ({"7": {"2": "home", "1": "three"}, "8": {"2": "house", "5": "sofa"}}, False),
+        ({"7": {"0": {"x": 1}, "1": {"x": 2}}}, False),
+        ({"image": {"0": {"path": "i.png"}, "1": None}, "n": {"0": 1, "1": 2}}, True),
+    ],
+)
+def test_objects_by_number_are_columns_if_all_have_the_same_rows(plain, are_columns, tmp_path):
+    path = put(tmp_path / "t.json", plain)
+    rows = json.loads(obeyed(path, said(path)).read_text())
+    assert (len(rows) == 2 and "image" in rows[0]) == are_columns
+    assert ([row.get("id") for row in rows] == [*plain]) != are_columns
+
+
+def test_images_of_several_fields_are_to_be_checked(tmp_path):
+    rows = [{"front": "i.png", "back": f"{n}.png", "question": f"{n}?"} for n in range(2)]
+    assert '["front", "back"]' in draft(put(tmp_path / "t.jsonl", rows)).doubts["media.images"]
+    rows = [{**row, "back": row["front"]} for row in rows]
+    assert "media.images" not in draft(put(tmp_path / "t.jsonl", rows)).doubts
+
+
+@needs_jq
+@pytest.mark.parametrize("cell", ["../data/{}.png", "/data/{}.png", ["../../data/{}.png"]])
+def test_names_that_lead_out_of_the_folder_have_a_command(cell, tmp_path):
+    cells = [json.loads(json.dumps(cell).replace("{}", str(n))) for n in range(2)]
+    rows = [{"meta": {"image": name}, "question": f"{n}?"} for n, name in enumerate(cells)]
+    path = put(tmp_path / "t.jsonl", rows)
+    made = [*map(json.loads, obeyed(path, said(path)).read_text().splitlines())]
+    names = [row["meta"]["image"] for row in made]
+    assert names == [
+        [f"data/{n}.png"] if isinstance(cell, list) else f"data/{n}.png" for n in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("image", [b"\x89PNG", {"bytes": b"\x89PNG", "path": None}, "i.png"])
+def test_records_of_one_question_are_merged(image, tmp_path):
+    rows = [("q1", "What?", "a"), ("q1", "What?", "b"), ("q2", "Who?", "c")]
+    names = ("question_id", "question", "answer")
+    rows = [{"image": image, **dict(zip(names, row, strict=True))} for row in rows]
+    path = tmp_path / "val.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    made = [*map(json.loads, obeyed(path, said(path)).read_text().splitlines())]
+    assert [row["answer"] for row in made] == [["a", "b"], ["c"]]
+    assert {row["image"] for row in made} == {image if isinstance(image, str) else "iVBORw=="}
+
+
+def test_records_that_differ_in_another_field_are_several_questions(tmp_path):
+    rows = [
+        {**HERE, "question": "What?", "region": n, "answer": text} for n, text in enumerate("xy")
+    ]
+    assert "NEW" not in said(put(tmp_path / "t.jsonl", rows))
+    del rows[0]["region"], rows[1]["region"]
+    path = put(tmp_path / "t.jsonl", rows)
+    assert [row["answer"] for row in merged(str(path), "answer", "question")] == [["x", "y"]]
+    assert "NEW" in said(path)
+
+
+ROWS = [
+    {**HERE, "question": "Where?", "answer": "by the stairs", "extra_answers": ["in the hall"]},
+    {**HERE, "question": "What?", "answer": "a lamp"},
+]
+
+
+def test_texts_of_a_second_field_are_right_too(tmp_path):
+    path = put(tmp_path / "t.jsonl", ROWS)
+    assert 'also = ["extra_answers"]' in draft(path).doubts["answer.field"]
+    also = '[answer]\nalso = ["extra_answers"]'
+    first, second = samples(path, **{"[answer]": also})
+    assert first.target.references == ("in the hall",) and second.target.references == ()
+    with pytest.raises(DataError, match="extra_answer'"):
+        samples(path, **{"[answer]": also.replace("answers", "answer")})
+    rows = [{**HERE, "question": "How many?", "count": 1, "also": 2}]
+    with pytest.raises(DataError, match="also: expected the form 'text'"):
+        samples(put(path, rows), **{"[answer]": '[answer]\nalso = ["also"]'})
+
+
+@needs_jq
+def test_boxes_in_texts_become_lists(tmp_path):
+    texts = ["{<25><40><60><80>}", "{<5><10><26><38>}"]
+    rows = [{**HERE, "question": f"ship {n}", "answer": text} for n, text in enumerate(texts)]
+    path = put(tmp_path / "t.json", rows)
+    made = obeyed(path, said(path))
+    assert "percent" in draft(made).doubts["answer.coordinates"]
+    first, _ = samples(made, **{'coordinates = "pixels"': 'coordinates = "percent"'})
+    assert first.target.answer == Answer(boxes=(Box(100, 120, 240, 240),))
+
+
+def test_pieces_of_a_video_are_no_seconds(tmp_path):
+    rows = [{"video": "v.avi", "description": "a dog", "times": [[2, 2], [2, 3]]}]
+    described = draft(put(tmp_path / "t.json", rows))
+    assert described.question["text"] == "description" and described.answer["field"] == "times"
+    assert "question.text" in described.doubts, "a description may be of the whole video"
+    assert "pieces" in described.doubts["answer.form"]
+    assert "`" not in described.doubts["answer.form"], "no record has one window"
+    rows = [{**rows[0], "times": [[2, 3], [4, 6]]}, {**rows[0], "times": [[2, 3]]}]
+    assert "pieces" not in draft(put(tmp_path / "t.json", rows)).doubts["answer.form"]
+
+
+@needs_jq
+def test_a_label_of_all_answers_is_left_out(tmp_path):
+    rows = [{**HERE, "question": f"{n}?", "answer": f"A: {text}"} for n, text in enumerate("xy")]
+    path = put(tmp_path / "t.jsonl", rows)
+    made = obeyed(path, said(path)).read_text().splitlines()
+    assert [json.loads(line)["answer"] for line in made] == ["x", "y"]
+    rows[0]["answer"] = "B: z"
+    assert "NEW" not in said(put(path, rows))
+
+
+@pytest.mark.parametrize("response", ["<answer>cat</answer>", r"\boxed{cat}", "Cat"])
+def test_marks_of_a_cell_are_left_out_of_a_response_too(response, tmp_path):
+    rows = [{**HERE, "question": "What?", "answer": "<answer>cat</answer>"}]
+    (sample,) = samples(put(tmp_path / "t.jsonl", rows))
+    prediction = Prediction(
+        query_id=sample.query.id, answer=Answer(text=response), responses=(response,)
+    )
+    scored = PROTOCOLS["text"]["text/exact"].score([sample], [prediction])
+    assert scored["accuracy"].value == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "read"),
+    [("True", "yes"), ("The answer is false.", "no"), ("Yes", "yes"), ("A car.", None)],
+)
+def test_true_and_false_are_read_where_they_are_asked_for(response, read):
+    assert yes_or_no(response, "Two cars pass. True or False?") == read
+    assert yes_or_no("True", "Do two cars pass?") is None
+
+
+VOTT = {
+    "tags": [{"name": "car"}],
+    "assets": {
+        "a": {
+            "asset": {"name": "i.png", "size": {"width": 400, "height": 300}},
+            "regions": [
+                {"tags": tags, "boundingBox": {"height": 50, "width": 60, "left": n, "top": 20}}
+                for n, tags in ((10, ["car"]), (90, ["car", "red"]))
+            ],
+        }
+    },
+}
+OBJECT = {"h": 50, "w": 60, "y": 20}
+GENOME = [
+    {**HERE, "objects": [{**OBJECT, "x": 10, "names": ["car"]}]},
+    {**HERE, "objects": [{**OBJECT, "x": 90, "names": ["tree"]}]},
+]
+
+
+@needs_jq
+@pytest.mark.parametrize(
+    ("plain", "right"),
+    [(VOTT, {"car": [10, 90], "red": [90]}), (GENOME, {"car": [10], "tree": [90]})],
+)
+def test_objects_with_several_names_are_boxes_of_each(plain, right, tmp_path):
+    path = put(tmp_path / "export.json", plain)
+    if plain is VOTT:
+        path = obeyed(path, said(path))
+    rows = map(json.loads, obeyed(path, said(path)).read_text().splitlines())
+    found = {row["question"]: row["bbox"] for row in rows}
+    assert found == {name: [[x, 20, 60, 50] for x in xs] for name, xs in right.items()}
+
+
+def test_an_affordance_is_a_box_by_the_names_of_its_sides(tmp_path):
+    box = {"x": 100.5, "y": 200.5, "width": 19, "height": 14}
+    rows = [{**HERE, "id": 1, "instruction": "lift the lid", "affordance": box}]
+    (sample,) = samples(put(tmp_path / "t.json", rows))
+    assert sample.target.answer == Answer(boxes=(Box(100.5, 200.5, 119.5, 214.5),))
+
+
+def test_boxes_and_polygons_in_one_field_are_to_be_parted(tmp_path):
+    shapes = {"bbox": [10, 20, 30, 40], "polygon": [10, 20, 50, 20, 50, 60]}
+    rows = [
+        {**HERE, "instruction": kind, "box_type": kind, "box_coordinates": numbers}
+        for kind, numbers in shapes.items()
+    ]
+    path = put(tmp_path / "t.json", rows)
+    assert "`where`" in draft(path).doubts["answer.form"]
+    for kind, written, points in (("bbox", "xywh", 1200), ("polygon", "coco", 800)):
+        changes = {'form = "text"': f'form = "points"\nwritten = "{written}"'}
+        changes["[answer]"] = f'where = {{ box_type = "{kind}" }}\n[answer]'
+        (sample,) = samples(path, **changes)
+        area = sample.target.answer.soft_masks[0].to_array().astype(bool).sum()
+        assert area == pytest.approx(points, rel=0.05)
+
+
+def test_run_lengths_of_pairs_and_covered_polygons_are_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text("ImageId,EncodedPixels\ni.png,29102 12 29346 24\ni.png,\n")
+    described = draft(path)
+    assert described.answer["form"] == "mask" and "from_pairs" in described.doubts["answer.written"]
+    city = {"imgHeight": 9, "imgWidth": 9, "objects": [{"label": "car", "polygon": [[0, 0]]}]}
+    with pytest.raises(DataError, match="labelIds"):
+        draft(put(tmp_path / "a_gtFine_polygons.json", city))
