@@ -24,6 +24,7 @@ from harness.foreign_forms import (
     Form,
     Plain,
     is_completion,
+    of_places,
 )
 
 MAX_DEPTH = 8
@@ -301,6 +302,8 @@ def _renaming(plain: Plain) -> tuple[str, str] | None:
     if text_key := _text_key(plain):
         condition = f"{id_key} is the benchmark's id and {text_key} what the model wrote"
         return _response(text_key, name), condition
+    if places := of_places(plain, name):
+        return places[0], f"{id_key} is the benchmark's id and {places[1]}"
     answers = {
         "count": "answer",
         "option": "answer",
@@ -344,6 +347,8 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     if text_key := next((key for key in TEXTS if key in unknown), None):
         conversion = command(_response(text_key), name)
         return f"If {text_key} is what the model wrote, {conversion} makes such lines."
+    if places := of_places(plain, ".id"):
+        return f"If {places[1]}, {command(places[0], name)} makes such lines."
     truth = next((key for key in TRUTHS if key in unknown), None)
     if truth and "answer" in plain:
         conversion = command(_response("answer"), name)
