@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from harness.errors import DataError, HarnessError, raised_as
+from harness.errors import DataError, HarnessError
 from harness.layout import JsonFile
 from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern, filled
@@ -39,8 +39,9 @@ from harness.tasks.table.draft_options import (
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
+from harness.tasks.table.image_fields import has_image, numbered_beside, with_images
 from harness.tasks.table.layouts import LAYOUTS
-from harness.tasks.table.nested import at_path, flat
+from harness.tasks.table.nested import at_path, flat, parquet_columns
 from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
 from harness.tasks.table.other_forms import refuse_captions, refuse_label_studio
 from harness.tasks.table.question_lists import of_questions
@@ -88,7 +89,7 @@ def draft(table: Path) -> Draft:
             answer={"form": "mask_track"},
             doubts={} if folder else {"media.folder": "the folder that has JPEGImages"},
         )
-    columns = _columns(table)
+    columns = parquet_columns(table)
     parsed = [parse for _, parse in islice(LAYOUTS[layout](table, columns, ()), LOOKED_AT)]
     records = [parse() for parse in parsed]
     if not records:
@@ -114,6 +115,7 @@ def draft(table: Path) -> Draft:
         description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
         return description
     draft_question(description, records)
+    _leave_out_texts(description, records)
     turns = [row["conversations"] for row in records] if layout == "llava" else []
     if any(isinstance(listed, list) and len(listed) > 2 for listed in turns):
         doubt = "the first turn alone: a system's and later ones of a conversation are left out"
@@ -131,6 +133,25 @@ def draft(table: Path) -> Draft:
         text = text if "{" in str(text) else f"{{{text}}}"
         description.question["text"] = f"{{hint}}\n{text}"  # as in VLMEvalKit's MMBench
     return description
+
+
+def _leave_out_texts(description: Draft, records: Sequence[Record]) -> None:
+    """Leave out the records without an image, where others have one; with a doubt."""
+    images = description.media.get("images", [])
+    listed = images if isinstance(images, list) else [images]
+    fields = [re.findall(r"\{([^{}:]+)", str(name)) or [str(name)] for name in listed]
+    have = [has_image(row, fields) for row in records]
+    if not any(have) or all(have):
+        return
+    where = description.question.get("where", {})
+    assert isinstance(where, dict), "values by fields"
+    chosen, way = with_images(description.table, description.layout, fields, where)
+    if not chosen:
+        _add_doubt(description, "media.images", way)
+        return
+    description.question["where"] = chosen
+    doubt = f"leaves out {have.count(False)} of the first {len(have)} records, without an image"
+    _add_doubt(description, "question.where", doubt)
 
 
 def _spoken(row: Record) -> list[object]:
@@ -161,17 +182,6 @@ def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
             description.doubts.setdefault("answer.form", doubt)
 
 
-def _columns(table: Path) -> Sequence[str]:
-    """Return the columns of a Parquet file; () for other tables, whose records are read whole."""
-    if table.suffix.lower() != ".parquet":
-        return ()
-    from pyarrow import ArrowException, parquet
-
-    with raised_as(DataError, f"table {table}", "a Parquet file", OSError, ArrowException):
-        names: list[str] = parquet.read_schema(table).names
-    return names
-
-
 def _layout(table: Path) -> str:
     """Return the layout that the keys of a file or of its first record show."""
     if table.suffix.lower() == ".json":
@@ -187,7 +197,7 @@ def _layout(table: Path) -> str:
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
-    first_record = next((parse() for _, parse in table_records(table, _columns(table))), {})
+    first_record = next((parse() for _, parse in table_records(table, parquet_columns(table))), {})
     turns = plain_value(first_record.get("conversations"))
     has_roles = isinstance(turns, list) and all(isinstance(t, dict) and "role" in t for t in turns)
     if "conversations" in first_record and not has_roles:
@@ -207,6 +217,7 @@ def _draft_media(description: Draft, records: Sequence[Record]) -> None:
             fields = [name for name in fields if name not in _of_files(records, "video")]
         if not fields:
             continue
+        fields += numbered_beside(fields, columns_of(records))  # the first record may lack some
         numbered = [name for name in fields if re.search(r"\d$", name)]
         chosen = numbered if len(numbered) > 1 and kind == "image" else fields[:1]
         pattern = _draft_folder(description, values_of(records, fields[0]), fields[0], kind)

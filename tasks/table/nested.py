@@ -39,7 +39,7 @@ def nested_records(
     if path.suffix.lower() in DELIMITERS or not dotted:
         yield from table_records(path, columns, optional)
         return
-    own = _columns_of(path)
+    own = parquet_columns(path)
     required = [name for name in columns if name not in dotted or name in own]
     beside = [name if name in own else name.partition(".")[0] for name in (*optional, *dotted)]
     others = [name for name in dict.fromkeys(beside) if name not in required]
@@ -47,7 +47,7 @@ def nested_records(
         yield where, partial(_with_fields, parse, dotted)
 
 
-def _columns_of(path: Path) -> Collection[str]:
+def parquet_columns(path: Path) -> Collection[str]:
     """Return the columns of a Parquet file; () for other files, whose records are read whole."""
     if path.suffix.lower() != ".parquet":
         return ()
