@@ -196,7 +196,7 @@ def renaming(
 ) -> str:
     """Return the command that makes ids of the names in file `name`; "" if none does.
 
-    `unknown` are the names that are no known ids, `key` is the jq path of a name.
+    `unknown` are the names that are not among `known_ids`, `key` is the jq path of a name.
     """
     if (program := renamed(unknown, known_ids)) is None:
         return ""

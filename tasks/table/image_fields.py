@@ -1,6 +1,6 @@
 """Images of a record in several fields, such as `image_1` to `image_7`, of which records lack some.
 
-A cell that is empty is no image; in JSON a field may also be left out.
+An empty cell holds none; in JSON a field may also be left out.
 """
 
 import json
@@ -45,12 +45,14 @@ def numbered_beside(names: Collection[str], others: Iterable[str]) -> list[str]:
     >>> numbered_beside(["image_1"], ["image_1", "image_2", "image_id", "box_2"])
     ['image_2']
     """
-    stems = {found[1] for name in names if (found := NUMBERED.fullmatch(name))}
-    return [
-        name
-        for name in others
-        if name not in names and (found := NUMBERED.fullmatch(name)) and found[1] in stems
-    ]
+    stems = {stem for name in names if (stem := _stem(name)) is not None}
+    return [name for name in others if name not in names and _stem(name) in stems]
+
+
+def _stem(name: str) -> str | None:
+    """Return a name without the number that it ends in; None if it ends in another character."""
+    match = NUMBERED.fullmatch(name)
+    return None if match is None else match[1]
 
 
 def refuse_more_images(row: Mapping[str, object], names: Collection[str], where: str) -> None:

@@ -527,7 +527,7 @@ class Records:
 
     @cached_property
     def _without_images(self) -> str:
-        """What to do about records without an image."""
+        """The way to leave out records without an image."""
         description = self.description
         where = description.question.where
         return with_images(self.table, description.layout, self._names_of_images, where)[1]
