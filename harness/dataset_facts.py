@@ -134,19 +134,28 @@ def _without_ground_truth(task: Task, n_unanswered: int) -> Iterator[str]:
 
 def _repeated(task: Task, n_repeated: int) -> Iterator[str]:
     """Yield a note on samples of a table that ask for boxes as another one of the same medium."""
-    if n_repeated and any(path.suffix == ".toml" for path in task.annotations):
+    if n_repeated and _descriptions(task):
         yield (
             f"{counted(n_repeated, 'sample')} with the question and the image of another: if each "
             "has one of several right boxes, put these into one record"
         )
 
 
+def _descriptions(task: Task) -> list[Path]:
+    """Return the description of a table as the only member; [] for another task.
+
+    Other tasks may have a TOML file of another kind, as RVTBench's mapping.
+    """
+    name = task.arguments.get("description")
+    return [path for path in task.annotations if path.name == name]
+
+
 def _unchecked(task: Task) -> Iterator[str]:
     """Yield a note on each description of a table with lines that its draft marked to check."""
     from harness.tasks.table.description import CHECK
 
-    for path in task.annotations:
-        if path.suffix == ".toml" and (n_marked := read_text(path).count(f"# {CHECK}")):
+    for path in _descriptions(task):
+        if n_marked := read_text(path).count(f"# {CHECK}"):
             yield (
                 f"{path.name} still has {counted(n_marked, 'line')} marked {CHECK}: correct each, "
                 "and remove the mark"
@@ -170,8 +179,8 @@ def _other_places(task: Task, conventions: Collection[str]) -> Iterator[str]:
     """Yield a note on places of a table that may be counted from 0 as well as from 1."""
     from harness.tasks.table.description import read_description
 
-    for path in task.annotations if "choice" in conventions else ():
-        written = read_description(path).answer.written if path.suffix == ".toml" else ""
+    for path in _descriptions(task) if "choice" in conventions else ():
+        written = read_description(path).answer.written
         if written in ("place", "place_from_1") and written not in conventions:
             start, end = ("1", "first") if written == "place" else ("0", "last")
             yield (
@@ -182,8 +191,7 @@ def _other_places(task: Task, conventions: Collection[str]) -> Iterator[str]:
 
 def _one_letter(task: Task, letters: Mapping[str, int]) -> Iterator[str]:
     """Yield a note on a table in all of whose questions the option of one letter is right."""
-    is_table = any(path.suffix == ".toml" for path in task.annotations)
-    if is_table and len(letters) == 1 and sum(letters.values()) >= MANY_CHOICES:
+    if _descriptions(task) and len(letters) == 1 and sum(letters.values()) >= MANY_CHOICES:
         (letter, count), *_ = letters.items()
         yield (
             f"{letter} is the right option of all {count} questions: is the right option always at "
@@ -196,8 +204,8 @@ def _several_texts(task: Task, texts: Sequence[str]) -> Iterator[str]:
     from harness.tasks.table.alternatives import mark_in
     from harness.tasks.table.description import read_description
 
-    for path in task.annotations:
-        is_open = path.suffix == ".toml" and read_description(path).answer.separator is None
+    for path in _descriptions(task):
+        is_open = read_description(path).answer.separator is None
         marked = [text for text in texts if mark_in(text)] if is_open else []
         if marked:
             mark = json.dumps(mark_in(marked[0]), ensure_ascii=False)

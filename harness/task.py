@@ -154,6 +154,8 @@ class Task:
     """Function that writes the file for the organisers' server, if they keep the ground truth."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the task, with defaults filled in: split, protocol, …"""
+    extras: Sequence["ExtraMetric | CostMetric"] = ()
+    """Metrics beside the protocol's own, which `with_metrics` added."""
 
 
 def lost_media(samples: Iterable[Sample]) -> Iterator[Problem]:
@@ -261,6 +263,7 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
             judged=None if judged is None else lambda judge: with_extra_metrics(judged(judge)),
             metrics=(*protocol.metrics, *(extra.metric for extra in extras)),
         ),
+        extras=(*task.extras, *extras),
     )
 
 

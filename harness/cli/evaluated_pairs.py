@@ -16,7 +16,6 @@ from harness.cli import progress as terminal
 from harness.cli.against import against
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import judge_for
-from harness.cli.spec_arguments import metrics
 from harness.errors import BudgetReached, PartNotChosen, Unavailable, UnsupportedAnswerForm
 from harness.judge import Judge
 from harness.leaderboards.differences.against import Against, write_decision
@@ -183,8 +182,8 @@ class _Pairs:
         """
         leads = self.launch is None or self.launch.leads
         if not self.options.restart:
-            extras, root = metrics(self.arguments.metrics), Path(self.options.data_root)
-            task = resumed_task(task, task_spec, root, folder, self.progress, extras)
+            root = Path(self.options.data_root)
+            task = resumed_task(task, task_spec, root, folder, self.progress)
         try:
             run = run_evaluation(
                 bind_judge(task, self.judge, folder),

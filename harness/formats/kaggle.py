@@ -36,8 +36,14 @@ def masks_of_pairs(path: Path | str, samples: Iterable[Sample]) -> Iterator[dict
             if name not in by_id:
                 unknown.append(image)
                 continue
-            with raised_as(DataError, f"{path}, image {image!r}", "whole numbers", ValueError):
-                pairs[name] += map(int, row["EncodedPixels"].split())
+            where = f"{path}, image {image!r}"
+            with raised_as(DataError, where, "whole numbers", ValueError):
+                numbers = list(map(int, row["EncodedPixels"].split()))
+            if len(numbers) % 2:
+                raise DataError(
+                    where, expected="pairs of start and length", found=f"{len(numbers)} numbers"
+                )
+            pairs[name] += numbers
     if unknown:
         n_known = len(by_id.keys() & pairs.keys())
         raise DataError(

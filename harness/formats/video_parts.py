@@ -3,7 +3,8 @@
 VTimeLLM writes hundredths. The commands that messages print call `in_seconds`.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import DataError, ParseError
@@ -12,6 +13,8 @@ from harness.layout.json_lines import parse_line, read_lines
 from harness.layout.places import video_length
 from harness.stated.intervals import stated_interval
 from harness.types import Sample
+
+PERCENT = 100
 
 
 def in_seconds(
@@ -24,12 +27,12 @@ def in_seconds(
 
     Args:
         path: Lines of JSON with an id, and a pair as "answer", or a text with one as "response";
-            a text without one becomes a failed sample.
+            null, or a text without one, becomes a failed sample.
         samples: The benchmark's samples.
         parts: Number of parts of a video: 100 for percentages.
 
     Raises:
-        DataError: a line is of no sample, or its video cannot be read.
+        DataError: a line is of no sample or of another form, or its video cannot be read.
     """
     path = Path(path)
     by_id = {sample.id: sample for sample in samples}
@@ -37,23 +40,35 @@ def in_seconds(
     _refuse_unknown([row for row, _ in rows], by_id, path)
     for row, where in rows:
         sample = by_id[str(row["id"])]
-        pair = row.get("answer")
-        if isinstance(text := row.get("response"), str):
-            try:
-                pair = stated_interval(text, sample.query.text)
-            except ParseError:
-                pair = None
+        pair = _pair(row, sample.query.text, where, parts)
         if pair is None:
             yield {"id": sample.id, "response": None}
             continue
-        if not isinstance(pair, (list, tuple)):
-            raise DataError(f"{where}: 'answer'", expected="[start, end]", found=repr(pair)[:60])
         media = sample.query.media[0]
         if media.fault is not None or not media.times():
             fault = str(media.fault or "an image")
             raise DataError(where, expected="a video of known length", found=fault)
         length = video_length(media.times())
         yield {"id": sample.id, "answer": [time * length / parts for time in pair]}
+
+
+def _pair(
+    row: Mapping[str, object], question: str, where: str, parts: float
+) -> Sequence[float] | None:
+    """Return the start and the end that a line states; None for a failed sample."""
+    stated = [row[key] for key in ("answer", "response") if key in row]
+    if stated == [None]:
+        return None
+    if len(stated) == 1 and isinstance(text := row.get("response"), str):
+        with suppress(ParseError):
+            return stated_interval(text.replace("%", "") if parts == PERCENT else text, question)
+        return None
+    (pair,) = stated if len(stated) == 1 else (None,)
+    if isinstance(pair, list) and len(pair) == 2 and all(type(t) in (int, float) for t in pair):
+        return pair
+    raise DataError(
+        where, expected='"answer": [start, end], or "response": a text', found=repr(row)[:80]
+    )
 
 
 def _refuse_unknown(

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -41,6 +42,8 @@ NOT_HELD = ("changed", "config_hash", "data.root", "data.images_before", "resume
 """Fields of a manifest that may differ when a run is resumed."""
 DERIVED = ("deviations", "infrastructure_limit")
 """Fields that each attempt replaces."""
+TEXT_OF_PLUGIN = re.compile(r"code of (?!__main__,).*\.(?!py\Z)\w+")
+"""Setting of `changed_code` for a file of a plugin's package that is not a module."""
 
 
 def manifest_of(
@@ -195,6 +198,8 @@ def begin_or_resume(
     if diff or old["config_hash"] != manifest["config_hash"]:
         differing = "\n  ".join(diff or lines)
         keeps = "; --accept-code goes on with the new code" if changes and can_go_on else ""
+        if any(TEXT_OF_PLUGIN.fullmatch(str(change["setting"])) for change in changes):
+            keeps += ". A file that a plugin writes itself belongs outside its package"
         if any(line.startswith("data.fingerprint") for line in diff):
             keeps += ". Corrected data is a new version of its task: `version =` in a table's TOML"
         raise ResumeMismatch(

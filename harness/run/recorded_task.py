@@ -1,6 +1,5 @@
 """Tasks of recorded runs, by the protocol in the record where a default has changed since."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from harness.errors import UsageError
 from harness.record import MANIFEST, Run
 from harness.run.options import Progress
 from harness.spec import Spec
-from harness.task import CostMetric, ExtraMetric, Task, with_metrics
+from harness.task import Task, with_metrics
 
 
 def recorded_task(spec: Spec, data: Path, protocol: str) -> Task:
@@ -24,17 +23,10 @@ def recorded_task(spec: Spec, data: Path, protocol: str) -> Task:
     return task
 
 
-def resumed_task(
-    task: Task,
-    spec: Spec,
-    data: Path,
-    folder: Path,
-    progress: Progress,
-    metrics: Sequence[ExtraMetric | CostMetric] = (),
-) -> Task:
+def resumed_task(task: Task, spec: Spec, data: Path, folder: Path, progress: Progress) -> Task:
     """Return a task, by the protocol of the run in `folder` if there is one; see `recorded_task`.
 
-    `metrics` are the further ones of the task.
+    The metrics that were added to it stay.
     """
     if not (folder / MANIFEST).is_file():
         return task
@@ -45,7 +37,7 @@ def resumed_task(
     if earlier.protocol.name != recorded:
         return task
     progress.note(
-        f"run {folder} goes on with its protocol {recorded}; the task's is now "
+        f"run {folder} is compared and scored by its protocol {recorded}; the task's is now "
         f"{task.protocol.name}: `protocol={task.protocol.name}` in its SPEC begins another run"
     )
-    return with_metrics(earlier, metrics)
+    return with_metrics(earlier, task.extras)

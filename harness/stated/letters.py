@@ -94,6 +94,14 @@ _SUPPOSED = re.compile(
 )
 """A condition before a statement, on which it depends: "If it is red, then the answer is"."""
 _SUPPOSED_SO = re.compile(r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]*|\bwould be\b[^.!?\n,]*)\Z")
+_IF = re.compile(r"\b(?i:if)\b[^.!?\n]*\Z")
+_OTHERWISE = re.compile(r"[^.!?\n]*[.;]\s{0,3}(?i:otherwise|else|if not)(?:[,:]|\s\(?[A-Z]\b)")
+"""Words after a statement by which another one holds without its condition."""
+_OF_SUBJECT = re.compile(r"(?i:(?:is|would be)\b|(?:best|most accurately) \w+ (?:by|as)\b)")
+"""Words of a statement whose subject stands before them: "none of them is best described by"."""
+_DENIED_SUBJECT = re.compile(
+    r"\W*(?i:no|none|nothing|nobody|neither)\b|.*\b(?i:hardly|barely|scarcely|never)\W*\Z"
+)
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
 _CONDITION = re.compile(r"\s*(?i:if|unless)\b")
 _NOT_SO = re.compile(
@@ -407,6 +415,8 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
         _ENDS_CORRECT.search(statement["says"] + statement["letters"])
         or _begins_list(text, statement, by)
         or _SUPPOSED.search(text[max(0, statement.start() - 300) : statement.end("letters")])
+        or (_IF.search(text, 0, statement.start()) and _OTHERWISE.match(text, statement.end()))
+        or (_OF_SUBJECT.match(statement["says"]) and _DENIED_SUBJECT.match(before))
     ):
         return False
     says = statement["says"].removesuffix(rest)

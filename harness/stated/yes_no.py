@@ -123,7 +123,8 @@ def restated(text: str, question: str) -> str | None:
     sentence, (head, mark, _) = text.strip().casefold(), question.casefold().rpartition("?")
     asked = re.split(r"[.!?\n]", head)[-1].strip()
     # The question again, with or without its mark; a name may be such a word: "Will is here."
-    is_question = _ASKS.match(sentence) and sentence[:2] == asked[:2]
+    is_name = re.match("will|can", sentence) and sentence[:2] != asked[:2]
+    is_question = _ASKS.match(sentence) and not is_name
     if is_question or not (mark and _ASKS.match(asked) and _ONE_CLAUSE.fullmatch(sentence)):
         return None
     said, n_denied = _NOT.subn("", sentence)

@@ -138,7 +138,7 @@ def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
     refuse_rotated(entry, where)
     sides, pieces = entry.get("bbox"), entry.get("segmentation")
     polygons = [piece for piece in pieces if is_polygon(piece)] if isinstance(pieces, list) else []
-    if not isinstance(sides, list) or len(sides) != 4:
+    if not isinstance(sides, list) or len(sides) != 4 or not all(map(_finite, sides)):
         return
     if not pieces and _is_area_of_corners(sides, entry.get("area")):
         raise DataError(

@@ -30,7 +30,7 @@ THOUSANDS = re.compile(r"[-+−]?[1-9]\d{0,2}(?:\.\d{3})+")
 """A number whose points may part thousands, as in German: `1.250`."""
 MARKED = re.compile(
     r"(?:<think>(?:(?!<think>).)*</think>)?\s*<answer>(?P<said>(?:(?!<answer>).)*)</answer>"
-    r"|\$?\\boxed\{(?P<boxed>[^{}]*)\}\$?",
+    r"|\$?\\boxed\{(?P<boxed>(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}\$?",
     re.DOTALL,
 )
 """A whole cell in which marks stand around the answer, as in the solutions of training sets."""

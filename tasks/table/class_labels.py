@@ -34,7 +34,7 @@ def class_types(path: Path) -> dict[str, object]:
 
 def _has_classes(kind: object) -> bool:
     if isinstance(kind, Mapping) and kind.get("_type") == "ClassLabel":
-        return isinstance(kind["names"], list)
+        return isinstance(kind.get("names"), list)
     members = [*kind.values()] if isinstance(kind, Mapping) else kind
     return isinstance(members, list) and any(map(_has_classes, members))
 
@@ -56,7 +56,7 @@ def with_names(
 def _named(value: object, kind: object, where: str) -> object:
     """Return a value of a type of the library with the names of its classes."""
     if isinstance(kind, Mapping) and kind.get("_type") == "ClassLabel":
-        return _name(value, kind["names"], where)
+        return _name(value, kind["names"], where) if _has_classes(kind) else value
     if kind is None:
         return value
     if isinstance(kind, list):
@@ -71,15 +71,20 @@ def _named(value: object, kind: object, where: str) -> object:
 
 
 def _name(value: object, names: list[str], where: str) -> object:
-    """Return the name of a class, or of each in a list; None where there is none."""
+    """Return the name of a class, or of each in a list; None where there is none.
+
+    A column with missing numbers may have others as floats, and one may have the names.
+    """
     if isinstance(value, list):  # of an object in a sequence, whose lists are by its keys
         return [_name(member, names, where) for member in value]
-    if not isinstance(value, int) or value == UNLABELLED:
+    if value is None or value != value or value == UNLABELLED:
         return None
-    if not 0 <= value < len(names):
+    if isinstance(value, str) and value in map(str, names):
+        return value
+    if not isinstance(value, int | float) or value not in range(len(names)):
         raise DataError(
             where,
             expected=f"the number of a class, 0 to {len(names) - 1}, as the file's metadata has it",
-            found=str(value),
+            found=repr(value)[:40],
         )
-    return str(names[value])
+    return str(names[int(value)])

@@ -30,6 +30,7 @@ from harness.tasks.table.draft_fields import (
     values_of,
 )
 from harness.tasks.table.draft_options import (
+    by_keys,
     kept,
     lack_answers,
     places_in_lists,
@@ -417,6 +418,13 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
         if isinstance(listed_options, (str, list)) and lack_answers(pairs):
             doubt = with_answer(description.table, listed_options, fields[0])
             description.doubts["question.options"] = doubt
+    is_text = truth.keys.get("written") == "option" and "answer.written" not in description.doubts
+    if truth.form == "choice" and isinstance(columns, list) and not is_text:
+        written, doubt = by_keys(description.table, columns, fields[0], answered)
+        if written or doubt:
+            description.answer["written"] = written or "option"
+            description.doubts.pop("answer.written", None)
+            description.doubts |= {"answer.written": doubt} if doubt else {}
     if (
         description.layout in ("llava", "messages")
         and truth.keys.get("coordinates") == "relative"

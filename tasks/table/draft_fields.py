@@ -22,7 +22,7 @@ NAMES: Mapping[str, str] = {
     "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|(ground_?)?truth"
     r"|gt(_answer)?|gold(_(answer|index|idx|label))?|reply"
     r"|solution|target|label|correct([_ ]answer)?"
-    r"|(correct|right|answer)_(choice|option|index|idx|letter|key)(_(index|idx|letter))?"
+    r"|(correct|right|answer)_?(choice|option|index|idx|letter|key)(_?(index|idx|letter))?"
     r"|count|bbox(es)?|boxe?s|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|mask|masks|segmentation"
     r"|polygons?|timestamps?|interval|span"
     r"|relevant_windows|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",

@@ -9,12 +9,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from harness.foreign import to_lines
 from harness.foreign_lines import command
+from harness.tasks.qa.tables import is_lines
 from harness.tasks.table.cells import is_absent, plain_value
-from harness.tasks.table.rows import ROWS
+from harness.tasks.table.conventions import CONVENTIONS
+from harness.tasks.table.nested import at_path
+from harness.tasks.table.rows import DELIMITERS, ROWS
 
 SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
 """Name of a column in three parts: the name, a separator, and a number or letter."""
@@ -34,6 +37,8 @@ TEXTS_OF_OBJECTS = (
     "label",
 )
 """Keys of the text of an option that is an object, in the order of preference."""
+OBJECT_TEXT = re.compile(r"(?P<list>.+)\.(?P<place>\d+)\.(?P<key>[^.]+)")
+"""Field of the text of an option that is an object in a list."""
 STARTS = ("0", "1", "a", "A")
 MARK = re.compile(
     r"(?:^|(?<=[\s;,]))(?:\((?P<small>[a-z])\)|\(?(?P<large>[A-Z])(?:\)|[.:](?=\s)))", re.MULTILINE
@@ -128,10 +133,60 @@ def objects_texts(name: str, lists: Sequence[Sequence[object]]) -> list[str]:
     entries = [entry for listed in lists for entry in listed]
     if not entries or not all(isinstance(entry, Mapping) for entry in entries):
         return []
-    for key in TEXTS_OF_OBJECTS:
-        if all(isinstance(e, Mapping) and isinstance(e.get(key), str) for e in entries):
-            return [f"{name}.{place}.{key}" for place in range(max(map(len, lists)))]
-    return []
+    cells = {
+        key: [entry.get(key) for entry in entries if isinstance(entry, Mapping)]
+        for key in TEXTS_OF_OBJECTS
+    }
+    keys = [key for key, texts in cells.items() if all(isinstance(text, str) for text in texts)]
+    keys.sort(key=lambda key: all(re.fullmatch(r"\d+|\w?", str(text)) for text in cells[key]))
+    return [f"{name}.{place}.{key}" for key in keys[:1] for place in range(max(map(len, lists)))]
+
+
+def by_keys(
+    table: Path, options: Sequence[str], field: str, rows: Sequence[Mapping[str, object]]
+) -> tuple[str, str]:
+    """Return (convention, "") or ("", doubt) if answers name options, which are objects, by a key.
+
+    Args:
+        table: The table.
+        options: The fields of the options' texts, as `objects_texts` returns them.
+        field: The field of the answers.
+        rows: The records.
+
+    ("", "") is for options of other kinds, and for answers that are not the value of a key.
+    """
+    if not (path := OBJECT_TEXT.fullmatch(options[0])):
+        return "", ""
+    answers = [str(plain_value(row.get(field))).strip() for row in rows]
+    lists: list[Any] = [plain_value(next(iter(at_path(row, path["list"])), [])) for row in rows]
+    if not lists or not all(lists):
+        return "", ""
+    for key in (key for key in lists[0][0] if key != path["key"]):
+        names = [[str(entry.get(key)) for entry in entries] for entries in lists]
+        if any(named.count(answer) != 1 for answer, named in zip(answers, names, strict=True)):
+            continue
+        pairs = list(zip(answers, names, strict=True))
+        places = [named.index(answer) for answer, named in pairs]
+        for convention in ("letter", "place", "place_from_1"):
+            read = CONVENTIONS[convention]
+            if [read(answer, named, ()) for answer, named in pairs] == places:
+                return convention, ""
+        program = (
+            f"getpath({_path(field)}) as $key | setpath({_path(field)}; "
+            f"first(getpath({_path(path['list'])})[] | select((.[{json.dumps(key)}] | tostring) == "
+            f"($key | tostring)) | .[{json.dumps(path['key'])}]))"
+        )
+        if table.suffix.lower() == ".json" and not is_lines(table):
+            program = f".[] | {program}"
+        doubt = f"answers are the {key!r} of an option, which is not its place: "
+        typed = f"{command(program, table.name)}, named NEW.jsonl, has its text"
+        is_json = table.suffix.lower() in (".json", ".jsonl")
+        return "", doubt + (typed if is_json else "write its text")
+    return "", ""
+
+
+def _path(name: str) -> str:
+    return json.dumps([int(part) if part.isdecimal() else part for part in name.split(".")])
 
 
 def with_answer(table: Path, options: str | Sequence[str], answer: str) -> str:
@@ -139,7 +194,8 @@ def with_answer(table: Path, options: str | Sequence[str], answer: str) -> str:
 
     Its place goes round from record to record: the same letter would be right in all.
     """
-    if table.suffix.lower() not in ROWS:
+    is_text = isinstance(options, str) and table.suffix.lower() in DELIMITERS
+    if is_text or table.suffix.lower() not in ROWS:
         return "options lack the answer: write lists that have it"
     rows, modules = ROWS[table.suffix.lower()]
     names = [options] if isinstance(options, str) else [*options]

@@ -15,6 +15,7 @@ from harness.tasks.table.draft_options import (
     option_columns,
     with_options,
 )
+from harness.tasks.table.nested import at_path
 from harness.tasks.table.rows import Record
 
 SPLIT = re.compile(r"(?:.*_)?(?:split|subset|partition)", re.IGNORECASE)
@@ -92,11 +93,14 @@ def _draft_options(description: Draft, records: Sequence[Record]) -> None:
     lines = [name for name in listed if are_lettered_lines(values_of(records, name))]
     if lists:
         values = values_of(records, lists[0])
-        question["options"] = objects_texts(lists[0], [v for v in values if isinstance(v, list)])
-        if question["options"]:
+        if names := objects_texts(lists[0], [v for v in values if isinstance(v, list)]):
+            question["options"] = names
+            listed_texts = [[t for n in names for t in at_path(row, n)] for row in records]
+            if all(map(are_lettered, listed_texts)):
+                question["lettered"] = True
             return
         question["options"] = lists[0]
-        _draft_list(description, lists[0], values_of(records, lists[0]))
+        _draft_list(description, lists[0], values)
     elif lines:
         question |= {"options": lines[0], "lettered": True}
     elif columns:

@@ -24,6 +24,7 @@ LOOKS: Mapping[str, Callable[[str], object]] = {
         rf"[\[(<{{]*\s*{NUMBER}\.?(?:[\])>}}]*(?:[,;\s]+|(?<=>))[\[(<{{]*\s*{NUMBER}\.?)+[\])>}}]*"
     ).fullmatch,
     "places in a model's own form": MARKUP.search,
+    "an answer between marks": re.compile(r"</?answer>|\\boxed\s*\{", re.I).search,
     "a number": re.compile(rf"{ABOUT}{NUMBER}").fullmatch,
     "a number with a unit": re.compile(rf"{ABOUT}{NUMBER}\s*(?:{UNIT})?").fullmatch,
     "a fraction": re.compile(r"\d+\s?/\s?\d+").fullmatch,

@@ -22,7 +22,7 @@ from harness.errors import DataError
 from harness.foreign_lines import command
 from harness.layout import JsonFile, field
 from harness.tasks.refer.annotations import refuse_other_order
-from harness.tasks.table.cells import plain_value
+from harness.tasks.table.cells import numbers, plain_value
 from harness.tasks.table.nested import nested_records
 from harness.tasks.table.rows import Record, table_records
 from harness.tasks.table.unread_fields import MEDIA, NO_OBJECT, is_uncounted, refuse_marks
@@ -40,6 +40,8 @@ FILLED = (
     "| join($entry.value | tostring))"
 )
 """Program of jq that writes values, which lie at a path of keys, in place of their marks."""
+TYPES: Mapping[str, tuple[type, ...]] = {"bbox": (list,), "file_name": (str,), "caption": (str,)}
+"""Types of fields of COCO's entries; ids and names are texts or whole numbers."""
 SIZE = "stated size"
 """Key of a row for [width, height] of its image as the file has them, or None."""
 
@@ -122,13 +124,14 @@ def _last_user_message(parse: Callable[[], Record], where: str) -> Record:
         raise DataError(
             f"{where}: {key!r}", expected="a message of the user", found=repr(listed)[:60]
         )
-    parts = _parts(messages[users[-1]])
+    parts = _parts(messages[users[-1]], f"{where}: {key!r}")
     images = [image for part in parts if (image := _part_image(part)) is not None]
     row = {**record, "question": _said(parts), "images": images or record.get("images")}
     if "image" in record and not row["images"]:
         del row["images"]
-    replies = [entry for entry in messages[users[-1] + 1 :] if entry["role"] == "assistant"]
-    return row | ({"reply": _said(_parts(replies[0])).strip()} if replies else {})
+    spoken = [entry for entry in messages[users[-1] + 1 :] if entry["role"] == "assistant"]
+    replies = [text for entry in spoken[-1:] if (text := _said(_parts(entry, where)).strip())]
+    return row | ({"reply": replies[0]} if replies else {})
 
 
 def _is_spoken(entry: object) -> bool:
@@ -136,15 +139,25 @@ def _is_spoken(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("role"), str)
 
 
-def _parts(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a message; a text is the only one."""
+def _parts(message: Mapping[str, Any], where: str) -> Sequence[Mapping[str, Any]]:
+    """Return the parts of a message; a text is the only one, and null has none."""
     content = message.get("content")
-    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+    parts: object = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if isinstance(parts, list) and all(isinstance(part, dict) for part in parts):
+        return parts
+    if parts is None:
+        return []
+    raise DataError(
+        f"{where}: 'content'",
+        expected="a text, or a list of parts, which are objects",
+        found=repr(content)[:60],
+    )
 
 
 def _said(parts: Sequence[Mapping[str, Any]]) -> str:
     """Return the texts of a message's parts."""
-    return "\n".join(str(part.get("text")) for part in parts if part.get("type") == "text")
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _part_image(part: Mapping[str, Any]) -> object:
@@ -161,7 +174,7 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     image has objects that are not annotated, as LVIS says.
     """
     names = {
-        entry["id"]: entry["name"] for _, entry in _entries(path, "categories", ("id", "name"))
+        entry["id"]: str(entry["name"]) for _, entry in _entries(path, "categories", ("id", "name"))
     }
     objects: dict[tuple[object, object], list[Any]] = {}
     crowds, images_with_regions = set(), set()
@@ -184,7 +197,8 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
         where = f"{path}, image {image!r}, category {names[category]!r}"
         if image not in images:
             raise DataError(where, expected="an image of this id", found="none")
-        is_open = category in (images[image].get("not_exhaustive_category_ids") or ())
+        incomplete = images[image].get("not_exhaustive_category_ids")
+        is_open = isinstance(incomplete, list) and category in incomplete
         is_open |= image in images_with_regions or (image, category) in crowds
         row = {
             "id": f"{image}/{category}",
@@ -226,10 +240,16 @@ def _phrase(spans: object, caption: str, where: str) -> str:
         return caption
     parts: list[Any] = spans if isinstance(spans, list) else [spans]
     if not all(
-        isinstance(p, list) and len(p) == 2 and all(type(n) is int for n in p) for p in parts
+        isinstance(part, list)
+        and len(part) == 2
+        and all(type(place) is int for place in part)
+        and 0 <= part[0] < part[1] <= len(caption)
+        for part in parts
     ):
         raise DataError(
-            f"{where}: 'tokens_positive'", expected="pairs of characters", found=repr(spans)[:60]
+            f"{where}: 'tokens_positive'",
+            expected=f"pairs of places in a caption of {len(caption)} characters",
+            found=repr(spans)[:60],
         )
     return " ".join(caption[start:end] for start, end in parts)
 
@@ -240,10 +260,9 @@ def _with_objects(
     """Return a row with the boxes and masks of its objects, and the size stated for its image."""
     boxes = []
     for entry in entries:
-        refuse_other_order(entry, where)
         sides = entry["bbox"]
-        if not isinstance(sides, list) or len(sides) != 4:
-            raise DataError(f"{where}: 'bbox'", expected="four numbers", found=repr(sides)[:40])
+        numbers(sides, 4, f"{where}: 'bbox'")
+        refuse_other_order(entry, where)
         boxes.append([sides[0], sides[1], sides[0] + sides[2], sides[1] + sides[3]])
     parts = [entry.get("segmentation") or [] for entry in entries]
     masks = [piece for part in parts for piece in (part if isinstance(part, list) else [part])]
@@ -278,11 +297,15 @@ def _of_odvg(record: Record, where: str) -> list[Record]:
     else:
         raise DataError(where, expected="'grounding' or 'detection'", found="neither")
     boxes: dict[str, list[object]] = {}
-    crowds = {field(region, phrase, str, where) for region in regions if is_uncounted(region)}
-    for region in (region for region in regions if not is_uncounted(region)):
+    crowds = set()
+    for region in regions:
+        text = field(region, phrase, str, where)
+        if is_uncounted(region):
+            crowds.add(text)
+            continue
         box = field(region, "bbox", list, where)
         listed = box if box and isinstance(box[0], list) else [box]
-        boxes.setdefault(field(region, phrase, str, where), []).extend(listed)
+        boxes.setdefault(text, []).extend(listed)
     return [
         {
             "id": f"{record['filename']}/{text}",
@@ -306,6 +329,7 @@ def _raise(error: DataError) -> Record:
 def _with_file(image: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return an image with its file, which LVIS has as the end of an address: `val2017/1.jpg`."""
     if "file_name" in image:
+        field(image, "file_name", str, where)
         return image
     if not isinstance(image.get("coco_url"), str):
         raise DataError(where, expected="file_name", found=repr(image)[:80])
@@ -321,6 +345,8 @@ def _entries(
         plain = entry.parse()
         if not isinstance(plain, dict) or not set(keys) <= plain.keys():
             raise DataError(where, expected=", ".join(keys), found=repr(plain)[:80])
+        for key in keys:
+            field(plain, key, TYPES.get(key, (str, int)), where)
         yield where, plain
 
 

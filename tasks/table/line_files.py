@@ -74,7 +74,7 @@ def _of_table(path: str, image: str, name: str, sides: str, suffix: str = "") ->
         except ValueError as error:
             raise DataError(where, expected=f"numbers in {sides}", found=str(texts)) from error
         region = Region(f"{row[image]}{suffix}", str(row[name]), box, size)
-        yield region, str(row.get("IsGroupOf")) != "1"
+        yield region, str(row.get("IsGroupOf")).lower() not in ("1", "1.0", "true")
 
 
 def _counted(

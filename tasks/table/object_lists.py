@@ -71,7 +71,7 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str,
     The records are flat: fields in objects have names with dots.
     """
     listed = [plain_value(record.get(regions)) for record in records]
-    for name in filter(CLASS_LISTS.fullmatch, records[0]):
+    for name in filter(CLASS_LISTS.fullmatch, next(iter(records), ())):
         classes = [plain_value(record.get(name)) for record in records]
         pairs = list(zip(listed, classes, strict=True))
         lists = [(a, b) for a, b in pairs if isinstance(a, list) and isinstance(b, list)]

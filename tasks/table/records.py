@@ -41,6 +41,7 @@ from harness.tasks.table.image_fields import (
 )
 from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
+from harness.tasks.table.nested import at_path
 from harness.tasks.table.protocols import BINARY, BITS, check_truth
 from harness.tasks.table.rows import Record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
@@ -465,6 +466,7 @@ class Records:
                 return [repr(text) if type(text) in (int, float) else text for text in value]
             return value
         values = [row.get(name) for name in options]
+        _refuse_more(row, options, where)
         while values and is_absent(values[-1]):
             values.pop()
         if any(map(is_absent, values)):
@@ -553,6 +555,19 @@ class Records:
         """Field of the id that other records name; `index` where the description has none."""
         id = self.description.question.id
         return id if id and "{" not in id else "index"
+
+
+def _refuse_more(row: Record, options: Sequence[str], where: str) -> None:
+    """Raise DataError if a list has more options than the fields that name its members."""
+    list_name, _, place = "".join(options[-1:]).rpartition(".")[0].rpartition(".")
+    listed = plain_value(next(iter(at_path(row, list_name)), None))
+    if place.isdecimal() and isinstance(listed, list) and len(listed) > len(options):
+        raise DataError(
+            f"{where}: {list_name!r}",
+            expected=f"{len(options)} options at most, as the description names",
+            found=str(len(listed)),
+            fix="Name the fields of the others in the description, too.",
+        )
 
 
 def _refuse_equal(options: Sequence[str], where: str) -> None:

@@ -1,5 +1,6 @@
 """Read the ground truth in a cell, by the form and the convention that the description names."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -54,6 +55,8 @@ FROM_ZERO = ("x0", "y0", "x1", "y1")
 """Names of the sides of a box as xyxy, of which `x1` is the right one."""
 LARGEST_FRACTION = 1.1
 """Largest number of a box in fractions of its image's sides, which may leave it."""
+STATES_SECONDS = re.compile(r"\ds|\bs\b|sec|:", re.IGNORECASE)
+"""Parts of an interval's text that show its unit: `3s`, `3 sec`, `0:03`."""
 REACH = 1.0
 """Pixels by which a box may leave its image, since files round."""
 
@@ -74,7 +77,15 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
             return Answer(count=int(count)), ()
         case "interval":
             window = only_window(value)
-            start, end = clock_span(window) or numbers(window, 2, where)
+            span = clock_span(window)
+            if span and field.written == "milliseconds" and STATES_SECONDS.search(str(window)):
+                raise DataError(
+                    where,
+                    expected="two numbers of milliseconds, as the description has it",
+                    found=f"{value!r:.60}, which states seconds",
+                    fix='If all are so, written = "seconds" in [answer] reads them.',
+                )
+            start, end = span or numbers(window, 2, where)
             if not 0 <= start < end:
                 raise DataError(where, expected="0 ≤ start < end", found=repr(value)[:60])
             scale = 1000 if field.written == "milliseconds" else 1
@@ -184,7 +195,7 @@ def named_sides(value: object, written: str) -> list[object]:
     ([1, 2, 8, 9], [])
     """
     sides = value if isinstance(value, Mapping) and len(value) == 4 else {}
-    named = [[side for key, side in sides.items() if key.lower() in n] for n in SIDES[written]]
+    named = [[side for key, side in sides.items() if str(key).lower() in n] for n in SIDES[written]]
     return [side for (side,) in named] if all(len(fitting) == 1 for fitting in named) else []
 
 
@@ -196,7 +207,7 @@ def _named_sides(value: Mapping[str, object], written: str, where: str) -> list[
     Raises:
         DataError: there are not four, or a known name stands for another side than `written` has.
     """
-    sides = {key.lower(): side for key, side in value.items()}
+    sides = {str(key).lower(): side for key, side in value.items()}
     known = SIDES[written]
     if written == "xyxy" and sides.keys() == {*FROM_ZERO}:
         known = [(name,) for name in FROM_ZERO]
@@ -209,7 +220,7 @@ def _named_sides(value: Mapping[str, object], written: str, where: str) -> list[
         raise DataError(
             where,
             expected=f"four numbers, or names such as {', '.join(n[0] for n in SIDES[written])}",
-            found=", ".join(value)[:80],
+            found=", ".join(map(str, value))[:80],
             fix="Write boxes as four numbers in a list, or name another order (written).",
         )
     return [sides[key] for key, *_ in named] if all(named) else [*sides.values()]

@@ -39,6 +39,8 @@ REGIONS = (
     *("polygon", "polygons", "points", "pos", "rle"),
 )
 """Names of fields that may hold the values of marks."""
+CHANNELS = (1, 3, 4)
+"""Numbers of channels, which stand before or behind the sides of an image's shape."""
 SIZES_OF_IMAGES = frozenset((*chain(*SIDES), *SHAPES))
 UNREAD = (*IGNORED, *TURNED, *ORDERS, *SIZES_OF_IMAGES, *REGIONS)
 """Names of all fields that are looked at, beside those of the description."""
@@ -176,12 +178,20 @@ def stated_size(
             return names, size
     for name in SHAPES:
         sides = plain_value(row.get(name))
-        if isinstance(sides, Mapping) and {"width", "height"} <= sides.keys():
-            return (name,), [sides["width"], sides["height"]]
-        if isinstance(sides, list) and len(sides) in (2, 3) and all(type(n) is int for n in sides):
-            size = sides[:2]  # behind them is the number of channels
+        if isinstance(sides, Mapping):
+            sides = [sides.get("width"), sides.get("height")]
+        size = list(map(_side, sides)) if isinstance(sides, list) else []
+        if len(size) == 3 and {size[0], size[2]} & {*CHANNELS}:
+            size = size[:2] if size[2] in CHANNELS else size[1:]
+        if len(size) == 2 and all(size):
             return (name,), size[::-1] if size[::-1] == [*image] else size
     return None
+
+
+def _side(value: object) -> int:
+    """Return a side of an image in pixels, from a number or its text; 0 for another value."""
+    text = str(value).strip().removesuffix(".0")
+    return int(text) if text.isdecimal() else 0
 
 
 def refuse_marks(

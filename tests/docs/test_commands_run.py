@@ -186,6 +186,7 @@ def test_commands_of_a_page_work(page, desk, capsys):
         except SystemExit as ended:
             code = ended.code
         out = capsys.readouterr()
-        if code != 0:
+        is_cut_short = code == 1 and "no sample has an answer" in out.err  # by `desk`
+        if code != 0 and not is_cut_short:
             failed.append(f"{shown}\n    {code}: {out.err[-700:]}")
     assert not failed, "\n".join(failed)

@@ -151,6 +151,15 @@ def test_the_longer_of_two_texts_is_the_option():
         ("It cannot be best described by option B.", None),
         ("It is best described as a dog.", None),
         ("It is best described by options A and B.", None),
+        ("None of them is best described by option B.", None),
+        ("No animal here is best described by option B.", None),
+        ("It is hardly best described by option B.", None),
+        ("None of the animals is (B).", None),
+        ("No other animal fits, so it is (B).", "B"),
+        ("None of the others barks, so the answer is B.", "B"),
+        ("If it barks, it is best described by (B). Otherwise, (A).", None),
+        ("If it barks, the answer is B. Otherwise A.", None),
+        ("If I look closely, the answer is B. Otherwise it would not bark.", "B"),
     ],
 )
 def test_a_letter_that_a_sentence_names(text, said):

@@ -244,6 +244,17 @@ def test_a_finished_run_does_not_become_one_of_other_code(package, dots, tmp_pat
     assert only_run(out).manifest == recorded
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("prompts/ask.txt", True), ("threshold.py", False)])
+def test_a_text_that_a_plugin_may_write_itself_is_told(
+    name, is_told, package, dots, tmp_path, capsys
+):
+    out = tmp_path / "out"
+    assert evaluated(dots, out) == 0
+    (package / name).write_text("BRIGHT = 250\n")
+    assert evaluated(dots, out) == ResumeMismatch.exit_code
+    assert ("outside its package" in capsys.readouterr().err) == is_told
+
+
 def test_two_codes_of_a_plugin_are_not_told_as_the_same(package, dots, tmp_path, capsys):
     assert evaluated(dots, tmp_path / "a", "--seed", 0) == 0
     for name in [name for name in sys.modules if name.partition(".")[0] == "bright_finder"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
+from harness.dataset_facts import check_task
 from harness.media import open_image
 from harness.run.batching import shortage
 from harness.run.duplicates import same_media
@@ -125,6 +126,12 @@ def test_subtitles_of_long_video_bench_are_named_by_their_own_file(build, copied
         path.write_text("{")
     problems = list(build("long_video_bench(subtitles=all)", root).check())
     assert {one.path for one in problems} <= set(map(str, paths)) and problems
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in TASKS.glob("*/example")))
+def test_every_example_can_be_checked(name, build, example):
+    found = check_task(name, build(name, example(name)), example(name), "none")
+    assert found["problems"] == [] and found["samples"] > 0
 
 
 def test_equal_media_are_found_in_every_place(example):

@@ -103,13 +103,24 @@ def test_run_lengths_of_kaggle_become_masks(shapes, tmp_path):
     assert {row.id: Rle.from_json(row.value[0]) for row in written} == truths
 
 
-def test_run_lengths_of_kaggle_of_no_sample_are_refused(shapes, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "pixels", "says"),
+    [
+        ("other.jpg", "1 2", r"1 rows, such as 'other.jpg'"),
+        (None, "1 2 3", "pairs of start and length"),
+        (None, "1 2.5", "whole numbers"),
+    ],
+)
+def test_run_lengths_of_kaggle_that_are_not_of_a_sample_are_refused(
+    name, pixels, says, shapes, tmp_path
+):
     samples = list(load_task("reason_seg", data=shapes).samples())
     path = tmp_path / "submission.csv"
-    rows = [["ImageId", "EncodedPixels"], [f"{samples[0].id}.jpg", "1 2"], ["other.jpg", "1 2"]]
+    rows = [["ImageId", "EncodedPixels"], [f"{samples[0].id}.jpg", "1 2"]]
+    rows.append([name or f"{samples[0].id}.jpg", pixels])
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
-    with pytest.raises(DataError, match=r"1 rows, such as 'other.jpg'"):
+    with pytest.raises(DataError, match=says):
         next(masks_of_pairs(path, samples))
 
 

@@ -240,6 +240,30 @@ def test_names_that_would_be_one_id_are_kept_apart():
     assert renamed(["v/0", "v/1"], {"0", "1", "2"}) == 'sub("^([^/]*/){1}"; "")'
 
 
+def test_shares_in_percent_are_hundredths(tmp_path):
+    task = load_task(f"table(file={moments(tmp_path)})")
+    log = written(tmp_path / "log.jsonl", [{"id": "v/0", "response": "From 25% to 50%."}])
+    assert list(in_seconds(log, task.samples(), 100)) == [{"id": "v/0", "answer": [5, 10]}]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *({"id": "v/0", "answer": odd} for odd in ([[1, 2]], [1], 5, "1-2", ["1", "2"])),
+        {"id": "v/0", "response": ["From 1 to 2."]},
+        {"id": "v/0", "responses": ["From 1 to 2."]},
+        {"id": "v/0", "answer": [1, 2], "response": "From 1 to 2."},
+        [1],
+    ],
+)
+def test_other_lines_of_parts_of_videos_are_refused(row, tmp_path):
+    task = load_task(f"table(file={moments(tmp_path)})")
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(row), encoding="utf-8")
+    with pytest.raises(DataError, match="line 1"):
+        list(in_seconds(log, task.samples(), 100))
+
+
 @pytest.mark.parametrize(
     ("response", "family"),
     [

@@ -12,6 +12,8 @@ from harness.cli.main import main
 from harness.errors import ResumeMismatch
 from harness.models.pipeline import PromptedModel
 from harness.record import Run
+from harness.scores import Mean, Metric
+from harness.task import ExtraMetric, with_metrics
 from harness.tasks.table import protocols
 from harness.tasks.table.protocols import TEXT
 
@@ -80,6 +82,16 @@ def test_only_a_restart_has_the_new_protocol(earlier):
     assert evaluate(task, typed[1], out=out).manifest["task"]["protocol"] == "count/exact"
     assert main(["eval", *typed, "--restart"]) == 0
     assert Run.open(run.folder).manifest["task"]["protocol"] == "count/stated"
+
+
+@counts
+def test_metrics_that_were_added_to_the_task_stay(earlier):
+    typed, run = earlier
+    added = ExtraMetric(Metric("samples", about="number"), lambda *given: {"samples": Mean(1.0)})
+    task = with_metrics(load_task(run.manifest["task"]["spec"]), [added])
+    again = evaluate(task, typed[1], out=run.folder.parent.parent)
+    assert again.manifest["task"]["protocol"] == "count/exact"
+    assert again.results["metrics"]["samples"] == 1.0
 
 
 def test_numbers_that_differ_are_still_told(earlier):
