@@ -148,6 +148,25 @@ TRUTHS = (
     "reference",
 )
 """Keys of a ground truth: beside one of them, `answer` holds what the model wrote."""
+PLACES: Mapping[str, tuple[tuple[str, ...], int, str]] = {
+    "boxes": (
+        ("pred_bbox", "pred_bboxes", "pred_box", "pred_boxes", "bbox", "bboxes", "box", "boxes"),
+        4,
+        "[left, top, right, bottom]",
+    ),
+    "points": (("pred_point", "pred_points", "point", "points"), 2, "[x, y]"),
+}
+"""By the key of our lines: other programs' keys of what a model predicted, a place's count of
+numbers, and their order."""
+ORDER_KEYS = ("format", "bbox_format", "box_format", "bbox_mode")
+"""Keys of the order of a line's box, `xyxy` or `xywh`."""
+CORNERS = (
+    'if $order == "xyxy" then . elif $order == "xywh" then [.[0], .[1], .[0] + .[2], .[1] + .[3]] '
+    'else error("an order that is neither xyxy nor xywh") end'
+)
+"""jq program that makes corners of a box in the order `$order`."""
+OF_COCO = frozenset({"category_id", "score", "segmentation"})
+"""Keys of COCO's results, whose boxes are [left, top, width, height]."""
 LISTS = frozenset({"results", "res_list", "result_list", "predictions", "responses", "logs"})
 """Keys under which a file's single object holds the list of its entries."""
 NAMES = frozenset({*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "prompt"})
@@ -343,3 +362,32 @@ BY_ID = (
     ),
 )
 """Forms of a file that is one object whose keys are ids; not tested on rows of a table."""
+
+
+def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
+    """Return (jq program that makes lines of boxes or points, its condition); None for others.
+
+    Each line's own order counts. `id_path` is the jq path of the id.
+
+    >>> of_places({"id": "a", "pred_point": [3, 4]}, ".id")[1]
+    'pred_point is what the model predicted, [x, y] in pixels'
+    """
+    for kind, (keys, count, order) in PLACES.items():
+        key = next((key for key in keys if key in plain), "")
+        value = plain.get(key)
+        if not _are_numbers(value, count) and not (value and _are_lists(value, count)):
+            continue
+        if not OF_COCO.isdisjoint(plain):
+            return None
+        stated = next((name for name in ORDER_KEYS if name in plain), "")
+        places, order_as = 'if (.[0] | type) == "number" then [.] else . end', ""
+        if kind == "boxes":
+            order_as = f".{stated} as $order | " if stated else '(.format // "xyxy") as $order | '
+            order = f"in the order that {stated} names," if stated else order
+            places += f" | map({CORNERS})"
+        program = (
+            f'if has("{key}") then {order_as}{{id: {id_path}, '
+            f"{kind}: (.{key} | if . then ({places}) else . end)}} else . end"
+        )
+        return program, f"{key} is what the model predicted, {order} in pixels"
+    return None

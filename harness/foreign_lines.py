@@ -24,6 +24,7 @@ from harness.foreign_forms import (
     Form,
     Plain,
     is_completion,
+    of_places,
 )
 
 MAX_DEPTH = 8
@@ -126,19 +127,12 @@ def of_line(line: bytes, name: str) -> str:
 
 def _of_pairs(name: str) -> str:
     """Return how to convert Kaggle's run-lengths: pairs of start, from 1, and length."""
-    rows = (
-        '({"id": s.id, "masks": [harness.masks.Rle.from_array(numpy.isin(numpy.arange(w * h)'
-        ".reshape((w, h)).T, [k for a, n in zip(p[::2], p[1::2]) for k in range(a - 1, a - 1 + n)]"
-        ")).to_json()]} for rows in [list(csv.DictReader(open(sys.argv[1], newline='')))] for s in "
-        f"{_samples('TASK', 'ROOT')} for w, h in [s.query.media[0].size] "
-        "for t in [[r['EncodedPixels'] for r in rows if s.id in (r['ImageId'], r['ImageId']"
-        ".rpartition('.')[0])]] if t for p in [list(map(int, ' '.join(t).split()))])"
-    )
-    modules = ("csv", "numpy", "harness", "harness.masks")
+    module = "harness.formats.kaggle"
+    rows = f"{module}.masks_of_pairs(sys.argv[1], {_samples('TASK', 'ROOT')})"
     return (
         "It looks like Kaggle's run-lengths: if ImageId, with or without its suffix, is the id of "
         "a sample of TASK below ROOT, and pixels are numbered down the columns, "
-        f"{to_lines(rows, name, *modules)} makes lines of masks. docs/predictions.md has "
+        f"{to_lines(rows, name, 'harness', module)} makes lines of masks. docs/predictions.md has "
         "`from_pairs`, for the other order too."
     )
 
@@ -146,7 +140,7 @@ def _of_pairs(name: str) -> str:
 def renamed(names: Collection[str], known_ids: Collection[str]) -> str | None:
     """Return the jq program that turns the most file names into known ids; None if none does.
 
-    It may remove leading folders, a suffix, and zeros before a number.
+    It may remove leading folders, a suffix, and zeros before a number, and keeps names apart.
 
     >>> renamed(["val/000000200000.jpg"], {"200000"})
     'sub("^([^/]*/){1}"; "") | sub("[.][A-Za-z0-9]+$"; "") | sub("^0+(?=.)"; "")'
@@ -160,6 +154,8 @@ def renamed(names: Collection[str], known_ids: Collection[str]) -> str | None:
         ids = names
         for pattern in chosen:
             ids = [re.sub(pattern, "", name) for name in ids]
+        if len({*ids}) < len({*names}):  # `v/0` and `w/0` are not both the sample `0`
+            continue
         if (count := sum(name in known_ids for name in ids)) > n_known:
             n_known, program = (count, " | ".join(f'sub("{pattern}"; "")' for pattern in chosen))
     return program
@@ -173,7 +169,7 @@ def _samples(task: str, data: str) -> str:
 def of_parts(parts: float, name: str) -> str:
     """Return the command that makes seconds of times that are parts of their video's length."""
     module = "harness.formats.video_parts"
-    rows = f"{module}.in_seconds(open(sys.argv[1]), {_samples('TASK', 'ROOT')}, {parts:g})"
+    rows = f"{module}.in_seconds(sys.argv[1], {_samples('TASK', 'ROOT')}, {parts:g})"
     return to_lines(rows, name, "harness", module)
 
 
@@ -183,16 +179,36 @@ def print_ids(task: str, data: str) -> str:
     return f"`{interpreter()} -c {quote(program)}`"
 
 
-def in_order(written: str, name: str) -> str:
+def in_order(written: str, name: str, task: str = "TASK", data: str = "ROOT") -> str:
     """Return the command that gives a file's lines the ids of a task's samples in their order.
 
-    `written` is the Python index of what the model wrote, as `["text"]`.
+    `written` is the Python index of what the model wrote, as `["text"]`; "": of lines that lack
+    nothing but the right id.
     """
-    samples = _samples("TASK", "ROOT")
-    row = f'{{"id": sample.id, "response": json.loads(line){written}}}'
-    return to_lines(
-        f"({row} for sample, line in zip({samples}, {LINES}, strict=True))", name, "harness"
-    )
+    members = f'"response": json.loads(line){written}' if written else "**json.loads(line)"
+    rows = f"zip({_samples(task, data)}, {LINES}, strict=True)"
+    row = f'{{{members}, "id": sample.id}}'
+    return to_lines(f"({row} for sample, line in {rows})", name, "harness")
+
+
+def renaming(
+    unknown: Collection[str], known_ids: Collection[str], name: str, key: str = ".id"
+) -> str:
+    """Return the command that makes ids of the names in file `name`; "" if none does.
+
+    `unknown` are the names that are not among `known_ids`, `key` is the jq path of a name.
+    """
+    if (program := renamed(unknown, known_ids)) is None:
+        return ""
+    conversion = command(f"{key} |= ({program})", name)
+    return f"Without a file name's folders, suffix or zeros they are ids: {conversion}."
+
+
+def if_in_order(task: str, data: str, name: str) -> str:
+    """Return the command for a file with a line a sample whose ids are others."""
+    of_task = f" of {task} below {data}" if task == "TASK" else ""
+    conversion = f"{in_order('', name, task, data)} gives them the ids"
+    return f"If its lines are in the order of the samples{of_task}, {conversion}."
 
 
 def by_number(task: str, data: str, name: str) -> str:
@@ -286,6 +302,8 @@ def _renaming(plain: Plain) -> tuple[str, str] | None:
     if text_key := _text_key(plain):
         condition = f"{id_key} is the benchmark's id and {text_key} what the model wrote"
         return _response(text_key, name), condition
+    if places := of_places(plain, name):
+        return places[0], f"{id_key} is the benchmark's id and {places[1]}"
     answers = {
         "count": "answer",
         "option": "answer",
@@ -329,6 +347,8 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     if text_key := next((key for key in TEXTS if key in unknown), None):
         conversion = command(_response(text_key), name)
         return f"If {text_key} is what the model wrote, {conversion} makes such lines."
+    if places := of_places(plain, ".id"):
+        return f"If {places[1]}, {command(places[0], name)} makes such lines."
     truth = next((key for key in TRUTHS if key in unknown), None)
     if truth and "answer" in plain:
         conversion = command(_response("answer"), name)

@@ -49,7 +49,8 @@ DATA_SET = (
     "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
     '($i | {width, height, image_id: (.file_name | split("/") | last)}))) as $images '
     "| (reduce .categories[]? as $c ({}; .[$c.id | tostring] = $c.name)) as $names "
-    "| .annotations[] | .category_id = ($names[.category_id | tostring] // .category_id) "
+    "| .annotations[] | .category_id = ($names[.category_id | tostring] // "
+    'if $names == {} then .category_id else error("a category that is not listed") end) '
     "| . + ($images[.image_id // ($images | keys[0]) | tostring] // {image_id: null})]"
 )
 """jq program for annotations in COCO's or SA-1B's form: each gets its image's file name and size,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from harness.errors import DataError, UsageError, counted
 from harness.foreign import extra_fix
-from harness.foreign_lines import by_number, command, print_ids, renamed
+from harness.foreign_lines import by_number, if_in_order, print_ids, renaming
 from harness.formats import Matched, read_format
 from harness.formats.mask_order import check_order
 from harness.formats.units import check_units
@@ -153,6 +153,7 @@ def _refuse_unmatched(
             extra_fix(submission.allow_extra, "lines")
             if of_samples
             else OTHERS.format(print_ids(spec, submission.data_root))
+            + _in_order(matched, known_ids, spec, submission)
         ),
     )
 
@@ -162,11 +163,7 @@ def _rename(matched: Matched, known_ids: set[str], submission: Submission) -> st
     key = {"jsonl": ".id", "coco": ".[].image_id"}.get(submission.format)
     if submission.format == "coco":  # records name images; ids are `image/category`
         known_ids = {*known_ids, *(name.rpartition("/")[0] for name in known_ids)}
-    program = renamed(matched.unknown, known_ids) if key else None
-    if key is None or program is None:
-        return ""
-    conversion = command(f"{key} |= ({program})", submission.path.name)
-    return f"Without a file name's folders, suffix or zeros they are ids: {conversion}."
+    return renaming(matched.unknown, known_ids, submission.path.name, key) if key else ""
 
 
 def _by_number(matched: Matched, known_ids: set[str], task: str, submission: Submission) -> str:
@@ -182,6 +179,16 @@ def _by_number(matched: Matched, known_ids: set[str], task: str, submission: Sub
         return ""
     conversion = by_number(task, submission.data_root, submission.path.name)
     return f"If they number the samples from 0, {conversion} makes ids of them."
+
+
+def _in_order(matched: Matched, known_ids: set[str], task: str, submission: Submission) -> str:
+    """Return a command for lines that may be in the samples' order; empty if their number differs.
+
+    None of the lines has the id of a sample.
+    """
+    if submission.format != "jsonl" or len(matched.unknown) != len(known_ids):
+        return ""
+    return f" {if_in_order(task, submission.data_root, submission.path.name)}"
 
 
 def units_with_predictions(

@@ -9,6 +9,7 @@ r"""Dialects: requests and answers of a family of VLMs about places, from a TOML
     marks = ["<ref>", "</ref>"]         optional: special tokens of the request
     within = '<box>(.*?)</box>'         optional: the parts of a response that hold objects
     object = '\[{N}{,}{N}{,}{N}{,}{N}\]' one object: four numbers are a box, two a point
+    point = '\[{N}{,}{N}\]'            optional: one object of an answer without such a box
     sign = '<loc_\d'                   optional: what no other family writes, for `models.signs`
     none = '\[\s*\]'                   optional: the answer that there is none, as it is read
     empty = "[]"                        and as it is written
@@ -103,6 +104,7 @@ class Dialect:
     """Special tokens of the request; they are removed from questions."""
     within: re.Pattern[str] | None = None
     object: re.Pattern[str]
+    point: re.Pattern[str] | None = None
     none: re.Pattern[str] | None = None
     empty: str | None = None
     """Text that is written if there is no object; None: the family has no words for it."""
@@ -144,19 +146,22 @@ class Dialect:
             corners = boxes_of_corners(answer)
             if corners:
                 return corners, ()
-        labels = iter(self._labels(answer))
+        place = self.object
+        if self.point is not None and place.search(answer) is None:
+            place = self.point
+        labels = iter(self._labels(answer, place))
         items: list[Item] = []
         within = self.within
         parts = [answer] if within is None else [match[1] for match in within.finditer(answer)]
         if parts and within is not None and (begun := BEGUN_PLACE.search(within.sub("", answer))):
             raise ParseError("response", expected="whole places", found=repr(begun.string[:60]))
         for part in parts:
-            remainder = self.object.sub("", part)
+            remainder = place.sub("", part)
             if LEFT_OVER.search(remainder) or remainder.count("[") != remainder.count("]"):
                 raise ParseError(
                     "response", expected="each place in one form", found=repr(part[:60])
                 )
-            for match in self.object.finditer(part):
+            for match in place.finditer(part):
                 numbers = [float(number) for number in match.groups()]
                 is_point = len(numbers) == POINT
                 item = Item(point=Point(*numbers)) if is_point else Item(read_box(numbers, "box"))
@@ -171,15 +176,15 @@ class Dialect:
             )
         return tuple(items), ()
 
-    def _labels(self, answer: str) -> list[str]:
-        """Return the label of each place: under a key, else the words before or after it.
+    def _labels(self, answer: str, place: re.Pattern[str]) -> list[str]:
+        """Return the label of each text that fits `place`: under a key, else the words beside it.
 
         They are before it if words precede the first place, else after it.
 
         Raises:
             ParseError: a place is retracted, or only one of several counts.
         """
-        rest = (self.within or self.object).sub(PLACE, answer)
+        rest = (self.within or place).sub(PLACE, answer)
         taken_back = len(rest) < LONGEST and PLACE in rest.removesuffix(after_correction(rest))
         gap_words = [MARKUP.sub(" ", gap).strip(" \n\t[]{},.;:") for gap in rest.split(PLACE)]
         keyed = _listed(rest) or _keyed(rest.split(PLACE))
@@ -246,7 +251,7 @@ def dialect(name: str) -> Dialect:
     plain = tomllib.loads(FOLDER.joinpath(f"{name}.toml").read_text("utf-8"))
     assert plain["coordinates"] in get_args(Coordinates), name
     plain.pop("sign", None)
-    for key in ("within", "object", "none"):
+    for key in ("within", "object", "point", "none"):
         if key in plain:
             text = plain[key].replace("{N}", NUMBER).replace("{,}", COMMA)
             plain[key] = re.compile(text, re.DOTALL)

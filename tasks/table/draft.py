@@ -40,6 +40,7 @@ from harness.tasks.table.draft_options import (
 from harness.tasks.table.draft_question import draft_question
 from harness.tasks.table.draft_truth import PADDED, Size, Values, are_in_padded
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
+from harness.tasks.table.image_fields import has_image, numbered_beside, with_images
 from harness.tasks.table.joined import of_second_file, refuse_half, several_answers
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.nested import at_path, flat
@@ -121,6 +122,7 @@ def draft(table: Path) -> Draft:
         description.answer |= {"form": "boxes", "field": "boxes", "written": "xyxy"}
         return description
     draft_question(description, records)
+    _leave_out_texts(description, records)
     turns = [row["conversations"] for row in records] if layout == "llava" else []
     if any(isinstance(listed, list) and len(listed) > 2 for listed in turns):
         doubt = "the first turn alone: a system's and later ones of a conversation are left out"
@@ -140,6 +142,25 @@ def draft(table: Path) -> Draft:
         text = text if "{" in str(text) else f"{{{text}}}"
         description.question["text"] = f"{{hint}}\n{text}"  # as in VLMEvalKit's MMBench
     return description
+
+
+def _leave_out_texts(description: Draft, records: Sequence[Record]) -> None:
+    """Leave out the records without an image, where others have one; with a doubt."""
+    images = description.media.get("images", [])
+    listed = images if isinstance(images, list) else [images]
+    fields = [re.findall(r"\{([^{}:]+)", str(name)) or [str(name)] for name in listed]
+    have = [has_image(row, fields) for row in records]
+    if not any(have) or all(have):
+        return
+    where = description.question.get("where", {})
+    assert isinstance(where, dict), "values by fields"
+    chosen, way = with_images(description.table, description.layout, fields, where)
+    if not chosen:
+        _add_doubt(description, "media.images", way)
+        return
+    description.question["where"] = chosen
+    doubt = f"leaves out {have.count(False)} of the first {len(have)} records, without an image"
+    _add_doubt(description, "question.where", doubt)
 
 
 def _spoken(row: Record) -> list[object]:
@@ -209,6 +230,7 @@ def _draft_media(description: Draft, records: Sequence[Record]) -> None:
             fields = [name for name in fields if name not in _of_files(records, "video")]
         if not fields:
             continue
+        fields += numbered_beside(fields, columns_of(records))  # the first record may lack some
         numbered = [name for name in fields if re.search(r"\d$", name)]
         chosen = numbered if len(numbered) > 1 and kind == "image" else fields[:1]
         pattern = _draft_folder(description, values_of(records, fields[0]), fields[0], kind)

@@ -60,13 +60,18 @@ SEGMENT_ANYTHING = (
 )
 """Program of jq for SA-1B's files, one per image, read with `-s`."""
 ACTIVITYNET = (
-    "[to_entries[] | .key as $video | [.value.timestamps, .value.sentences] | transpose[] | "
-    '{video: $video, question: (.[1] | sub("^ +"; "")), answer: .[0]}]'
+    "[to_entries[] | .key as $video | [.value.timestamps, .value.sentences] | transpose "
+    '| to_entries[] | {id: ($video + "/" + (.key | tostring)), video: $video, '
+    'question: (.value[1] | sub("^ +"; "")), answer: .value[0]}]'
 )
-"""Program of jq for ActivityNet Captions: an object of moments and sentences by video."""
+"""Program of jq for ActivityNet Captions: an object of moments and sentences by video.
+
+The id is `video/number`, as VTimeLLM's log has it; numbers count from 0 in each video.
+"""
 TACOS = (
     "[to_entries[] | .key as $video | .value.fps as $fps | [.value.timestamps, .value.sentences] "
-    "| transpose[] | {video: $video, question: .[1], answer: (.[0] | map(. / $fps))}]"
+    '| transpose | to_entries[] | {id: ($video + "/" + (.key | tostring)), video: $video, '
+    "question: .value[1], answer: (.value[0] | map(. / $fps))}]"
 )
 """Program of jq for TACoS, the same with moments in numbers of frames."""
 

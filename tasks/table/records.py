@@ -30,6 +30,14 @@ from harness.tasks.table.cells import (
 )
 from harness.tasks.table.conventions import conventions_of, letter_of
 from harness.tasks.table.description import CHECK, WRITTEN, Description
+from harness.tasks.table.image_fields import (
+    as_list,
+    found_in,
+    has_image,
+    is_no_image,
+    refuse_more_images,
+    with_images,
+)
 from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
 from harness.tasks.table.nested import at_path
@@ -92,7 +100,8 @@ class Records:
         options = self.description.question.options
         optional = (*UNREAD, *(() if isinstance(options, str) else options))
         optional += self.description.answer.also
-        required, wanted = self.fields, list(self.description.question.where)
+        wanted = list(self.description.question.where)
+        required: Sequence[str] = [name for name in self.fields if name not in self._sparse]
         if wanted:  # records that are left out may lack the others
             required, optional = wanted, (*self.fields, *optional)
         listed = LAYOUTS[self.description.layout](self.table, required, optional)
@@ -101,7 +110,17 @@ class Records:
 
     def _numbered(self, parse: Callable[[], Record], index: int) -> Record:
         """Return a record with the table's name and its own number added."""
-        return {**parse(), FILE: self.table.stem, INDEX: index}
+        absent = dict.fromkeys(self._sparse)
+        return {**absent, **parse(), FILE: self.table.stem, INDEX: index}
+
+    @cached_property
+    def _sparse(self) -> Sequence[str]:
+        """Fields of several images of a JSON record, which it may lack if another one has them."""
+        images = self.description.media.image_fields
+        if len(images) < 2 or self.table.suffix.lower() not in (".json", ".jsonl"):
+            return ()
+        names = [name for image_names in self._names_of_images for name in image_names]
+        return found_in(LAYOUTS[self.description.layout](self.table, (), names), names)
 
     def each(self, make: Callable[[Record, str], T]) -> Iterator[T | DataError]:
         """Yield the result of `make` for each record that fits `question.where`, or its error."""
@@ -110,7 +129,7 @@ class Records:
             try:
                 row = parse()
                 _require(row, list(wanted), where)
-                if all(row[name] in _listed(value) for name, value in wanted.items()):
+                if all(row[name] in as_list(value) for name, value in wanted.items()):
                     _require(row, self.fields, where)
                     yield make(row, where)
             except DataError as error:
@@ -209,6 +228,14 @@ class Records:
         refuse_ignored(row, answer.form, named, where)
         if answer.written in WRITTEN["boxes"]:
             refuse_other_boxes(row, answer.written, answer.field not in ("", *row), where)
+        if described.media.image_fields and not has_image(row, self._names_of_images):
+            fields = ", ".join(map(repr, described.media.image_fields))
+            raise DataError(
+                f"{where}: {fields}",
+                expected="at least one image",
+                found="none",
+                fix=f"{self._without_images}.",
+            )
         prepared = {
             **row,
             self._text_key: self._text(row, where),
@@ -323,7 +350,7 @@ class Records:
         for _, parse in self.rows():
             with suppress(DataError):  # named where the record is read
                 row = parse()
-                is_asked = all(row.get(key) in _listed(value) for key, value in wanted.items())
+                is_asked = all(row.get(key) in as_list(value) for key, value in wanted.items())
                 if is_asked and str(row.get(name)).strip().lower() not in BITS:
                     return False
         return True
@@ -494,15 +521,27 @@ class Records:
     def _images(self, row: Record, where: str) -> tuple[bytes | Path, ...]:
         """Return the images of a record, of which there must be one at least."""
         images: list[bytes | Path] = []
+        refuse_more_images(row, self.description.media.image_fields, where)
         for name in self.description.media.image_fields:
             place = f"{where}: {name!r}"
             value = _cell(row, name, place)
-            if not is_empty(value) and value != []:
+            if not is_no_image(value):
                 images += image_cells(self._referred(value), place, self.folder)
-        if not images:
-            fields = ", ".join(map(repr, self.description.media.image_fields))
-            raise DataError(f"{where}: {fields}", expected="at least one image", found="none")
         return tuple(images)
+
+    @property
+    def _names_of_images(self) -> Sequence[Sequence[str]]:
+        """The fields of each image: one, or those of a pattern."""
+        images = self.description.media.image_fields
+        braced = self._names_with_braces
+        return [[image] if image in braced else names_in(_pattern(image)) for image in images]
+
+    @cached_property
+    def _without_images(self) -> str:
+        """The way to leave out records without an image."""
+        description = self.description
+        where = description.question.where
+        return with_images(self.table, description.layout, self._names_of_images, where)[1]
 
     def _referred(self, cell: object) -> object:
         """Return a cell, or, as in VLMEvalKit, the image of the other record whose id it is."""
@@ -579,8 +618,3 @@ def _cell(row: Record, name: str, where: str) -> object:
 def names_in(pattern: str) -> list[str]:
     """Return the fields that a pattern names."""
     return [name for _, name, _, _ in Formatter().parse(pattern) if name]
-
-
-def _listed(value: object) -> Sequence[object]:
-    """Return a list as it is; any other value as the only member of one."""
-    return value if isinstance(value, list) else [value]

@@ -95,6 +95,16 @@ def test_images_of_another_size_and_annotations_of_no_image_are_refused(tmp_path
 
 
 @needs_jq
+def test_annotations_of_a_category_that_is_not_listed_end_the_command(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(data_set(categories=[{"id": 1, "name": "cat"}])))
+    with pytest.raises(DataError) as error:
+        boxes_of(path)
+    with pytest.raises(subprocess.CalledProcessError):
+        run(error, tmp_path)
+
+
+@needs_jq
 def test_files_of_labelme_become_results_by_name(tmp_path):
     shapes = [
         {"label": "cat", "points": [[33, 44], [3, 4]], "shape_type": "rectangle"},

@@ -36,6 +36,7 @@ from harness.types import (
     query_id,
 )
 
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
 CHAT = {"choices": [{"message": {"content": [{"type": "text", "text": "B."}]}}]}
 COMPLETION = [{"role": "assistant", "content": "B."}]
 WHOLE = {
@@ -159,6 +160,77 @@ def test_letters_that_the_official_rule_reads_otherwise_are_noted(response, is_n
     assert differing.stated == 1 and differing.differing == is_noted
     noted = " ".join(differing.notes("videomme/official"))
     assert ("'ANSWER: D', A in place of D" in noted) == is_noted
+
+
+def places_made(path):
+    """Run the command that a file of predictions is refused with; return each line's value."""
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    command = re.search(r"`(jq .*?)`", str(error.value), re.DOTALL)[1]
+    done = subprocess.run(command, shell=True, cwd=path.parent, capture_output=True, check=False)
+    if done.returncode:
+        return None
+    return {row.id: (row.kind, row.value) for row in read_rows(path.parent / "NEW")}
+
+
+@needs_jq
+@pytest.mark.parametrize("id_key", ["id", "question_id"])
+@pytest.mark.parametrize("is_list", [True, False])
+def test_predicted_boxes_are_read_in_the_order_of_their_line(is_list, id_key, tmp_path):
+    rows = [
+        {id_key: "a", "pred_bbox": [1, 2, 30, 40], "format": "xyxy"},
+        {id_key: "b", "pred_bbox": [1, 2, 30, 40], "format": "xywh"},
+        {id_key: "c", "pred_bbox": [[1, 2, 30, 40], [3, 4, 5, 6]], "format": "xywh"},
+        {id_key: "d", "pred_bbox": None, "format": "xywh"},
+    ]
+    path = tmp_path / "p.json"
+    lines = "\n".join(map(json.dumps, rows))
+    path.write_text(json.dumps(rows) if is_list else lines, encoding="utf-8")
+    assert places_made(path) == {
+        "a": ("boxes", [[1, 2, 30, 40]]),
+        "b": ("boxes", [[1, 2, 31, 42]]),
+        "c": ("boxes", [[1, 2, 31, 42], [3, 4, 8, 10]]),
+        "d": ("boxes", None),
+    }
+
+
+@needs_jq
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ({"pred_bbox": [1, 2, 30, 40]}, ("boxes", [[1, 2, 30, 40]])),
+        ({"boxes": [[1, 2, 30, 40]], "format": "xywh"}, ("boxes", [[1, 2, 31, 42]])),
+        ({"pred_point": [1, 2]}, ("points", [[1, 2]])),
+        ({"pred_points": [[1, 2], [3, 4]]}, ("points", [[1, 2], [3, 4]])),
+    ],
+)
+def test_predicted_places_have_a_command(plain, expected, tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps({"id": "a", **plain}), encoding="utf-8")
+    assert places_made(path) == {"a": expected}
+
+
+@needs_jq
+@pytest.mark.parametrize("order", [{"format": "cxcywh"}, {}])
+def test_an_order_of_a_box_that_is_not_known_ends_the_command(order, tmp_path):
+    path = tmp_path / "p.jsonl"
+    rows = [
+        {"id": "a", "pred_bbox": [1, 2, 30, 40], "format": "xyxy"},
+        {"id": "b", "pred_bbox": [1, 2, 30, 40], **order},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert places_made(path) is None
+
+
+@needs_jq
+def test_a_later_order_counts_where_the_first_box_has_none(tmp_path):
+    path = tmp_path / "p.jsonl"
+    rows = [
+        {"id": "a", "pred_bbox": [1, 2, 30, 40]},
+        {"id": "b", "pred_bbox": [1, 2, 30, 40], "format": "xywh"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert places_made(path)["b"] == ("boxes", [[1, 2, 31, 42]])
 
 
 def test_no_command_writes_the_file_that_it_reads(tmp_path):

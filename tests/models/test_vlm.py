@@ -22,7 +22,7 @@ from harness.models.grammar import Item  # noqa: E402
 from harness.models.vlm.dialect import dialect, names  # noqa: E402
 from harness.models.vlm.model import vlm  # noqa: E402
 from harness.spec import parse  # noqa: E402
-from harness.types import AnswerForm, Box, FailureKind, Point  # noqa: E402
+from harness.types import AnswerForm, Box, FailureKind, Point, Query  # noqa: E402
 
 ensure_torchvision()
 
@@ -66,6 +66,11 @@ def image(width, height):
             [Box(2, 1, 40, 30)],
         ),
         ("gemma", "[]", []),
+        (
+            "gemma",
+            '```json\n[{"point": [415, 632], "label": "a"}, {"point": [2, 0], "label": "b"}]\n```',
+            [Point(415, 632), Point(2, 0)],
+        ),
         ("llava_onevision", "[0.1, 0.25, 0.5, 1]", [Box(0.1, 0.25, 0.5, 1)]),
         (
             "molmo2",
@@ -99,6 +104,26 @@ def test_what_a_family_writes_is_read(name, response, items):
 )
 def test_what_no_family_writes_is_a_failure(name, response):
     assert dialect(name).parse(response).error is not None
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        '[{"box_2d": [2, 1, 40, 30], "label": "a"}, {"point": [2, 1], "label": "b"}]',
+        '[{"point": [2, 1, 40], "label": "a"}]',
+        '[{"point": [[2, 1]], "label": "a"}]',
+        '[{"point_2d": [2, 1], "label": "a"}]',
+    ],
+)
+def test_points_of_gemini_beside_other_places_are_a_failure(response):
+    assert dialect("gemma").parse(response).error is not None
+
+
+def test_points_of_gemini_have_y_first():
+    model = plugins.build("models", parse("vlm(dialect=gemma,backend=stored,segmenter=box)"))
+    query = Query(id="q", text="the cup", media=(image(200, 100),), forms=(AnswerForm.POINTS,))
+    output = model.read(query, ['[{"point": [250, 500], "label": "cup"}]'])
+    assert output.answer.points == (Point(100, 25),)
 
 
 @pytest.mark.parametrize("name", names())

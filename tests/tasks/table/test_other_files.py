@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 from harness import load_task
 from harness.errors import DataError
+from harness.formats.kaggle import masks_of_pairs
 from harness.interchange.rows import read_rows
 from harness.layout import JsonFile
 from harness.masks import Rle
@@ -100,6 +101,27 @@ def test_run_lengths_of_kaggle_become_masks(shapes, tmp_path):
     stated = str(error.value).replace("TASK", "reason_seg").replace("ROOT", str(shapes))
     written = read_rows(obeyed(SimpleNamespace(value=stated), tmp_path, "mine.jsonl"))
     assert {row.id: Rle.from_json(row.value[0]) for row in written} == truths
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels", "says"),
+    [
+        ("other.jpg", "1 2", r"1 rows, such as 'other.jpg'"),
+        (None, "1 2 3", "pairs of start and length"),
+        (None, "1 2.5", "whole numbers"),
+    ],
+)
+def test_run_lengths_of_kaggle_that_are_not_of_a_sample_are_refused(
+    name, pixels, says, shapes, tmp_path
+):
+    samples = list(load_task("reason_seg", data=shapes).samples())
+    path = tmp_path / "submission.csv"
+    rows = [["ImageId", "EncodedPixels"], [f"{samples[0].id}.jpg", "1 2"]]
+    rows.append([name or f"{samples[0].id}.jpg", pixels])
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    with pytest.raises(DataError, match=says):
+        next(masks_of_pairs(path, samples))
 
 
 def test_a_row_of_a_table_is_not_texts_by_id(tmp_path):

@@ -14,6 +14,7 @@ from pyarrow import parquet
 from harness import load_task
 from harness.dataset_facts import check_task
 from harness.errors import DataError
+from harness.foreign_lines import of_parts, renamed
 from harness.formats.video_parts import in_seconds
 from harness.interchange.rows import read_rows
 from harness.models.signs import families_of
@@ -154,40 +155,95 @@ def moments(tmp_path):
     return path
 
 
+def typed(error, table, name=""):
+    """The commands of a message for a table's task; the last one writes to `name`."""
+    commands = re.findall(r"`(.*?)`", str(error), re.DOTALL)
+    filled = [c.replace("TASK", f"table(file={table})") for c in commands]
+    filled = [command.replace("ROOT", str(table.parent)) for command in filled]
+    return [*filled[:-1], filled[-1].rpartition(" > ")[0] + f" > {name}"] if name else filled
+
+
+def shell(command, folder):
+    return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
+
+
 @needs_jq
-def test_hundredths_of_vtimellm_become_seconds(tmp_path):
-    path = moments(tmp_path)
+def test_hundredths_of_vtimellm_become_seconds_of_the_moments_of_its_own_data(tmp_path):
+    film(tmp_path / "v")
+    film(tmp_path / "w")
+    moments = {"timestamps": [[5, 10], [12, 16]], "sentences": ["A man sits.", " He stands."]}
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps({"v": moments, "w": moments}), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        draft(data)
+    made = obeyed(str(error.value), tmp_path, "moments.json", written="NEW.json")
     log = tmp_path / "log.txt"
-    row = {"video_id": "v", "task": "grounding", "query_id": 0, "answer": "It is from 25 to 50."}
-    log.write_text(json.dumps({**row, "info": {"sentence_id": 0, "iou": 1.0}}), encoding="utf-8")
+    row = {"task": "grounding", "query_id": 0}
+    answers = ["It is from 25 to 50.", "From 60 to 80."]
+    rows = [
+        {**row, "video_id": video, "answer": answer, "info": {"sentence_id": number, "iou": 1.0}}
+        for video in "vw"
+        for number, answer in enumerate(answers)
+    ]
+    log.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    truths = {sample.id: sample.target.answer.interval for sample in samples(made)}
     with pytest.raises(DataError, match="hundredths of the video") as error:
         list(read_rows(log))
-    for typed in re.findall(r"`(.*?)`", str(error.value), re.DOTALL):
-        command = typed.replace("TASK", f"table(file={path})").replace("ROOT", str(tmp_path))
-        subprocess.run(command, shell=True, cwd=tmp_path, check=True)
-    (line,) = read_rows(tmp_path / "NEW2")
-    assert (line.id, line.value) == ("v/0", [5.0, 10.0])
+    for command in typed(error.value, made):
+        assert shell(command, tmp_path).returncode == 0
+    converted = {line.id: Interval(*line.value) for line in read_rows(tmp_path / "NEW2")}
+    assert converted == truths
 
 
 def test_parts_of_videos_that_are_not_stated_are_failures(tmp_path):
     path = moments(tmp_path)
-    lines = [
-        {"id": "v/0", "response": "It is never."},
-        {"id": "v/0", "answer": [0.25, 0.5]},
-        {"id": "other", "answer": [1, 2]},
-    ]
+    log = tmp_path / "log.jsonl"
     task = load_task(f"table(file={path})")
-    rows = list(in_seconds(map(json.dumps, lines), task.samples(), 1))
-    assert rows == [{"id": "v/0", "response": None}, {"id": "v/0", "answer": [5, 10]}, lines[2]]
+    for plain, expected in (
+        ({"response": "It is never."}, {"response": None}),
+        ({"answer": [0.25, 0.5]}, {"answer": [5, 10]}),
+    ):
+        written(log, [{"id": "v/0", **plain}])
+        assert list(in_seconds(log, task.samples(), 1)) == [{"id": "v/0", **expected}]
     shutil.rmtree(tmp_path / "v")
     with pytest.raises(DataError, match="a video of known length"):
-        list(in_seconds([json.dumps(lines[1])], task.samples(), 1))
+        list(in_seconds(log, task.samples(), 1))
+
+
+@needs_jq
+@pytest.mark.parametrize("own", ["x/v/0", "one"])
+def test_parts_of_videos_of_unknown_ids_are_refused_with_a_command(own, tmp_path):
+    path = moments(tmp_path)
+    log = written(tmp_path / "log.jsonl", [{"id": own, "answer": [25, 50]}])
+    task = load_task(f"table(file={path})")
+    lines = in_seconds(log, task.samples(), 100)
+    with pytest.raises(DataError, match="1 of 1 lines") as error:
+        next(lines)
+    (command,) = typed(error.value, path, "renamed.jsonl")
+    assert shell(command, tmp_path).returncode == 0
+    renamed = in_seconds(tmp_path / "renamed.jsonl", task.samples(), 100)
+    assert list(renamed) == [{"id": "v/0", "answer": [5, 10]}]
+
+
+def test_a_line_of_no_sample_among_parts_of_videos_is_refused(tmp_path):
+    path = moments(tmp_path)
+    rows = [{"id": "v/0", "answer": [25, 50]}, {"id": "v/1", "answer": [25, 50]}]
+    log = written(tmp_path / "log.jsonl", rows)
+    command = of_parts(100, log.name).strip("`").replace("TASK", f"table(file={path})")
+    result = shell(command.replace("ROOT", str(tmp_path)), tmp_path)
+    assert result.returncode == 1 and "1 of 2 lines" in result.stderr
+    assert (tmp_path / "NEW").read_text() == ""
+
+
+def test_names_that_would_be_one_id_are_kept_apart():
+    assert renamed(["v/0", "w/0", "v/1"], {"0", "1", "2"}) is None
+    assert renamed(["v/0", "v/1"], {"0", "1", "2"}) == 'sub("^([^/]*/){1}"; "")'
 
 
 def test_shares_in_percent_are_hundredths(tmp_path):
     task = load_task(f"table(file={moments(tmp_path)})")
-    line = json.dumps({"id": "v/0", "response": "From 25% to 50%."})
-    assert list(in_seconds([line], task.samples(), 100)) == [{"id": "v/0", "answer": [5, 10]}]
+    log = written(tmp_path / "log.jsonl", [{"id": "v/0", "response": "From 25% to 50%."}])
+    assert list(in_seconds(log, task.samples(), 100)) == [{"id": "v/0", "answer": [5, 10]}]
 
 
 @pytest.mark.parametrize(
@@ -202,8 +258,10 @@ def test_shares_in_percent_are_hundredths(tmp_path):
 )
 def test_other_lines_of_parts_of_videos_are_refused(row, tmp_path):
     task = load_task(f"table(file={moments(tmp_path)})")
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(row), encoding="utf-8")
     with pytest.raises(DataError, match="line 1"):
-        list(in_seconds([json.dumps(row)], task.samples(), 100))
+        list(in_seconds(log, task.samples(), 100))
 
 
 @pytest.mark.parametrize(
@@ -218,11 +276,11 @@ def test_points_beyond_100_are_thousandths(response, family):
     assert families_of(response) == [family]
 
 
-def obeyed(doubt, folder, name):
+def obeyed(doubt, folder, name, written="NEW"):
     """Run the command that a doubt names; return the file that it writes, under a name."""
-    typed = re.search(r"`(.*?)`", doubt, re.DOTALL)[1]
-    subprocess.run(typed, shell=True, cwd=folder, check=True)
-    return (folder / "NEW").rename(folder / name)
+    command = re.search(r"`(.*?)`", doubt, re.DOTALL)[1]
+    subprocess.run(command, shell=True, cwd=folder, check=True)
+    return (folder / written).rename(folder / name)
 
 
 @needs_jq
