@@ -174,8 +174,7 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     image has objects that are not annotated, as LVIS says.
     """
     names = {
-        entry["id"]: str(entry["name"])
-        for _, entry in _entries(path, "categories", ("id", "name"))
+        entry["id"]: str(entry["name"]) for _, entry in _entries(path, "categories", ("id", "name"))
     }
     objects: dict[tuple[object, object], list[Any]] = {}
     crowds, images_with_regions = set(), set()
