@@ -174,6 +174,8 @@ def command(*arguments: object) -> list[str]:
 
 def started(line: Sequence[str]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    # Users' interpreters keep compiled modules; images of containers often turn that off.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     quiet = subprocess.DEVNULL
     return subprocess.Popen(line, stdout=quiet, stderr=subprocess.PIPE, env=environment)
 

@@ -1,6 +1,6 @@
 """Compare what `harness eval --pilot 8` says of a run with what the run then takes.
 
-    python benchmarks/pilot.py [--settings NAMES] [--scale 1] [--save]
+    python benchmarks/pilot.py [--settings NAMES] [--save]
 
 Each setting is a run in a process of its own. Networks: pocket, here and in worker processes;
 servers (`length_server.py`) with equal answers, with the lengths of stored responses of three
@@ -67,12 +67,12 @@ def lengths(name: str, rate: float) -> tuple[str, ...]:
 
 
 SETTINGS = {
-    "pocket, counts": Setting("counting", 200),
-    "pocket, letters": Setting("vsi_bench", 200),
-    "pocket, masks": Setting("reason_seg", 150),
-    "pocket, masks of videos": Setting("mevis", 60),
-    "pocket, letters on videos": Setting("tempcompass", 200),
-    "pocket, counts, 2 processes": Setting("counting", 200, workers=2),
+    "pocket, counts": Setting("counting", 800),
+    "pocket, letters": Setting("vsi_bench", 400),
+    "pocket, masks": Setting("reason_seg", 500),
+    "pocket, masks of videos": Setting("mevis", 100),
+    "pocket, letters on videos": Setting("tempcompass", 600),
+    "pocket, counts, 2 processes": Setting("counting", 800, workers=2),
     "server, equal, 1 at once": Setting("counting", 120, 1, ("--seconds", "0.4")),
     "server, equal, 8 at once": Setting("counting", 300, 8, ("--seconds", "1.0")),
     "server, equal, 64 at once": Setting("counting", 400, 64, ("--seconds", "4.0")),
@@ -183,12 +183,15 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = given.data or Path(folder) / "data"
-        if not data.is_dir():
-            tasks = dict.fromkeys(setting.task for setting in SETTINGS.values())
-            size = max(setting.samples for setting in SETTINGS.values())
-            make_shapes(data, tasks=[*tasks], size=size)
+        sizes: dict[str, int] = {}
+        for setting in SETTINGS.values():
+            sizes[setting.task] = max(setting.samples, sizes.get(setting.task, 0))
+        for name, size in sizes.items():
+            if not (data / name).is_dir():
+                make_shapes(data / name, tasks=[name], size=size)
         if given.one:
-            print(json.dumps(measure(SETTINGS[given.one], data, Path(folder) / "run")))
+            setting = SETTINGS[given.one]
+            print(json.dumps(measure(setting, data / setting.task, Path(folder) / "run")))
             return
         kept = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
         for name in given.settings.split(";") if given.settings else SETTINGS:

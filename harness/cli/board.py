@@ -18,6 +18,7 @@ from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import note, say, tell, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, counted
+from harness.leaderboards.collection import without_collection
 from harness.record import Run, has_run, incomplete_below, no_run, runs_below
 from harness.store.atomic import write_bytes, write_json, writing
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from harness.leaderboards.history.known import KnownValues
 
 
+@without_collection()
 def build(arguments: Namespace) -> int:
     """Write board.md, board.json and samples.parquet from run folders, and tables for papers."""
     from harness.leaderboards.export.tables import SAMPLES, write_samples
@@ -59,6 +61,7 @@ def build(arguments: Namespace) -> int:
     return _report(arguments, list(map(str, paths)), board)
 
 
+@without_collection()
 def site(arguments: Namespace) -> int:
     """Write a site from run folders: the board, its runs, and every sample."""
     from harness.leaderboards.history.known import find_index

@@ -25,6 +25,14 @@ from harness.stated.refusals import denied_after, denies, says_unable
 
 BEYOND = 0.05
 """Share of a video's length by which an interval, say a rounded one, may end after it."""
+ROUNDED = 0.5
+"""Largest difference in seconds of two notations of one time."""
+_LENGTH_ALONE = re.compile(  # "about 4 seconds", "duration: 4 s"
+    r"(?i:\W*(?:(?:a )?(?:duration|length|total)(?: of|:)? )?(?:about |approximately |around |~)?"
+    r"\d[\d.]{0,9}\s?s(?:ec(?:ond)?s?)?(?: (?:long|duration|in total|total))?\W*)"
+)
+"""Seconds in brackets behind an interval that can only be its length."""
+_BRACKETS = re.compile(r"(?<=[\w\])])\s?\(([^()\n]{3,80})\)")
 _SECONDS = r"(?:\s?(?i:seconds?|secs?|s|segundos?|secondes?|sekunden?)(?![^\W_])|\s?[秒초])"
 _COMPOUND = re.compile(  # 1h 2m 5s, or 2分5秒
     r"(?i:(?<![\w.])(?:(\d{1,2})\s?(?:h|hrs?|hours?)\s?)?(\d{1,3})\s?(?:m|mins?|minutes?)\s?"
@@ -164,7 +172,7 @@ def stated_interval(
     text = certain(plain(_TAG_ENDS.sub(";", response)))
     segments = stated_segments(text) or [text]
     is_other = len(segments) > 1 or says_another_state(text, question)
-    start, end = (-1.0, -1.0) if is_other else _times(segments[-1])
+    start, end = (-1.0, -1.0) if is_other else _repeated_times(segments[-1])
     if not 0 <= start <= end < math.inf:
         raise ParseError(
             "response",
@@ -219,6 +227,28 @@ def refuse_beyond(start: float, end: float, times: Sequence[float]) -> None:
 def _count_frames(times: Sequence[float]) -> bool:
     """Return True for the times 0, 1, 2, …, which stand for an unknown frame rate."""
     return len(times) > 1 and all(time == frame for frame, time in enumerate(times))
+
+
+def _repeated_times(text: str) -> tuple[float, float]:
+    """Return `_times` of a text that may have in brackets its interval again, or its length.
+
+    >>> _repeated_times("1:05 to 1:12 (65-72 s)"), _repeated_times("1:05 to 1:12 (5-9 s)")
+    ((65.0, 72.0), (-1, -1))
+    >>> _repeated_times("3 s to 7 s (4 seconds)"), _repeated_times("3 s to 7 s (5 seconds)")
+    ((3.0, 7.0), (-1, -1))
+    """
+    brackets = _BRACKETS.search(text)
+    inner = list(islice(numerals(_seconds_alone(brackets[1]), stretch=True), 3)) if brackets else []
+    if brackets is None or not 1 <= len(inner) <= 2:
+        return _times(text)
+    start, end = _times(text[: brackets.start()] + text[brackets.end() :])
+    if len(inner) == 2:
+        again = _times(brackets[1])
+        is_same = abs(start - again[0]) <= ROUNDED and abs(end - again[1]) <= ROUNDED
+    else:
+        is_same = _LENGTH_ALONE.fullmatch(brackets[1]) is not None
+        is_same = is_same and abs(end - start - inner[0].value) <= ROUNDED
+    return (start, end) if is_same else _times(text)
 
 
 def _times(text: str) -> tuple[float, float]:

@@ -36,7 +36,7 @@ class Patterns(NamedTuple):
     """A letter in brackets: "(B)"."""
 
 
-_BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?)?", r"[*_`\"')\]}$]{0,8}"  # marks around a letter
+_BEFORE, _AFTER = r"(?:[*_`\"'(\[{$]{1,8}\s?){0,2}", r"[*_`\"')\]}$]{0,8}"  # marks around a letter
 _KIND = r"(?i:(?:the\s+)?(?:options?|choices?|answers?|letters?)\s+)"
 _NOUN = r"(?i:(?:the\s+)?(?:point|image|picture|photo|box|frame|figure|circle|view|option|choice))"
 _WRONG = (
@@ -97,6 +97,9 @@ _SAYS = (
     r"|(?<!not )(?<!not be )(?<!nnot be )(?<!n['’]t )(?<!n['’]t be )\b(?:best|most accurately) "
     r"(?:described|characteri[sz]ed|represented|captured|summari[sz]ed|explained|depicted)"
     r" (?:by|as)(?=\s*(?:[*_`]{0,3}\(|(?:the )?(?:option|choice)\b|[*_`]{0,3}(?-i:[A-Z])[.:)]))"
+    r"|\b(?:(?:that|this|which) leaves(?: us)?(?: with)?|we (?:are|were) left with)(?: only)?"
+    r"(?=\s(?:option |choice |answer )?[*_`(\"']{0,4}(?-i:[A-Z])[*_`)\"']{0,4}\s*(?:[.!:\n]|\Z))"
+    r"|\bthe only (?:option|choice|one) (?:left|that (?:remains|is left)) is"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
     r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
     r"|(?:答案|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?(?:\s?选项)?"

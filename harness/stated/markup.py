@@ -4,17 +4,18 @@
 """
 
 import re
+from contextlib import suppress
 from html import unescape
 
+from harness.errors import ParseError
+from harness.responses import loads_lenient
 from harness.stated.corrections import after_correction
 from harness.stated.languages import unmarked
 
 BOX = "<|begin_of_box|>"
 """Mark before the answer of GLM's networks, which is kept."""
 _SPECIAL = re.compile(r"<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>")  # <|im_end|>
-_END_TOKENS = re.compile(
-    r"\s*(?:(?:<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>|<eos>|<end_of_turn>)\s*)+\Z"
-)
+_END_TOKEN = re.compile(r"(?:<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>|<eos>|<end_of_turn>)\Z")
 _TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNORECASE)
 _LISTS = re.compile(  # [1,2] or (1,2)
     r"\[[^\[\]\n]{0,200}\]|\([-+−.,\s\d]{0,200}\)|(?<![\w^}])\{[-+−.,\s\d]{0,200}\}"
@@ -22,11 +23,23 @@ _LISTS = re.compile(  # [1,2] or (1,2)
 _BETWEEN = re.compile(r"(?<=\d),(?=[\d.])")  # in a list, where a comma parts numbers
 _SURE = r"(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability|likelihood)"
 _HOW_SURE = re.compile(  # "(confidence: 90%)", "I'm 90% sure"
-    rf"(?i:[,;(]?\s?\b(?:with |at |my |an? |the )*{_SURE}(?: level| score)?\"?\s?(?:is|of|[:=])?"
+    rf"(?i:[,;(]?\s?\b(?:with |at |my |an? |the ){{0,4}}{_SURE}(?: level| score)?"
+    rf"\"?\s?(?:is|of|[:=])?"
     rf"\s?\d[\d.]{{0,9}}\s?%?(?![\w.])\)?|[,;(]?\s?(?:\bi['’]?(?: a)?m )?\b\d[\d.]{{0,9}}\s?%"
     rf"\s{_SURE}\b(?: that)?\)?)"
 )
 
+_ENVELOPES = (  # marks around a whole answer
+    re.compile(r"<\|begin_of_box\|>([^<]*)(?:<\|end_of_box\|>\.?)?"),
+    re.compile(r"\\boxed\s*\{\s*(?:\\text\s*\{([^{}]*)\}|([^{}]*))\}\.?"),
+    re.compile(r"[$]{1,2}([^$]+)[$]{1,2}\.?"),
+    re.compile(r"`([^`\n]+)`\.?|\"([^\"\n]+)\"\.?|“([^”\n]+)”\.?|_([^_\n]+)_\.?"),
+)
+_ANSWER_LABEL = re.compile(  # "Answer: ", "### The final answer is "
+    r"[#>\s-]{0,8}(?:(?i:(?:(?:so|therefore|thus),? )?(?:the |my )?(?:final |correct )?answer)"
+    r"\s?(?:(?i:is)\b:?|[:：])|(?:最终)?答案\s?(?:[是为]\s?[:：]?|[:：]))\s{0,4}"
+)
+_ANSWER_KEYS = ("answer", "final_answer", "response", "prediction")
 _FORMULA_ENDS = re.compile(r"(?:[a-z]|[\d})]\s?)\${1,2}(?=[\s.,;:)]|\Z)|\\\w")
 _NUMBER_ENDS = re.compile(r"\d[.,]?\s*\Z")
 
@@ -81,4 +94,32 @@ def without_end_tokens(response: str) -> str:
     >>> without_end_tokens("2011.<|im_end|> <|endoftext|>"), without_end_tokens("a </s> b")
     ('2011.', 'a </s> b')
     """
-    return _END_TOKENS.sub("", response)
+    text = response
+    while token := _END_TOKEN.search(text.rstrip()[-64:]):
+        text = text.rstrip().removesuffix(token[0])
+    return text if text == response else text.rstrip()
+
+
+def without_envelope(response: str) -> str:
+    r"""Return the text of an answer without the marks and words that wrap a whole response.
+
+    >>> [without_envelope(text) for text in ("**Answer:** Coca-Cola", r"\boxed{\text{a cup}}")]
+    ['Coca-Cola', 'a cup']
+    >>> without_envelope('{"answer": "a cup"}'), without_envelope('a "red" cup')
+    ('a cup', 'a "red" cup')
+    """
+    text = without_end_tokens(response).strip()
+    with suppress(ParseError):
+        value = loads_lenient(text)[0] if "{" in text else None
+        if isinstance(value, dict):
+            answers = [value[key] for key in _ANSWER_KEYS if isinstance(value.get(key), str)]
+            return answers[0].strip() if len(answers) == 1 else text
+    *before, last = text.replace("**", "").splitlines() or [""]
+    label = _ANSWER_LABEL.match(last)
+    line_before = next(filter(str.strip, reversed(before)), "")
+    if label or not line_before or _ANSWER_LABEL.fullmatch(line_before):
+        text = last[label.end() if label else 0 :].rstrip().removesuffix("。")
+    for envelope in _ENVELOPES * 2:  # they may be in one another
+        if inside := envelope.fullmatch(text.strip()):
+            text = next(group for group in inside.groups() if group is not None)
+    return text.strip()

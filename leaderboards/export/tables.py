@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
-from harness.leaderboards.collection import without_collection
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for
 from harness.record import SCORES, Run
@@ -67,7 +66,6 @@ def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-@without_collection()
 def write_samples(
     runs: Sequence[Run], path: Path, *, rows: Mapping[Path, Row] | None = None
 ) -> None:

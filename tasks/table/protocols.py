@@ -20,7 +20,7 @@ from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
-from harness.stated.markup import without_end_tokens
+from harness.stated.markup import without_end_tokens, without_envelope
 from harness.stated.yes_no import concluded_yes_no, foreign_yes_no, restated, says_opposite
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
@@ -90,13 +90,15 @@ def score_text(
 ) -> Scores:
     """Score 1 if a response is a right text or, for a judge, has its meaning.
 
-    `contains` is 1 if it has the words of a right text in a row.
+    Marks and words that wrap a whole answer ("**Answer:** a cup") are not part of it. `contains` is
+    1 if it has the words of a right text in a row.
     """
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
     text = None if text is None else without_end_tokens(text)
+    said = () if text is None else (text, without_envelope(text))
     truths = [target.answer.text or "", *target.references]
-    right = text is not None and any(same_words(text, truth) for truth in truths)
+    right = any(same_words(words, truth) for words in said for truth in truths)
     has_words = text is not None and any(_contains(text, truth) for truth in truths)
     if text and not right and is_judged:
         if judge is None:
@@ -236,7 +238,7 @@ TEXT = Protocol(
     ceiling=Ceiling(value=1.0),
     about="equal words but for case, blanks and a full stop at the end; a sentence around is wrong",
     beside=("contains",),
-    reads=read_by(lambda _, text: without_end_tokens(text).strip() or None),
+    reads=read_by(lambda _, text: without_envelope(text) or None),
 )
 BINARY = replace(
     TEXT,

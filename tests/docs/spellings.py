@@ -352,6 +352,12 @@ NUMBERS = {
 }
 
 LETTERS = {
+    "Options A, C and D can be ruled out. That leaves option **B**.": "B",
+    "That leaves us with (B).": "B",
+    "The only option left is B.": "B",
+    "**Answer:** $B$": "B",
+    "That leaves B out.": None,
+    "That leaves A or B.": None,
     "B although C is closer": "B",
     "B, although C is closer": "B",
     "B... just kidding, C.": "C",
@@ -611,6 +617,10 @@ YES_NO = {
 """Of a question with the options A. Yes, B. No."""
 
 TIMES = {
+    "It is from 0:01.5 to 0:04 (1.5-4 seconds).": (1.5, 4.0),
+    "From 1.5 s to 4 s (2.5 seconds).": (1.5, 4.0),
+    "From 0:01.5 to 0:04 (15-40 seconds).": None,
+    "From 1.5 s to 4 s (3.5 seconds).": None,
     "It takes between 3 and 7 seconds.": None,
     "[1.5, 4]": (1.5, 4.0),
     "(1.5, 4.0)": (1.5, 4.0),
