@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -356,10 +357,17 @@ def _folders_of(root: Path, names: Sequence[str], *, video: bool) -> tuple[list[
     ]
     for suffix in ("", *(VIDEO_SUFFIXES if video else IMAGE_SUFFIXES)):
         paths = [f"{name}{suffix}" for name in names[:5]]
-        holding = [path for path in folders if all((path / name).exists() for name in paths)]
+        holding = [path for path in folders if all(_exists(path / name) for name in paths)]
         if holding:
             return [str(path.relative_to(root)) for path in holding], suffix and f"{{}}{suffix}"
     return [], ""
+
+
+def _exists(path: Path) -> bool:
+    """Return True for a path that is there; a text that is too long for a name is not."""
+    with suppress(OSError):
+        return path.exists()
+    return False
 
 
 def _draft_answer(description: Draft, records: Sequence[Record]) -> None:

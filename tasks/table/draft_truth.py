@@ -349,7 +349,7 @@ def _states_moment(text: str) -> bool:
 
 def _rows(value: object) -> list[list[float]]:
     """Return a list of lists as it is, any other list as the only row, and else no rows."""
-    if isinstance(value, list) and value and isinstance(value[0], list):
+    if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
         return value
     return [value] if isinstance(value, list) and value else []
 

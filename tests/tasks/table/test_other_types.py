@@ -126,6 +126,17 @@ def test_odd_regions_of_odvg_are_refused(region, tmp_path):
         read("odvg", path)
 
 
+def test_a_text_that_is_too_long_for_a_name_is_no_file(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"image,question\n{{'bytes': {'x' * 300}}},Red?\n")
+    assert draft(path).media["images"] == "image"
+
+
+def test_a_list_of_a_polygon_and_something_else_is_no_mask(tmp_path):
+    mask = [[[1, 1, 5, 1, 5, 5], True], 1]
+    assert draft(saved(tmp_path, [{"question": "Which?", "mask": mask}])).answer["form"] == "text"
+
+
 def test_a_table_without_any_answer_has_no_list_of_classes(tmp_path):
     row = {"question": "Which?", "bboxes": [{"x": 1, "y": 2}], "choices": "3", "options": []}
     assert draft(saved(tmp_path, [row])).answer
