@@ -20,7 +20,7 @@ from harness.tasks.table.description import AnswerField
 from harness.tasks.table.draft import draft
 from harness.tasks.table.draft_options import objects_texts, with_answer
 from harness.tasks.table.layouts import LAYOUTS
-from harness.tasks.table.line_files import open_images
+from harness.tasks.table.line_files import columns
 from harness.tasks.table.truth import boxes_of, plain_answer
 from harness.tasks.table.unread_fields import stated_size
 from harness.types import Box, Interval
@@ -300,4 +300,4 @@ def test_the_sides_of_a_box_may_have_numbers_as_names():
 def test_a_group_of_open_images_is_marked_in_several_forms(mark, count, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf\na,/m/1,0,1,0,1,{mark}\n")
-    assert len(list(open_images(str(path)))) == count
+    assert len(list(columns(str(path), "ImageID", "LabelName", "XMin YMin XMax YMax"))) == count
