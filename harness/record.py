@@ -16,6 +16,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -265,6 +267,31 @@ def folders_below(folder: Path) -> Iterator[tuple[str, set[str]]]:
 
     Runs that were set aside are left out, and links to folders are not followed.
     """
+    walked = _WALKED.get()
+    if walked is None:
+        yield from _walk(folder)
+        return
+    if folder not in walked:
+        walked[folder] = list(_walk(folder))
+    yield from walked[folder]
+
+
+@contextmanager
+def walked_once() -> Iterator[None]:
+    """Walk each tree of runs once, for commands that ask for its runs and for those left out."""
+    token = _WALKED.set({})
+    try:
+        yield
+    finally:
+        _WALKED.reset(token)
+
+
+_WALKED: ContextVar[dict[Path, list[tuple[str, set[str]]]] | None] = ContextVar(
+    "_WALKED", default=None
+)
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, set[str]]]:
     for current, folders, names in os.walk(folder):
         yield current, {*folders, *names}
         folders[:] = [name for name in folders if not EARLIER.match(name)]

@@ -50,8 +50,9 @@ def open_runs(
             below = [path for path in below if (path / RESULTS).exists()]
         if not below:
             raise no_run(folder)
-        for path in below:
-            paths.setdefault(path.resolve(), path)
+        absolute = folder.resolve()
+        for path in below:  # no part below `folder` is a link
+            paths.setdefault(absolute / path.relative_to(folder), path)
     opened = []
     for run in map(Run, paths.values()) if index is None else index.runs(paths):
         with refusals(run.folder, refused):

@@ -19,7 +19,7 @@ from harness.cli.output import note, say, tell, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, counted
 from harness.leaderboards.collection import without_collection
-from harness.record import Run, has_run, incomplete_below, no_run, runs_below
+from harness.record import Run, has_run, incomplete_below, no_run, runs_below, walked_once
 from harness.store.atomic import write_bytes, write_json, writing
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.leaderboards.history.known import KnownValues
 
 
+@walked_once()
 @without_collection()
 def build(arguments: Namespace) -> int:
     """Write board.md, board.json and samples.parquet from run folders, and tables for papers."""
@@ -61,6 +62,7 @@ def build(arguments: Namespace) -> int:
     return _report(arguments, list(map(str, paths)), board)
 
 
+@walked_once()
 @without_collection()
 def site(arguments: Namespace) -> int:
     """Write a site from run folders: the board, its runs, and every sample."""

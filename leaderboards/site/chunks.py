@@ -13,7 +13,12 @@ LEVEL = 6  # of deflate
 
 def plain(key: str, value: object) -> bytes:
     """Return a chunk with its value as JSON."""
-    return b"H(%s,%s)\n" % (_json(key), _json(value))
+    return script(key, encoded(value))
+
+
+def script(key: str, text: bytes) -> bytes:
+    """Return a chunk with the JSON text of its value."""
+    return b"H(%s,%s)\n" % (encoded(key), text)
 
 
 def packed(key: str, value: object) -> bytes:
@@ -24,15 +29,16 @@ def packed(key: str, value: object) -> bytes:
 def packed_body(value: object) -> str:
     """Return the compressed text of a value, for `wrapped`."""
     deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return base64.b64encode(deflate.compress(_json(value)) + deflate.flush()).decode("ascii")
+    return base64.b64encode(deflate.compress(encoded(value)) + deflate.flush()).decode("ascii")
 
 
 def wrapped(key: str, body: str) -> bytes:
     """Return the packed chunk with a text of `packed_body`."""
-    return b'H(%s,"%s")\n' % (_json(key), body.encode("ascii"))
+    return script(key, b'"%s"' % body.encode("ascii"))
 
 
-def _json(value: object) -> bytes:
+def encoded(value: object) -> bytes:
+    """Return a value as JSON in one line."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # A response may hold half of a surrogate pair, which no encoding can represent.
     return text.encode("utf-8", "replace")

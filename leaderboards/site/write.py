@@ -4,7 +4,6 @@ One table and one run at a time are in memory; chunks, images and sheets are wri
 made. The folder is written beside its place and moved there at the end, so it is never partial.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -153,14 +152,13 @@ def _write(
     for name in STATIC:
         folder.save(name, static(name))
     folder.save("index.html", start_page(board))
-    plain = board_json.to_json(board)
-    # In one line: indents would add half to the size of a large board.
-    folder.save("board.json", json.dumps(plain, allow_nan=False).encode() + b"\n")
+    board_text = chunks.encoded(board_json.to_json(board))  # once: it may hold 10,000 rows
+    folder.save("board.json", board_text + b"\n")
     folder.save("board.md", markdown.render(board).encode("utf-8", "replace"))
     if curves:
         folder.save(f"data/{KEY}.js", chunks.plain(KEY, curves))
-    index = {"board": plain, "site": site_json(board, tables=tables, trainings=len(curves))}
-    folder.save(INDEX, chunks.plain("index", index))
+    site = chunks.encoded(site_json(board, tables=tables, trainings=len(curves)))
+    folder.save(INDEX, chunks.script("index", b'{"board":%s,"site":%s}' % (board_text, site)))
 
 
 def _write_table(table: Table, name: str, folder: SiteFolder) -> dict[str, Any]:
