@@ -344,7 +344,8 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     """
     if known := _known(plain, name):
         return known
-    if text_key := next((key for key in TEXTS if key in unknown), None):
+    texts = {*unknown, "response"} if isinstance(plain.get("response"), str) else unknown
+    if text_key := next((key for key in TEXTS if key in texts), None):
         conversion = command(_response(text_key), name)
         return f"If {text_key} is what the model wrote, {conversion} makes such lines."
     if places := of_places(plain, ".id"):

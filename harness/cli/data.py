@@ -48,6 +48,7 @@ def draft(arguments: Namespace) -> int:
     from harness.tasks.table.draft import draft
 
     table = Path(arguments.table)
+    table = table if table.name.strip(".") else table.resolve()  # . and .. have no suffix
     path = table.with_suffix(".toml")
     if path.exists():
         raise UsageError(

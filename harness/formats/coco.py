@@ -16,6 +16,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import sub
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
@@ -59,6 +60,9 @@ ONE_IMAGE = 'map(.image_id = "ID")'
 DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
+ROUNDED = 1.5
+"""Pixels by which a box may differ from that of its record's mask."""
+FROM_CORNERS = "map(if .bbox then .bbox |= [.[0], .[1], .[2] - .[0], .[3] - .[1]] else . end)"
 Record: TypeAlias = Mapping[str, Any]
 Placed: TypeAlias = tuple[str, Record]
 """A record's file and number, for messages, and the record."""
@@ -125,12 +129,16 @@ def coco_results(
 
 
 def _numbers_by_name(samples: Collection[Sample]) -> dict[str, str]:
-    """Return the numbers of the categories that the samples ask about, by category name."""
-    return {
-        sample.categories["category"].casefold(): sample.id.rpartition("/")[2]
-        for sample in samples
-        if "category" in sample.categories and "/" in sample.id
-    }
+    """Return the numbers of the categories that the samples ask about, by category name.
+
+    A category's name is stated by the sample, or it is the whole question.
+    """
+    numbers: dict[str, set[str]] = defaultdict(set)
+    for sample in samples:
+        if "/" in sample.id:
+            name = sample.categories.get("category") or sample.query.text
+            numbers[name.casefold()].add(sample.id.rpartition("/")[2])
+    return {name: single for name, (single, *others) in numbers.items() if not others}
 
 
 def _refuse_other_name(record: Record, numbers: Mapping[str, str], where: str) -> None:
@@ -349,10 +357,33 @@ def _box(
     ):
         expected = "[left, top, width, height] in pixels"
         raise DataError(what, expected=expected, found=repr(box)[:60])
+    _refuse_corners(box, record, sample, where, written)
     left, top, width, height = in_pixels(box, written.coordinates, sample.query.size)
     if not (width and height):
         notes["boxes without a width or a height, which overlap nothing"] += 1
     return [left, top, left + (width or LEAST_SIDE), top + (height or LEAST_SIDE)]
+
+
+def _refuse_corners(
+    box: Sequence[float], record: Record, sample: Sample, where: str, written: Written
+) -> None:
+    """Raise DataError if a box is the two corners of the mask in its own record."""
+    mask = None
+    with suppress(DataError):  # a mask that cannot be read is not needed for boxes
+        masks = _track(record, sample, where, written) if record.get("segmentation") else []
+        mask = next(filter(None, masks), None)
+    if mask is None:
+        return
+    left, top, width, height = coco_masks.toBbox(mask.to_json()).tolist()
+    corners = (left, top, left + width, top + height)
+    is_as_documented = max(abs(box[2] - width), abs(box[3] - height)) <= ROUNDED
+    if not is_as_documented and max(map(abs, map(sub, box, corners))) <= ROUNDED:
+        raise DataError(
+            f"{where}: 'bbox'",
+            expected="[left, top, width, height] in pixels",
+            found=f"{box}, the corners of the record's own mask",
+            fix=f"{command(FROM_CORNERS, _file(where))} writes widths and heights.",
+        )
 
 
 def _track(record: Record, sample: Sample, where: str, written: Written) -> list[Rle | None]:

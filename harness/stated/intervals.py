@@ -28,7 +28,8 @@ BEYOND = 0.05
 ROUNDED = 0.5
 """Largest difference in seconds of two notations of one time."""
 _LENGTH_ALONE = re.compile(  # "about 4 seconds", "duration: 4 s"
-    r"(?i:\W*(?:(?:a )?(?:duration|length|total)(?: of|:)? )?(?:about |approximately |around |~)?"
+    r"(?i:\W*(?:(?:a )?(?:duration|length|total)(?: of|:)? )?"
+    r"(?:about |approximately |around |roughly |ca\.? |~)?"
     r"\d[\d.]{0,9}\s?s(?:ec(?:ond)?s?)?(?: (?:long|duration|in total|total))?\W*)"
 )
 """Seconds in brackets behind an interval that can only be its length."""

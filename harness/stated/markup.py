@@ -114,6 +114,9 @@ def without_envelope(response: str) -> str:
         if isinstance(value, dict):
             answers = [value[key] for key in _ANSWER_KEYS if isinstance(value.get(key), str)]
             return answers[0].strip() if len(answers) == 1 else text
+    boxes = [inside for pattern in _ENVELOPES[:2] for inside in pattern.findall(text)]
+    if len(boxes) == 1:  # in a sentence
+        return "".join(boxes[0]).strip()
     *before, last = text.replace("**", "").splitlines() or [""]
     label = _ANSWER_LABEL.match(last)
     line_before = next(filter(str.strip, reversed(before)), "")

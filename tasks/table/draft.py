@@ -80,6 +80,11 @@ LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".tif", ".webp", ".bmp")
 
+OUTPUT = re.compile(
+    r"responses?|predict(ion|ed|s)?|(model_)?outputs?|generat(ed|ion)(_text)?", re.IGNORECASE
+)
+"""Names of fields of what a model wrote."""
+
 
 def draft(table: Path) -> Draft:
     """Draft the description of a table from its first records.
@@ -104,6 +109,8 @@ def draft(table: Path) -> Draft:
         raise DataError(f"table {table}", expected="records", found="none")
     refuse_label_studio(table, records)
     refuse_boxes(table, records[0])
+    if layout == "messages":
+        records = list(map(_without_output, records))
     if layout == "rows":
         records = list(map(flat, records))
     description = Draft(layout, table, columns=columns_of(records))
@@ -143,6 +150,15 @@ def draft(table: Path) -> Draft:
         text = text if "{" in str(text) else f"{{{text}}}"
         description.question["text"] = f"{{hint}}\n{text}"  # as in VLMEvalKit's MMBench
     return description
+
+
+def _without_output(row: Record) -> Record:
+    """Return a record of messages without a reply that another field has as a model's output."""
+    reply = row.get("reply")
+    is_output = reply and any(
+        OUTPUT.fullmatch(name) and str(text).strip() == reply for name, text in row.items()
+    )
+    return {name: cell for name, cell in row.items() if name != "reply" or not is_output}
 
 
 def _leave_out_texts(description: Draft, records: Sequence[Record]) -> None:
@@ -374,6 +390,8 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     """Fill in the sections `answer` and `scoring`, and letters of options in the questions."""
     taken = {description.question.get("text"), description.question.get("id")}
     fields = [name for name in named(records, "answer") if name not in taken]
+    if description.layout == "messages" and not fields and values_of(records, "labels"):
+        fields = ["labels"]  # in results of ms-swift
     boxes = of_objects(description.table, records[0]) or of_columns(records[0])
     if not fields or (boxes and fields == ["timestamp"]):  # the time of the image
         _draft_no_field(description, records, boxes)

@@ -32,7 +32,7 @@ NAMES: Mapping[str, str] = {
     "context": r"contexts?|input|passage|background|premise|preamble|pre_?prompt|instructions?|"
     r"system(_prompt)?|history|subtitles?|regions?|roi|box|bboxes|points?|"
     r"(question|query|ask|real)_?time(_?stamp)?|time_stamp",
-    "id": r"(question_?|sample_?|q)?id|index|idx|uid",
+    "id": r"(question_?|sample_?|q_?)?u?id|index|idx",
     "category": r"(l2-)?category|task(_type)?|type|question_type|subset|topic|dataset",
 }
 """Names of fields by what they hold, in the order of preference."""

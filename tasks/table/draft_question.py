@@ -40,6 +40,8 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
         )
     elif fields[0].rpartition(".")[2].lower() == "description":
         description.doubts["question.text"] = "is it what the model is asked to find?"
+    elif len(fields) > 1 and fields[0].rpartition(".")[2].lower() != "question":
+        description.doubts["question.text"] = f"or {' or '.join(fields[1:])}?"
     for name in named(records, "id"):
         values = [str(row.get(name)) for row in records]
         if len(set(values)) == len(values):

@@ -6,11 +6,12 @@ The commands that `data init` prints call `joined` and `merged` with the paths o
 import base64
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
-from harness.errors import DataError
+from harness.errors import DataError, counted
 from harness.foreign import new_name, to_lines
 from harness.tasks.qa.tables import is_lines
 from harness.tasks.table.cells import right_texts
@@ -19,11 +20,18 @@ from harness.tasks.table.rows import Record, file_columns, table_records
 
 MODULE = "harness.tasks.table.joined"
 ID = re.compile(NAMES["id"], re.IGNORECASE)
-QUESTION_ID = re.compile(r"(?:question_?|q)(?:id|idx|index|uid)", re.IGNORECASE)
+BY_ID = "question_id of the object"
+"""Field of the ids in a file that is an object of answers by ids."""
+QUESTION_ID = re.compile(r"(?:question_?|q_?)(?:id|idx|index|uid)", re.IGNORECASE)
 """Names of fields of the id of a question, also in a record that is not of a question."""
 OF_PERSON = re.compile(rf"{NAMES['id']}|.*(?:annotator|worker|user|answer).*", re.IGNORECASE)
 """Names of fields in which records of one question may differ beside the answer."""
-OTHER_NAMES = (("questions", "answers"), ("question", "answer"), ("_q.", "_a."))
+OTHER_NAMES = (
+    ("questions", "answers"),
+    ("questions", "subset_answers"),
+    ("question", "answer"),
+    ("_q.", "_a."),
+)
 """Parts of the names of two files that belong together."""
 
 
@@ -74,14 +82,23 @@ def joined(questions: str, answers: str) -> Iterator[Record]:
     """Yield the records of a file of questions with their right answers in a second file.
 
     Several answers to a question are a list. Other fields that both have are the first one's.
+    Questions without an answer are left out if the second file is an object of answers by ids; a
+    line of standard error counts them.
 
     Raises:
         DataError: no field says which answer is whose, or a question has none.
     """
-    asked, said = list(_records(Path(questions))), list(_records(Path(answers)))
+    asked, by_id = list(_records(Path(questions))), _by_id(Path(answers))
+    said = by_id or list(_records(Path(answers)))
     field = next(iter(named(said, "answer")), "") if said else ""
     mine, theirs = _keys(asked, said) if asked and field else ("", "")
     groups = _grouped(said, [theirs])
+    if by_id and mine:
+        answered = [row for row in asked if _key(row, [mine]) in groups]
+        if answered and len(answered) < len(asked):
+            n_open = counted(len(asked) - len(answered), "question")
+            sys.stderr.write(f"{n_open} of {len(asked)} without an answer left out\n")
+            asked = answered
     if not mine or not {_key(row, [mine]) for row in asked} <= groups.keys():
         ids = [", ".join(filter(ID.fullmatch, rows[0] if rows else ())) for rows in (asked, said)]
         raise DataError(
@@ -92,7 +109,8 @@ def joined(questions: str, answers: str) -> Iterator[Record]:
     for row in asked:
         group = groups[_key(row, [mine])]
         texts = [part for entry in group for part in right_texts(entry.get(field))]
-        yield {**_common(group), **row, field: texts if len(texts) > 1 else texts[0]}
+        common = {name: cell for name, cell in _common(group).items() if name != BY_ID}
+        yield {**common, **row, field: texts if len(texts) > 1 else texts[0]}
 
 
 def merged(path: str, answer: str, *same: str) -> Iterator[Record]:
@@ -104,6 +122,18 @@ def merged(path: str, answer: str, *same: str) -> Iterator[Record]:
     for group in _grouped(rows, same).values():
         texts = dict.fromkeys(part for row in group for part in right_texts(row[answer]))
         yield _common(group) | {answer: [*texts]}
+
+
+def _by_id(path: Path) -> list[Record]:
+    """Return the records of an object of answers by the ids of their questions; [] for others."""
+    if path.suffix.lower() != ".json" or is_lines(path):
+        return []
+    plain = json.loads(path.read_text(encoding="utf-8-sig"))
+    if not isinstance(plain, dict) or len(plain) < 2:
+        return []
+    if all(isinstance(answer, dict) for answer in plain.values()):
+        return [{BY_ID: name, **answer} for name, answer in plain.items()]
+    return [{BY_ID: name, "answer": answer} for name, answer in plain.items()]
 
 
 def _records(path: Path) -> Iterator[Record]:
@@ -123,6 +153,10 @@ def _keys(asked: Sequence[Record], said: Sequence[Record]) -> tuple[str, str]:
     What both files call the question's id comes first; an answer's own `id` is not a question's.
     """
     mine, theirs = (list(filter(ID.fullmatch, rows[0])) for rows in (asked, said))
+    if BY_ID in said[0]:
+        keys = {str(row[BY_ID]) for row in said}
+        mine = [name for name in mine if any(str(row.get(name)) in keys for row in asked)]
+        return next(((name, BY_ID) for name in mine), ("", ""))
     pairs = [(name, name) for name in mine if name in theirs and QUESTION_ID.fullmatch(name)]
     pairs += [("id", name) for name in theirs if QUESTION_ID.fullmatch(name) and "id" in mine]
     pairs += [(name, name) for name in mine if name in theirs]

@@ -1,6 +1,7 @@
 """COCO's results: what pycocotools' loadRes takes is taken, and a lost number is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ RUNS = {"size": [HEIGHT, WIDTH], "counts": [7, 3, 3, 3, 3, 3, 3, 3, 26]}
 def sample(name, form=AnswerForm.MASK, **more):
     query = Query(id=query_id(name), text="?", media=(IMAGE,), forms=(form,), **more)
     return Sample(id=name, query=query, target=None)
+
+
+IMAGE_QUERY = Query(id="q", text="?", media=(IMAGE,), forms=(AnswerForm.BOXES,))
 
 
 def read(tmp_path, records, samples, **more):
@@ -129,3 +133,35 @@ def test_a_malformed_record_is_named(tmp_path, field):
         read(tmp_path, [records[0], {**records[1], "score": 0.5}], [one])
     with pytest.raises(DataError, match="a list"):
         read(tmp_path, {"annotations": []}, [one])
+
+
+LARGE = pixels([np.zeros((60, 90, 3), np.uint8)], times=(0.0,), is_video=False, id="l")
+CORNERS = [10, 10, 50, 40]
+RECTANGLE = [[10, 10, 50, 10, 50, 40, 10, 40]]
+FILLED = np.zeros((60, 90), np.uint8, order="F")
+FILLED[10:40, 10:50] = 1
+
+
+@pytest.mark.parametrize("is_polygon", [True, False])
+def test_a_box_that_is_the_corners_of_its_own_mask_is_refused(tmp_path, is_polygon):
+    runs = coco_masks.encode(FILLED)
+    mask = RECTANGLE if is_polygon else {**runs, "counts": runs["counts"].decode()}
+    query = Query(id="q", text="?", media=(LARGE,), forms=(AnswerForm.BOXES,))
+    asked = Sample(id="7", query=query, target=None)
+    with pytest.raises(DataError, match="corners of the record's own mask"):
+        answer(tmp_path, {"bbox": CORNERS, "segmentation": mask}, asked)
+    (box,) = answer(tmp_path, {"bbox": [10, 10, 40, 30], "segmentation": mask}, asked).boxes
+    assert tuple(box) == (10, 10, 50, 40)
+    (box,) = answer(tmp_path, {"bbox": CORNERS, "segmentation": {"size": [1]}}, asked).boxes
+    assert tuple(box) == (10, 10, 60, 50)  # nothing says that they are corners
+
+
+def test_a_category_s_name_is_that_of_the_question_where_it_is_all_of_it(tmp_path):
+    """As in a table of COCO's annotations, whose questions are the categories' names."""
+    questions = [
+        replace(sample(name, AnswerForm.BOXES), query=replace(IMAGE_QUERY, id=name, text=text))
+        for name, text in (("7/1", "person"), ("7/18", "dog"))
+    ]
+    record = {"image_id": 7, "category_id": "Dog", "bbox": [1, 1, 4, 3], "score": 0.9}
+    rows = read(tmp_path, [record], questions).rows
+    assert [len(rows[name].value or ()) for name in ("7/1", "7/18")] == [0, 1]

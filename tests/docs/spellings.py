@@ -619,6 +619,7 @@ YES_NO = {
 TIMES = {
     "It is from 0:01.5 to 0:04 (1.5-4 seconds).": (1.5, 4.0),
     "From 1.5 s to 4 s (2.5 seconds).": (1.5, 4.0),
+    "It is between **0:01.5** and **0:04** (roughly 2.5 seconds).": (1.5, 4.0),
     "From 0:01.5 to 0:04 (15-40 seconds).": None,
     "From 1.5 s to 4 s (3.5 seconds).": None,
     "It takes between 3 and 7 seconds.": None,

@@ -364,6 +364,8 @@ ENVELOPES = (
     '{{"answer": "{}"}}',
     '```json\n{{"answer": "{}"}}\n```',
     "答案：{}",
+    "It is written on <|begin_of_box|>{}<|end_of_box|>.",
+    r"It is written on \boxed{{{}}}, as it seems.",
     "答案是{}<|im_end|>",
 )
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
+from harness.cli.main import main
 from harness.errors import DataError
 from harness.tasks.table.draft import draft
 from harness.tasks.table.joined import joined, merged
@@ -354,3 +355,59 @@ def test_run_lengths_of_pairs_and_covered_polygons_are_refused_with_what_to_do(t
     city = {"imgHeight": 9, "imgWidth": 9, "objects": [{"label": "car", "polygon": [[0, 0]]}]}
     with pytest.raises(DataError, match="labelIds"):
         draft(put(tmp_path / "a_gtFine_polygons.json", city))
+
+
+def test_an_object_of_answers_by_ids_is_joined_to_the_questions_that_it_answers(tmp_path, capsys):
+    """As in EgoSchema: questions.json and subset_answers.json, whose answers are places."""
+    asked = [
+        {"q_uid": name, "question": f"What does {name} do?", "option 0": "cook", "option 1": "eat"}
+        for name in ("a1", "b2", "c3")
+    ]
+    questions = put(tmp_path / "questions.json", asked)
+    answers = put(tmp_path / "subset_answers.json", {"c3": 1, "a1": 0})
+    assert "joined" in said(questions) and "subset_answers.json" in said(questions)
+    rows = list(joined(str(questions), str(answers)))
+    assert [(row["q_uid"], row["answer"]) for row in rows] == [("a1", 0), ("c3", 1)]
+    assert set(rows[0]) == {*asked[0], "answer"}
+    assert "1 question of 3" in capsys.readouterr().err
+    with pytest.raises(DataError, match="an id of each question"):
+        list(joined(str(questions), str(put(tmp_path / "other.json", {"x": 1, "y": 0}))))
+
+
+@pytest.mark.parametrize("output", ["response", "prediction", "model_output"])
+def test_a_reply_that_is_also_a_model_s_output_is_not_the_right_answer(output, tmp_path):
+    """As in the results of ms-swift's inference: the last message is the model's response."""
+    rows = [
+        {
+            output: response,
+            "labels": label,
+            "messages": [
+                {"role": "user", "content": "Which?\nA. red\nB. blue\nC. green"},
+                {"role": "assistant", "content": response},
+            ],
+            "images": [{"bytes": None, "path": "i.png"}],
+        }
+        for response, label in (("B", "B"), ("C", "A"))
+    ]
+    path = put(tmp_path / "infer_result.jsonl", rows)
+    assert [sample.target.answer.choice for sample in samples(path)] == ["B", "A"]
+    unlabelled = [{**row, "labels": None} for row in rows]
+    assert "answer" in said(put(tmp_path / "none.jsonl", unlabelled))
+
+
+def test_two_fields_that_may_be_the_question_are_to_be_checked(tmp_path):
+    """As in NLVR2, where `query` is what images were searched by, and `sentence` is judged."""
+    row = {"sentence": "Two dogs sit.", "query": "dogs", "label": "True", **HERE}
+    path = put(tmp_path / "nlvr.jsonl", [row, {**row, "sentence": "One cat.", "label": "False"}])
+    assert "sentence" in draft(path).doubts["question.text"]
+    row["question"] = "Do two dogs sit?"
+    path = put(tmp_path / "named.jsonl", [row, {**row, "question": "Does a cat sit?"}])
+    assert "question.text" not in draft(path).doubts
+
+
+@pytest.mark.parametrize("folder", [".", "..", "./"])
+def test_a_folder_without_a_name_is_read_by_its_own(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "pictures" / "inner").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "pictures" / "inner")
+    assert main(["data", "init", folder]) in (2, 3)
+    assert "bug" not in capsys.readouterr().err
