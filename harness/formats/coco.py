@@ -46,6 +46,15 @@ NAMES = ("category_name", "category", "label", "class_name")
 """Keys under which other programs write a category's name beside its number."""
 OTHER_SCORES = ("scores", "confidence", "conf", "prob", "probability", "predicted_iou")
 """Keys under which other files write a score: such a record is refused, as `score` is missing."""
+OF_GROUNDED_SAM = (
+    '[(.image_path | split("/") | last) as $image | .box_format as $form | .annotations[] | '
+    "{image_id: $image, category_id: .class_name, segmentation, "
+    'score: (.score | if type == "array" then max else . end), '
+    'bbox: (.bbox | if $form == "xywh" then . '
+    'elif $form == "xyxy" then [.[0], .[1], .[2] - .[0], .[3] - .[1]] '
+    'else error("box_format \\($form)") end)}]'
+)
+"""Program of jq for a result of Grounded SAM 2, which is of one image."""
 DATA_SET = (
     "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
     '($i | {width, height, image_id: (.file_name | split("/") | last)}))) as $images '
@@ -204,7 +213,9 @@ def _refuse_object(path: Path) -> None:
                 f"predictions {path}",
                 expected="a list of results",
                 found="an object",
-                fix=f"`jq {quote(DATUMARO)} {name} {to} makes one of Datumaro's annotations."
+                fix=f"`jq {quote(OF_GROUNDED_SAM)} {name} {to} makes one of Grounded SAM 2's."
+                if {"image_path", "annotations"} <= keys
+                else f"`jq {quote(DATUMARO)} {name} {to} makes one of Datumaro's annotations."
                 if {"categories", "items"} <= keys
                 else f"Of JSON lines `jq -s . {name} {to} makes one. A data set in COCO's form, "
                 "as CVAT and FiftyOne export it, numbers its images and categories itself: "

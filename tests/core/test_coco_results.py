@@ -1,6 +1,9 @@
 """COCO's results: what pycocotools' loadRes takes is taken, and a lost number is refused."""
 
 import json
+import re
+import shutil
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -165,3 +168,19 @@ def test_a_category_s_name_is_that_of_the_question_where_it_is_all_of_it(tmp_pat
     record = {"image_id": 7, "category_id": "Dog", "bbox": [1, 1, 4, 3], "score": 0.9}
     rows = read(tmp_path, [record], questions).rows
     assert [len(rows[name].value or ()) for name in ("7/1", "7/18")] == [0, 1]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+@pytest.mark.parametrize(("form", "box"), [("xyxy", [1, 1, 5, 4]), ("xywh", [1, 1, 4, 3])])
+def test_a_result_of_grounded_sam_2_has_a_command(form, box, tmp_path):
+    found = {"class_name": "dog", "bbox": box, "segmentation": RUNS, "score": [0.9]}
+    plain = {"image_path": "val/0007.jpg", "annotations": [found], "box_format": form}
+    question = sample("7/18", AnswerForm.BOXES)
+    question = replace(question, query=replace(question.query, text="dog"))
+    with pytest.raises(DataError) as error:
+        read(tmp_path, plain, [question])
+    typed = re.search(r"`(jq .*? > NEW\S*)`", str(error.value))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    (new,) = tmp_path.glob("NEW*")
+    (row,) = read_format("coco", new, [question]).rows.values()
+    assert tuple(row_to_answer(row, question.query).boxes[0]) == (1, 1, 5, 4)
