@@ -48,7 +48,7 @@ from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.nested import at_path, flat
 from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
 from harness.tasks.table.other_forms import refuse_captions, refuse_label_studio
-from harness.tasks.table.question_lists import of_questions, refuse_nested
+from harness.tasks.table.question_lists import of_questions
 from harness.tasks.table.rows import Record, file_columns, has_semicolons, made, table_records
 from harness.tasks.table.truth import are_points, mask_of, objects_of
 from harness.tasks.table.unread_fields import ORDERS
@@ -208,8 +208,6 @@ def _layout(table: Path) -> str:
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
-        if keys:
-            refuse_nested(table)
         if len(keys) == 1:
             refuse_half(table)
     first_record = next((parse() for _, parse in table_records(table, file_columns(table))), {})

@@ -262,6 +262,29 @@ def test_an_answer_that_names_no_option_stops_the_command(tmp_path):
     assert json.loads(obeyed(path, doubt).read_text())["answer"] == "blue"
 
 
+ROWS = [
+    {**HERE, "question": "Where?", "answer": "by the stairs", "extra_answers": ["in the hall"]},
+    {**HERE, "question": "What?", "answer": "a lamp"},
+]
+SHAPE = {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}
+READ = {"shape_attributes": SHAPE, "region_attributes": {"text": "abc", "label": "word"}}
+VIA = {"filename": "i.png", "size": 9, "regions": [READ], "file_attributes": {}}
+LABELS = {"label": {"labels": [{"name": "a", "label": "a", "description": "an a"}]}}
+
+
+@pytest.mark.parametrize(
+    ("plain", "found"),
+    [
+        ({"i.png9": VIA}, "VIA 2"),
+        ({"_via_settings": {}, "_via_img_metadata": {"i.png9": VIA}}, "VIA 2"),
+        ({"info": {}, "categories": LABELS, "items": [{"id": "i"}]}, "categories, items"),
+        ({"info": {"a": {"description": "d", "label": "x"}}, "data": ROWS}, "keys info, data"),
+    ],
+)
+def test_texts_and_labels_in_known_files_are_no_questions(plain, found, tmp_path):
+    assert found in said(put(tmp_path / "t.json", plain))
+
+
 def test_a_mask_of_a_video_is_refused(tmp_path):
     row = {"question": "the dog", "filename": "v.mp4", "segmentation": "i.png"}
     path = put(tmp_path / "t.json", [row])
@@ -303,12 +326,6 @@ def test_records_that_differ_in_another_field_are_several_questions(tmp_path):
     path = put(tmp_path / "t.jsonl", rows)
     assert [row["answer"] for row in merged(str(path), "answer", "question")] == [["x", "y"]]
     assert "NEW" in said(path)
-
-
-ROWS = [
-    {**HERE, "question": "Where?", "answer": "by the stairs", "extra_answers": ["in the hall"]},
-    {**HERE, "question": "What?", "answer": "a lamp"},
-]
 
 
 def test_texts_of_a_second_field_are_right_too(tmp_path):
