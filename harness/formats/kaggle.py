@@ -24,7 +24,7 @@ def masks_of_pairs(path: Path | str, samples: Iterable[Sample]) -> Iterator[dict
         samples: The benchmark's samples.
 
     Raises:
-        DataError: a row is of no sample, or not in pairs.
+        DataError: a row is of no sample, is not in pairs, or has pixels outside of its image.
     """
     by_id = {sample.id: sample for sample in samples}
     pairs: dict[str, list[int]] = defaultdict(list)
@@ -38,7 +38,7 @@ def masks_of_pairs(path: Path | str, samples: Iterable[Sample]) -> Iterator[dict
                 continue
             where = f"{path}, image {image!r}"
             with raised_as(DataError, where, "whole numbers", ValueError):
-                numbers = list(map(int, row["EncodedPixels"].split()))
+                numbers = list(map(int, (row["EncodedPixels"] or "").split()))
             if len(numbers) % 2:
                 raise DataError(
                     where, expected="pairs of start and length", found=f"{len(numbers)} numbers"
@@ -57,6 +57,13 @@ def masks_of_pairs(path: Path | str, samples: Iterable[Sample]) -> Iterator[dict
         width, height = by_id[name].query.media[0].size
         pixels = np.zeros(width * height, bool)
         for start, length in zip(numbers[::2], numbers[1::2], strict=True):
+            if not (start >= 1 <= length <= pixels.size + 1 - start):
+                raise DataError(
+                    f"{path}, sample {name!r}",
+                    expected=f"pixels from 1 to {pixels.size}, of an image of {width}×{height}",
+                    found=f"{length} from {start}",
+                    fix="Add 1 to starts that count from 0, or make the mask in the image's size.",
+                )
             pixels[start - 1 : start - 1 + length] = True
         mask = pixels.reshape((width, height)).T
         yield {"id": name, "masks": [Rle.from_array(mask).to_json()]}

@@ -95,8 +95,10 @@ _SUPPOSED = re.compile(
 """A condition before a statement, on which it depends: "If it is red, then the answer is"."""
 _SUPPOSED_SO = re.compile(r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]*|\bwould be\b[^.!?\n,]*)\Z")
 _IF = re.compile(r"\b(?i:if)\b[^.!?\n]*\Z")
-_OTHERWISE = re.compile(r"[^.!?\n]*[.;]\s{0,3}(?i:otherwise|else|if not)(?:[,:]|\s\(?[A-Z]\b)")
+_OTHERWISE = re.compile(r"[^.!?\n]*[.;,]\s{0,3}(?i:otherwise|else|if not)(?:[,:]|\s\(?[A-Z]\b)")
 """Words after a statement by which another one holds without its condition."""
+_IF_NOT = re.compile(r"\b(?i:if)\b[^\n]*[.;,]\s{0,3}(?i:otherwise|else|if not)\b[^.!?;\n]*\Z")
+"""Words before a statement that holds without a condition."""
 _OF_SUBJECT = re.compile(r"(?i:(?:is|would be)\b|(?:best|most accurately) \w+ (?:by|as)\b)")
 """Words of a statement whose subject stands before them: "none of them is best described by"."""
 _DENIED_SUBJECT = re.compile(
@@ -304,8 +306,10 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             read_to = statement.end()
     # Verdicts: "B is correct".
     for verdict in by.verdict.finditer(text):
-        is_condition = _CONDITION.match(text, verdict.end()) or _SUPPOSED_SO.search(
-            text[max(0, verdict.start() - 300) : verdict.end()]
+        is_condition = (
+            _CONDITION.match(text, verdict.end())
+            or _SUPPOSED_SO.search(text[max(0, verdict.start() - 300) : verdict.end()])
+            or _is_of_one_case(text, verdict.start(), verdict.end())
         )
         if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
             stated |= set(by.letter.findall(verdict["letters"]))
@@ -405,6 +409,12 @@ def _denies_itself(rest: str, options: Sequence[str]) -> bool:
     return denies_soon(rest) and not any(name and text.startswith(name) for name in options)
 
 
+def _is_of_one_case(text: str, start: int, end: int) -> bool:
+    """Return True for a statement under a condition without which another one holds, or for it."""
+    other = _IF_NOT.search(text[max(0, start - 300) : end])
+    return bool(other or (_IF.search(text, 0, start) and _OTHERWISE.match(text, end)))
+
+
 def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
     """Return True for a statement that is certain: no question, condition or doubt.
 
@@ -415,7 +425,7 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
         _ENDS_CORRECT.search(statement["says"] + statement["letters"])
         or _begins_list(text, statement, by)
         or _SUPPOSED.search(text[max(0, statement.start() - 300) : statement.end("letters")])
-        or (_IF.search(text, 0, statement.start()) and _OTHERWISE.match(text, statement.end()))
+        or _is_of_one_case(text, statement.start(), statement.end())
         or (_OF_SUBJECT.match(statement["says"]) and _DENIED_SUBJECT.match(before))
     ):
         return False

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -47,7 +48,7 @@ from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.nested import at_path, flat
 from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
 from harness.tasks.table.other_forms import refuse_captions, refuse_label_studio
-from harness.tasks.table.question_lists import of_questions, refuse_nested
+from harness.tasks.table.question_lists import of_questions
 from harness.tasks.table.rows import Record, file_columns, has_semicolons, made, table_records
 from harness.tasks.table.truth import are_points, mask_of, objects_of
 from harness.tasks.table.unread_fields import ORDERS
@@ -72,7 +73,7 @@ ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at
 """Words of a request for points."""
 PART = re.compile(r"(?:(?:video|clip)_)?segment|(?:video_)?clip", re.IGNORECASE)
 """Names of fields of the part of a video that a question is about."""
-PLAIN_NUMBER = "-?[0-9]+(?:[.][0-9]+)?"
+PLAIN_NUMBER = "(?<![0-9.])-?[0-9]+(?:[.][0-9]+)?"
 INSIDE = 'if type == "string" then sub("^(?:[.]{0,2}/)+"; "") else . end'
 """Program of jq that leaves out what leads to the root or out of the folder."""
 LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
@@ -223,8 +224,6 @@ def _layout(table: Path) -> str:
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
-        if keys:
-            refuse_nested(table)
         if len(keys) == 1:
             refuse_half(table)
     first_record = next((parse() for _, parse in table_records(table, file_columns(table))), {})
@@ -260,7 +259,7 @@ def _draft_media(description: Draft, records: Sequence[Record]) -> None:
         names = _file_names(shown)
         if names and all(name.startswith(("/", "../")) for name in names):
             paths = ", ".join(f"getpath({json.dumps(n.split('.'))})" for n in (*chosen, *others))
-            program = f'({paths}) |= (if type == "array" then map({INSIDE}) else {INSIDE} end)'
+            program = f"({paths}) |= walk({INSIDE})"
             does = "has names without / and ../ before them: folder is where these lie"
             _add_doubt(description, "media.folder", made(description.table, program, does))
         named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
@@ -622,7 +621,7 @@ def _doubt_about_units(description: Draft, records: Sequence[Record]) -> str:
 def _question_of(description: Draft, row: Record) -> str:
     """Return the text of a record's question."""
     name = str(description.question["text"])
-    return str(row.get(name)) if "{" not in name else filled(name, row)
+    return str(row.get(name)) if "{" not in name else filled(name, defaultdict(str, row))
 
 
 def _options_of(description: Draft, records: Sequence[Record]) -> list[list[str]] | None:

@@ -12,8 +12,6 @@ from string import ascii_uppercase
 from typing import Any, TypeGuard
 
 from harness.foreign import to_lines
-from harness.foreign_lines import command
-from harness.tasks.qa.tables import is_lines
 from harness.tasks.table.cells import is_absent, plain_value
 from harness.tasks.table.conventions import CONVENTIONS
 from harness.tasks.table.nested import at_path
@@ -159,7 +157,7 @@ def by_keys(
         return "", ""
     answers = [str(plain_value(row.get(field))).strip() for row in rows]
     lists: list[Any] = [plain_value(next(iter(at_path(row, path["list"])), [])) for row in rows]
-    if not lists or not all(lists):
+    if not lists or not all(isinstance(entries, list) and entries for entries in lists):
         return "", ""
     for key in (key for key in lists[0][0] if key != path["key"]):
         names = [[str(entry.get(key)) for entry in entries] for entries in lists]
@@ -173,15 +171,12 @@ def by_keys(
                 return convention, ""
         program = (
             f"getpath({_path(field)}) as $key | setpath({_path(field)}; "
-            f"first(getpath({_path(path['list'])})[] | select((.[{json.dumps(key)}] | tostring) == "
-            f"($key | tostring)) | .[{json.dumps(path['key'])}]))"
+            f"first((getpath({_path(path['list'])})[] | select((.[{json.dumps(key)}] | tostring) "
+            f"== ($key | tostring)) | .[{json.dumps(path['key'])}]), "
+            'error("an answer of no option")))'
         )
-        if table.suffix.lower() == ".json" and not is_lines(table):
-            program = f".[] | {program}"
-        doubt = f"answers are the {key!r} of an option, which is not its place: "
-        typed = f"{command(program, table.name)}, named NEW.jsonl, has its text"
-        is_json = table.suffix.lower() in (".json", ".jsonl")
-        return "", doubt + (typed if is_json else "write its text")
+        typed = made(table, program, "has its text") or "write its text"
+        return "", f"answers are the {key!r} of an option, which is not its place: {typed}"
     return "", ""
 
 

@@ -8,14 +8,16 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 
 from harness.errors import DataError, counted
 from harness.foreign import new_name, to_lines
 from harness.tasks.qa.tables import is_lines
-from harness.tasks.table.cells import right_texts
-from harness.tasks.table.draft_fields import NAMES, named
+from harness.tasks.table.cells import is_empty, right_texts
+from harness.tasks.table.draft_fields import NAMES, columns_of, named
+from harness.tasks.table.nested import flat
 from harness.tasks.table.rows import Record, file_columns, table_records
 
 MODULE = "harness.tasks.table.joined"
@@ -55,7 +57,7 @@ def refuse_half(table: Path) -> None:
         to = new_name(table.name, ".json")
         alone = f"`jq '.[]' {quote(table.name)} > {to}` makes a list of this file alone"
         what = "an object with a list of questions without answers"
-        fix = f"{typed}; {alone}."
+        fix = f"I{typed[1:]}; {alone}."
         raise DataError(f"file {table}", expected="a list of records", found=what, fix=fix)
 
 
@@ -73,8 +75,8 @@ def several_answers(
     given = ", ".join(["sys.argv[1]", *map(repr, (answer, *same))])
     typed = to_lines(f"{MODULE}.merged({given})", table.name, MODULE)
     return (
-        f"{len(groups)} questions come again with another answer: if all are right, {typed}, "
-        "named NEW.jsonl, makes one record of each"
+        f"{counted(len(groups), 'question')} with answers in several records: if all are right, "
+        f"{typed}, named NEW.jsonl, makes one record of each"
     )
 
 
@@ -116,12 +118,16 @@ def joined(questions: str, answers: str) -> Iterator[Record]:
 def merged(path: str, answer: str, *same: str) -> Iterator[Record]:
     """Yield a record for all those that are equal in the fields `same`; its answers are a list.
 
-    Other fields in which they differ are left out. Images in bytes are in base64.
+    Ids and names of persons in which they differ are left out; records that differ in another field
+    stay apart. Fields in objects have names with dots. Images in bytes are in base64.
     """
-    rows = [{name: _plain(cell) for name, cell in row.items()} for row in _records(Path(path))]
-    for group in _grouped(rows, same).values():
-        texts = dict.fromkeys(part for row in group for part in right_texts(row[answer]))
-        yield _common(group) | {answer: [*texts]}
+    rows = [
+        {name: _plain(cell) for name, cell in flat(row).items()} for row in _records(Path(path))
+    ]
+    others = [n for n in columns_of(rows) if n != answer and not OF_PERSON.fullmatch(n)]
+    for group in _grouped(rows, [*same, *others]).values():
+        cells = [row[answer] for row in group if not is_empty(row.get(answer))]
+        yield _common(group) | {answer: [*dict.fromkeys(chain(*map(right_texts, cells)))]}
 
 
 def _by_id(path: Path) -> list[Record]:
@@ -142,6 +148,7 @@ def _records(path: Path) -> Iterator[Record]:
     if path.suffix.lower() == ".json" and not is_lines(path):
         plain = json.loads(path.read_text(encoding="utf-8-sig"))
         rows = next(iter(plain.values())) if isinstance(plain, dict) and len(plain) == 1 else plain
+        rows = rows if isinstance(rows, list) else ()
     else:
         rows = (parse() for _, parse in table_records(path, file_columns(path)))
     return (row for row in rows if isinstance(row, dict) and row.get("active") is not False)
@@ -184,5 +191,7 @@ def _common(group: Sequence[Record]) -> Record:
 
 def _plain(cell: object) -> object:
     """Return a cell as JSON can have it: an image in bytes is in base64."""
+    if isinstance(cell, list):
+        return list(map(_plain, cell))
     raw = cell.get("bytes") if isinstance(cell, dict) else cell
     return base64.b64encode(raw).decode() if isinstance(raw, bytes) else cell

@@ -41,7 +41,7 @@ FILLED = (
 )
 """Program of jq that writes values, which lie at a path of keys, in place of their marks."""
 TYPES: Mapping[str, tuple[type, ...]] = {"bbox": (list,), "file_name": (str,), "caption": (str,)}
-"""Types of fields of COCO's entries; ids and names are texts or whole numbers."""
+"""Types of fields of COCO's entries; ids and names are texts or numbers."""
 SIZE = "stated size"
 """Key of a row for [width, height] of its image as the file has them, or None."""
 
@@ -157,7 +157,7 @@ def _parts(message: Mapping[str, Any], where: str) -> Sequence[Mapping[str, Any]
 def _said(parts: Sequence[Mapping[str, Any]]) -> str:
     """Return the texts of a message's parts."""
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return "\n".join(str(text) for text in texts if text is not None)
 
 
 def _part_image(part: Mapping[str, Any]) -> object:
@@ -346,7 +346,7 @@ def _entries(
         if not isinstance(plain, dict) or not set(keys) <= plain.keys():
             raise DataError(where, expected=", ".join(keys), found=repr(plain)[:80])
         for key in keys:
-            field(plain, key, TYPES.get(key, (str, int)), where)
+            field(plain, key, TYPES.get(key, (str, int, float)), where)
         yield where, plain
 
 

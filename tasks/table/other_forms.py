@@ -212,7 +212,13 @@ def _has_queries(table: JsonFile) -> bool:
 
 
 def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
-    """Return (jq program that makes a list of records of an object, what the list lacks)."""
+    """Return (jq program that makes a list of records of an object, what the list lacks).
+
+    Raises:
+        DataError: it is of no known form, and has questions below its objects.
+    """
+    from harness.tasks.table.question_lists import refuse_nested  # which reads tables
+
     starts = ["".join(entry.text[:1000].split())[:2] for entry in table.entries()]
     values = [start[:1] for start in starts]
     if ("database", "{") in zip(keys, values, strict=True):
@@ -226,6 +232,7 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
     if set(values) == {"["} and len({len(entry.parse()) for entry in table.entries()}) == 1:
         return OF_ROWS, ""
     if set(values) != {"{"}:
+        refuse_nested(table.path)
         return "[.]", ""
     rows = [key for key, _ in JsonFile(table.path, (keys[0],)).members()]
     refuse_via2(table.path, rows, {"filename", "regions", "file_attributes"})
@@ -241,4 +248,5 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
         are_equal = all(column.keys() == {*rows} for column in columns)
         if are_equal and not all(isinstance(cell, Mapping) for cell in cells):
             return ROWS_OF_COLUMNS, ""
+    refuse_nested(table.path)
     return RECORDS_BY_KEY, ""

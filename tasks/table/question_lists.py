@@ -69,8 +69,11 @@ def refuse_nested(table: Path) -> None:
 def _makes(table: Path, names: Mapping[str, str]) -> str:
     """Return the command, and the name that its file needs."""
     quoted = {what: json.dumps(name) for what, name in names.items()}
-    new = ", ".join(f"{what}: .{name}" for what, name in names.items() if len(name) == 1)
-    renamed = f" | . + {{{new}}} | del(.{names['question']}, .{names['answer']})" if new else ""
+    letters = {what: name for what, name in names.items() if len(name) == 1}
+    new = ", ".join(f"{what}: .{name}" for what, name in letters.items())
+    renamed = (
+        f" | . + {{{new}}} | del({', '.join(f'.{n}' for n in letters.values())})" if new else ""
+    )
     return f"{command(ASKED % {**quoted, 'named': renamed}, table.name)}, named NEW.jsonl,"
 
 
@@ -86,10 +89,13 @@ def _objects(plain: object) -> Iterator[Mapping[str, object]]:
 def _names(entry: Mapping[str, object]) -> dict[str, str] | None:
     """Return the names of the fields of a question and of its answer; None for other objects."""
     letters = {what: next((k for k in entry if str(k).lower() == what[0]), "") for what in WHAT}
-    if all(letters.values()):  # as in DriveLM
+    if {"b", "B"} & entry.keys():  # beside it, A is an option
+        del letters["answer"]
+    elif all(letters.values()):  # as in DriveLM
         return letters
     names = {
         what: next((k for k in entry if re.fullmatch(NAMES[what], str(k), re.IGNORECASE)), "")
+        or letters.get(what, "")
         for what in WHAT
     }
     return names if all(names.values()) else None

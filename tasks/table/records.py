@@ -35,6 +35,7 @@ from harness.tasks.table.image_fields import (
     found_in,
     has_image,
     is_no_image,
+    numbered_beside,
     refuse_more_images,
     with_images,
 )
@@ -42,7 +43,7 @@ from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
 from harness.tasks.table.nested import at_path
 from harness.tasks.table.protocols import BINARY, BITS, check_truth
-from harness.tasks.table.rows import Record, made
+from harness.tasks.table.rows import Record, file_columns, made
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
 from harness.tasks.table.unread_fields import (
     SIZES_OF_IMAGES,
@@ -58,6 +59,8 @@ T = TypeVar("T")
 WRITTEN_IN_PIXELS = ("boxes", "points", "mask")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+")
 """The text of a number with a point."""
+MEMBER = re.compile(r"(?P<list>.+)\.(?P<place>\d+)(?:\.\D.*)?")
+"""Field of a member of a list, or of a field of that: `options.0`, `options.0.text`."""
 CHOICE_FORMS: Mapping[str, Literal["letter", "marked", "place", "option"]] = {
     "letter": "letter",
     "marked": "marked",
@@ -100,6 +103,9 @@ class Records:
         options = self.description.question.options
         optional = (*UNREAD, *(() if isinstance(options, str) else options))
         optional += self.description.answer.also
+        images = self.description.media.image_fields
+        if len(images) > 1:  # a record may have more
+            optional += tuple(numbered_beside(images, file_columns(self.table)))
         wanted = list(self.description.question.where)
         required: Sequence[str] = [name for name in self.fields if name not in self._sparse]
         if wanted:  # records that are left out may lack the others
@@ -417,7 +423,7 @@ class Records:
             DataError: a field is missing or of another kind; the field is named.
         """
         question = replace(self, description=self._unanswered)._question(row, self._named, where)
-        media = open_images(question)[0]
+        media = self._opened(question)
         field = self.description.answer.field
         image = question.media[0]
         assert not isinstance(image, str), "masks are of images"
@@ -568,9 +574,13 @@ class Records:
 
 def _refuse_more(row: Record, options: Sequence[str], where: str) -> None:
     """Raise DataError if a list has more options than the fields that name its members."""
-    list_name, _, place = "".join(options[-1:]).rpartition(".")[0].rpartition(".")
+    places = [match for name in options if (match := MEMBER.fullmatch(name))]
+    names = {match["list"] for match in places}
+    if len(places) < len(options) or len(names) != 1 or len({m["place"] for m in places}) == 1:
+        return
+    (list_name,) = names
     listed = plain_value(next(iter(at_path(row, list_name)), None))
-    if place.isdecimal() and isinstance(listed, list) and len(listed) > len(options):
+    if isinstance(listed, list) and len(listed) > len(options):
         raise DataError(
             f"{where}: {list_name!r}",
             expected=f"{len(options)} options at most, as the description names",

@@ -178,13 +178,13 @@ def stated_size(
             return names, size
     for name in SHAPES:
         sides = plain_value(row.get(name))
-        if isinstance(sides, Mapping):
-            sides = [sides.get("width"), sides.get("height")]
-        size = list(map(_side, sides)) if isinstance(sides, list) else []
+        named = [sides.get("width"), sides.get("height")] if isinstance(sides, Mapping) else sides
+        size = list(map(_side, named)) if isinstance(named, list) else []
         if len(size) == 3 and {size[0], size[2]} & {*CHANNELS}:
             size = size[:2] if size[2] in CHANNELS else size[1:]
         if len(size) == 2 and all(size):
-            return (name,), size[::-1] if size[::-1] == [*image] else size
+            is_other_order = named is sides and size[::-1] == [*image]
+            return (name,), size[::-1] if is_other_order else size
     return None
 
 

@@ -159,6 +159,9 @@ def test_the_longer_of_two_texts_is_the_option():
         ("None of the others barks, so the answer is B.", "B"),
         ("If it barks, it is best described by (B). Otherwise, (A).", None),
         ("If it barks, the answer is B. Otherwise A.", None),
+        ("If it barks, the answer is B. Otherwise, the answer is A.", None),
+        ("If it barks, the answer is B; otherwise, A is correct.", None),
+        ("The answer is B if it barks; otherwise, the answer is A.", None),
         ("If I look closely, the answer is B. Otherwise it would not bark.", "B"),
     ],
 )

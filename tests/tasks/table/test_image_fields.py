@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 
+import pyarrow as pa
 import pytest
 from PIL import Image
+from pyarrow import parquet
 
 from harness.errors import DataError
 from harness.tasks.table.draft import draft
@@ -85,6 +87,15 @@ def test_an_image_in_a_further_field_is_refused(tmp_path):
     path = written(tmp_path / "t.jsonl", SEVERAL)
     text = TEXT.format(images='["image_1", "image_2"]')
     with pytest.raises(DataError, match="image_3"):
+        list(described(path, text).samples())
+
+
+def test_an_image_in_a_further_column_of_parquet_is_refused(tmp_path):
+    rows = written(tmp_path / "t.json", SEVERAL).read_text(encoding="utf-8")
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.Table.from_pylist(json.loads(rows)), path)
+    text = TEXT.format(images='["image_1", "image_2"]')
+    with pytest.raises(DataError, match="one in 'image_3'"):
         list(described(path, text).samples())
 
 

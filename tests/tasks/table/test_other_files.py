@@ -109,6 +109,9 @@ def test_run_lengths_of_kaggle_become_masks(shapes, tmp_path):
         ("other.jpg", "1 2", r"1 rows, such as 'other.jpg'"),
         (None, "1 2 3", "pairs of start and length"),
         (None, "1 2.5", "whole numbers"),
+        (None, "0 2", "pixels from 1"),
+        (None, "1 -2", "pixels from 1"),
+        (None, "1 99999999", "pixels from 1"),
     ],
 )
 def test_run_lengths_of_kaggle_that_are_not_of_a_sample_are_refused(

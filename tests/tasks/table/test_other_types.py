@@ -58,6 +58,7 @@ def said(role, content):
         ([None, "no"], "no"),  # a call of a tool, and the answer after it
         ([None], None),
         ([[{"type": "text", "text": None}]], None),
+        ([[{"type": "text", "text": 5}]], "5"),
     ],
 )
 def test_a_message_without_a_text_says_nothing(spoken, reply, tmp_path):
@@ -97,6 +98,11 @@ def test_the_name_of_a_category_may_be_a_number(tmp_path):
     assert read("coco", coco(tmp_path, name=7))[0]["category"] == "7"
     with pytest.raises(DataError, match="'name'"):
         read("coco", coco(tmp_path, name=None))
+
+
+def test_the_id_of_an_image_may_be_a_whole_float(tmp_path):
+    (row,) = read("coco", coco(tmp_path, annotation={"image_id": 1.0}))
+    assert row["image"] == "a.png" and row["boxes"] == [[1, 2, 4, 6]]
 
 
 @pytest.mark.parametrize("layout", ["coco", "captions"])
@@ -196,6 +202,7 @@ def test_classes_without_names_stay_beside_others(tmp_path):
         ([3, 480, 640], [640, 480]),
         ([3, 640, 3], [3, 640]),
         ({"width": "640", "height": 480.0}, [640, 480]),
+        ({"width": 480, "height": 640}, [480, 640]),  # of an image that was turned
         ({"width": None, "height": None}, None),
         ([0, 0], None),
         ([224, 224], [224, 224]),

@@ -209,6 +209,115 @@ def test_records_of_one_question_are_merged(image, tmp_path):
     assert {row["image"] for row in made} == {image if isinstance(image, str) else "iVBORw=="}
 
 
+def test_records_of_one_question_in_objects_are_merged(tmp_path):
+    asked = [("What?", "a"), ("What?", "b"), ("Who?", None)]
+    rows = [{"of": HERE, "qa": {"question": ask, "answer": text}} for ask, text in asked]
+    path = put(tmp_path / "the rows.json", rows)
+    path = obeyed(path, draft(path).doubts["answer.field"])
+    made = [*map(json.loads, path.read_text().splitlines())]
+    assert [row["qa.answer"] for row in made] == [["a", "b"], []]
+    assert [row["qa.question"] for row in made] == ["What?", "Who?"]
+
+
+def test_records_that_differ_in_another_field_later_stay_apart(tmp_path):
+    rows = [{**HERE, "question": "What?", "answer": text} for text in "xyz"]
+    rows[-1]["start"] = 5
+    path = put(tmp_path / "t.jsonl", rows)
+    made = [*merged(str(path), "answer", "question")]
+    assert [(row["answer"], row.get("start")) for row in made] == [(["x", "y"], None), (["z"], 5)]
+
+
+def test_a_list_of_images_in_bytes_is_merged(tmp_path):
+    rows = [{"images": [{"bytes": b"\x89PNG"}], "question": "?", "answer": text} for text in "xy"]
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    (row,) = merged(str(path), "answer", "question")
+    assert row["images"] == ["iVBORw=="] and row["answer"] == ["x", "y"]
+
+
+@pytest.mark.parametrize("value", [1, None, True])
+def test_an_object_with_one_value_is_no_list_of_records(value, tmp_path):
+    with pytest.raises(DataError, match="a list of records"):
+        draft(put(tmp_path / "t.json", {"version": value}))
+
+
+@needs_jq
+def test_an_option_a_is_not_the_answer(tmp_path):
+    options = {"a": "red", "b": "blue"}
+    rows = [{**HERE, "qa": [{"q": "Which?", **options, "answer": "b"}]}]
+    path = put(tmp_path / "t.json", rows)
+    (line,) = obeyed(path, said(path)).read_text().splitlines()
+    assert json.loads(line) == {**HERE, "question": "Which?", **options, "answer": "b"}
+
+
+@needs_jq
+def test_an_answer_that_names_no_option_stops_the_command(tmp_path):
+    options = [{"id": "k1", "text": "red"}, {"id": "k2", "text": "blue"}]
+    row = {**HERE, "question": "Which?", "options": options, "answer": "k2"}
+    path = put(tmp_path / "t.json", [row])
+    doubt = draft(path).doubts["answer.written"]
+    put(path, [row, {**row, "answer": "k3"}])
+    with pytest.raises(subprocess.CalledProcessError):
+        obeyed(path, doubt)
+    put(path, [row])
+    assert json.loads(obeyed(path, doubt).read_text())["answer"] == "blue"
+
+
+ROWS = [
+    {**HERE, "question": "Where?", "answer": "by the stairs", "extra_answers": ["in the hall"]},
+    {**HERE, "question": "What?", "answer": "a lamp"},
+]
+SHAPE = {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}
+READ = {"shape_attributes": SHAPE, "region_attributes": {"text": "abc", "label": "word"}}
+VIA = {"filename": "i.png", "size": 9, "regions": [READ], "file_attributes": {}}
+LABELS = {"label": {"labels": [{"name": "a", "label": "a", "description": "an a"}]}}
+
+
+@pytest.mark.parametrize(
+    ("plain", "found"),
+    [
+        ({"i.png9": VIA}, "VIA 2"),
+        ({"_via_settings": {}, "_via_img_metadata": {"i.png9": VIA}}, "VIA 2"),
+        ({"info": {}, "categories": LABELS, "items": [{"id": "i"}]}, "categories, items"),
+        ({"info": {"a": {"description": "d", "label": "x"}}, "data": ROWS}, "keys info, data"),
+    ],
+)
+def test_texts_and_labels_in_known_files_are_no_questions(plain, found, tmp_path):
+    assert found in said(put(tmp_path / "t.json", plain))
+
+
+def test_a_mask_of_a_video_is_refused(tmp_path):
+    row = {"question": "the dog", "filename": "v.mp4", "segmentation": "i.png"}
+    path = put(tmp_path / "t.json", [row])
+    with pytest.raises(DataError, match="images for answers of the form mask"):
+        samples(path)
+
+
+def test_a_record_may_lack_a_field_of_the_drafted_question(tmp_path):
+    rows = [{**HERE, "question": "Q?", "choices": "(A) red (B) blue"}, {**HERE, "question": "Q?"}]
+    described = draft(put(tmp_path / "t.json", [{**row, "answer": "A"} for row in rows]))
+    assert "{choices}" in described.question["text"]
+
+
+@pytest.mark.parametrize("odd", [{"a": "red"}, float("nan")])
+def test_options_of_one_record_may_be_of_another_type(odd, tmp_path):
+    options = [{"id": "k1", "text": "red"}, {"id": "k2", "text": "blue"}]
+    row = {**HERE, "question": "Which?", "options": options, "answer": "k2"}
+    described = draft(put(tmp_path / "t.json", [row, {**row, "options": odd}]))
+    assert described.question["options"] == ["options.0.text", "options.1.text"]
+
+
+def test_an_option_beyond_those_that_are_named_is_refused(tmp_path):
+    rows = [{**HERE, "question": f"{n}?", "options": [*"xyz"][:n], "answer": "x"} for n in (2, 3)]
+    path = put(tmp_path / "t.json", rows)
+    two = 'options = ["options.0", "options.1"]'
+    with pytest.raises(DataError, match="2 options at most"):
+        samples(path, **{'options = "options"': two})
+    three = 'options = ["options.0", "options.1", "options.2"]'
+    second = samples(path, **{'options = "options"': three})[1]
+    assert second.query.options == ("x", "y", "z")
+
+
 def test_records_that_differ_in_another_field_are_several_questions(tmp_path):
     rows = [
         {**HERE, "question": "What?", "region": n, "answer": text} for n, text in enumerate("xy")
@@ -218,12 +327,6 @@ def test_records_that_differ_in_another_field_are_several_questions(tmp_path):
     path = put(tmp_path / "t.jsonl", rows)
     assert [row["answer"] for row in merged(str(path), "answer", "question")] == [["x", "y"]]
     assert "NEW" in said(path)
-
-
-ROWS = [
-    {**HERE, "question": "Where?", "answer": "by the stairs", "extra_answers": ["in the hall"]},
-    {**HERE, "question": "What?", "answer": "a lamp"},
-]
 
 
 def test_texts_of_a_second_field_are_right_too(tmp_path):
@@ -241,13 +344,14 @@ def test_texts_of_a_second_field_are_right_too(tmp_path):
 
 @needs_jq
 def test_boxes_in_texts_become_lists(tmp_path):
-    texts = ["{<25><40><60><80>}", "{<5><10><26><38>}"]
+    texts = ["{<25><40><60><80>}", "5-10-26-38"]
     rows = [{**HERE, "question": f"ship {n}", "answer": text} for n, text in enumerate(texts)]
     path = put(tmp_path / "t.json", rows)
     made = obeyed(path, said(path))
     assert "percent" in draft(made).doubts["answer.coordinates"]
-    first, _ = samples(made, **{'coordinates = "pixels"': 'coordinates = "percent"'})
-    assert first.target.answer == Answer(boxes=(Box(100, 120, 240, 240),))
+    both = samples(made, **{'coordinates = "pixels"': 'coordinates = "percent"'})
+    boxes = (Box(100, 120, 240, 240), Box(20, 30, 104, 114))
+    assert [sample.target.answer for sample in both] == [Answer(boxes=(box,)) for box in boxes]
 
 
 def test_pieces_of_a_video_are_no_seconds(tmp_path):
@@ -259,6 +363,15 @@ def test_pieces_of_a_video_are_no_seconds(tmp_path):
     assert "`" not in described.doubts["answer.form"], "no record has one window"
     rows = [{**rows[0], "times": [[2, 3], [4, 6]]}, {**rows[0], "times": [[2, 3]]}]
     assert "pieces" not in draft(put(tmp_path / "t.json", rows)).doubts["answer.form"]
+
+
+@needs_jq
+def test_leading_slashes_of_images_in_objects_are_left_out(tmp_path):
+    rows = [{"images": [{"path": f"/data/{n}.png"}], "question": f"{n}?"} for n in "ab"]
+    path = put(tmp_path / "t.json", rows)
+    made = obeyed(path, draft(path).doubts["media.folder"]).read_text().splitlines()
+    names = [[image["path"] for image in json.loads(line)["images"]] for line in made]
+    assert names == [["data/a.png"], ["data/b.png"]]
 
 
 @needs_jq
