@@ -47,8 +47,8 @@ from harness.tasks.table.joined import of_second_file, refuse_half, several_answ
 from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.nested import at_path, flat
 from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
-from harness.tasks.table.other_forms import refuse_captions, refuse_label_studio
-from harness.tasks.table.question_lists import of_questions
+from harness.tasks.table.other_forms import UnknownObject, refuse_captions, refuse_label_studio
+from harness.tasks.table.question_lists import of_questions, refuse_nested
 from harness.tasks.table.rows import Record, file_columns, has_semicolons, made, table_records
 from harness.tasks.table.truth import are_points, mask_of, objects_of
 from harness.tasks.table.unread_fields import ORDERS
@@ -226,7 +226,11 @@ def _layout(table: Path) -> str:
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
         if len(keys) == 1:
             refuse_half(table)
-    first_record = next((parse() for _, parse in table_records(table, file_columns(table))), {})
+    try:
+        first_record = next((parse() for _, parse in table_records(table, file_columns(table))), {})
+    except UnknownObject:
+        refuse_nested(table)
+        raise
     turns = plain_value(first_record.get("conversations"))
     has_roles = isinstance(turns, list) and all(isinstance(t, dict) and "role" in t for t in turns)
     if "conversations" in first_record and not has_roles:

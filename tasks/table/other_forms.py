@@ -76,6 +76,8 @@ TACOS = (
 """Program of jq for TACoS, the same with moments in numbers of frames."""
 
 
+WHOLE = "[.]"
+"""jq program for an object that is one record."""
 RECORDS_BY_KEY = (
     '[to_entries[] | {id: .key} + .value + (if .value | has("id") then {key: .key} else {} end)]'
 )
@@ -166,8 +168,15 @@ def refuse_label_studio(path: Path, records: Sequence[Mapping[str, object]]) -> 
             raise LABEL_STUDIO.error(path)
 
 
+class UnknownObject(DataError):
+    """A JSON object of no known form where a list of records is read."""
+
+
 def refuse_object(path: Path) -> None:
-    """Raise DataError if a JSON file is an object, and name the command that makes a list of it."""
+    """Raise DataError if a JSON file is an object, and name the command that makes a list of it.
+
+    It is an `UnknownObject` if the object is of no known form.
+    """
     with open_regular(path) as file:
         if not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             return
@@ -182,6 +191,7 @@ def refuse_object(path: Path) -> None:
         raise DataError(f"file {path}", expected="a list of records", found=what, fix=fix)
     program, left_out = _program(table, keys)
     command = f"jq {quote(f'{program} | {NOT_EMPTY}')} {name} > {to}"
+    general = command if program in (WHOLE, RECORDS_BY_KEY) else ""
     part = next((part for part in ("questions", "annotations") if part in keys), "")
     if part and {"data_subtype", "data_type"} <= {*keys} and "images" not in keys:
         files = f"{name} ANNOTATIONS.json" if part == "questions" else f"QUESTIONS.json {name}"
@@ -195,7 +205,8 @@ def refuse_object(path: Path) -> None:
             typed = f"jq {files[:2]} {quote(f'{of_form} | {NOT_EMPTY}')} {files[3:] or name}"
             command, left_out = f"{typed} > {'NEW.json' if files else to}", lacks
     ends = f", without {left_out}" if left_out else ""
-    raise DataError(
+    error = UnknownObject if command == general else DataError
+    raise error(
         f"file {path}",
         expected="a list of records",
         found=f"an object with the keys {', '.join(keys[:5])}"[:120],
@@ -212,13 +223,7 @@ def _has_queries(table: JsonFile) -> bool:
 
 
 def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
-    """Return (jq program that makes a list of records of an object, what the list lacks).
-
-    Raises:
-        DataError: it is of no known form, and has questions below its objects.
-    """
-    from harness.tasks.table.question_lists import refuse_nested  # which reads tables
-
+    """Return (jq program that makes a list of records of an object, what the list lacks)."""
     starts = ["".join(entry.text[:1000].split())[:2] for entry in table.entries()]
     values = [start[:1] for start in starts]
     if ("database", "{") in zip(keys, values, strict=True):
@@ -232,8 +237,7 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
     if set(values) == {"["} and len({len(entry.parse()) for entry in table.entries()}) == 1:
         return OF_ROWS, ""
     if set(values) != {"{"}:
-        refuse_nested(table.path)
-        return "[.]", ""
+        return WHOLE, ""
     rows = [key for key, _ in JsonFile(table.path, (keys[0],)).members()]
     refuse_via2(table.path, rows, {"filename", "regions", "file_attributes"})
     if {"timestamps", "sentences", "fps"} <= {*rows}:
@@ -248,5 +252,4 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
         are_equal = all(column.keys() == {*rows} for column in columns)
         if are_equal and not all(isinstance(cell, Mapping) for cell in cells):
             return ROWS_OF_COLUMNS, ""
-    refuse_nested(table.path)
     return RECORDS_BY_KEY, ""
