@@ -49,7 +49,13 @@ from harness.tasks.table.nested import at_path, flat
 from harness.tasks.table.object_lists import of_columns, of_lists, of_objects
 from harness.tasks.table.other_forms import UnknownObject, refuse_captions, refuse_label_studio
 from harness.tasks.table.question_lists import of_questions, refuse_nested
-from harness.tasks.table.rows import Record, file_columns, has_semicolons, made, table_records
+from harness.tasks.table.rows import (
+    Record,
+    file_columns,
+    has_semicolons,
+    per_record,
+    table_records,
+)
 from harness.tasks.table.truth import are_points, mask_of, objects_of
 from harness.tasks.table.unread_fields import ORDERS
 
@@ -265,7 +271,7 @@ def _draft_media(description: Draft, records: Sequence[Record]) -> None:
             paths = ", ".join(f"getpath({json.dumps(n.split('.'))})" for n in (*chosen, *others))
             program = f"({paths}) |= walk({INSIDE})"
             does = "has names without / and ../ before them: folder is where these lie"
-            _add_doubt(description, "media.folder", made(description.table, program, does))
+            _add_doubt(description, "media.folder", per_record(description.table, program, does))
         named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
         description.media[key] = named_so if len(chosen) > 1 else named_so[0]
         if kind == "video":
@@ -517,12 +523,12 @@ def _doubt_texts(
     are_four = all(len(re.findall(PLAIN_NUMBER, str(value))) == 4 for value in values)
     if are_four and "several numbers" in description.doubts.get("answer.form", ""):
         program = f"{path} |= [scan({json.dumps(PLAIN_NUMBER)}) | tonumber]"
-        doubt = made(table, program, "has boxes of them, if they are some")
+        doubt = per_record(table, program, "has boxes of them, if they are some")
         _add_doubt(description, "answer.form", doubt)
     begins = {match[0] if (match := LABEL.match(str(value))) else "" for value in values}
     if len(values) > 1 and len(begins) == 1 and (label := begins.pop()):
         program = f"{path} |= ltrimstr({json.dumps(label)})"
-        leaves = made(table, program, "leaves it out") or "leave it out"
+        leaves = per_record(table, program, "leaves it out") or "leave it out"
         _add_doubt(description, "answer.form", f"all begin with {label!r}: {leaves}")
     if marked := marked_text(values):
         mark, text = marked

@@ -15,7 +15,7 @@ from harness.foreign import to_lines
 from harness.tasks.table.cells import is_absent, plain_value
 from harness.tasks.table.conventions import CONVENTIONS
 from harness.tasks.table.nested import at_path
-from harness.tasks.table.rows import DELIMITERS, ROWS, made
+from harness.tasks.table.rows import DELIMITERS, ROWS, per_record
 
 SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
 """Name of a column in three parts: the name, a separator, and a number or letter."""
@@ -175,7 +175,7 @@ def by_keys(
             f"== ($key | tostring)) | .[{json.dumps(path['key'])}]), "
             'error("an answer of no option")))'
         )
-        typed = made(table, program, "has its text") or "write its text"
+        typed = per_record(table, program, "has its text") or "write its text"
         return "", f"answers are the {key!r} of an option, which is not its place: {typed}"
     return "", ""
 
@@ -239,7 +239,7 @@ def _is_whole(value: object) -> bool:
 
 def kept(table: Path, program: str) -> str:
     """Return what to do about records that a program of jq does not select."""
-    return made(table, program, "keeps the others") or "make two tables"
+    return per_record(table, program, "keeps the others") or "make two tables"
 
 
 def without_letters(texts: Iterable[object]) -> list[str]:

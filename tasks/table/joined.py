@@ -90,25 +90,28 @@ def joined(questions: str, answers: str) -> Iterator[Record]:
     Raises:
         DataError: no field says which answer is whose, or a question has none.
     """
-    asked, by_id = list(_records(Path(questions))), _by_id(Path(answers))
-    said = by_id or list(_records(Path(answers)))
-    field = next(iter(named(said, "answer")), "") if said else ""
-    mine, theirs = _keys(asked, said) if asked and field else ("", "")
-    groups = _grouped(said, [theirs])
+    question_rows, by_id = list(_records(Path(questions))), _by_id(Path(answers))
+    answer_rows = by_id or list(_records(Path(answers)))
+    field = next(iter(named(answer_rows, "answer")), "") if answer_rows else ""
+    mine, theirs = _keys(question_rows, answer_rows) if question_rows and field else ("", "")
+    groups = _grouped(answer_rows, [theirs])
     if by_id and mine:
-        answered = [row for row in asked if _key(row, [mine]) in groups]
-        if answered and len(answered) < len(asked):
-            n_open = counted(len(asked) - len(answered), "question")
-            sys.stderr.write(f"{n_open} of {len(asked)} without an answer left out\n")
-            asked = answered
-    if not mine or not {_key(row, [mine]) for row in asked} <= groups.keys():
-        ids = [", ".join(filter(ID.fullmatch, rows[0] if rows else ())) for rows in (asked, said)]
+        answered = [row for row in question_rows if _key(row, [mine]) in groups]
+        if answered and len(answered) < len(question_rows):
+            n_open = counted(len(question_rows) - len(answered), "question")
+            sys.stderr.write(f"{n_open} of {len(question_rows)} without an answer left out\n")
+            question_rows = answered
+    if not mine or not {_key(row, [mine]) for row in question_rows} <= groups.keys():
+        ids = [
+            ", ".join(filter(ID.fullmatch, rows[0] if rows else ()))
+            for rows in (question_rows, answer_rows)
+        ]
         raise DataError(
             f"files {questions} and {answers}",
             expected="an id of each question, which an answer of the second file has",
             found=f"the ids {ids[0] or '–'} and {ids[1] or '–'}, and the answer {field or '–'}",
         )
-    for row in asked:
+    for row in question_rows:
         group = groups[_key(row, [mine])]
         texts = [part for entry in group for part in right_texts(entry.get(field))]
         common = {name: cell for name, cell in _common(group).items() if name != BY_ID}
@@ -154,20 +157,22 @@ def _records(path: Path) -> Iterator[Record]:
     return (row for row in rows if isinstance(row, dict) and row.get("active") is not False)
 
 
-def _keys(asked: Sequence[Record], said: Sequence[Record]) -> tuple[str, str]:
+def _keys(question_rows: Sequence[Record], answer_rows: Sequence[Record]) -> tuple[str, str]:
     """Return the id of questions, which does not repeat, and the answers' field of it.
 
     What both files call the question's id comes first; an answer's own `id` is not a question's.
     """
-    mine, theirs = (list(filter(ID.fullmatch, rows[0])) for rows in (asked, said))
-    if BY_ID in said[0]:
-        keys = {str(row[BY_ID]) for row in said}
-        mine = [name for name in mine if any(str(row.get(name)) in keys for row in asked)]
+    mine, theirs = (list(filter(ID.fullmatch, rows[0])) for rows in (question_rows, answer_rows))
+    if BY_ID in answer_rows[0]:
+        keys = {str(row[BY_ID]) for row in answer_rows}
+        mine = [name for name in mine if any(str(row.get(name)) in keys for row in question_rows)]
         return next(((name, BY_ID) for name in mine), ("", ""))
     pairs = [(name, name) for name in mine if name in theirs and QUESTION_ID.fullmatch(name)]
     pairs += [("id", name) for name in theirs if QUESTION_ID.fullmatch(name) and "id" in mine]
     pairs += [(name, name) for name in mine if name in theirs]
-    single = (pair for pair in pairs if len(_grouped(asked, pair[:1])) == len(asked))
+    single = (
+        pair for pair in pairs if len(_grouped(question_rows, pair[:1])) == len(question_rows)
+    )
     return next(single, ("", ""))
 
 

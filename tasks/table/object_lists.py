@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.description import CHECK
-from harness.tasks.table.rows import made
+from harness.tasks.table.rows import per_record
 from harness.tasks.table.truth import SIDES
 
 BOXES = (
@@ -51,7 +51,7 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
         if first is not None and "." not in field:
             key, *further = _boxes(first)
             label = next((name for name in first if str(name).lower() in CLASSES), "")
-            makes = made(
+            makes = per_record(
                 table,
                 _program(field, key, label, first[key] if key else first),
                 "makes them: `ignored` is the number of objects to ignore in the image, and "
@@ -85,7 +85,7 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str,
                 "+ {question: (.[0][1] | tostring), "
                 f"{'bbox' if form == 'boxes' else form}: map(.[0])}}"
             )
-            makes = made(table, program, "makes a record for each")
+            makes = per_record(table, program, "makes a record for each")
             return f"{name} has the class of each of {regions}{makes and f': {makes}'}"
     return ""
 

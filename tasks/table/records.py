@@ -43,7 +43,7 @@ from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
 from harness.tasks.table.nested import at_path
 from harness.tasks.table.protocols import BINARY, BITS, check_truth
-from harness.tasks.table.rows import Record, file_columns, made
+from harness.tasks.table.rows import Record, file_columns, per_record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
 from harness.tasks.table.unread_fields import (
     SIZES_OF_IMAGES,
@@ -325,7 +325,9 @@ class Records:
     def _uncounted(self, value: object, where: str) -> DataError:
         """Return the error for a list in the place of a count."""
         program = f'.count = (."{self.description.answer.field}" | length)'
-        typed = made(self.table, program, 'has the number of its members, for field = "count"')
+        typed = per_record(
+            self.table, program, 'has the number of its members, for field = "count"'
+        )
         fix = f"{typed or 'Write the number of its members'}."
         return DataError(where, expected="a number", found=repr(value)[:40], fix=fix)
 
@@ -466,7 +468,7 @@ class Records:
         """Return the error for a list or an object in the place of a question's text."""
         path = json.dumps(name.split("."))
         program = f"getpath({path})[] as $text | setpath({path}; $text)"
-        typed = made(self.table, program, "has a record for each of its texts.")
+        typed = per_record(self.table, program, "has a record for each of its texts.")
         fix = typed if isinstance(value, list) else ""
         return DataError(f"{where}: {name!r}", expected="a text", found=repr(value)[:60], fix=fix)
 

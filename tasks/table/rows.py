@@ -142,7 +142,7 @@ def _text_rows(
             yield where, dict(zip(names, row, strict=True))
 
 
-def made(table: Path, program: str, does: str) -> str:
+def per_record(table: Path, program: str, does: str) -> str:
     """Return the command that changes each record by a program of jq, and what its file does.
 
     It is "" for tables that are not JSON.

@@ -199,9 +199,9 @@ def test_values_in_lists_of_one(harness, counting):
 @case("a line a sample with other ids", "refused with the command for their order", code=3)
 def test_lines_in_the_order_of_the_samples_get_their_ids(harness, images):
     rows = [{"id": f"other_{name}", "no_target": True} for name, *_ in images]
-    made = convert(harness, harness.score(rows).says("in the order"), place=1)
+    new_lines = convert(harness, harness.score(rows).says("in the order"), place=1)
     own = [{**row, "id": name} for row, (name, *_) in zip(rows, images, strict=True)]
-    assert list(map(json.loads, made.splitlines())) == own
+    assert list(map(json.loads, new_lines.splitlines())) == own
     assert "in the order" not in harness.score(rows[1:]).err
 
 

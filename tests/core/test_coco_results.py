@@ -173,8 +173,8 @@ def test_a_category_s_name_is_that_of_the_question_where_it_is_all_of_it(tmp_pat
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
 @pytest.mark.parametrize(("form", "box"), [("xyxy", [1, 1, 5, 4]), ("xywh", [1, 1, 4, 3])])
 def test_a_result_of_grounded_sam_2_has_a_command(form, box, tmp_path):
-    found = {"class_name": "dog", "bbox": box, "segmentation": RUNS, "score": [0.9]}
-    plain = {"image_path": "val/0007.jpg", "annotations": [found], "box_format": form}
+    annotation = {"class_name": "dog", "bbox": box, "segmentation": RUNS, "score": [0.9]}
+    plain = {"image_path": "val/0007.jpg", "annotations": [annotation], "box_format": form}
     question = sample("7/18", AnswerForm.BOXES)
     question = replace(question, query=replace(question.query, text="dog"))
     with pytest.raises(DataError) as error:

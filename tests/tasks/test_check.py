@@ -130,8 +130,8 @@ def test_subtitles_of_long_video_bench_are_named_by_their_own_file(build, copied
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in TASKS.glob("*/example")))
 def test_every_example_can_be_checked(name, build, example):
-    found = check_task(name, build(name, example(name)), example(name), "none")
-    assert found["problems"] == [] and found["samples"] > 0
+    report = check_task(name, build(name, example(name)), example(name), "none")
+    assert report["problems"] == [] and report["samples"] > 0
 
 
 def test_equal_media_are_found_in_every_place(example):

@@ -145,5 +145,5 @@ def test_records_without_an_image_that_no_field_tells_apart_have_a_command(suffi
     doubt = draft(path).doubts["media.images"]
     command = re.search(r"`(.*?)`", doubt, re.DOTALL)[1]
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
-    made = (tmp_path / "NEW").rename(tmp_path / "made.jsonl")
-    assert [sample.query.media[0].size[0] for sample in described(made).samples()] == [8, 9]
+    new_table = (tmp_path / "NEW").rename(tmp_path / "made.jsonl")
+    assert [sample.query.media[0].size[0] for sample in described(new_table).samples()] == [8, 9]

@@ -176,7 +176,7 @@ def test_hundredths_of_vtimellm_become_seconds_of_the_moments_of_its_own_data(tm
     data.write_text(json.dumps({"v": moments, "w": moments}), encoding="utf-8")
     with pytest.raises(DataError) as error:
         draft(data)
-    made = obeyed(str(error.value), tmp_path, "moments.json", written="NEW.json")
+    new_table = obeyed(str(error.value), tmp_path, "moments.json", written="NEW.json")
     log = tmp_path / "log.txt"
     row = {"task": "grounding", "query_id": 0}
     answers = ["It is from 25 to 50.", "From 60 to 80."]
@@ -186,10 +186,10 @@ def test_hundredths_of_vtimellm_become_seconds_of_the_moments_of_its_own_data(tm
         for number, answer in enumerate(answers)
     ]
     log.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    truths = {sample.id: sample.target.answer.interval for sample in samples(made)}
+    truths = {sample.id: sample.target.answer.interval for sample in samples(new_table)}
     with pytest.raises(DataError, match="hundredths of the video") as error:
         list(read_rows(log))
-    for command in typed(error.value, made):
+    for command in typed(error.value, new_table):
         assert shell(command, tmp_path).returncode == 0
     converted = {line.id: Interval(*line.value) for line in read_rows(tmp_path / "NEW2")}
     assert converted == truths

@@ -42,8 +42,8 @@ def obeyed(path, text):
     """Type the first command of a text in the folder of a table; return the new table."""
     typed = re.search("`([^`]*> NEW[^`]*)`", text.replace("\\\\", "\\").replace("\\'", "'"))[1]
     subprocess.run(typed, shell=True, cwd=path.parent, check=True)
-    (made,) = path.parent.glob("NEW*")
-    return made.rename(path.parent / f"made{made.suffix or '.jsonl'}")
+    (converted,) = path.parent.glob("NEW*")
+    return converted.rename(path.parent / f"made{converted.suffix or '.jsonl'}")
 
 
 def samples(path, **changes):
@@ -85,8 +85,8 @@ def test_answers_in_a_second_file_are_joined(name, tmp_path):
     path, second = (tmp_path / name for name in names)
     put(path, questions)
     put(second, answers)
-    made = obeyed(path, said(path)).read_text().splitlines()
-    assert [json.loads(line)["answer"] for line in made] == right
+    converted = obeyed(path, said(path)).read_text().splitlines()
+    assert [json.loads(line)["answer"] for line in converted] == right
 
 
 @pytest.mark.parametrize("answers", [[{"question_id": 2, "answer": "a"}], [{"answer": "a"}], []])
@@ -156,8 +156,8 @@ def test_questions_below_objects_become_records(name, tmp_path):
     path = put(tmp_path / "nested.json", plain)
     with pytest.raises(DataError) as error:
         draft(path)
-    made = map(json.loads, obeyed(path, str(error.value)).read_text().splitlines())
-    for row, wanted in zip(made, records, strict=True):
+    converted = map(json.loads, obeyed(path, str(error.value)).read_text().splitlines())
+    for row, wanted in zip(converted, records, strict=True):
         assert wanted.items() <= row.items()
 
 
@@ -190,8 +190,8 @@ def test_names_that_lead_out_of_the_folder_have_a_command(cell, tmp_path):
     cells = [json.loads(json.dumps(cell).replace("{}", str(n))) for n in range(2)]
     rows = [{"meta": {"image": name}, "question": f"{n}?"} for n, name in enumerate(cells)]
     path = put(tmp_path / "t.jsonl", rows)
-    made = [*map(json.loads, obeyed(path, said(path)).read_text().splitlines())]
-    names = [row["meta"]["image"] for row in made]
+    converted = [*map(json.loads, obeyed(path, said(path)).read_text().splitlines())]
+    names = [row["meta"]["image"] for row in converted]
     assert names == [
         [f"data/{n}.png"] if isinstance(cell, list) else f"data/{n}.png" for n in (0, 1)
     ]
@@ -204,9 +204,9 @@ def test_records_of_one_question_are_merged(image, tmp_path):
     rows = [{"image": image, **dict(zip(names, row, strict=True))} for row in rows]
     path = tmp_path / "val.parquet"
     parquet.write_table(pa.Table.from_pylist(rows), path)
-    made = [*map(json.loads, obeyed(path, said(path)).read_text().splitlines())]
-    assert [row["answer"] for row in made] == [["a", "b"], ["c"]]
-    assert {row["image"] for row in made} == {image if isinstance(image, str) else "iVBORw=="}
+    converted = [*map(json.loads, obeyed(path, said(path)).read_text().splitlines())]
+    assert [row["answer"] for row in converted] == [["a", "b"], ["c"]]
+    assert {row["image"] for row in converted} == {image if isinstance(image, str) else "iVBORw=="}
 
 
 def test_records_of_one_question_in_objects_are_merged(tmp_path):
@@ -214,17 +214,20 @@ def test_records_of_one_question_in_objects_are_merged(tmp_path):
     rows = [{"of": HERE, "qa": {"question": ask, "answer": text}} for ask, text in asked]
     path = put(tmp_path / "the rows.json", rows)
     path = obeyed(path, draft(path).doubts["answer.field"])
-    made = [*map(json.loads, path.read_text().splitlines())]
-    assert [row["qa.answer"] for row in made] == [["a", "b"], []]
-    assert [row["qa.question"] for row in made] == ["What?", "Who?"]
+    converted = [*map(json.loads, path.read_text().splitlines())]
+    assert [row["qa.answer"] for row in converted] == [["a", "b"], []]
+    assert [row["qa.question"] for row in converted] == ["What?", "Who?"]
 
 
 def test_records_that_differ_in_another_field_later_stay_apart(tmp_path):
     rows = [{**HERE, "question": "What?", "answer": text} for text in "xyz"]
     rows[-1]["start"] = 5
     path = put(tmp_path / "t.jsonl", rows)
-    made = [*merged(str(path), "answer", "question")]
-    assert [(row["answer"], row.get("start")) for row in made] == [(["x", "y"], None), (["z"], 5)]
+    converted = [*merged(str(path), "answer", "question")]
+    assert [(row["answer"], row.get("start")) for row in converted] == [
+        (["x", "y"], None),
+        (["z"], 5),
+    ]
 
 
 def test_a_list_of_images_in_bytes_is_merged(tmp_path):
@@ -347,9 +350,9 @@ def test_boxes_in_texts_become_lists(tmp_path):
     texts = ["{<25><40><60><80>}", "5-10-26-38"]
     rows = [{**HERE, "question": f"ship {n}", "answer": text} for n, text in enumerate(texts)]
     path = put(tmp_path / "t.json", rows)
-    made = obeyed(path, said(path))
-    assert "percent" in draft(made).doubts["answer.coordinates"]
-    both = samples(made, **{'coordinates = "pixels"': 'coordinates = "percent"'})
+    converted = obeyed(path, said(path))
+    assert "percent" in draft(converted).doubts["answer.coordinates"]
+    both = samples(converted, **{'coordinates = "pixels"': 'coordinates = "percent"'})
     boxes = (Box(100, 120, 240, 240), Box(20, 30, 104, 114))
     assert [sample.target.answer for sample in both] == [Answer(boxes=(box,)) for box in boxes]
 
@@ -369,8 +372,8 @@ def test_pieces_of_a_video_are_no_seconds(tmp_path):
 def test_leading_slashes_of_images_in_objects_are_left_out(tmp_path):
     rows = [{"images": [{"path": f"/data/{n}.png"}], "question": f"{n}?"} for n in "ab"]
     path = put(tmp_path / "t.json", rows)
-    made = obeyed(path, draft(path).doubts["media.folder"]).read_text().splitlines()
-    names = [[image["path"] for image in json.loads(line)["images"]] for line in made]
+    converted = obeyed(path, draft(path).doubts["media.folder"]).read_text().splitlines()
+    names = [[image["path"] for image in json.loads(line)["images"]] for line in converted]
     assert names == [["data/a.png"], ["data/b.png"]]
 
 
@@ -378,8 +381,8 @@ def test_leading_slashes_of_images_in_objects_are_left_out(tmp_path):
 def test_a_label_of_all_answers_is_left_out(tmp_path):
     rows = [{**HERE, "question": f"{n}?", "answer": f"A: {text}"} for n, text in enumerate("xy")]
     path = put(tmp_path / "t.jsonl", rows)
-    made = obeyed(path, said(path)).read_text().splitlines()
-    assert [json.loads(line)["answer"] for line in made] == ["x", "y"]
+    converted = obeyed(path, said(path)).read_text().splitlines()
+    assert [json.loads(line)["answer"] for line in converted] == ["x", "y"]
     rows[0]["answer"] = "B: z"
     assert "NEW" not in said(put(path, rows))
 
@@ -433,8 +436,8 @@ def test_objects_with_several_names_are_boxes_of_each(plain, right, tmp_path):
     if plain is VOTT:
         path = obeyed(path, said(path))
     rows = map(json.loads, obeyed(path, said(path)).read_text().splitlines())
-    found = {row["question"]: row["bbox"] for row in rows}
-    assert found == {name: [[x, 20, 60, 50] for x in xs] for name, xs in right.items()}
+    boxes = {row["question"]: row["bbox"] for row in rows}
+    assert boxes == {name: [[x, 20, 60, 50] for x in xs] for name, xs in right.items()}
 
 
 def test_an_affordance_is_a_box_by_the_names_of_its_sides(tmp_path):
