@@ -411,8 +411,8 @@ def _denies_itself(rest: str, options: Sequence[str]) -> bool:
 
 def _is_of_one_case(text: str, start: int, end: int) -> bool:
     """Return True for a statement under a condition without which another one holds, or for it."""
-    other = _IF_NOT.search(text[max(0, start - 300) : end])
-    return bool(other or (_IF.search(text, 0, start) and _OTHERWISE.match(text, end)))
+    is_otherwise = _IF_NOT.search(text[max(0, start - 300) : end])
+    return bool(is_otherwise or (_IF.search(text, 0, start) and _OTHERWISE.match(text, end)))
 
 
 def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:

@@ -137,9 +137,9 @@ def _program(name: str, key: str, label: str, box: object) -> str:
             mode = f"{written.upper()}_ABS" if key == "box2d" else mode
             break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
-    each = f'(.[{json.dumps(label)}] | if type == "array" then .[] else . end) as $class'
+    binds = f'(.[{json.dumps(label)}] | if type == "array" then .[] else . end) as $class'
     grouped = (
-        f"map({each} | . + {{{json.dumps(label)}: $class}}) | group_by(.[{json.dumps(label)}])[]"
+        f"map({binds} | . + {{{json.dumps(label)}: $class}}) | group_by(.[{json.dumps(label)}])[]"
         if label
         else ".[] | [.]"
     )
