@@ -71,6 +71,8 @@ BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
 ROUNDED = 1.5
 """Pixels by which a box may differ from that of its record's mask."""
+SMALL = 8
+"""Pixels of a mask's side below which its box is not compared with it."""
 FROM_CORNERS = "map(if .bbox then .bbox |= [.[0], .[1], .[2] - .[0], .[3] - .[1]] else . end)"
 Record: TypeAlias = Mapping[str, Any]
 Placed: TypeAlias = tuple[str, Record]
@@ -97,7 +99,8 @@ def coco_results(
     notes: Counter[str] = Counter()
     limit = THRESHOLD if threshold is None else threshold
     sample_ids = {sample.id for sample in samples}
-    numbers = _numbers_by_name(samples)
+    numbers = _numbers_by_name(samples, asked=True)
+    stated = _numbers_by_name(samples, asked=False)
     records_of: dict[str, list[Placed]] = defaultdict(list)
     unmatched: list[str] = []
     unknown: list[str] = []
@@ -108,7 +111,7 @@ def coco_results(
     for where, record in _records(path, notes):
         if number := numbers.get((_category(record) or "").casefold()):
             record = {**record, "category_id": number}
-        _refuse_other_name(record, numbers, where)
+        _refuse_other_name(record, stated, where)
         placed[_identity(record, where), _category(record) or ""] += 1
         name = next((name for name in _names(record, where) if name in sample_ids), None)
         if name is None or (requested is not None and name not in requested):
@@ -137,15 +140,15 @@ def coco_results(
     return Matched(rows, tuple(unmatched), unknown=tuple(unknown), notes=coco_notes)
 
 
-def _numbers_by_name(samples: Collection[Sample]) -> dict[str, str]:
+def _numbers_by_name(samples: Collection[Sample], *, asked: bool) -> dict[str, str]:
     """Return the numbers of the categories that the samples ask about, by category name.
 
-    A category's name is stated by the sample, or it is the whole question.
+    A category's name is stated by the sample, or, if `asked`, it may be the whole question.
     """
     numbers: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
-        if "/" in sample.id:
-            name = sample.categories.get("category") or sample.query.text
+        name = sample.categories.get("category") or (sample.query.text if asked else "")
+        if name and "/" in sample.id:
             numbers[name.casefold()].add(sample.id.rpartition("/")[2])
     return {name: single for name, (single, *others) in numbers.items() if not others}
 
@@ -387,8 +390,10 @@ def _refuse_corners(
         return
     left, top, width, height = coco_masks.toBbox(mask.to_json()).tolist()
     corners = (left, top, left + width, top + height)
-    is_as_documented = max(abs(box[2] - width), abs(box[3] - height)) <= ROUNDED
-    if not is_as_documented and max(map(abs, map(sub, box, corners))) <= ROUNDED:
+    difference = max(abs(box[2] - width), abs(box[3] - height))
+    from_corners = max(map(abs, map(sub, box, corners)))
+    is_small = min(width, height) < SMALL  # where a loose box may be the corners by chance
+    if from_corners <= ROUNDED and difference > max(ROUNDED, 4 * from_corners) and not is_small:
         raise DataError(
             f"{where}: 'bbox'",
             expected="[left, top, width, height] in pixels",

@@ -35,6 +35,11 @@ _ENVELOPES = (  # marks around a whole answer
     re.compile(r"[$]{1,2}([^$]+)[$]{1,2}\.?"),
     re.compile(r"`([^`\n]+)`\.?|\"([^\"\n]+)\"\.?|“([^”\n]+)”\.?|_([^_\n]+)_\.?"),
 )
+_LAST_BOX = re.compile(  # at the end of a sentence that does not deny it
+    r"(?:(?!\b(?i:not|no|never|nor|neither)\b|n['’]t\b|\\boxed|<\|begin_of_box\|>|\n).)*"
+    r"(?<![-+−.\w])\$?(?:<\|begin_of_box\|>([^<]*\S[^<]*)<\|end_of_box\|>"
+    r"|\\boxed\s*\{\s*(?:\\text\s*\{([^{}]*[^{}\s][^{}]*)\}|([^{}]*[^{}\s][^{}]*))\})[$\s.]*"
+)
 _ANSWER_LABEL = re.compile(  # "Answer: ", "### The final answer is "
     r"[#>\s-]{0,8}(?:(?i:(?:(?:so|therefore|thus),? )?(?:the |my )?(?:final |correct )?answer)"
     r"\s?(?:(?i:is)\b:?|[:：])|(?:最终)?答案\s?(?:[是为]\s?[:：]?|[:：]))\s{0,4}"
@@ -114,9 +119,8 @@ def without_envelope(response: str) -> str:
         if isinstance(value, dict):
             answers = [value[key] for key in _ANSWER_KEYS if isinstance(value.get(key), str)]
             return answers[0].strip() if len(answers) == 1 else text
-    boxes = [inside for pattern in _ENVELOPES[:2] for inside in pattern.findall(text)]
-    if len(boxes) == 1:  # in a sentence
-        return "".join(boxes[0]).strip()
+    if box := _LAST_BOX.fullmatch(text):  # in a sentence
+        return next(group for group in box.groups() if group).strip()
     *before, last = text.replace("**", "").splitlines() or [""]
     label = _ANSWER_LABEL.match(last)
     line_before = next(filter(str.strip, reversed(before)), "")

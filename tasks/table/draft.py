@@ -116,8 +116,9 @@ def draft(table: Path) -> Draft:
         raise DataError(f"table {table}", expected="records", found="none")
     refuse_label_studio(table, records)
     refuse_boxes(table, records[0])
-    if layout == "messages":
-        records = list(map(_without_output, records))
+    output = _output(records) if layout == "messages" else ""
+    if output and values_of(records, "labels"):  # in results of ms-swift
+        records = [{n: cell for n, cell in row.items() if n != "reply"} for row in records]
     if layout == "rows":
         records = list(map(flat, records))
     description = Draft(layout, table, columns=columns_of(records))
@@ -146,6 +147,8 @@ def draft(table: Path) -> Draft:
         doubt = "the last message of the user alone: a system's and earlier ones are left out"
         description.doubts["question.text"] = doubt
     _draft_answer(description, records)
+    if output and description.answer.get("field") == "reply":
+        _add_doubt(description, "answer.field", f"or did a model write it, as {output}?")
     if listed := of_questions(table, records):
         description.doubts["question.text"] = listed
     elif second := of_second_file(table, records):
@@ -159,13 +162,18 @@ def draft(table: Path) -> Draft:
     return description
 
 
-def _without_output(row: Record) -> Record:
-    """Return a record of messages without a reply that another field has as a model's output."""
-    reply = row.get("reply")
-    is_output = reply and any(
-        OUTPUT.fullmatch(name) and str(text).strip() == reply for name, text in row.items()
+def _output(records: Sequence[Record]) -> str:
+    """Return the field of a model's outputs that all replies of messages repeat; "" for none."""
+    replied = [row for row in records if row.get("reply")]
+    outputs = [name for name in columns_of(records) if OUTPUT.fullmatch(name)] if replied else []
+    return next(
+        (
+            name
+            for name in outputs
+            if all(str(row.get(name)).strip() == row["reply"] for row in replied)
+        ),
+        "",
     )
-    return {name: cell for name, cell in row.items() if name != "reply" or not is_output}
 
 
 def _leave_out_texts(description: Draft, records: Sequence[Record]) -> None:
@@ -400,7 +408,7 @@ def _draft_answer(description: Draft, records: Sequence[Record]) -> None:
     taken = {description.question.get("text"), description.question.get("id")}
     fields = [name for name in named(records, "answer") if name not in taken]
     if description.layout == "messages" and not fields and values_of(records, "labels"):
-        fields = ["labels"]  # in results of ms-swift
+        fields = ["labels"]
     boxes = of_objects(description.table, records[0]) or of_columns(records[0])
     if not fields or (boxes and fields == ["timestamp"]):  # the time of the image
         _draft_no_field(description, records, boxes)

@@ -165,8 +165,10 @@ def _keys(question_rows: Sequence[Record], answer_rows: Sequence[Record]) -> tup
     mine, theirs = (list(filter(ID.fullmatch, rows[0])) for rows in (question_rows, answer_rows))
     if BY_ID in answer_rows[0]:
         keys = {str(row[BY_ID]) for row in answer_rows}
-        mine = [name for name in mine if any(str(row.get(name)) in keys for row in question_rows)]
-        return next(((name, BY_ID) for name in mine), ("", ""))
+        ids = {name: [str(row.get(name)) for row in question_rows] for name in mine}
+        fitting = [n for n in mine if keys <= {*ids[n]} and len({*ids[n]}) == len(ids[n])]
+        of_question = [name for name in fitting if QUESTION_ID.fullmatch(name)] or fitting
+        return (of_question[0], BY_ID) if len(of_question) == 1 else ("", "")
     pairs = [(name, name) for name in mine if name in theirs and QUESTION_ID.fullmatch(name)]
     pairs += [("id", name) for name in theirs if QUESTION_ID.fullmatch(name) and "id" in mine]
     pairs += [(name, name) for name in mine if name in theirs]

@@ -159,6 +159,28 @@ def test_a_box_that_is_the_corners_of_its_own_mask_is_refused(tmp_path, is_polyg
     assert tuple(box) == (10, 10, 60, 50)  # nothing says that they are corners
 
 
+def test_a_loose_box_around_a_small_mask_is_read(tmp_path):
+    query = Query(id="q", text="?", media=(LARGE,), forms=(AnswerForm.BOXES,))
+    asked = Sample(id="7", query=query, target=None)
+    for box, mask in (
+        ([5, 5, 9, 9], [5, 5, 10, 5, 10, 10, 5, 10]),
+        ([2, 2, 4, 4], [2, 2, 4, 2, 4, 4]),
+    ):
+        (read_box,) = answer(tmp_path, {"bbox": box, "segmentation": [mask]}, asked).boxes
+        assert tuple(read_box) == (box[0], box[1], box[0] + box[2], box[1] + box[3])
+
+
+def test_a_detector_s_label_is_not_compared_with_the_question(tmp_path):
+    asked = [
+        replace(sample(name, AnswerForm.BOXES), query=replace(IMAGE_QUERY, id=name, text=text))
+        for name, text in (("i/0", "dog"), ("i/1", "the left dog"), ("train/img1.jpg", "dog"))
+    ]
+    box = {"label": "dog", "bbox": [1, 1, 4, 3], "score": 0.9}
+    records = [{"image_id": "i", "category_id": 1, **box}, {"image_id": "train/img1.jpg", **box}]
+    rows = read(tmp_path, records, asked).rows
+    assert [len(rows[question.id].value or ()) for question in asked] == [0, 1, 1]
+
+
 def test_a_category_s_name_is_that_of_the_question_where_it_is_all_of_it(tmp_path):
     """As in a table of COCO's annotations, whose questions are the categories' names."""
     questions = [

@@ -365,7 +365,7 @@ ENVELOPES = (
     '```json\n{{"answer": "{}"}}\n```',
     "答案：{}",
     "It is written on <|begin_of_box|>{}<|end_of_box|>.",
-    r"It is written on \boxed{{{}}}, as it seems.",
+    r"It is written on $\boxed{{{}}}$.",
     "答案是{}<|im_end|>",
 )
 
@@ -379,7 +379,26 @@ def test_what_wraps_a_text_is_not_part_of_it(envelope, text):
 
 
 @pytest.mark.parametrize(
-    "text", ['a "red" cup', "a\ncup", "$5 and $6", '{"color": "red"}', "Answers: red", "the answer"]
+    "text",
+    [
+        r"-\boxed{3}",
+        r"\boxed{3}.5",
+        r"\boxed{1.2} \times 10^3",
+        r"It is not \boxed{B}; so C.",
+        r"It isn't \boxed{B}",
+        r"in \boxed{}",
+        'a "red" cup',
+        "a\ncup",
+        "$5 and $6",
+        '{"color": "red"}',
+        "Answers: red",
+        "the answer",
+    ],
 )
 def test_a_text_without_an_envelope_stays_as_it_is(text):
     assert without_envelope(text) == text
+
+
+@pytest.mark.parametrize("box", [r"\boxed{A}", r"\boxed{}", "<|begin_of_box|>A<|end_of_box|>"])
+def test_a_labelled_answer_counts_after_a_box(box):
+    assert without_envelope(f"At first I thought {box}.\nAnswer: B") == "B"

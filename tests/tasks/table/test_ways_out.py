@@ -507,8 +507,13 @@ def test_a_reply_that_is_also_a_model_s_output_is_not_the_right_answer(output, t
     ]
     path = put(tmp_path / "infer_result.jsonl", rows)
     assert [sample.target.answer.choice for sample in samples(path)] == ["B", "A"]
-    unlabelled = [{**row, "labels": None} for row in rows]
-    assert "answer" in said(put(tmp_path / "none.jsonl", unlabelled))
+    unlabelled = put(tmp_path / "none.jsonl", [{**row, "labels": None} for row in rows])
+    assert output in draft(unlabelled).doubts["answer.field"]
+    for number in (0, 1):  # a right output here and there
+        some_right = [{**row, "labels": None} for row in rows]
+        some_right[number][output] = "A"
+        mixed = draft(put(tmp_path / f"mixed{number}.jsonl", some_right))
+        assert mixed.answer["field"] == "reply" and "answer.field" not in mixed.doubts
 
 
 def test_two_fields_that_may_be_the_question_are_to_be_checked(tmp_path):
@@ -527,3 +532,16 @@ def test_a_folder_without_a_name_is_read_by_its_own(folder, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path / "pictures" / "inner")
     assert main(["data", "init", folder]) in (2, 3)
     assert "bug" not in capsys.readouterr().err
+
+
+def test_answers_by_ids_are_of_the_field_that_has_all_of_them(tmp_path):
+    asked = [{"index": n, "id": n + 1, "question": f"What is {n}?"} for n in range(3)]
+    questions = put(tmp_path / "q.json", asked)
+    answers = put(tmp_path / "a.json", {"1": "A", "2": "B", "3": "C"})
+    assert [row["answer"] for row in joined(str(questions), str(answers))] == ["A", "B", "C"]
+    crossed = [{**row, "question_id": 3 - n} for n, row in enumerate(asked)]
+    questions = put(tmp_path / "crossed.json", crossed)
+    assert [row["answer"] for row in joined(str(questions), str(answers))] == ["C", "B", "A"]
+    both = [{"index": n + 1, "id": 3 - n, "question": "What?"} for n in range(3)]
+    with pytest.raises(DataError, match="an id of each question"):
+        list(joined(str(put(tmp_path / "both.json", both)), str(answers)))
