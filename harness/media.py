@@ -88,6 +88,12 @@ class Media:
         return self._size
 
     @property
+    def file(self) -> Path | None:
+        """Path of the file of the first frame; None if it is in memory or in a video's file."""
+        loader = self._load[0]
+        return loader.path if isinstance(loader, FileLoader) else None
+
+    @property
     def fault(self) -> str | None:
         """Reason why the image or video cannot be read at all, if known; see
         `placeholder_media`.
