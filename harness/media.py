@@ -88,12 +88,6 @@ class Media:
         return self._size
 
     @property
-    def file(self) -> Path | None:
-        """Path of the file of the first frame; None if it is in memory or in a video's file."""
-        loader = self._load[0]
-        return loader.path if isinstance(loader, FileLoader) else None
-
-    @property
     def fault(self) -> str | None:
         """Reason why the image or video cannot be read at all, if known; see
         `placeholder_media`.
@@ -196,6 +190,15 @@ def media_from_json(plain: Mapping[str, Any]) -> Media:
         is_video="times" in plain,
         conversions=plain.get("conversions", ()),
     )
+
+
+def file_stem(media: Media) -> str:
+    """Return the name of an image's file without its suffix; "" for a video and bytes.
+
+    It is for readers of predictions, and is not a part of the handle: models are not to see it.
+    """
+    loader = None if media.is_video else media._loader(0)
+    return loader.path.stem if isinstance(loader, FileLoader) else ""
 
 
 def open_image(path: Path) -> Media:

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.foreign_lines import command
+from harness.media import file_stem
 from harness.types import Sample
 
 BY_NAME = "map(if .file_name then .image_id = .file_name else . end)"
@@ -19,8 +20,7 @@ BY_NAME = "map(if .file_name then .image_id = .file_name else . end)"
 def stem_of(sample: Sample) -> str:
     """Return the name of a sample's image file without the suffix; "" if it is not one file."""
     media = sample.query.media
-    path = media[0].file if len(media) == 1 and not media[0].is_video else None
-    return path.stem if path else ""
+    return file_stem(media[0]) if len(media) == 1 else ""
 
 
 def numbers_by_stem(samples: Collection[Sample]) -> dict[str, str]:
