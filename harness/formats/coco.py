@@ -91,8 +91,9 @@ def coco_results(
     """Return a row for each sample, from the records of its image and category.
 
     A record belongs to the sample with id `image_id` (or `video_id`), or `image_id/category_id`.
-    Other values of `image_id` may be names of images' files, also without their suffix. If the sample's question asks for one mask, records with a score above `threshold` are united; if
-    it asks for a count, they are counted.
+    Other values of `image_id` may be names of images' files, also without their suffix. If the
+    sample's question asks for one mask, records with a score above `threshold` are united; if it
+    asks for a count, they are counted.
 
     Raises:
         DataError: the file is not such a list, or a record is malformed.
