@@ -190,10 +190,10 @@ def changed(spec: Spec, changes: Mapping[str, Value]) -> Spec:
     """Return a SPEC with changed arguments; those that only its backend has are passed to it."""
     arguments = dict(spec.arguments)
     for name, value in changes.items():
-        backend = arguments.get("backend") or usual_backend(spec.name)
+        backend = _backend(Spec(spec.name, arguments))
         if name in arguments or plugins.accepts("models", spec.name, name):
             arguments[name] = value
-        elif isinstance(backend, Spec) and plugins.accepts("backends", backend.name, name):
+        elif backend and plugins.accepts("backends", backend.name, name):
             arguments["backend"] = Spec(backend.name, {**backend.arguments, name: value})
         else:
             arguments[name] = value  # which the model refuses, naming the nearest
@@ -204,10 +204,17 @@ def _pinned(spec: Spec, revision: str) -> Spec:
     """Return a SPEC whose backend loads this commit, if it loads a checkpoint."""
     if isinstance(base := spec.arguments.get("base"), Spec):
         return Spec(spec.name, {**spec.arguments, "base": _pinned(base, revision)})
-    backend = spec.arguments.get("backend") or usual_backend(spec.name)
-    loads = isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "revision")
-    is_pinned = not isinstance(backend, Spec) or "revision" in backend.arguments
+    backend = _backend(spec)
+    loads = backend and plugins.accepts("backends", backend.name, "revision")
+    is_pinned = backend is not None and "revision" in backend.arguments
     return changed(spec, {"revision": revision}) if loads and not is_pinned else spec
+
+
+def _backend(spec: Spec) -> Spec | None:
+    """Return the backend that a model's SPEC names or has by default; None for other values."""
+    value = spec.arguments.get("backend") or usual_backend(spec.name)
+    backend = _spec(value) if isinstance(value, (Spec, str)) else None
+    return backend if backend and backend.name in plugins.installed_plugins("backends") else None
 
 
 def usual_backend(model: str) -> Value:
