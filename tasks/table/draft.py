@@ -107,11 +107,11 @@ def draft(table: Path) -> Draft:
     draft_answer(description, records)
     if output and description.answer.get("field") == "reply":
         description.doubt("answer.field", f"or did a model write it, as {output}?")
+    _doubt_points(description, records)
     if listed := of_questions(table, records):
         description.doubts["question.text"] = listed
     elif second := of_second_file(table, records):
         description.doubt("answer.form", second)
-    _doubt_points(description, records)
     text = description.question["text"]
     if text != CHECK and any(not is_absent(row.get("hint")) for row in records):
         text = text if "{" in str(text) else f"{{{text}}}"
@@ -147,6 +147,8 @@ def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
     for name in (name for name in columns_of(records) if "point" in name.lower() and name != field):
         if any(map(are_points, values_of(records, name))):
             doubt = f"{name} alone are not scored: are boxes or masks around them, or their number?"
+            if not field:
+                description.doubts["answer.form"] = doubt
             description.doubts.setdefault("answer.form", doubt)
 
 

@@ -124,6 +124,7 @@ def test_yes_and_no_have_their_protocol(tmp_path):
         ["option b", "option c"],
         ["{<25><40><33><60>}", "{<5><40><33><60>}"],
         ['{"xmin": 1, "ymin": 2}', '{"xmin": 3, "ymin": 4}'],
+        ["1 + 2 is three.\n#### 3", "No more. The answer is B.", "先看图。答案是 4"],
     ],
 )
 def test_texts_that_look_like_something_else_are_doubted(answers, tmp_path):
