@@ -39,6 +39,8 @@ OF_TYPE, LEAST_OF_TYPE, MOST_OF_TYPES = 100, 5, 20_000
 of samples from the beginning among which they are taken."""
 MANY = 10
 """Number of answers in all of which a poor model hardly makes the same mistake."""
+SAME = 0.01
+"""Agreement by which a shift that is fitted to the answers exceeds the right one by its fit."""
 NEARLY = 0.85
 """Agreement that a mask reaches in its right reading."""
 OTHERS = 16
@@ -190,7 +192,8 @@ def _likely(
     can_be_moved = kind.has_coordinates or kind is KINDS["interval"]
     biased = _biased(pairs, kind) if can_be_moved else 0
     for after, likely, converted in tried[:TRIED]:
-        if after.mean() >= biased and _is_evidence(
+        needed = biased - MARGIN - SAME if likely.is_shift else biased
+        if after.mean() >= needed and _is_evidence(
             before, after, converted, kind, chance, likely.share, level
         ):
             hits = [int((agreement >= level).sum()) for agreement in (after, before)]

@@ -68,6 +68,8 @@ class Reading(NamedTuple):
     """Least share of hits for it to explain a file."""
     margin: float = 0.0
     """Agreement by which it has to exceed the other readings."""
+    is_shift: bool = False
+    """True if it moves boxes by half their sides: a fitted shift can only be as good."""
 
     def of(self, pair: Pair) -> Pair:
         """Return the pair with its answer, or its ground truth, converted."""
@@ -175,6 +177,11 @@ def _flipped(rows: Rows, side: float, axis: int) -> Rows:
 
 
 CORNER, _ = TO_CORNERS
+TO_CENTRE = (
+    "[(.[2] - .[0]) / 2, (.[3] - .[1]) / 2] as [$x, $y] | "
+    "[.[0] - $x, .[1] - $y, .[2] - $x, .[3] - $y]"
+)
+"""jq program that moves a box by half its sides to the left and up."""
 Y_FIRST = Reading("with y first", lambda rows, _: _swapped(rows), _state("pixels_yx"))
 MIRRORED_PLACES = (
     Reading("flipped from left to right", lambda rows, size: _flipped(rows, size[0], 0)),
@@ -206,11 +213,17 @@ SCALES = (
 CORNERS = (
     Reading(CORNER, lambda b, _: _corners_of_sizes(b), lambda n: box_command(CORNER, n)),
     Reading(CENTRE, lambda b, _: _corners_of_centres(b), lambda n: box_command(CENTRE, n)),
+    Reading(
+        "[centre x, centre y, centre x + width, centre y + height]",
+        lambda b, _: _corners_of_centres(_sizes(b)),
+        lambda n: rewrite("boxes", f"map(if . then {TO_CENTRE} else . end)", n),
+        is_shift=True,
+    ),
 )
 """Other orders of boxes that are read as corners."""
 SIZES = (
     Reading("[left, top, right, bottom]", lambda b, _: _sizes(b)),
-    Reading(CENTRE, lambda b, _: _corners_of_centres(_sizes(b))),
+    Reading(CENTRE, lambda b, _: _corners_of_centres(_sizes(b)), is_shift=True),
 )
 """Other orders of boxes that were read as [left, top, width, height] and converted to corners."""
 

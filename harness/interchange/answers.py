@@ -186,26 +186,39 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
     try:
         return finite_numbers(plain, length, what)
     except ParseError as error:
-        if program := _place_program(plain, length):
-            conversion = rewrite(row.kind, f"map(({program})? // .)", row.file)
-            raise ParseError(f"{error}. {conversion} makes such lists") from error
+        programs = _place_programs(plain, length)
+        if programs:
+            conversions = [
+                f"{condition and f'If {condition}, '}"
+                f"{rewrite(row.kind, f'map(({program})? // .)', row.file)} makes such lists"
+                for condition, program in programs.items()
+            ]
+            raise ParseError(f"{error}. {'. '.join(conversions)}") from error
         raise
 
 
-def _place_program(plain: object, length: int) -> str | None:
-    """Return a jq program that converts a box or point to a list; None for an unknown form."""
+def _place_programs(plain: object, length: int) -> dict[str, str]:
+    """Return jq programs that convert a box or point to a list, by their condition.
+
+    The condition is "" for a form that has one meaning; {} is for an unknown form.
+    """
     if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
-        return "map(tonumber? // .)"
+        return {"": "map(tonumber? // .)"}
     if isinstance(plain, str) and plain.lstrip().startswith("["):
-        return "fromjson | arrays"
+        return {"": "fromjson | arrays"}
     if not isinstance(plain, dict):
-        return None
+        return {}
     if keys := next((keys for keys in KEYS if set(keys) <= plain.keys()), None):
-        if "width" in keys:
-            return "[.x, .y, .x + .width, .y + .height]"
-        return f"[{', '.join(f'.{key}' for key in keys)}]" if len(keys) == length else None
+        if "width" in keys and length == len(keys):
+            centre = "[.x - .width / 2, .y - .height / 2, .x + .width / 2, .y + .height / 2]"
+            of_centre = {"x and y are the centre, as Roboflow writes them": centre}
+            if "detection_id" in plain:
+                return of_centre
+            corner = "[.x, .y, .x + .width, .y + .height]"
+            return {"x and y are the left top corner": corner, **of_centre}
+        return {"": f"[{', '.join(f'.{key}' for key in keys)}]"} if len(keys) == length else {}
     lists = [key for key, item in plain.items() if isinstance(item, list) and len(item) == length]
-    return f'."{lists[0]}"' if len(lists) == 1 else None
+    return {"": f'."{lists[0]}"'} if len(lists) == 1 else {}
 
 
 def _listed(row: Row) -> list[object]:

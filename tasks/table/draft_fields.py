@@ -100,7 +100,9 @@ class Draft:
         """Return the fields that no value and no doubt of the description names."""
         sections = (self.media, self.question, self.answer)
         values = [value for section in sections for value in section.values()]
-        text = json.dumps([values, [*self.doubts.values()]], ensure_ascii=False)
+        all_names = ", ".join(map(str, self.columns))  # in a doubt that lists what there is
+        doubts = [doubt.replace(all_names, "") for doubt in self.doubts.values()]
+        text = json.dumps([values, doubts], ensure_ascii=False)
         words = set(re.findall(r"[\w.-]+", text))
         is_compared = self.answer.get("form") == "boxes"  # with the boxes and their images
         compared = (*ORDERS, *SIZES_OF_IMAGES) if is_compared else ()

@@ -21,7 +21,8 @@ ASKED = (
     'def is_asked: type == "object" and has(%(question)s) and has(%(answer)s); '
     "def asked($about; $keys): if is_asked then . as $own | ($about | with_entries("
     "if .key as $key | $own | has($key) and .[$key] != $about[$key] then "
-    '.key |= "record_" + . else . end)) + ($keys | map(strings) | select(length > 1) // [] '
+    '.key |= "record_" + . else . end)) + ($keys | map(strings) '
+    "| select(length > 1 or ($keys | length) == 1) // [] "
     '| to_entries | map({("key" + if .key > 0 then "_\\(.key + 1)" else "" end): .value}) '
     '| add // {} | if . == {} then . else .id = ($keys | map(tostring) | join("/")) end) '
     "| $own + with_entries(select(.key as $key | $own | has($key) | not))%(named)s else "
@@ -33,7 +34,8 @@ ASKED = (
 """Program of jq that makes a record of each question below objects and lists.
 
 It has the fields of all objects around it, as `record_NAME` where the question has another value of
-that name. If several names lead to it, they are `key`, `key_2`, …, and its `id` if it has none.
+that name. If several names lead to it, or one alone, they are `key`, `key_2`, …, and its `id` if it
+has none.
 """
 
 

@@ -105,6 +105,18 @@ def test_centres_and_sizes_are_refused():
         of_boxes(lambda b, _: np.append((b[:2] + b[2:]) / 2, b[2:] - b[:2]), count=6)
 
 
+def _shifted(share):
+    """A function that moves boxes to the right and down by a share of their sides."""
+    return lambda box, _: box + share * np.tile(box[2:] - box[:2], 2)
+
+
+@pytest.mark.parametrize("sizes", [False, True])
+@pytest.mark.parametrize("count", [4, 18])
+def test_centres_that_were_read_as_corners_are_refused(count, sizes):
+    with pytest.raises(DataError, match=rf"{count} of {count} .*if they are \[centre x"):
+        of_boxes(_shifted(0.5), count=count, sizes=sizes)
+
+
 def test_sizes_of_coco_that_were_corners_are_refused():
     with pytest.raises(DataError, match=r"6 of 6 .*\[left, top, right, bottom\]"):
         of_boxes(lambda b, _: np.append(b[:2], b[:2] + b[2:]), count=6, sizes=True)
@@ -117,6 +129,8 @@ def test_poor_boxes_are_scored_as_they_are():
         "moved": lambda box, size: box + np.tile(0.2 * size[:2], 2),
         "biased": lambda box, size: box + np.tile([0.2, 0.1], 2) * size,
         "whole": lambda box, size: np.append([0, 0], size[:2]),
+        "moved by a third of its sides": _shifted(1 / 3),
+        "moved by its sides": _shifted(1),
         "large": lambda box, size: box + 0.2 * np.array([-1, -1, 1, 1]) * size,
         "quarter": lambda box, size: np.append([0, 0], size[:2] / 2),
         "random": lambda box, size: np.sort(rng.random((2, 2)), 0).ravel() * size,

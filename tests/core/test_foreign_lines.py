@@ -325,6 +325,7 @@ def test_values_in_nearly_the_form(tmp_path, form, given, read):
         ("boxes", {"bbox_2d": [3, 4, 7, 9], "label": "cup"}, (3, 4, 7, 9)),
         ("boxes", {"x1": 3, "y1": 4, "x2": 7, "y2": 9, "score": 0.5}, (3, 4, 7, 9)),
         ("boxes", {"x": 3, "y": 4, "width": 4, "height": 5}, (3, 4, 7, 9)),
+        ("boxes", {"x": 5, "y": 7, "width": 4, "height": 6, "detection_id": "d0"}, (3, 4, 7, 10)),
     ],
 )
 def test_boxes_and_points_in_another_form(tmp_path, kind, given, read):
@@ -338,6 +339,16 @@ def test_boxes_and_points_in_another_form(tmp_path, kind, given, read):
     (row,) = convert(path, error)
     answer = row_to_answer(row, query)
     assert tuple((answer.points or answer.boxes)[0]) == read
+
+
+def test_a_corner_and_a_centre_have_a_command_each(tmp_path):
+    path = tmp_path / "places.jsonl"
+    box = {"x": 5, "y": 7, "width": 4, "height": 6}
+    path.write_text(json.dumps({"id": "a", "boxes": [box]}) + "\n")
+    (row,) = read_rows(path)
+    with pytest.raises(DataError, match=r"the left top corner.*the centre") as error:
+        row_to_answer(row, asking("a", AnswerForm.BOXES))
+    assert str(error.value).count("`jq") == 2
 
 
 def test_answers_of_perception_test_are_read_where_the_options_agree(tmp_path):

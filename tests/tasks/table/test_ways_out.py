@@ -120,6 +120,17 @@ NESTED = {
             {"metadata": {"video_id": "v2"}, "answer_id": 0, "key": "v2"},
         ],
     ),
+    "GQA": (
+        {
+            key: {
+                "question": "What?",
+                "answer": answer,
+                "annotations": {"answer": {}, "question": {}},
+            }
+            for key, answer in (("9", "x"), ("10", "y"))
+        },
+        [{"id": "9", "answer": "x"}, {"id": "10", "answer": "y"}],
+    ),
     "questions by video": (
         {"v1": {"0": {"q": "What?", "a": "x"}, "1": {"q": "Who?", "a": "y"}}},
         [
