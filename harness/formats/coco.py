@@ -178,7 +178,8 @@ def _refuse_other_size(record: Record, sample: Sample, where: str) -> None:
     stated_size, what = (record.get("width"), record.get("height")), where
     if isinstance(masks, dict) and _are_sides(masks.get("size")):
         stated_size, what = (masks["size"][1], masks["size"][0]), f"{where}: 'segmentation'"
-    if _are_sides([*stated_size]) and stated_size != sample.query.size:
+    is_of_box = {"x", "y"} <= record.keys()  # beside them, width and height are a box's sides
+    if _are_sides([*stated_size]) and not is_of_box and stated_size != sample.query.size:
         width, height = sample.query.size
         raise DataError(
             what,
@@ -380,12 +381,26 @@ def _box(
         or min(box[2:]) < 0
     ):
         expected = "[left, top, width, height] in pixels"
-        raise DataError(what, expected=expected, found=repr(box)[:60])
+        raise DataError(what, expected=expected, found=repr(box)[:60], fix=_of_sides(record, where))
     _refuse_corners(box, record, sample, where, written)
     left, top, width, height = in_pixels(box, written.coordinates, sample.query.size)
     if not (width and height):
         notes["boxes without a width or a height, which overlap nothing"] += 1
     return [left, top, left + (width or LEAST_SIDE), top + (height or LEAST_SIDE)]
+
+
+def _of_sides(record: Record, where: str) -> str:
+    """Return the commands for a record with the four sides of its box; "" for others."""
+    if "bbox" in record or not {"x", "y", "width", "height"} <= record.keys():
+        return ""
+    corner, centre = (
+        command(f"map(.bbox = [{x}, {y}, .width, .height])", _file(where))
+        for x, y in ((".x", ".y"), (".x - .width / 2", ".y - .height / 2"))
+    )
+    return (
+        f"If x and y are the left top corner, {corner} makes one. If they are the centre, as "
+        f"Roboflow writes them, {centre}."
+    )
 
 
 def _refuse_corners(

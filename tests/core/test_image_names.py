@@ -72,3 +72,16 @@ def test_a_number_beside_the_name_of_another_file_is_refused(tmp_path, samples):
     new = subprocess.run(typed, cwd=tmp_path, capture_output=True, check=True).stdout
     path.write_bytes(new)
     assert lefts(path, samples) == {"2": 0, "1": 1}
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+@pytest.mark.parametrize(("place", "left"), [(0, 30), (1, 25)], ids=["corner", "centre"])
+def test_a_box_in_four_fields_has_a_command_for_each_meaning(place, left, tmp_path, samples):
+    path = tmp_path / "results.json"
+    box = {"x": 30, "y": 30, "width": 10, "height": 20}
+    path.write_text(json.dumps([{"image_id": 1, "category_id": 1, "score": 0.9, **box}]))
+    with pytest.raises(DataError, match="corner") as error:
+        lefts(path, samples)
+    typed = shlex.split(re.findall("`(jq .*?) > NEW`", str(error.value))[place])
+    path.write_bytes(subprocess.run(typed, cwd=tmp_path, capture_output=True, check=True).stdout)
+    assert lefts(path, samples) == {"1": left}
