@@ -117,8 +117,8 @@ def without_envelope(response: str) -> str:
     with suppress(ParseError):
         value = loads_lenient(text)[0] if "{" in text else None
         if isinstance(value, dict):
-            answers = [value[key] for key in _ANSWER_KEYS if isinstance(value.get(key), str)]
-            return answers[0].strip() if len(answers) == 1 else text
+            answers = [value[key] for key in _ANSWER_KEYS if type(value.get(key)) in (str, int)]
+            return str(answers[0]).strip() if len(answers) == 1 else text
     if box := _LAST_BOX.fullmatch(text):  # in a sentence
         return next(group for group in box.groups() if group).strip()
     *before, last = text.replace("**", "").splitlines() or [""]

@@ -114,7 +114,8 @@ def _contains(text: str, truth: str) -> bool:
     """Return True if a text has the words of another in a row, in any case, and whole numbers."""
     text, truth = (normalize("NFC", string.lower()) for string in (text, truth))
     parts = truth.removesuffix(".").split()
-    before = r"(?<!\d[.,])(?<!(?<!\w)[-+−.,])" if parts and parts[0][0].isdecimal() else ""
+    signed = r"(?<!\d[.,])(?<!\d[eE][-+−])(?<!(?<!\w)[-+−.,])"
+    before = signed if parts and parts[0][0].isdecimal() else ""
     after = r"(?![.,]\d)" if parts and parts[-1][-1].isdecimal() else ""
     words = r"\s+".join(map(re.escape, parts))
     return re.search(rf"(?<!{SPACED}){before}{words}{after}(?!{SPACED})", text) is not None

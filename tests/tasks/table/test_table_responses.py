@@ -331,6 +331,8 @@ def test_yes_and_no_without_the_word(question, response, said):
         ("500", "1,500", 0, 0),
         ("1", "1.5", 0, 0),
         ("5", "It is .5 m.", 0, 0),
+        ("4", "It is 1e-4.", 0, 0),
+        ("5", '{"answer": 5}', 1, 1),
         ("2019", "On 12-05-2019.", 0, 1),
         ("5", "See No.5.", 0, 1),
         ("dog", "The answer is _dog_.", 1, 1),
