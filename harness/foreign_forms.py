@@ -132,7 +132,10 @@ def _is_run_length(value: object) -> bool:
 
 
 IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid")
-TEXTS = ("response", "prediction", "text", "output", "pred", "model_output", "predict")
+TEXTS = (
+    *("response", "prediction", "text", "output", "pred", "model_output", "predict"),
+    *("model_prediction", "model_response", "raw_response", "raw_output"),
+)
 """Names that other programs' lines have for the id and for what the model wrote; not `answer`,
 which is the ground truth in most of them."""
 MASKS = ("pred_masks", "prediction_masks")
@@ -167,7 +170,9 @@ CORNERS = (
 """jq program that makes corners of a box in the order `$order`."""
 OF_COCO = frozenset({"category_id", "score", "segmentation"})
 """Keys of COCO's results, whose boxes are [left, top, width, height]."""
-LISTS = frozenset({"results", "res_list", "result_list", "predictions", "responses", "logs"})
+LISTS = frozenset(
+    {"results", "details", "res_list", "result_list", "predictions", "responses", "logs"}
+)
 """Keys under which a file's single object holds the list of its entries."""
 NAMES = frozenset({*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "prompt"})
 """Keys that name columns; an object with one of them does not map ids to values."""
@@ -353,6 +358,12 @@ BY_ID = (
         _by_id(_is_run_length),
         "to_entries[] | {id: .key, masks: [.value]}",
         f"{KEYS}, and each mask is that of one image",
+    ),
+    Form(
+        "A-OKVQA's two answers by id",
+        _by_id(lambda value: _has("direct_answer")(value) and _has("multiple_choice")(value)),
+        "to_entries[] | {id: .key, response: .value.multiple_choice}",
+        f"{KEYS}, and the questions have options (the direct answer is for those without)",
     ),
     Form(
         "objects by id",

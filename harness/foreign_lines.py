@@ -275,7 +275,7 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
     if renaming := _renaming(plain):
         program, condition = renaming
         return f"If {condition}, {command(program, name)} makes such lines."
-    text_key = _text_key(plain)
+    text_key = _text_key(plain) or ("answer" if {*plain} == {"question", "answer"} else "")
     if text_key and "id" not in plain:
         return (
             f"If its lines are in the order of the samples of TASK below ROOT, and {text_key} is "
@@ -344,7 +344,7 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     """
     if known := _known(plain, name):
         return known
-    texts = {*unknown, "response"} if isinstance(plain.get("response"), str) else unknown
+    texts = {key for key in (*unknown, "response") if isinstance(plain.get(key), str)}
     if text_key := next((key for key in TEXTS if key in texts), None):
         conversion = command(_response(text_key), name)
         return f"If {text_key} is what the model wrote, {conversion} makes such lines."

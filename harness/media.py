@@ -192,6 +192,15 @@ def media_from_json(plain: Mapping[str, Any]) -> Media:
     )
 
 
+def file_stem(media: Media) -> str:
+    """Return the name of an image's file without its suffix; "" for a video and bytes.
+
+    It is for readers of predictions, and is not a part of the handle: models are not to see it.
+    """
+    loader = None if media.is_video else media._loader(0)
+    return loader.path.stem if isinstance(loader, FileLoader) else ""
+
+
 def open_image(path: Path) -> Media:
     """Open an image file; only its header is read now."""
     header = read_header(path, str(path))

@@ -4,6 +4,7 @@ r"""Presets: short names of published models with all their parts, in TOML files
     model = "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,segmenter=sam2(…),…)"
     about = "VisionReasoner with SAM 2, on images"
     task = "reason_seg"                   # a task that it is for
+    revision = "0123abc…"                 # optional: the commit of its network on the hub
 
 `visionreasoner-7b(batch_size=4)` changes an argument; one that only the backend has, such as
 `max_pixels`, is passed to it. An argument `{checkpoint}` is a slot: the user must give its value.
@@ -44,6 +45,8 @@ class Preset:
     about: str
     task: str
     """A task that it is for."""
+    revision: str = ""
+    """The commit of the network's weights on the hub; empty where none is known."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -67,7 +70,9 @@ class Preset:
         other_arguments = {
             name: value for name, value in arguments.items() if name not in self.needs
         }
-        return changed(_filled(self.model, arguments), other_arguments)
+        spec = changed(_filled(self.model, arguments), other_arguments)
+        is_other = not {"checkpoint", "revision", *INNER}.isdisjoint(arguments)
+        return spec if is_other or not self.revision else _pinned(spec, self.revision)
 
 
 def presets() -> Mapping[str, Preset]:
@@ -185,14 +190,31 @@ def changed(spec: Spec, changes: Mapping[str, Value]) -> Spec:
     """Return a SPEC with changed arguments; those that only its backend has are passed to it."""
     arguments = dict(spec.arguments)
     for name, value in changes.items():
-        backend = arguments.get("backend") or usual_backend(spec.name)
+        backend = _backend(Spec(spec.name, arguments))
         if name in arguments or plugins.accepts("models", spec.name, name):
             arguments[name] = value
-        elif isinstance(backend, Spec) and plugins.accepts("backends", backend.name, name):
+        elif backend and plugins.accepts("backends", backend.name, name):
             arguments["backend"] = Spec(backend.name, {**backend.arguments, name: value})
         else:
             arguments[name] = value  # which the model refuses, naming the nearest
     return Spec(spec.name, arguments)
+
+
+def _pinned(spec: Spec, revision: str) -> Spec:
+    """Return a SPEC whose backend loads this commit, if it loads a checkpoint."""
+    if isinstance(base := spec.arguments.get("base"), Spec):
+        return Spec(spec.name, {**spec.arguments, "base": _pinned(base, revision)})
+    backend = _backend(spec)
+    loads = backend and plugins.accepts("backends", backend.name, "revision")
+    is_pinned = backend is not None and "revision" in backend.arguments
+    return changed(spec, {"revision": revision}) if loads and not is_pinned else spec
+
+
+def _backend(spec: Spec) -> Spec | None:
+    """Return the backend that a model's SPEC names or has by default; None for other values."""
+    value = spec.arguments.get("backend") or usual_backend(spec.name)
+    backend = _spec(value) if isinstance(value, (Spec, str)) else None
+    return backend if backend and backend.name in plugins.installed_plugins("backends") else None
 
 
 def usual_backend(model: str) -> Value:

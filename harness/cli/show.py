@@ -71,6 +71,7 @@ def _list_presets(arguments: Namespace) -> int:
             "task": preset.task,
             "needs": list(preset.needs),
             "model": str(preset.model),
+            "revision": preset.revision or None,
         }
         for preset in chosen.values()
     ]

@@ -29,6 +29,7 @@ from harness.files import open_regular
 from harness.foreign import HEAD, new_name
 from harness.foreign_lines import DATUMARO, OF_LABELME, command
 from harness.formats.coco_categories import check_categories, refuse_other_order
+from harness.formats.coco_images import numbers_by_stem, refuse_other_image
 from harness.formats.matching import Matched
 from harness.formats.polygons import check_polygons, mask_of_polygons
 from harness.formats.rotated import refuse_rotated
@@ -89,16 +90,18 @@ def coco_results(
 ) -> Matched:
     """Return a row for each sample, from the records of its image and category.
 
-    A record belongs to the sample with id `image_id` (or `video_id`), or `image_id/category_id`. If
-    the sample's question asks for one mask, records with a score above `threshold` are united; if
-    it asks for a count, they are counted.
+    A record belongs to the sample with id `image_id` (or `video_id`), or `image_id/category_id`.
+    Other values of `image_id` may be names of images' files, also without their suffix. If the
+    sample's question asks for one mask, records with a score above `threshold` are united; if it
+    asks for a count, they are counted.
 
     Raises:
         DataError: the file is not such a list, or a record is malformed.
     """
     notes: Counter[str] = Counter()
     limit = THRESHOLD if threshold is None else threshold
-    sample_ids = {sample.id for sample in samples}
+    by_id = {sample.id: sample for sample in samples}
+    by_stem = numbers_by_stem(samples)
     numbers = _numbers_by_name(samples, asked=True)
     stated = _numbers_by_name(samples, asked=False)
     records_of: dict[str, list[Placed]] = defaultdict(list)
@@ -113,7 +116,7 @@ def coco_results(
             record = {**record, "category_id": number}
         _refuse_other_name(record, stated, where)
         placed[_identity(record, where), _category(record) or ""] += 1
-        name = next((name for name in _names(record, where) if name in sample_ids), None)
+        name = next((name for name in _names(record, where, by_stem) if name in by_id), None)
         if name is None or (requested is not None and name not in requested):
             category = f", category {record['category_id']}" if "category_id" in record else ""
             unmatched.append(f"{where}, {_identity(record, where)!r}{category}")
@@ -121,9 +124,10 @@ def coco_results(
             if name is None:
                 categories[_category(record) or ""] += 1
         else:
+            refuse_other_image(record, by_id[name], by_stem, where)
             records_of[name].append((where, record))
-    check_categories(categories, sample_ids, path, notes)
-    refuse_other_order(placed, sample_ids, path)
+    check_categories(categories, by_id.keys(), path, notes)
+    refuse_other_order(placed, by_id.keys(), path)
     rows = {}
     for sample in samples if records_of else ():
         if requested is None or sample.id in requested:
@@ -249,12 +253,18 @@ def _identity(record: Record, where: str) -> str:
     return str(value)
 
 
-def _names(record: Record, where: str) -> Iterator[str]:
-    """Yield the sample ids that a record may belong to."""
+def _names(record: Record, where: str, by_stem: Mapping[str, str]) -> Iterator[str]:
+    """Yield the sample ids that a record may belong to.
+
+    A number comes before a file of that name, a name with a suffix is first that of a file.
+    """
     identity = _identity(record, where)
     stem, dot, suffix = identity.rpartition(".")
-    names = [identity, stem] if f"{dot}{suffix}".lower() in IMAGES else [identity]
-    for name in (*names, *(name.lstrip("0") for name in names if name.isdecimal())):
+    is_file = f"{dot}{suffix}".lower() in IMAGES
+    names = [identity, stem] if is_file else [identity]
+    numbers = [name.lstrip("0") for name in names if name.isdecimal()]
+    of_files = [by_stem[name] for name in names if name in by_stem]
+    for name in (*of_files, *names, *numbers) if is_file else (*names, *numbers, *of_files):
         if name:
             yield name
             if category := _category(record):

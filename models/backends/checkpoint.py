@@ -97,14 +97,16 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
             found="it is not installed",
             fix="Give a folder, or install the extra [torch].",
         ) from error
+    pinned = f" --revision {revision}" if revision else ""
+    other = ", or revision=main for what is there" if revision else ""
     with raised_as(
         ModelError,
         f"checkpoint {checkpoint!r}",
         "a folder, or a checkpoint in the Hugging Face cache",
         LocalEntryNotFoundError,
         HFValidationError,
-        fix=f"Fetch it first where there is a network (hf download {checkpoint}), or give the "
-        "folder where it lies. harness downloads nothing by itself.",
+        fix=f"Fetch it first where there is a network (hf download {checkpoint}{pinned}), or give "
+        f"the folder where it lies{other}. harness downloads nothing by itself.",
         missing="neither",
     ):
         return Path(snapshot_download(checkpoint, revision=revision, local_files_only=True))

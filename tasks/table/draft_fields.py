@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,13 +29,27 @@ NAMES: Mapping[str, str] = {
     r"|relevant_windows|times|affordance|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
     "clip end": r"((clip|video)_)?(end|stop|ed)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
-    "context": r"contexts?|input|passage|background|premise|preamble|pre_?prompt|instructions?|"
-    r"system(_prompt)?|history|subtitles?|regions?|roi|box|bboxes|points?|"
-    r"(question|query|ask|real)_?time(_?stamp)?|time_stamp",
     "id": r"(question_?|sample_?|q_?)?u?id|index|idx",
     "category": r"(l2-)?category|task(_type)?|type|question_type|subset|topic|dataset",
 }
 """Names of fields by what they hold, in the order of preference."""
+
+BOOKKEEPING = re.compile(
+    r"(?:.*[_ ])?(?:ids?|u?uid|guid|index|idx|md5|sha\d*|hash|source|origin|licen[cs]e|author"
+    r"|annotator|worker|dataset|version|key|split|subset|partition|fold|languages?|lang|date"
+    r"|(?:created|updated)(?:_at)?|url|uri|width|height|fps|duration|n_?frames|category|domain"
+    r"|topic|task|subject|skills?|tags?|ability|difficulty|level|grade|remarks?|comments?|notes?"
+    r"|evidence|rationale|explanations?|reasoning|thoughts?|cot|evaluation|metric)"
+    r"(?:[_ ](?:ids?|names?|types?|kinds?|index))?"
+    r"|(?:question|answer|data|image|video|query|item|sample)?[_ ]?(?:type|kind)",
+    re.IGNORECASE,
+)
+"""Names of fields that say where a record is from or of what kind it is, and not what is asked."""
+OF_TRUTH = re.compile(
+    r"(?:.*[_ ])?(?:label|class|object|target|gt|correct|answer|right|true|pred\w*)(?:[_ ].*)?",
+    re.IGNORECASE,
+)
+"""Names of fields that may hold the ground truth although they end as those of `BOOKKEEPING`."""
 
 INNERMOST = ("value", "text", "content", "path", "name", "file", "string")
 """Names of fields in an object that is named by what it holds."""
@@ -55,21 +69,31 @@ class Draft:
     """Text that says what to check, by `section.key`."""
     columns: Sequence[str] = ()
     """The names of the table's fields."""
+    of_layout: Collection[str] = ()
+    """Those of them that are empty, or that the layout itself reads."""
+
+    def doubt(self, key: str, text: str) -> None:
+        """Add a doubt about a key behind those that it has."""
+        self.doubts[key] = "; ".join(filter(None, (self.doubts.get(key), text)))
 
     def toml(self, name: str) -> str:
         """Return the description's text, with a comment beside each doubt."""
         lines = [f"name = {_plain(name)}"]
         if self.layout != "rows":
             lines.append(f"layout = {_plain(self.layout)}")
-        if unused := self._unused():
-            lines.append(f"# not used: {', '.join(unused)}")
+        unused = self._unused()
+        doubtful = [n for n in unused if n not in self.of_layout and not _is_bookkeeping(n)]
+        if others := [name for name in unused if name not in doubtful]:
+            lines.append(f"# not used: {', '.join(others)}")
+        if doubtful:
+            pattern = _plain(f"{{{doubtful[0]}}}\n{{{self.question.get('text')}}}")
+            doubt = f"part of the question (text = {pattern} asks it), or of the ground truth?"
+            lines.append(f"# {CHECK}: not used: {', '.join(doubtful)}; {doubt}")
         for section in ("media", "question", "answer", "scoring"):
             lines += ["", f"[{section}]"] if getattr(self, section) else []
             for key, value in getattr(self, section).items():
-                doubt = self.doubts.get(f"{section}.{key}")
-                lines.append(
-                    f"{key} = {_plain(value)}" + (f"  # {CHECK}: {doubt}" if doubt else "")
-                )
+                checked = self.doubts.get(f"{section}.{key}", "")
+                lines.append(f"{key} = {_plain(value)}{checked and f'  # {CHECK}: {checked}'}")
         return "\n".join(lines) + "\n"
 
     def _unused(self) -> list[str]:
@@ -83,6 +107,14 @@ class Draft:
         columns = [str(name) for name in self.columns]
         plain = [n for n in columns if not n.startswith("_") and not {n, n.lower()} & {*compared}]
         return [name for name in plain if name not in words and _plain(name)[1:-1] not in text]
+
+
+def _is_bookkeeping(name: str) -> bool:
+    """Return True if a field's name says that it holds neither a question nor a ground truth."""
+    last = _what_holds(name) if "." in name else name
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).strip("_")
+    is_kind = re.fullmatch(r".*(?:type|kind|confidence|score)", words, re.IGNORECASE)
+    return bool(BOOKKEEPING.fullmatch(words)) and bool(is_kind or not OF_TRUTH.fullmatch(words))
 
 
 def named(records: Sequence[Record], what: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from harness.foreign import to_lines
 from harness.tasks.table.cells import is_absent, plain_value
 from harness.tasks.table.conventions import CONVENTIONS
-from harness.tasks.table.nested import at_path
+from harness.tasks.table.nested import at_path, jq_path
 from harness.tasks.table.rows import DELIMITERS, ROWS, per_record
 
 SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
@@ -170,18 +170,14 @@ def by_keys(
             if [read(answer, named, ()) for answer, named in pairs] == places:
                 return convention, ""
         program = (
-            f"getpath({_path(field)}) as $key | setpath({_path(field)}; "
-            f"first((getpath({_path(path['list'])})[] | select((.[{json.dumps(key)}] | tostring) "
+            f"getpath({jq_path(field)}) as $key | setpath({jq_path(field)}; "
+            f"first((getpath({jq_path(path['list'])})[] | select((.[{json.dumps(key)}] | tostring) "
             f"== ($key | tostring)) | .[{json.dumps(path['key'])}]), "
             'error("an answer of no option")))'
         )
         typed = per_record(table, program, "has its text") or "write its text"
         return "", f"answers are the {key!r} of an option, which is not its place: {typed}"
     return "", ""
-
-
-def _path(name: str) -> str:
-    return json.dumps([int(part) if part.isdecimal() else part for part in name.split(".")])
 
 
 def with_answer(table: Path, options: str | Sequence[str], answer: str) -> str:

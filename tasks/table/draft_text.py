@@ -25,6 +25,9 @@ LOOKS: Mapping[str, Callable[[str], object]] = {
     ).fullmatch,
     "places in a model's own form": MARKUP.search,
     "an answer between marks": re.compile(r"</?answer>|\\boxed\s*\{", re.I).search,
+    "a solution with its answer": re.compile(
+        r"\w.*(?:####|\banswer\s?(?:is\b|:)|答案[是为為：:])\s*\S.*", re.I | re.S
+    ).fullmatch,
     "a number": re.compile(rf"{ABOUT}{NUMBER}").fullmatch,
     "a number with a unit": re.compile(rf"{ABOUT}{NUMBER}\s*(?:{UNIT})?").fullmatch,
     "a fraction": re.compile(r"\d+\s?/\s?\d+").fullmatch,

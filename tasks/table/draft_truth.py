@@ -35,6 +35,10 @@ TIMES = re.compile("time|window|interval|span|moment", re.IGNORECASE)
 """Names of fields that hold times; such a field has intervals even if no video is known."""
 ASKS_NUMBER = re.compile(r"\b(?:how|what|which|count|number|sum|total)\b", re.IGNORECASE)
 """A question, or a field's name, whose answers 1 and 0 are numbers."""
+OF_NUMBERED = re.compile(
+    r"(?:.*[_. ])?(?:label|class|category|idx|index|id|option|choice)", re.IGNORECASE
+)
+"""Names of fields of the number of a class or an option."""
 OF_REGIONS = re.compile(
     r"(?:.*[._ ])?(?:b?boxe?s?|bounding_?box(?:es)?|masks?|segmentations?|polygons?|rle(?:_mask)?"
     r"|encoded_?pixels)(?:_2d)?",
@@ -121,6 +125,9 @@ class Values:
             codes = [value for value in self.values if re.fullmatch(r"0\d+", str(value).strip())]
             if codes:
                 doubt = f"{codes[0]!r} begins with 0: is it a number, or a text such as a code?"
+                return Truth("number", doubts={"form": doubt})
+            if whole and OF_NUMBERED.fullmatch(self.field):
+                doubt = "are they numbers of options or classes? Write their texts, or options"
                 return Truth("number", doubts={"form": doubt})
             if TIMES.search(self.field):
                 doubt = f"is {self.field} the answer, or the time of a frame?"

@@ -15,7 +15,7 @@ from harness.errors import DataError, counted
 from harness.tasks.table.cells import is_empty
 from harness.tasks.table.draft_options import kept
 from harness.tasks.table.layouts import LAYOUTS
-from harness.tasks.table.nested import flat
+from harness.tasks.table.nested import flat, jq_path
 from harness.tasks.table.rows import file_columns
 
 MAX_VALUES = 20
@@ -132,9 +132,7 @@ def with_images(
 def _selecting(fields: Sequence[Sequence[str]]) -> str:
     """Return the jq program that selects the records with an image."""
     full = '(getpath(%s) | . != null and . != "" and . != [])'
-    images = (
-        " and ".join(full % json.dumps(name.split(".")) for name in names) for names in fields
-    )
+    images = (" and ".join(full % jq_path(name) for name in names) for names in fields)
     return f"select({' or '.join(images)})"
 
 

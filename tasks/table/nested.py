@@ -3,6 +3,7 @@
 A field whose own name has the dots comes before. CSV and TSV have no objects.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -67,6 +68,15 @@ def at_path(record: Mapping[str, object], name: str) -> tuple[object, ...]:
         else:
             return ()
     return (value,)
+
+
+def jq_path(name: str) -> str:
+    """Return the path of jq to a field in objects and lists of a record.
+
+    >>> jq_path("answers.0.text")
+    '["answers", 0, "text"]'
+    """
+    return json.dumps([int(part) if part.isdecimal() else part for part in name.split(".")])
 
 
 def flat(record: Mapping[str, object]) -> Record:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.description import CHECK
+from harness.tasks.table.nested import jq_path
 from harness.tasks.table.rows import per_record
 from harness.tasks.table.truth import SIDES
 
@@ -78,7 +79,7 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str,
         if not lists or len(lists) < len(pairs) or any(len(a) != len(b) for a, b in lists):
             continue
         if len({str(part) for _, parts in lists for part in parts}) > 1:
-            of_regions, of_classes = (json.dumps(key.split(".")) for key in (regions, name))
+            of_regions, of_classes = (jq_path(key) for key in (regions, name))
             program = (
                 f". as $record | [getpath({of_regions}), getpath({of_classes})] | transpose "
                 f"| group_by(.[1])[] | ($record | delpaths([{of_regions}, {of_classes}])) "

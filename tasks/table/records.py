@@ -1,6 +1,5 @@
 """Read the records of a table as questions or phrases, by its description."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +40,7 @@ from harness.tasks.table.image_fields import (
 )
 from harness.tasks.table.layouts import LAYOUTS, SIZE
 from harness.tasks.table.lengths import Lengths
-from harness.tasks.table.nested import at_path
+from harness.tasks.table.nested import at_path, jq_path
 from harness.tasks.table.protocols import BINARY, BITS, check_truth
 from harness.tasks.table.rows import Record, file_columns, per_record
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
@@ -466,7 +465,7 @@ class Records:
 
     def _text_error(self, value: object, name: str, where: str) -> DataError:
         """Return the error for a list or an object in the place of a question's text."""
-        path = json.dumps(name.split("."))
+        path = jq_path(name)
         program = f"getpath({path})[] as $text | setpath({path}; $text)"
         typed = per_record(self.table, program, "has a record for each of its texts.")
         fix = typed if isinstance(value, list) else ""

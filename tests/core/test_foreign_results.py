@@ -57,6 +57,14 @@ FILES = {
         {"correct": [RECORD], "incorrect": [{**RECORD, "question_id": "6", "pred": "FAILED"}]},
         {"5": ("response", "The answer is B."), "6": ("response", "FAILED")},
     ),
+    "A-OKVQA's predictions": (
+        {key: {"multiple_choice": key, "direct_answer": "1"} for key in ("ab", "cd")},
+        {"ab": ("response", "ab"), "cd": ("response", "cd")},
+    ),
+    "HallusionBench's results": (
+        [{"question_id": "3", "gt_answer": "1", "question": "Is it?", "model_prediction": "Yes."}],
+        {"3": ("response", "Yes.")},
+    ),
     "PromptPG": (
         {**COUNTS, "shot_pids": ["3109"], "args": {"model": "gpt3"}, "results": {"8": PROMPT_PG}},
         {"8": ("response", PROMPT_PG["output"])},
@@ -79,13 +87,18 @@ def test_results_keep_their_ids(name, indent, tmp_path):
     assert rows(path, error) == expected
 
 
-def test_responses_of_visonlyqa_have_the_order_of_the_samples(tmp_path):
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "Select.\n(a) 1 (b) 2", "response": "LETTER", "y_pred": "c", "y_true": "a"},
+        {"question": "Which?", "answer": "LETTER"},
+    ],
+    ids=["VisOnlyQA", "POPE"],
+)
+def test_responses_without_ids_have_the_order_of_the_samples(row, tmp_path):
     path = tmp_path / "gpt-4o.jsonl"
-    listed = [
-        {"prompt": "Select.\n(a) 1 (b) 2", "response": letter, "y_pred": letter, "y_true": "a"}
-        for letter in "ab"
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in listed), encoding="utf-8")
+    lines = [f"{json.dumps(row)}\n".replace("LETTER", letter) for letter in "ab"]
+    path.write_text("".join(lines), encoding="utf-8")
     (tmp_path / "two.jsonl").write_text(
         "".join(json.dumps({"q": f"Which of {n}?", "i": "x.png"}) + "\n" for n in range(2))
     )

@@ -11,8 +11,9 @@ import pytest
 from harness import plugins, presets
 from harness.cli.main import main
 from harness.cli.model_choice import requested_models
-from harness.errors import DataError, UnknownPlugin, UsageError
+from harness.errors import DataError, ModelError, UnknownPlugin, UsageError
 from harness.leaderboards.definitions import definitions, shipped
+from harness.models.backends.checkpoint import find
 from harness.presets import preset, resolve
 from harness.rehearsal import standins
 from harness.spec import parse
@@ -52,6 +53,48 @@ def test_arguments_replace_the_preset_s_and_reach_its_backend():
     assert "base_url=http://there/v1" in str(spec)
     with pytest.raises(UsageError, match="batch_size"):
         plugins.check_arguments("models", resolve(parse("visionreasoner-7b(batchsize=2)")))
+
+
+COMMIT = preset("qwen2.5-vl-7b").revision
+
+
+@pytest.mark.parametrize(
+    ("given", "loads"),
+    [
+        ("qwen2.5-vl-7b", f"transformers(revision={COMMIT})"),
+        ("qwen2.5-vl-7b(max_pixels=9)", f"transformers(max_pixels=9,revision={COMMIT})"),
+        ("qwen2.5-vl-7b(backend=vllm)", f"vllm(revision={COMMIT})"),
+        ("qwen2.5-vl-7b(revision=main)", "transformers(revision=main)"),
+        ("qwen2.5-vl-7b(backend=transformers(revision=ab))", "transformers(revision=ab)"),
+        ("qwen2.5-vl-7b(checkpoint=./mine)", "None"),
+        ("qwen2.5-vl-7b(backend=stored)", "stored"),
+    ],
+)
+def test_a_preset_loads_its_commit_of_its_own_network(given, loads):
+    assert str(resolve(parse(given)).arguments.get("backend")) == loads
+
+
+def test_a_preset_s_commit_is_that_of_the_network_in_another_model():
+    base = resolve(parse("vr-ttrl-qwen2.5-vl-7b")).arguments["base"]
+    assert str(base.arguments["backend"]) == f"transformers(revision={COMMIT})"
+    base = resolve(parse("vr-ttrl-qwen2.5-vl-7b(base=seg-zero-7b)")).arguments["base"]
+    assert base == resolve(parse("seg-zero-7b"))
+
+
+def test_presets_of_one_network_load_one_commit():
+    commits = {}
+    for known in presets.presets().values():
+        base = known.model.arguments.get("base", known.model)
+        name = base.arguments.get("checkpoint")
+        if isinstance(name, str) and not name.startswith("{"):
+            commits.setdefault(name, set()).add(known.revision)
+    assert all(len(revisions) == 1 for revisions in commits.values())
+
+
+def test_a_commit_that_is_not_here_has_the_command_that_fetches_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match=r"hf download a/b --revision 0123abc\)"):
+        find("a/b", revision="0123abc")
 
 
 @pytest.mark.parametrize("given", ["tent(base=seg-zero-7b)", "tent(base=seg-zero-7b(canvas=9))"])

@@ -51,7 +51,7 @@ def test_columns_of_options_of_any_name(name, tmp_path):
     cells = [[f"Which {n}?", *texts, answer] for n, answer in enumerate(answers)]
     path = written(tmp_path, [*names, "answer"], cells)
     described = draft(path)
-    assert described.answer["written"] == convention and CHECK not in described.toml("mine")
+    assert described.answer["written"] == convention and not described.doubts
     assert read(path) == [Answer(choice=letter) for letter in letters]
 
 
@@ -124,6 +124,7 @@ def test_yes_and_no_have_their_protocol(tmp_path):
         ["option b", "option c"],
         ["{<25><40><33><60>}", "{<5><40><33><60>}"],
         ['{"xmin": 1, "ymin": 2}', '{"xmin": 3, "ymin": 4}'],
+        ["1 + 2 is three.\n#### 3", "No more. The answer is B.", "先看图。答案是 4"],
     ],
 )
 def test_texts_that_look_like_something_else_are_doubted(answers, tmp_path):
@@ -506,12 +507,29 @@ def test_objects_to_ignore_are_left_out_and_their_image_is_refused(n_ignored, ma
         assert len(question.answer.boxes) == 2
 
 
-@pytest.mark.parametrize("name", ["context", "region", "question_time", "system_prompt"])
-def test_a_field_that_may_be_part_of_the_question_is_to_be_checked(name, tmp_path):
+@pytest.mark.parametrize(
+    "name", ["context", "region", "question_time", "system_prompt", "ocr", "n_objects", "label_id"]
+)
+def test_a_field_that_is_not_read_is_to_be_checked(name, tmp_path):
     path = written(tmp_path, [name, "answer"], [["Which?", "3", "a dog"], ["What?", "", "a cat"]])
-    assert name in draft(path).doubts["question.text"]
+    (line,) = [line for line in draft(path).toml("mine").splitlines() if CHECK in line]
+    assert line.startswith("#") and name in line
     path = written(tmp_path, [name, "answer"], [["Which?", "", "a dog"]])
     assert CHECK not in draft(path).toml("mine")
+
+
+@pytest.mark.parametrize("name", ["split", "data_source", "imageUrl", "question_type", "answer_id"])
+def test_a_field_of_bookkeeping_is_not_to_be_checked(name, tmp_path):
+    path = written(tmp_path, [name, "answer"], [["Which?", "ab", "a dog"], ["What?", "c", "a cat"]])
+    assert "\n# CHECK" not in draft(path).toml("mine")
+
+
+@pytest.mark.parametrize("name", ["label", "correct_idx", "answer_id"])
+def test_numbers_of_classes_or_options_are_to_be_checked(name, tmp_path):
+    path = written(tmp_path, [name], [["Which?", "2"], ["What?", "11"]])
+    described = draft(path)
+    assert described.answer == {"form": "number", "field": name}
+    assert "options or classes" in described.doubts["answer.form"]
 
 
 @pytest.mark.parametrize("before", [["system"], ["user", "assistant"], []])
