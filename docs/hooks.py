@@ -18,6 +18,8 @@ import harness
 REPOSITORY = Path(__file__).resolve().parent.parent
 ROOMS = ("docs", "models", "trainers", "examples")
 LINK = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)")
+FILE = re.compile(r"^( *```\w+) ([\w./-]+)$", re.MULTILINE)
+"""A block of code with the name of its file, which Markdown's extension reads as a title only."""
 
 
 def pages() -> Iterator[str]:
@@ -75,4 +77,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         kind = "tree" if (REPOSITORY / target).is_dir() else "blob"
         return f"{link[1]}{config.repo_url}/{kind}/main/{target}"
 
-    return LINK.sub(elsewhere, markdown)
+    return FILE.sub(r'\1 title="\2"', LINK.sub(elsewhere, markdown))

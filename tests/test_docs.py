@@ -160,6 +160,38 @@ def test_links_lead_to_files(path):
         assert (path.parent / target).exists(), target
 
 
+FENCED = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
+CARDS = [
+    path
+    for room in ("models", "trainers", "examples")
+    for path in REPOSITORY.glob(f"{room}/**/*.md")
+]
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the addresses of a page's headings, as GitHub and the site write them."""
+    titles = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", one).strip().lower()) for one in titles}
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, *CARDS], ids=lambda path: str(path.relative_to(REPOSITORY))
+)
+def test_links_into_pages_lead_to_headings(path):
+    text = FENCED.sub("", path.read_text("utf-8"))
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", text):
+        assert anchor in anchors(path.parent / target if target else path), f"{target}#{anchor}"
+
+
+def test_the_navigation_of_the_site_has_every_page():
+    listed = re.findall(
+        r"[\w./-]+\.md|[\w./-]+/(?=[\n,\]])", (REPOSITORY / "mkdocs.yml").read_text("utf-8")
+    )
+    names = [path.relative_to(REPOSITORY).as_posix() for path in (*PAGES, *CARDS)]
+    folders = tuple(one for one in listed if one.endswith("/"))
+    assert [one for one in names if one not in listed and not one.startswith(folders)] == []
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_commands_on_pages_are_understood(path):
     from harness.cli.main import build_parser
