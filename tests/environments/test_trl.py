@@ -47,5 +47,6 @@ def test_an_episode_of_several_requests_is_refused(shapes):
 
 
 def test_a_prompt_with_a_video_is_refused(shapes):
+    model = "pocket(backend=openai(coordinates=pixels,clips=video))"
     with pytest.raises(UsageError, match="clips=images"):
-        prompts_of(opened("mevis", shapes, "pocket(backend=openai(coordinates=pixels,clips=video))"))
+        prompts_of(opened("mevis", shapes, model))
