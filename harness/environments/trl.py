@@ -69,6 +69,13 @@ def _row(
     def plain(part: dict[str, Any]) -> dict[str, Any]:
         if part["type"] == "text":
             return part
+        if part["type"] != "image_url":
+            raise UsageError(
+                f"unit {name!r} of {environment.task.name}",
+                expected="texts and images, which TRL's prompts have",
+                found=part["type"],
+                fix="With clips=images frames are images.",
+            )
         data = part["image_url"]["url"].partition(",")[2]
         images.append(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
         return {"type": "image"}

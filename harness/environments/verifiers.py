@@ -103,18 +103,29 @@ class HarnessTaskset(vf.Taskset[UnitTask, HarnessTasksetConfig]):
         environment = open_environment(settings)
         for name in environment.units:
             messages, is_one_request = environment.prompt(name)
-            show_images = is_one_request and self.config.images
+            show_images = is_one_request and self.config.images and not _has_video(messages)
             prompt: Any = messages if show_images else _text_of(messages)
             data = UnitData(id=name, prompt=prompt, environment=asdict(settings))
             yield UnitTask(data, self.config.task)
 
 
+def _has_video(messages: Sequence[dict[str, Any]]) -> bool:
+    """Return True if messages hold a video, which verifiers' own types of messages cannot."""
+    return any(part["type"] == "video_url" for part in _parts(messages))
+
+
 def _text_of(messages: Sequence[dict[str, Any]]) -> str:
-    """Return the texts of messages, without their images."""
+    """Return the texts of messages, without their images and videos."""
     contents = [message["content"] for message in messages]
-    parts = [part for content in contents if isinstance(content, list) for part in content]
     texts = [content for content in contents if isinstance(content, str)]
-    return "\n\n".join([*texts, *(part["text"] for part in parts if part["type"] == "text")])
+    texts += [part["text"] for part in _parts(messages) if part["type"] == "text"]
+    return "\n\n".join(texts)
+
+
+def _parts(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts of messages that are lists of parts."""
+    contents = [message["content"] for message in messages]
+    return [part for content in contents if isinstance(content, list) for part in content]
 
 
 class ModelLoop(vf.Harness[vf.HarnessConfig]):

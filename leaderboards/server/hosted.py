@@ -19,6 +19,7 @@ from harness.formats.mask_tree import mask_tree
 from harness.interchange.rows import AS_DOCUMENTED, Written
 from harness.leaderboards.server.archive import is_zip, unpack
 from harness.leaderboards.server.release import default_step
+from harness.record import Run
 from harness.run.batching import samples_of, select, units
 from harness.run.external_predictions import SHOWN, Submission, match_rows, units_with_predictions
 from harness.run.judging import unjudged
@@ -212,12 +213,24 @@ def check(task: Task, *, hosted: Hosted, settings: Settings, max_bytes: int) -> 
 def score(
     task: Task, *, hosted: Hosted, settings: Settings, name: str, max_bytes: int
 ) -> float | None:
-    """Score the upload in the working folder, and write its run folder; return the headline."""
+    """Score the upload in the working folder, and write its run folder; return the headline.
+
+    Raises:
+        DataError: the labels are not those with which the server started.
+    """
     path = _unpack_upload(settings, max_bytes)
     # The meaning of the numbers is never inferred from labels: a refusal here would be a hint.
     submission = _submission(settings, path, settings.written or AS_DOCUMENTED)
     submission = replace(submission, name=name, data_root=str(hosted.labels))
     results: dict[str, Any] = score_file(task, submission, folder=RUN, task_spec=hosted.spec)
+    fingerprint = Run.open(RUN).manifest["data"]["fingerprint"]
+    if fingerprint != hosted.data:
+        raise DataError(
+            f"task {hosted.key}: data",
+            expected=f"{hosted.data}, with which the server started",
+            found=fingerprint,
+            fix="Put the files below --labels back, or start a server with another --state.",
+        )
     value: float | None = results["metrics"][hosted.headline]
     return value
 

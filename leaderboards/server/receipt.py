@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # a participant's machine needs neither a database nor a task
 
 VERSION = 1  # of a receipt
 SECRET, PUBLIC = "server.key", "server.pub"
+SHOWN = 120  # characters of what is not a receipt
 
 
 class Signer:
@@ -70,6 +71,12 @@ def read_receipt(path: Path, key: Path) -> dict[str, Any]:
     plain = read_json(path)
     with raised_as(StoreError, f"key {key}", "a public key in 64 digits", OSError, ValueError):
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key.read_text("utf-8").strip()))
+    if not isinstance(plain, dict) or "receipt" not in plain:  # such as an error that curl stored
+        raise StoreError(
+            f"receipt {path}",
+            expected="the receipt of one upload, as the server sends it",
+            found=json.dumps(plain)[:SHOWN],
+        )
     try:
         receipt: dict[str, Any] = dict(plain["receipt"])
         public.verify(bytes.fromhex(plain["signature"]), _signed(receipt))

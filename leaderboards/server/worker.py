@@ -59,7 +59,9 @@ class Worker(threading.Thread):
                 )
             with self._folders.work(self._folders.uploads / upload.file) as folder:
                 settings = Settings(**json.loads(upload.settings))
-                score = self._children.score(folder, hosted, settings, upload.method)
+                # Boards tell runs of predictions apart by their names.
+                name = f"{upload.method} ({upload.account} {upload.number})"
+                score = self._children.score(folder, hosted, settings, name)
                 self._folders.keep_run(folder, upload.number)
             self._store.finish(upload, score, hosted)
         except Exception as error:  # noqa: BLE001 - one upload does not hold up the others

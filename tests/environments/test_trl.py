@@ -14,8 +14,8 @@ LIMITS = "coordinates=pixels,factor=28,min_pixels=3136,max_pixels=12845056"
 MODEL = f"visionreasoner(backend=openai({LIMITS}),segmenter=box,propagator=still)"
 
 
-def opened(task, data):
-    return open_environment(EnvironmentSettings(task=task, data=str(data), model=MODEL))
+def opened(task, data, model=MODEL):
+    return open_environment(EnvironmentSettings(task=task, data=str(data), model=model))
 
 
 def test_columns_are_the_prompts_and_their_images(shapes):
@@ -44,3 +44,9 @@ def test_completions_are_rewarded_by_the_protocol(shapes):
 def test_an_episode_of_several_requests_is_refused(shapes):
     with pytest.raises(UsageError, match="one request"):
         prompts_of(opened("ref_davis17", shapes))
+
+
+def test_a_prompt_with_a_video_is_refused(shapes):
+    model = "pocket(backend=openai(coordinates=pixels,clips=video))"
+    with pytest.raises(UsageError, match="clips=images"):
+        prompts_of(opened("mevis", shapes, model))

@@ -22,6 +22,7 @@ EXPORTED = {
     "reason_seg": f"qwen_vl({PARTS})",
     "ref_davis17": f"qwen_vl({PARTS})",
     "shapes_referring": f"dt_r1(backend=openai({LIMITS}))",
+    "mevis": "pocket(backend=openai(coordinates=pixels,clips=video))",
 }
 
 

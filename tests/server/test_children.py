@@ -2,12 +2,14 @@
 
 import json
 import socket
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import reader
 
 from harness.leaderboards.server.children import ChildFault, Children, Limits, Refused
+from harness.leaderboards.server.hosted import Settings
 from harness.sandbox import kernel
 
 
@@ -51,3 +53,16 @@ def test_an_upload_that_takes_too_long_is_refused(hosted, tmp_path):
 def test_a_fault_of_the_server_is_not_the_uploads(children, hosted, tmp_path):
     with pytest.raises(ChildFault, match="RuntimeError: a secret of the server"):
         children._run(reader.fault, tmp_path, hosted["counting"])
+
+
+def test_labels_that_changed_since_the_start_score_nothing(children, hosted, counts, tmp_path):
+    task = hosted["counting"]
+    for number, data in enumerate((task.data, "0" * 32)):
+        work = tmp_path / str(number)
+        work.mkdir()
+        (work / "upload").write_bytes(counts())
+        if data == task.data:
+            assert children.score(work, task, Settings(), "mine") == 1.0
+        else:
+            with pytest.raises(ChildFault, match="with which the server started"):
+                children.score(work, replace(task, data=data), Settings(), "mine")

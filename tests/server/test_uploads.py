@@ -5,6 +5,7 @@ import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from shutil import copytree
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -62,6 +63,16 @@ def test_an_upload_is_scored_released_shown_and_published(server, counts, labels
     edited = receipt.read_text().replace("lisa-team", "other-team")
     receipt.write_text(edited)
     assert main(["publish", "--receipt", str(receipt), "--key", str(key)]) == 5
+    capsys.readouterr()
+    receipt.write_text('{"error": "no such upload of this account"}')
+    assert main(["publish", "--receipt", str(receipt), "--key", str(key)]) == 5
+    assert "no such upload" in capsys.readouterr().err
+    copies = tmp_path / "runs"
+    for number in numbers:
+        copytree(server.folder / "runs" / str(number), copies / str(number))
+    assert main(["board", "build", "--runs", str(copies), "--out", str(tmp_path / "board")]) == 0
+    written = (tmp_path / "board" / "board.json").read_text()
+    assert all(f'"mine (lisa-team {number})"' in written for number in numbers)
 
 
 @pytest.mark.parametrize("release", ["exact", "samples"])

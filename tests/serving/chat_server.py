@@ -34,6 +34,7 @@ from harness.media import Media, image_bytes, pixels
 from harness.observation import Observation
 
 HUGE = 10_000_000
+TELLS = frozenset({"logprobs", "return_token_ids"})
 Fault: TypeAlias = str | Mapping[str, Any]
 """A word that `Handler.fail` knows, or a row of faults.jsonl or recorded.jsonl; an empty word is
 none."""
@@ -407,7 +408,7 @@ def main() -> None:
 
     chat = transformers(checkpoint=given.checkpoint)
     chat.prepare()
-    with serving(chat, model=given.model, port=given.port) as served:
+    with serving(chat, model=given.model, port=given.port, tells=TELLS) as served:
         print(f"{given.model} at {served.url}")
         threading.Event().wait()
 

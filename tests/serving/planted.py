@@ -16,7 +16,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-from chat_server import serving
+from chat_server import TELLS, serving
 from PIL import Image
 
 from harness import media, plugins
@@ -26,7 +26,6 @@ from harness.observation import Observation
 from harness.spec import parse
 from harness.testing import tiny_checkpoint
 
-TELLS = frozenset({"logprobs", "return_token_ids"})
 EXACT = "dtype=float32,device=cpu"
 Change = Callable[[ChatRequest], ChatRequest]
 
