@@ -58,7 +58,9 @@ OF_GROUNDED_SAM = (
 """Program of jq for a result of Grounded SAM 2, which is of one image."""
 DATA_SET = (
     "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
-    '($i | {width, height, image_id: (.file_name | split("/") | last)}))) as $images '
+    '($i | {width, height, image_id: (.file_name | split("/") | last)})) '
+    "| if (map(.image_id) | unique | length) < length then "
+    'error("two images of one name, in several folders") else . end) as $images '
     "| (reduce .categories[]? as $c ({}; .[$c.id | tostring] = $c.name)) as $names "
     "| .annotations[] | .category_id = ($names[.category_id | tostring] // "
     'if $names == {} then .category_id else error("a category that is not listed") end) '
@@ -74,7 +76,10 @@ ROUNDED = 1.5
 """Pixels by which a box may differ from that of its record's mask."""
 SMALL = 8
 """Pixels of a mask's side below which its box is not compared with it."""
-FROM_CORNERS = "map(if .bbox then .bbox |= [.[0], .[1], .[2] - .[0], .[3] - .[1]] else . end)"
+FROM_CORNERS = (
+    'map(if .bbox then .bbox |= (if .[2] < .[0] or .[3] < .[1] then error("a box that is not two '
+    'corners") else [.[0], .[1], .[2] - .[0], .[3] - .[1]] end) else . end)'
+)
 Record: TypeAlias = Mapping[str, Any]
 Placed: TypeAlias = tuple[str, Record]
 """A record's file and number, for messages, and the record."""
@@ -408,7 +413,7 @@ def _refuse_corners(
             f"{where}: 'bbox'",
             expected="[left, top, width, height] in pixels",
             found=f"{box}, the corners of the record's own mask",
-            fix=f"{command(FROM_CORNERS, _file(where))} writes widths and heights.",
+            fix=f"If all are corners, {command(FROM_CORNERS, _file(where))} writes their sides.",
         )
 
 
