@@ -298,9 +298,9 @@ FORMS = (
         _has_query_keys,
         'to_entries[] | (.key | split(">>>")) as $key | .value as $value '
         "| {vid: $key[0], query: $key[1], "
-        'pred_relevant_windows: [.value | .. | select(type == "array" and length == 2 and '
+        'pred_relevant_windows: ([.value | .. | select(type == "array" and length == 2 and '
         'all(.[]; type == "number"))] | if . == [] and ([$value | .. | numbers] != []) then '
-        'error("numbers that are not pairs") else . end}',
+        'error("numbers that are not pairs") else . end)}',
         "its pairs are [start, end] in seconds, and the first of each counts",
         "lines that --format qvhighlights reads",
     ),
@@ -373,8 +373,7 @@ BY_ID = (
     Form(
         "objects by id",
         _by_id(lambda value: isinstance(value, Mapping)),
-        'to_entries[] | if .value | has("id") then error("an object with an id of its own") else '
-        ".value + {id: .key} end",
+        "to_entries[] | .value + {id: .key}",
         KEYS,
     ),
 )

@@ -68,7 +68,10 @@ DATA_SET = (
 )
 """jq program for annotations in COCO's or SA-1B's form: each gets its image's file name and size,
 and its category's name, since such files number categories in their own order."""
-ONE_IMAGE = 'map(.image_id = "ID")'
+ONE_IMAGE = (
+    'map(if has("image_id") or has("video_id") then error("a record with an image") '
+    'else .image_id = "ID" end)'
+)
 DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
@@ -351,7 +354,9 @@ def _score(record: Record, where: str) -> float | None:
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
         fix = ""
         if isinstance(score, list) and len(score) == 1:
-            unboxed = 'map(if .score | type == "array" then .score |= .[0] else . end)'
+            unboxed = (
+                'map(if .score | type == "array" and length == 1 then .score |= .[0] else . end)'
+            )
             file = where.rpartition(", record ")[0].rpartition("/")[2]
             fix = f"{command(unboxed, file)} makes numbers of lists."
         shortened = repr(score)[:40]

@@ -65,6 +65,8 @@ def refuse_text(path: Path) -> None:
     refuse_tool_text(path, head)
     if like := _json_suffix(line.decode("utf-8", "replace"), head):
         name, table = path.name, path.with_suffix(like).name
+        if path.with_name(table).exists():  # which `cp` would replace
+            table = new_name(name, like)
         raise DataError(
             f"file {path}",
             expected="a table whose name says its format",

@@ -65,6 +65,8 @@ def _of_supervisely(path: Path) -> Iterator[Region]:
     width, height = plain["size"]["width"], plain["size"]["height"]
     for entry in plain["objects"]:
         kind, name = entry["geometryType"], entry["classTitle"]
+        tags = {tag["name"]: tag.get("value") or "yes" for tag in entry.get("tags", ())}
+        name = UNCOUNTED if is_uncounted(tags) else name
         shape: Box | Rle
         if kind == "rectangle":
             xs, ys = map(sorted, zip(*entry["points"]["exterior"], strict=True))

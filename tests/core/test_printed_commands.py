@@ -2,13 +2,16 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from harness.errors import DataError
+from harness.foreign import backslashes, in_place_of
 from harness.foreign_lines import polygons
 from harness.formats.coco import coco_results
 from harness.interchange.rows import read_rows
@@ -24,6 +27,7 @@ def run(folder, text, name="a.json"):
     typed = next(t for t in re.findall(r"`(.*?)`", text, re.DOTALL) if f" {name} >" in t)
     done = subprocess.run(typed, shell=True, cwd=folder, capture_output=True, text=True)
     if done.returncode:
+        assert "compile error" not in done.stderr
         return None, done.stderr
     written = (folder / "NEW").read_text()
     try:
@@ -80,10 +84,6 @@ OBJECTS = {
     "moments with scores": (
         {"v>>>one>>>[1, 2]": [1.0, 2.5], "v>>>two>>>[4, 5]": [4.0, 5.0, 0.9]},
         "not pairs",
-    ),
-    "objects with ids": (
-        {"a": {"id": "x", "response": "B"}, "b": {"id": "y", "response": "C"}},
-        "id of its own",
     ),
     "objects by id": (
         {"b": {"response": "B"}, "a": {"response": "C"}},
@@ -175,3 +175,42 @@ def test_rotated_boxes_of_datumaro_stay_so(rotation, is_kept, tmp_path):
         return
     with pytest.raises(DataError, match="before a rotation"):
         coco_results(path, [sample()])
+
+
+def test_a_record_with_an_image_keeps_it(tmp_path):
+    bare = {"category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}
+    made, said = run(tmp_path, refused(tmp_path / "a.json", [bare, {**bare, "image_id": 8}]))
+    assert made is None and "with an image" in said
+    made, _ = run(tmp_path, refused(tmp_path / "a.json", [bare, bare]))
+    assert [record["image_id"] for record in made] == ["ID", "ID"]
+
+
+def test_several_scores_of_a_record_stay(tmp_path):
+    box = {"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]}
+    scores = [[0.5], [0.1, 0.9], 0.3]
+    records = [{**box, "score": score} for score in scores]
+    made, _ = run(tmp_path, refused(tmp_path / "a.json", records))
+    assert [record["score"] for record in made] == [0.5, [0.1, 0.9], 0.3]
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_renaming_replaces_no_other_file(both, tmp_path):
+    names = ["a.jpeg", "b.jpeg", *(["b.jpg"] if both else [])]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    (typed,) = re.findall("`(.*?)`", in_place_of(tmp_path / "a.jpg").fix)
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert kept.pop("a.jpg") == "a.jpeg" and sorted(kept.values()) == names[1:]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_folders_of_backslashes_replace_no_other_file(exists, tmp_path):
+    (tmp_path / "v\\0.png").write_text("backslash")
+    (tmp_path / "v").mkdir()
+    if exists:
+        (tmp_path / "v" / "0.png").write_text("folder")
+    (typed,) = re.findall("`python (.*?)`", backslashes(["v\\0.png"]))
+    done = subprocess.run([sys.executable, *shlex.split(typed)], cwd=tmp_path, check=False)
+    assert (done.returncode == 0) is not exists
+    assert (tmp_path / "v" / "0.png").read_text() == ("folder" if exists else "backslash")

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from harness.errors import DataError
-from harness.tasks.table.annotation_tools import via2
+from harness.tasks.table.annotation_tools import supervisely, via2
 from harness.tasks.table.draft import draft
 from harness.tasks.table.joined import joined
 from harness.tasks.table.task import table
@@ -32,6 +32,7 @@ def run(folder, text):
     typed = re.search(r"`(.*?)`", text, re.DOTALL)[1]
     done = subprocess.run(typed, shell=True, cwd=folder, capture_output=True, text=True)
     if done.returncode:
+        assert "compile error" not in done.stderr
         return None, done.stderr
     (path,) = folder.glob("NEW*")
     written = path.read_text()
@@ -332,3 +333,26 @@ def test_regions_of_via_in_which_nothing_counts_are_counted(about, n_left_out, t
     records = list(via2(str(write(tmp_path, {"a.json": plain})), "name"))
     assert [record.get("ignored", 0) for record in records] == [n_left_out]
     assert [len(record["boxes"]) for record in records] == [2 - n_left_out]
+
+
+@pytest.mark.parametrize(("tags", "n_left_out"), [([], 0), ([{"name": "difficult"}], 1)])
+def test_tags_of_supervisely_in_which_nothing_counts_are_counted(tags, n_left_out, tmp_path):
+    points = {"exterior": [[1, 2], [8, 9]], "interior": []}
+    entry = {"geometryType": "rectangle", "classTitle": "cat", "points": points, "tags": []}
+    plain = {"size": {"width": 64, "height": 48}, "objects": [entry, {**entry, "tags": tags}]}
+    (record,) = supervisely([str(write(tmp_path, {"a.png.json": plain}))])
+    assert (record.get("ignored", 0), len(record["boxes"])) == (n_left_out, 2 - n_left_out)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_gets_another_suffix_replaces_none(is_there, tmp_path):
+    path = write(
+        tmp_path, {"a.txt": json.dumps(RECORD) + "\n", **({"a.jsonl": "{}"} if is_there else {})}
+    )
+    typed = re.search(r"`(.*?)`", said(path))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    right = {
+        "a.txt": RECORD,
+        **({"a.jsonl": {}, "NEW.jsonl": RECORD} if is_there else {"a.jsonl": RECORD}),
+    }
+    assert {file.name: json.loads(file.read_text()) for file in tmp_path.iterdir()} == right
