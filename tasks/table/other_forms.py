@@ -77,11 +77,16 @@ ACTIVITYNET = (
 The id is `video/number`, as VTimeLLM's log has it; numbers count from 0 in each video.
 """
 TACOS = (
-    "[to_entries[] | .key as $video | .value.fps as $fps | [.value.timestamps, .value.sentences] "
+    "if [.[] | select(.num_frames) | (.num_frames / .fps) as $length | .timestamps[][] "
+    '| . <= $length] | . != [] and all then error("timestamps that may be seconds") else . end '
+    "| [to_entries[] | .key as $video | .value.fps as $fps | [.value.timestamps, .value.sentences] "
     '| transpose | to_entries[] | {id: ($video + "/" + (.key | tostring)), video: $video, '
     "question: .value[1], answer: (.value[0] | map(. / $fps))}]"
 )
-"""Program of jq for TACoS, the same with moments in numbers of frames."""
+"""Program of jq for TACoS, the same with moments in numbers of frames.
+
+It ends with an error if all would lie in their videos as seconds too.
+"""
 
 
 WHOLE = "[.]"

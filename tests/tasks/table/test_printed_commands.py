@@ -123,6 +123,12 @@ def swift(**objects):
     return json.dumps({"id": "q7", "messages": turns, "images": ["a.png"], "objects": given})
 
 
+def tacos(*moments):
+    names = [f"moment {number}" for number, _ in enumerate(moments)]
+    about = {"fps": 10, "num_frames": 300}
+    return {"v.avi": {"timestamps": [*moments], "sentences": names, **about}}
+
+
 CAPTIONS = {
     "images": [{"id": 9, "file_name": "9.png"}, {"id": 3, "file_name": "3.png"}],
     "annotations": [
@@ -139,6 +145,7 @@ SEGMENTS = [
 V_STAR = {"target_object": ["x"], "bbox": [[1, 2, 3, 4]], "question": "?", "options": ["p", "q"]}
 RECORD = {"image": "a.png", "question": "?", "answer": "x"}
 KEPT = {
+    "frames of TACoS": ({"a.json": tacos([15, 70], [85, 200])}, "answer", [[1.5, 7], [8.5, 20]]),
     "keys as ids": ({"a.json": {"10": RECORD, "2": RECORD}}, "id", ["10", "2"]),
     "ids beside keys": (
         {"a.json": {"k": {**RECORD, "id": 3}, "j": {**RECORD, "id": 1}}},
@@ -182,6 +189,7 @@ KEPT = {
     "VIA": ({"a.json": via(("a.png", 5), ("b.png", 5))}, "image", ["a.png", "b.png"]),
 }
 REFUSED = {
+    "seconds in TACoS' form": ({"a.json": tacos([1.5, 7], [8.5, 20])}, "may be seconds"),
     "ids of some records": ({"a.json": {"k": {**RECORD, "id": 3}, "3": RECORD}}, "an id"),
     "records' own keys": ({"a.json": {"k": {**RECORD, "id": 3, "key": "x"}}}, "key of its own"),
     "own keys in lists": (
