@@ -206,8 +206,9 @@ def backslashes(names: Iterable[str]) -> str:
     if not any("\\" in name for name in names):
         return ""
     program = (
-        r'import os; [os.renames(name, name.replace("\\", "/")) for name in os.listdir() '
-        r'if "\\" in name and ".." not in name]'
+        r'import os, sys; pairs = [(name, name.replace("\\", "/")) for name in os.listdir() '
+        r'if "\\" in name and ".." not in name]; [sys.exit(new + " exists") for _, new in pairs '
+        r"if os.path.exists(new)]; [os.renames(*pair) for pair in pairs]"
     )
     return (
         "Backslashes in their names stand for folders, as a ZIP archive from Windows has them: "
@@ -283,7 +284,11 @@ def _beside(path: Path) -> Stranger | None:
         if neighbour.name != path.name and neighbour.is_file():
             wrong, right = suffix[1:], path.suffix[1:]
             command = f'for f in *.{wrong}; do mv "$f" "${{f%{wrong}}}{right}"; done'
-            fix = f"Another suffix is another name: `{command}` in its folder renames them."
+            all_like = path.parent.glob(f"*{suffix}")
+            if any(file.with_suffix(path.suffix).exists() for file in all_like):
+                command = f"mv {quote(neighbour.name)} {quote(path.name)}"  # loses no other file
+            fix = f"Another suffix is another name: `{command}` in its folder renames "
+            fix += "them." if command.startswith("for") else "it."
             return Stranger(f"none, but {neighbour.name}", fix)
     for suffix in UNFINISHED:
         if path.with_name(path.name + suffix).is_file():

@@ -207,7 +207,7 @@ FORMS = (
         "a batch's results of Gemini's form",
         lambda plain: "key" in plain and _has("response", "candidates")(plain),
         "{id: .key, response: ([.response.candidates[0].content.parts[]? | "
-        'select(.thought | not) | .text // empty] | join(""))}',
+        'select(.thought | not) | .text // empty] | if . == [] then null else join("") end)}',
         "key is the benchmark's id",
     ),
     Form(
@@ -226,7 +226,8 @@ FORMS = (
     Form(
         "conversations",
         lambda plain: "id" in plain and isinstance(plain.get("messages"), list),
-        "{id: (.id | tostring), response: .messages[-1].content}",
+        '{id: (.id | tostring), response: (.messages[-1] | if .role == "user" or .role == "system" '
+        'then error("a last message that is not the model\'s") else .content end)}',
         "the last message is the model's",
     ),
     Form(
@@ -239,8 +240,9 @@ FORMS = (
     Form(
         "run-lengths by image",
         _has_image_masks,
-        "{id: (.id // .image_id | tostring), instances: (.pred_masks // .prediction_masks | "
-        'if type == "array" then map([.]) else [[.]] end)}',
+        "{id: (.id // .image_id | tostring)} + (.pred_masks // .prediction_masks "
+        "| if . == null then {response: null} else {instances: "
+        '(if type == "array" then map([.]) else [[.]] end)} end)',
         "id or image_id is the benchmark's id, and the answer is all masks together",
     ),
     Form(
@@ -286,16 +288,19 @@ FORMS = (
             and _are_all(plain, _has("answer"))
             and _are_all(plain, lambda value: type(value.get("prediction")) is int)
         ),
-        'to_entries[] | {id: .key, answer: "ABCDE"[.value.prediction:.value.prediction + 1]}',
+        "to_entries[] | {id: .key} + (.value.prediction | if . < 0 then {response: null} else "
+        '{answer: "ABCDE"[.:. + 1]} end)',
         "its keys (video_qid) are the benchmark's ids, and prediction the number of an option "
         "from 0",
     ),
     Form(
         "moments by video, query and ground truth",
         _has_query_keys,
-        'to_entries[] | (.key | split(">>>")) as $key | {vid: $key[0], query: $key[1], '
-        'pred_relevant_windows: [.value | .. | select(type == "array" and length == 2 and '
-        'all(.[]; type == "number"))]}',
+        'to_entries[] | (.key | split(">>>")) as $key | .value as $value '
+        "| {vid: $key[0], query: $key[1], "
+        'pred_relevant_windows: ([.value | .. | select(type == "array" and length == 2 and '
+        'all(.[]; type == "number"))] | if . == [] and ([$value | .. | numbers] != []) then '
+        'error("numbers that are not pairs") else . end)}',
         "its pairs are [start, end] in seconds, and the first of each counts",
         "lines that --format qvhighlights reads",
     ),
@@ -345,13 +350,13 @@ BY_ID = (
         "boxes by id",
         _by_id(lambda value: _are_lists(value, 4)),
         "to_entries[] | {id: .key, boxes: .value}",
-        f"{KEYS}, and its lists boxes in pixels",
+        f"{KEYS}, and its lists boxes [left, top, right, bottom] in pixels",
     ),
     Form(
         "points by id",
         _by_id(lambda value: _are_lists(value, 2)),
         "to_entries[] | {id: .key, points: .value}",
-        f"{KEYS}, and its lists points in pixels",
+        f"{KEYS}, and its lists points [x, y] in pixels",
     ),
     Form(
         "run-lengths by id",

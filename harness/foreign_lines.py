@@ -47,8 +47,20 @@ UNBOX = (
 )
 """jq program that replaces each list of one value by the value, except under "scores"."""
 
+OWN_NAMES = (
+    'def own_names(f): if (map(f) | unique | length) < length then error("two images of one name, '
+    'in several folders") else . end; '
+)
+"""Function of jq that ends with an error if two members of a list have the same value of `f`."""
+NAMED = (
+    'def named($names): (if .label_id >= 0 then $names[.label_id].name else null end) // error("an '
+    'object without a label of the list"); '
+)
+"""Function of jq for the name of one of Datumaro's objects, whose labels count from 0."""
 LABELME = (
-    '[.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image '
+    f"{OWN_NAMES}"
+    'own_names(.imagePath | split("/") | last | split("\\\\") | last) '
+    '| [.[] | (.imagePath | split("/") | last | split("\\\\") | last) as $image '
     "| {image_id: $image, width: .imageWidth, height: .imageHeight} as $about | .shapes[] "
     "| (.points | map(.[0])) as $x | (.points | map(.[1])) as $y "
     '| if .shape_type == "rectangle" then {bbox: [($x | min), ($y | min), ($x | max) - ($x | min), '
@@ -58,11 +70,13 @@ LABELME = (
 """jq program for labelme's annotations, one object per image, read with `-s`."""
 OF_LABELME = f"`jq -s {quote(LABELME)} *.json > NEW`"
 DATUMARO = (
-    "[.categories.label.labels as $names | .items[] | (.image // .media).size as $size "
+    f'{OWN_NAMES}{NAMED}[.categories.label.labels as $names | .items | own_names(.id | split("/") '
+    "| last)[] | (.image // .media).size as $size "
     '| ({image_id: (.id | split("/") | last)} + (if $size then {width: $size[1], height: $size[0]} '
-    "else {} end)) as $about | .annotations[] | {category_id: $names[.label_id].name} + $about "
-    '+ (if .type == "bbox" then {bbox} elif .type == "polygon" then {segmentation: [.points]} '
-    'elif .type == "mask" then {segmentation: .rle} else error("not a box, polygon or mask") end)]'
+    "else {} end)) as $about | .annotations[] | {category_id: named($names)} + $about "
+    '+ (if .type == "bbox" then {bbox, attributes} elif .type == "polygon" then '
+    '{segmentation: [.points]} elif .type == "mask" then {segmentation: .rle} else '
+    'error("not a box, polygon or mask") end)]'
 )
 """jq program for Datumaro's annotations, which CVAT exports too."""
 JQ = re.compile(r"`jq -c (.*?) > NEW2?`", re.DOTALL)
@@ -214,7 +228,7 @@ def if_in_order(task: str, data: str, name: str) -> str:
 def by_number(task: str, data: str, name: str) -> str:
     """Return the command that replaces sample numbers, from 0, by the ids of a task's samples."""
     ids = f"[sample.id for sample in {_samples(task, data)}]"
-    row = '{**row, "id": ids[int(row["id"])]}'
+    row = '{**row, "id": dict(enumerate(ids))[int(row["id"])]}'
     return to_lines(
         f"({row} for ids in [{ids}] for row in map(json.loads, {LINES}))", name, "harness"
     )
@@ -224,7 +238,9 @@ def polygons(name: str) -> str:
     """Return the command that converts lines whose "masks" are polygons to COCO's results."""
     program = (
         "map(if .masks then {image_id: .id, category_id: 1, segmentation: (.masks | "
-        'if (.[0] | type) == "number" then [.] else map(flatten) end)} '
+        'if (.[0] | type) == "number" then [.] '
+        'elif (.[0][0] | type) == "number" and (.[0] | length) == 2 '
+        "then [flatten] else map(flatten) end)} "
         'elif .no_target then empty else error("a line without masks") end)'
     )
     return f"`jq -cs {quote(program)} {quote(name)} > {new_name(name)}`"

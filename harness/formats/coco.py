@@ -58,7 +58,9 @@ OF_GROUNDED_SAM = (
 """Program of jq for a result of Grounded SAM 2, which is of one image."""
 DATA_SET = (
     "[(reduce (.images // [.image])[] as $i ({}; .[$i.id // $i.image_id | tostring] = "
-    '($i | {width, height, image_id: (.file_name | split("/") | last)}))) as $images '
+    '($i | {width, height, image_id: (.file_name | split("/") | last)})) '
+    "| if (map(.image_id) | unique | length) < length then "
+    'error("two images of one name, in several folders") else . end) as $images '
     "| (reduce .categories[]? as $c ({}; .[$c.id | tostring] = $c.name)) as $names "
     "| .annotations[] | .category_id = ($names[.category_id | tostring] // "
     'if $names == {} then .category_id else error("a category that is not listed") end) '
@@ -66,7 +68,10 @@ DATA_SET = (
 )
 """jq program for annotations in COCO's or SA-1B's form: each gets its image's file name and size,
 and its category's name, since such files number categories in their own order."""
-ONE_IMAGE = 'map(.image_id = "ID")'
+ONE_IMAGE = (
+    'map(if has("image_id") or has("video_id") then error("a record with an image") '
+    'else .image_id = "ID" end)'
+)
 DECIMAL = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
 BOXES = frozenset({AnswerForm.BOXES, AnswerForm.COUNT})
 MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
@@ -74,7 +79,10 @@ ROUNDED = 1.5
 """Pixels by which a box may differ from that of its record's mask."""
 SMALL = 8
 """Pixels of a mask's side below which its box is not compared with it."""
-FROM_CORNERS = "map(if .bbox then .bbox |= [.[0], .[1], .[2] - .[0], .[3] - .[1]] else . end)"
+FROM_CORNERS = (
+    'map(if .bbox then .bbox |= (if .[2] < .[0] or .[3] < .[1] then error("a box that is not two '
+    'corners") else [.[0], .[1], .[2] - .[0], .[3] - .[1]] end) else . end)'
+)
 Record: TypeAlias = Mapping[str, Any]
 Placed: TypeAlias = tuple[str, Record]
 """A record's file and number, for messages, and the record."""
@@ -347,7 +355,9 @@ def _score(record: Record, where: str) -> float | None:
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
         fix = ""
         if isinstance(score, list) and len(score) == 1:
-            unboxed = 'map(if .score | type == "array" then .score |= .[0] else . end)'
+            unboxed = (
+                'map(if .score | type == "array" and length == 1 then .score |= .[0] else . end)'
+            )
             file = where.rpartition(", record ")[0].rpartition("/")[2]
             fix = f"{command(unboxed, file)} makes numbers of lists."
         shortened = repr(score)[:40]
@@ -423,7 +433,7 @@ def _refuse_corners(
             f"{where}: 'bbox'",
             expected="[left, top, width, height] in pixels",
             found=f"{box}, the corners of the record's own mask",
-            fix=f"{command(FROM_CORNERS, _file(where))} writes widths and heights.",
+            fix=f"If all are corners, {command(FROM_CORNERS, _file(where))} writes their sides.",
         )
 
 

@@ -41,9 +41,12 @@ A_LINE_A_QUESTION = (
 
 
 SWIFT = (
-    "if (.objects.ref | length) == 1 and (.images | length) == 1 then {image: .images[0], "
-    "question: .objects.ref[0], boxes: .objects.bbox, bbox_mode: (if .objects.bbox_type == "
-    '"norm1" then "XYXY_REL" else "XYXY_ABS" end)} else error("several images or names") end'
+    'if type == "array" then .[] else . end '
+    "| if (.objects.ref | length) == 1 and (.images | length) == 1 "
+    'then (if has("id") then {id} else {} end) + {image: (.images[0] | .path? // .), '
+    'question: .objects.ref[0], boxes: .objects.bbox, bbox_mode: (.objects.bbox_type // "real" | '
+    'if . == "norm1" then "XYXY_REL" elif . == "real" then "XYXY_ABS" else '
+    'error("bbox_type \\(.)") end)} else error("several images or names") end'
 )
 """Program of jq for a line of ms-swift's grounding data with one image and one name."""
 
@@ -62,6 +65,8 @@ def refuse_text(path: Path) -> None:
     refuse_tool_text(path, head)
     if like := _json_suffix(line.decode("utf-8", "replace"), head):
         name, table = path.name, path.with_suffix(like).name
+        if path.with_name(table).exists():  # which `cp` would replace
+            table = new_name(name, like)
         raise DataError(
             f"file {path}",
             expected="a table whose name says its format",

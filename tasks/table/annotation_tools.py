@@ -9,6 +9,7 @@ import csv
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -28,6 +29,8 @@ from harness.tasks.table.regions import (
     Polygon,
     Record,
     Region,
+    image_of,
+    of_files,
     records_of,
     refuse_shape,
 )
@@ -42,6 +45,7 @@ VIA3 = re.compile(r'^# CSV_HEADER|"fid_list"', re.MULTILINE)
 """Text that a file of VIA 3 has, and none of VIA 2."""
 RECTANGLE, POLYGON = 2, 7
 """Numbers of VIA 3's shapes."""
+ONE = "Export one annotation a task: the one that is right."
 FREE_TEXT = 1
 """Number of VIA 3's attributes without options."""
 
@@ -52,7 +56,7 @@ def supervisely(paths: Iterable[str]) -> Iterator[Record]:
     Corners are whole pixels that belong to the shape, so that a polygon is filled with its outline,
     holes are cut with theirs, and a rectangle ends behind its last pixel.
     """
-    return records_of(region for path in paths for region in _of_supervisely(Path(path)))
+    return records_of(of_files(paths, _of_supervisely, image_of))
 
 
 def _of_supervisely(path: Path) -> Iterator[Region]:
@@ -61,6 +65,8 @@ def _of_supervisely(path: Path) -> Iterator[Region]:
     width, height = plain["size"]["width"], plain["size"]["height"]
     for entry in plain["objects"]:
         kind, name = entry["geometryType"], entry["classTitle"]
+        tags = {tag["name"]: tag.get("value") or "yes" for tag in entry.get("tags", ())}
+        name = UNCOUNTED if is_uncounted(tags) else name
         shape: Box | Rle
         if kind == "rectangle":
             xs, ys = map(sorted, zip(*entry["points"]["exterior"], strict=True))
@@ -96,12 +102,14 @@ def _bitmap(data: str) -> BoolArray:
 
 def cvat(paths: Iterable[str]) -> Iterator[Record]:
     """Yield the records of CVAT's XML for images."""
-    return records_of(region for path in paths for region in _of_cvat(path))
+    return records_of(of_files(paths, _of_cvat, image_of))
 
 
-def _of_cvat(path: str) -> Iterator[Region]:
+def _of_cvat(path: Path) -> Iterator[Region]:
     """Yield the shapes of one of CVAT's files."""
-    for image in ElementTree.parse(path).getroot().iter("image"):
+    images = list(ElementTree.parse(path).getroot().iter("image"))
+    _refuse_one_name([image.attrib["name"] for image in images], path)
+    for image in images:
         size = int(image.attrib["width"]), int(image.attrib["height"])
         for entry in image:
             given, where = entry.attrib, f"{path}, image {image.attrib['name']!r}"
@@ -145,6 +153,7 @@ def _of_label_studio(path: Path) -> Iterator[Region]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file)) if path.suffix.lower() == ".csv" else json.load(file)
     places: dict[str, str] = {}
+    annotated: set[str] = set()
     for number, row in enumerate(rows):
         where = f"{path}, record {number}"
         fields, shapes = _shapes(row, where)
@@ -160,6 +169,9 @@ def _of_label_studio(path: Path) -> Iterator[Region]:
                 found=f"{places[image]} and {files[0]}"[:120],
                 fix="Give the images unique names, in the export too.",
             )
+        if shapes and image in annotated:  # JSON-MIN has a record for each annotation of a task
+            raise DataError(where, expected=f"one annotation of {image!r}", found="two", fix=ONE)
+        annotated |= {image} if shapes else set()
         for shape in shapes:
             key = next((key for key in shape if key.endswith("labels")), "")
             if shape.get("rotation") or shape.get("image_rotation"):
@@ -184,8 +196,7 @@ def _shapes(row: Mapping[str, Any], where: str) -> tuple[list[str], list[dict[st
     if "annotations" in row:
         kept = [entry for entry in row["annotations"] if not entry.get("was_cancelled")]
         if len(kept) > 1:
-            fix = "Export one annotation a task: the one that is right."
-            raise DataError(where, expected="one annotation", found=f"{len(kept)}", fix=fix)
+            raise DataError(where, expected="one annotation", found=f"{len(kept)}", fix=ONE)
         results = [result for entry in kept for result in entry["result"]]
         regions = [result for result in results if {"value", "original_width"} <= result.keys()]
         return texts, [{**result, **result["value"]} for result in regions]
@@ -269,21 +280,39 @@ def _via2_entries(path: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, A
     """Yield the image, the shape and the attributes of each region."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix.lower() == ".csv":
-            for row in csv.DictReader(file):
+            rows = [(row.get("filename") or row["#filename"], row) for row in csv.DictReader(file)]
+            files = {(image, str(row.get("file_size"))) for image, row in rows}
+            _refuse_one_name([image for image, _ in sorted(files)], path)
+            for image, row in rows:
                 if shape := json.loads(row["region_shape_attributes"]):
-                    image = row.get("filename") or row["#filename"]
                     yield image, shape, json.loads(row["region_attributes"])
             return
         plain = json.load(file)
-    for entry in plain.get("_via_img_metadata", plain).values():
+    entries = list(plain.get("_via_img_metadata", plain).values())
+    _refuse_one_name([entry["filename"] for entry in entries], path)
+    for entry in entries:
         regions = entry["regions"]
         for region in regions.values() if isinstance(regions, dict) else regions:
             yield entry["filename"], region["shape_attributes"], region["region_attributes"]
 
 
+def _refuse_one_name(names: Sequence[str], path: Path) -> None:
+    """Raise DataError if two images of a project have one name, as in several tasks or folders."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"file {path}",
+            expected=f"one image called {repeated[0]!r}",
+            found=str(names.count(repeated[0])),
+            fix="Give the images unique names in the tool too, or export each task by itself.",
+        )
+
+
 def _named(attributes: Mapping[str, Any], name: str, where: str) -> str:
     """Return the text of an attribute; of checkboxes the only one that is set."""
     value = attributes.get(name)
+    if is_uncounted({key: given for key, given in attributes.items() if key != name}):
+        return UNCOUNTED
     if isinstance(value, Mapping):
         chosen = [key for key, is_set in value.items() if is_set]
         value = chosen[0] if len(chosen) == 1 else None

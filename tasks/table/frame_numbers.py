@@ -40,7 +40,7 @@ def in_seconds(table: Path, fields: Sequence[str], names: Collection[str]) -> st
     )
     command = to_lines(f"({{**row, {members}}} for row in {rows})", table.name, *modules)
     unknown = "" if rate else "; write the video's frames per second in place of FPS"
-    return f"{command}, named NEW.jsonl, has seconds, of frames from 0{unknown}"
+    return f"{command}, named NEW.jsonl, has seconds, if frames count from 0{unknown}"
 
 
 def refuse_frame_numbers(description: Description, table: Path) -> None:

@@ -111,6 +111,12 @@ def joined(questions: str, answers: str) -> Iterator[Record]:
             expected="an id of each question, which an answer of the second file has",
             found=f"the ids {ids[0] or '–'} and {ids[1] or '–'}, and the answer {field or '–'}",
         )
+    keys = {_key(row, [mine]) for row in question_rows}
+    if n_other := sum(len(group) for key, group in groups.items() if key not in keys):
+        sys.stderr.write(f"{counted(n_other, 'answer')} to no question left out\n")
+    if n_several := sum(len(groups[key]) > 1 for key in keys):
+        several = counted(n_several, "question")
+        sys.stderr.write(f"{several} with answers in several records, all of which are right\n")
     for row in question_rows:
         group = groups[_key(row, [mine])]
         texts = [part for entry in group for part in right_texts(entry.get(field))]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import DataError
-from harness.tasks.table.regions import Record, Region, records_of
+from harness.tasks.table.regions import Record, Region, of_files, records_of
 from harness.tasks.table.rows import table_records
 from harness.types import Box
 
@@ -74,7 +74,8 @@ def _counted(
     paths: Iterable[str], objects_of: Callable[[Path], Iterator[Object]]
 ) -> Iterator[Record]:
     """Yield the records of names in images of which all objects count."""
-    return records_of(_all_counted([entry for path in paths for entry in objects_of(Path(path))]))
+    objects = of_files(paths, objects_of, lambda entry: entry[0].image)
+    return records_of(_all_counted(list(objects)))
 
 
 def _all_counted(objects: Sequence[Object]) -> Iterator[Region]:

@@ -8,6 +8,7 @@ from shlex import quote
 from harness.errors import DataError
 from harness.files import open_regular
 from harness.foreign import new_name
+from harness.foreign_lines import NAMED, OWN_NAMES
 from harness.layout import JsonFile
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, refuse_via2
@@ -23,13 +24,17 @@ VQA = (
 """Program of jq for VQA's two files, of questions and of annotations, read with `-s`."""
 ROWS_OF_COLUMNS = ". as $t | [.[]][0] | keys_unsorted | map(. as $row | $t | map_values(.[$row]))"
 """Program of jq for an object of columns, each an object by the number of the row."""
+IN_ORDER = "to_entries | group_by(.value%s) | sort_by(.[0].key)[] | map(.value)"
+"""Program of jq that groups a list by a field, each group where its first member is."""
 LABELME = (
-    '[.[] | {image: (.imagePath | split("/") | last | split("\\\\") | last), width: .imageWidth, '
-    "height: .imageHeight} as $about | .shapes "
+    f"{OWN_NAMES}"
+    'map(.image = (.imagePath | split("/") | last | split("\\\\") | last)) | own_names(.image) '
+    "| [.[] | {image, width: .imageWidth, height: .imageHeight} as $about | .shapes "
     f'| map((.label | tostring | test("^(?:{NO_OBJECT.pattern})$"; "i")) as $is_region '
     "| . + {uncounted: ($is_region or ([.difficult, .flags.difficult?, .flags.ignore?] | any))}) "
     "| (map(select(.uncounted)) | length) as $ignored | map(select(.uncounted | not)) "
-    "| group_by(.label)[] | $about + {ignored: $ignored, question: .[0].label, mask: map((.points "
+    f"| {IN_ORDER % '.label'} "
+    "| $about + {ignored: $ignored, question: .[0].label, mask: map((.points "
     '| map(.[0])) as $x | (.points | map(.[1])) as $y | if .shape_type == "polygon" then (.points '
     '| flatten) elif .shape_type == "rectangle" then [($x | min), ($y | min), ($x | max), '
     '($y | min), ($x | max), ($y | max), ($x | min), ($y | max)] else error("a shape that is not '
@@ -42,12 +47,15 @@ because nothing counts in them.
 """
 
 DATUMARO = (
-    "[.categories.label.labels as $names | .items[] "
+    f"{OWN_NAMES}{NAMED}[.categories.label.labels as $names "
+    '| .items | own_names((.image // .media).path | split("/") | last)[] '
     '| ((.image // .media) | {image: (.path | split("/") | last), width: (.size[1]? // null), '
     "height: (.size[0]? // null)}) as $about | .annotations "
     "| map(if [.attributes | objects | .is_crowd, .ignore, .difficult] | any(. == true) then "
-    'error("a crowd, or an object that does not count") else . end) '
-    "| group_by(.label_id)[] | $about + {question: $names[.[0].label_id].name, mask: ("
+    'error("a crowd, or an object that does not count") elif .type == "bbox" and '
+    '(.attributes.rotation // 0) != 0 then error("a box as it is before its rotation") else . end) '
+    f"| {IN_ORDER % '.label_id'} "
+    "| $about + {question: (.[0] | named($names)), mask: ("
     'if length == 1 and .[0].type == "mask" then .[0].rle else map('
     'if .type == "polygon" then .points elif .type == "bbox" then '
     "(.bbox | [.[0], .[1], .[0] + .[2], .[1], .[0] + .[2], .[1] + .[3], .[0], .[1] + .[3]]) "
@@ -69,29 +77,39 @@ ACTIVITYNET = (
 The id is `video/number`, as VTimeLLM's log has it; numbers count from 0 in each video.
 """
 TACOS = (
-    "[to_entries[] | .key as $video | .value.fps as $fps | [.value.timestamps, .value.sentences] "
+    "if [.[] | select(.num_frames) | (.num_frames / .fps) as $length | .timestamps[][] "
+    '| . <= $length] | . != [] and all then error("timestamps that may be seconds") else . end '
+    "| [to_entries[] | .key as $video | .value.fps as $fps | [.value.timestamps, .value.sentences] "
     '| transpose | to_entries[] | {id: ($video + "/" + (.key | tostring)), video: $video, '
     "question: .value[1], answer: (.value[0] | map(. / $fps))}]"
 )
-"""Program of jq for TACoS, the same with moments in numbers of frames."""
+"""Program of jq for TACoS, the same with moments in numbers of frames.
+
+It ends with an error if all would lie in their videos as seconds too.
+"""
 
 
 WHOLE = "[.]"
 """jq program for an object that is one record."""
 RECORDS_BY_KEY = (
-    '[to_entries[] | {id: .key} + .value + (if .value | has("id") then {key: .key} else {} end)]'
+    '(map(has("id")) | unique) as $has_id | [to_entries[] | if $has_id == [false] then {id: .key} '
+    '+ .value elif $has_id != [true] then error("records with and without an id") elif .value '
+    '| has("key") then error("a record with a key of its own") else .value + {key: .key} end]'
 )
 """Program of jq for an object of records; a record with an id has its key as `key`."""
 LISTS_BY_KEY = (
     '[to_entries[] | select((.value | type == "array") and (.value[0] | type == "object")) '
-    "| .key as $key | .value[] | {key: $key} + .]"
+    '| .key as $key | .value[] | if has("key") then error("a record with a key of its own") else '
+    "{key: $key} + . end]"
 )
 """Program of jq for an object with several lists of records, each of which gets its list's key."""
 OF_ROWS = ". as $t | [range([.[] | length] | max)] | map(. as $row | $t | map_values(.[$row]))"
 """Program of jq for an object of lists of the same length, each of which is a column."""
 DATABASE = (
     "[.database | to_entries[] | .key as $video | .value as $of | ($of.annotations // "
-    "$of.annotation // []) | group_by(.label // .sentence)[] | {video: $video, subset: "
+    "$of.annotation // []) | "
+    f"{IN_ORDER % ' | .label // .sentence'} | "
+    "{video: $video, subset: "
     "$of.subset, question: (.[0].label // .[0].sentence), relevant_windows: map(.segment)}]"
 )
 """Program of jq for COIN and ActivityNet 1.3: the moments of each label in each video."""
@@ -110,12 +128,13 @@ LOCATIONS = (
 )
 """Program of jq for NExT-GQA: moments by the number of the question, by video."""
 V_STAR = (
-    '[inputs | if has("target_object") then {image: (input_filename | sub("[.]json$"; ".jpg"))} + '
+    '[inputs | if has("target_object") and (has("answer") or has("label") | not) then '
+    '{image: (input_filename | sub("[.]json$"; ".jpg"))} + '
     '. + {answer: .options[0]} else error("not of V*Bench") end]'
 )
 """Program of jq for V*Bench's files, one an image, whose first option is right."""
 CAPTIONS = (
-    "[(.images | INDEX(.id)) as $images | .annotations | group_by(.image_id)[] | {id: "
+    f"[(.images | INDEX(.id)) as $images | .annotations | {IN_ORDER % '.image_id'} | {{id: "
     ".[0].image_id, image: ($images[.[0].image_id | tostring] | .file_name "
     '// error("a caption without its image")), answers: map(.caption)}]'
 )
@@ -126,7 +145,7 @@ VOTT = (
 )
 """Program of jq for VoTT's export."""
 NOT_EMPTY = 'if . == [] then error("no record") else . end'
-OF_SHAPES = "groups, attributes and texts of shapes"
+OF_SHAPES = "groups, attributes and texts of shapes, and images without a shape"
 FORMS: Sequence[tuple[set[str], str, str, str]] = (
     ({"imagePath", "shapes"}, LABELME, "-s *.json", OF_SHAPES),
     ({"categories", "items"}, DATUMARO, "", OF_SHAPES),
@@ -199,7 +218,9 @@ def refuse_object(path: Path) -> None:
         left_out = "the answers' confidence: it joins the files of questions and of annotations"
     if "videos" in keys and _has_queries(table):
         command = f"jq {quote(f'{EGO4D} | {NOT_EMPTY}')} {name} > {to}"
-        left_out = "times in the whole video: videos are the clips, CLIP_UID.mp4"
+        left_out = (
+            "empty questions, and times in the whole video: videos are the clips, CLIP_UID.mp4"
+        )
     for form, of_form, files, lacks in FORMS:
         if form == {*keys} or (form < {*keys} and of_form is not SEGMENT_ANYTHING):
             typed = f"jq {files[:2]} {quote(f'{of_form} | {NOT_EMPTY}')} {files[3:] or name}"

@@ -323,7 +323,11 @@ class Records:
 
     def _uncounted(self, value: object, where: str) -> DataError:
         """Return the error for a list in the place of a count."""
-        program = f'.count = (."{self.description.answer.field}" | length)'
+        name = self.description.answer.field
+        program = f'.count = (getpath({jq_path(name)}) | if type == "array" then length else '
+        program += 'error("not a list") end)'
+        if name != "count":
+            program = f'if has("count") then error("a count beside the list") else {program} end'
         typed = per_record(
             self.table, program, 'has the number of its members, for field = "count"'
         )
@@ -466,8 +470,16 @@ class Records:
     def _text_error(self, value: object, name: str, where: str) -> DataError:
         """Return the error for a list or an object in the place of a question's text."""
         path = jq_path(name)
-        program = f"getpath({path})[] as $text | setpath({path}; $text)"
-        typed = per_record(self.table, program, "has a record for each of its texts.")
+        answer = self.description.answer
+        program = f'getpath({path}) | if . == [] then error("a record without a text") else . end'
+        program = f"({program})[] as $text | setpath({path}; $text)"
+        if answer.form in ("text", "choice", "number", "count"):
+            given = f"getpath({jq_path(answer.field)})"
+            condition = f'({given} | type) == "array" and ({given} | length) > 1 and '
+            condition += f"({given} | length) == (getpath({path}) | length)"
+            program = f'if {condition} then error("an answer for each text") else {program} end'
+        does = "has a record for each of its texts, all with the answer of the record."
+        typed = per_record(self.table, program, does)
         fix = typed if isinstance(value, list) else ""
         return DataError(f"{where}: {name!r}", expected="a text", found=repr(value)[:60], fix=fix)
 

@@ -4,11 +4,13 @@ An annotation tool stores a region an object. A question of a table is a name in
 its answer is all regions of this name.
 """
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from harness.errors import DataError
+from harness.errors import DataError, counted
 from harness.masks import Rle
 from harness.tasks.refer.annotations import ImageInfo, Thing, union
 from harness.tasks.table.unread_fields import NO_OBJECT
@@ -17,6 +19,7 @@ from harness.types import Box
 Record: TypeAlias = dict[str, object]
 Polygon: TypeAlias = list[float]
 """Corners x, y, x, y, … in pixels of the image, as COCO has them."""
+Object = TypeVar("Object")
 UNCOUNTED = "ignored"
 """Name of an object that an evaluation counts neither way."""
 
@@ -29,6 +32,41 @@ class Region(NamedTuple):
     shape: Box | Polygon | Rle
     size: tuple[int, int] | None = None
     """Width and height of the image; None: the file does not state them."""
+
+
+def of_files(
+    paths: Iterable[str | Path],
+    read: Callable[[Path], Iterable[Object]],
+    image_of: Callable[[Object], str],
+) -> Iterator[Object]:
+    """Yield the objects of files, each of which has images of its own.
+
+    Files without an object are counted on stderr.
+
+    Raises:
+        DataError: two files have objects of one image: they would be taken for those of one file.
+    """
+    files: dict[str, Path] = {}
+    n_empty = 0
+    for path in map(Path, paths):
+        objects = list(read(path))
+        n_empty += not objects
+        for image in dict.fromkeys(map(image_of, objects)):
+            if files.setdefault(image, path) != path:
+                raise DataError(
+                    f"file {path}",
+                    expected="images that no other file has",
+                    found=f"{image!r}, as in {files[image]}",
+                    fix="Give images unique names, or convert each file by itself.",
+                )
+        yield from objects
+    if n_empty:
+        sys.stderr.write(f"{counted(n_empty, 'file')} without an object left out\n")
+
+
+def image_of(region: Region) -> str:
+    """Return the name of a region's image."""
+    return region.image
 
 
 def records_of(regions: Iterable[Region], bbox_mode: str = "XYXY_ABS") -> Iterator[Record]:

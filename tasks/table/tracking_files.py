@@ -15,7 +15,7 @@ import numpy as np
 from harness.errors import DataError
 from harness.layout.mask_image import read_mask_image
 from harness.masks import Rle
-from harness.tasks.table.regions import Record, Region, records_of
+from harness.tasks.table.regions import Record, Region, image_of, of_files, records_of
 from harness.types import Box
 
 CLASSES = {1: "car", 2: "pedestrian"}
@@ -69,7 +69,7 @@ def mots(paths: Iterable[str]) -> Iterator[Record]:
             found=", ".join(file.name for file in files)[:80],
             fix="Convert each file by itself, and put its table beside the folder img1.",
         )
-    return records_of(region for file in files for region in _of_mots(file))
+    return records_of(of_files(files, _of_mots, image_of))
 
 
 def _of_mots(path: Path) -> Iterator[Region]:
@@ -102,7 +102,7 @@ def _class(number: int, where: str) -> str:
 
 def mots_images(paths: Iterable[str]) -> Iterator[Record]:
     """Yield the records of MOTS' images, `<sequence>/<frame>.png` of class * 1000 + object."""
-    return records_of(region for path in paths for region in _of_mots_image(Path(path)))
+    return records_of(of_files(paths, _of_mots_image, image_of))
 
 
 def _of_mots_image(path: Path) -> Iterator[Region]:
@@ -120,7 +120,7 @@ def kitti(paths: Iterable[str]) -> Iterator[Record]:
 
     Boxes are in pixels as they are. Regions that are called DontCare are left out.
     """
-    return records_of(region for path in paths for region in _of_kitti(Path(path)))
+    return records_of(of_files(paths, _of_kitti, image_of))
 
 
 def _of_kitti(path: Path) -> Iterator[Region]:
@@ -190,7 +190,7 @@ def visdrone(paths: Iterable[str]) -> Iterator[Record]:
     Raises:
         DataError: a file is neither.
     """
-    return records_of(region for path in paths for region in _of_visdrone(Path(path)))
+    return records_of(of_files(paths, _of_visdrone, image_of))
 
 
 def _of_visdrone(path: Path) -> Iterator[Region]:

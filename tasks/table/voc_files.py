@@ -9,12 +9,13 @@ evaluation counts neither way; or the text of an object's own element, as DIOR-R
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree
 
 from harness.errors import DataError, counted
-from harness.tasks.table.regions import Record, Region, records_of
+from harness.tasks.table.regions import Record, Region, of_files, records_of
 from harness.types import Box
 
 KNOWN = frozenset(
@@ -37,10 +38,12 @@ def voc(
     Raises:
         DataError: an object has another element, or lacks its question or its box.
     """
+    read = partial(_objects, question=question, left_out=left_out)
+    objects = of_files(paths, read, lambda item: item[1].image)
     if question == "name":
-        yield from _by_class(_objects(paths, question, left_out))
+        yield from _by_class(objects)
         return
-    for entry, region in _objects(paths, question, left_out):
+    for entry, region in objects:
         (record,) = records_of([region])
         yield {**record, "name": _text(entry, "name")}
 
@@ -63,33 +66,32 @@ def _by_class(objects: Iterable[tuple[ElementTree.Element, Region]]) -> Iterator
 
 
 def _objects(
-    paths: Iterable[str], question: str, left_out: Collection[str]
+    path: Path, question: str, left_out: Collection[str]
 ) -> Iterator[tuple[ElementTree.Element, Region]]:
-    """Yield each object with its region, which is called by the text of the question."""
-    for path in paths:
-        root = ElementTree.parse(path).getroot()
-        sides = [_text(root, f"size/{side}") for side in ("width", "height")]
-        width, height = (int(side) if side.isdecimal() else 0 for side in sides)
-        size = (width, height) if width and height else None
-        for number, entry in enumerate(root.iter("object"), start=1):
-            where = f"{path}, object {number}"
-            if unknown := {part.tag for part in entry} - KNOWN - {question, *left_out}:
-                raise DataError(
-                    where,
-                    expected=f"VOC's elements, and {', '.join((question, *left_out))}",
-                    found=", ".join(f"<{name}>" for name in sorted(unknown)),
-                    fix=f"`harness data init {quote(path)}` prints the command for such elements.",
-                )
-            corners = [_text(entry, f"bndbox/{side}") for side in SIDES]
-            texts = {"filename": _text(root, "filename"), question: _text(entry, question)}
-            if missing := [name for name, text in texts.items() if not text]:
-                raise DataError(where, expected=f"a text in <{missing[0]}>", found="none")
-            try:
-                box = Box(*map(float, corners))
-            except ValueError as error:
-                numbers = ", ".join(corners)
-                raise DataError(where, expected="4 numbers in <bndbox>", found=numbers) from error
-            yield entry, Region(texts["filename"], texts[question], box, size)
+    """Yield each object of a file with its region, which is called by the text of the question."""
+    root = ElementTree.parse(path).getroot()
+    sides = [_text(root, f"size/{side}") for side in ("width", "height")]
+    width, height = (int(side) if side.isdecimal() else 0 for side in sides)
+    size = (width, height) if width and height else None
+    for number, entry in enumerate(root.iter("object"), start=1):
+        where = f"{path}, object {number}"
+        if unknown := {part.tag for part in entry} - KNOWN - {question, *left_out}:
+            raise DataError(
+                where,
+                expected=f"VOC's elements, and {', '.join((question, *left_out))}",
+                found=", ".join(f"<{name}>" for name in sorted(unknown)),
+                fix=f"`harness data init {quote(str(path))}` prints the command for such elements.",
+            )
+        corners = [_text(entry, f"bndbox/{side}") for side in SIDES]
+        texts = {"filename": _text(root, "filename"), question: _text(entry, question)}
+        if missing := [name for name, text in texts.items() if not text]:
+            raise DataError(where, expected=f"a text in <{missing[0]}>", found="none")
+        try:
+            box = Box(*map(float, corners))
+        except ValueError as error:
+            numbers = ", ".join(corners)
+            raise DataError(where, expected="4 numbers in <bndbox>", found=numbers) from error
+        yield entry, Region(texts["filename"], texts[question], box, size)
 
 
 def _text(entry: ElementTree.Element, name: str) -> str:

@@ -115,7 +115,7 @@ def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Reg
             continue
         try:
             kind, (x, y, w, h, *others) = int(line.split()[0]), map(float, line.split()[1:])
-            name = names[kind]
+            name = names[kind if kind >= 0 else len(names)]
         except (ValueError, IndexError) as error:
             raise DataError(
                 f"{path}, line {number}",

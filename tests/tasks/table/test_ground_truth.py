@@ -341,8 +341,8 @@ def test_labelme_has_a_command(tmp_path):
     path = tmp_path / "NEW.json"
     path.with_suffix(".toml").write_text(draft(path).toml("mine"), encoding="utf-8")
     samples = list(table(tmp_path, file=path).samples())
-    assert [sample.query.text for sample in samples] == ["cat", "dog"]
-    cat, dogs = (sample.target.answer.masks[0].to_array() for sample in samples)
+    assert [sample.query.text for sample in samples] == ["dog", "cat"], "in the file's order"
+    dogs, cat = (sample.target.answer.masks[0].to_array() for sample in samples)
     assert cat.sum() == 400 and (dogs & cat).sum() == 400
     assert dogs.sum() == 500, "both dogs are one mask"
 
