@@ -218,7 +218,10 @@ def _place_programs(plain: object, length: int) -> dict[str, str]:
             return {"x and y are the left top corner": corner, **of_centre}
         return {"": f"[{', '.join(f'.{key}' for key in keys)}]"} if len(keys) == length else {}
     lists = [key for key, item in plain.items() if isinstance(item, list) and len(item) == length]
-    return {"": f'."{lists[0]}"'} if len(lists) == 1 else {}
+    if len(lists) != 1:
+        return {}
+    order = "[left, top, right, bottom]" if length == 4 else "[x, y]"
+    return {f"{lists[0]} is {order} in pixels": f'."{lists[0]}"'}
 
 
 def _listed(row: Row) -> list[object]:
