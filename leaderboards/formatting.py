@@ -4,12 +4,13 @@ Numbers are fractions or metric values; `NOTHING` stands for a missing one. A ro
 ¶) refer to its footnotes: the functions that take a `Row` return one of either.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.errors import counted
 from harness.leaderboards.published_results import title_of
 from harness.leaderboards.row import Reproduction, Row, TrainingInfo
+from harness.metrics.label_noise import NAME as LABEL_NOISE
 from harness.scores import Better
 from harness.statistics.paired import Comparison
 from harness.statistics.text import NOTHING as NOTHING
@@ -150,6 +151,22 @@ def adaptation_note(row: Row) -> str:
 def trained_on(row: Row) -> str:
     """Return the footnote of †: the overlap with the training data."""
     return f"† {row.name} ({row.run}): {row.trained_on}."
+
+
+def label_noise_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a note on each metric of label noise (`harness.metrics.label_noise`) that rows have."""
+    of_metric: dict[str, list[Row]] = {}
+    for row in rows:
+        for name, value in row.metrics.items():
+            if name.startswith(LABEL_NOISE) and value is not None:
+                of_metric.setdefault(name, []).append(row)
+    for name, with_noise in of_metric.items():
+        values = ", ".join(f"{number(row.metrics[name])} of {row.name}" for row in with_noise)
+        about = with_noise[0].about.get(name, name)
+        yield (
+            f"{name[0].upper()}{name[1:]}: {values}. It is the {about}: smaller differences "
+            "between rows may be the labels'."
+        )
 
 
 def ledger_note(row: Row) -> str:
