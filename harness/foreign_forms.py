@@ -4,7 +4,7 @@ A `Form` has a test for an object, a jq program and the condition under which it
 `harness.foreign_lines` asks here, to write the command into an error message.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 Plain: TypeAlias = Mapping[str, Any]
@@ -69,6 +69,11 @@ def _has_spans(plain: Plain) -> bool:
     return bool(lists) and all(
         isinstance(spans, list) and spans and all(map(_has("timestamp"), spans)) for spans in lists
     )
+
+
+def _has_segments(value: object) -> bool:
+    """Return True for the list of a video's predicted segments, each [start, end]."""
+    return isinstance(value, list) and all(map(_has("segment"), value))
 
 
 def _has_moments(plain: Plain) -> bool:
@@ -168,6 +173,17 @@ CORNERS = (
     'else error("an order that is neither xyxy nor xywh") end'
 )
 """jq program that makes corners of a box in the order `$order`."""
+SCORE_KEYS = ("box_scores", "scores", "pred_scores", "confidences")
+CLASS_KEYS = (
+    "labels",
+    "classes",
+    "class_ids",
+    "pred_classes",
+    "pred_labels",
+    "class_names",
+    "names",
+)
+"""Keys of lists beside boxes, with a member for each."""
 OF_COCO = frozenset({"category_id", "score", "segmentation"})
 """Keys of COCO's results, whose boxes are [left, top, width, height]."""
 LISTS = frozenset(
@@ -311,6 +327,13 @@ FORMS = (
         "its keys are the benchmark's ids, and the first moment counts",
     ),
     Form(
+        "ActivityNet's results",
+        lambda plain: _are_all(plain.get("results"), _has_segments),
+        ".results | to_entries[] | {id: .key} + (.value | if . == [] then {response: null} "
+        "else {answer: (max_by(.score // 0) | .segment)} end)",
+        "its keys are the benchmark's ids, and the segment of the highest score counts, in seconds",
+    ),
+    Form(
         "moments by id",
         _has_moments,
         "to_entries[] | {id: .key, answer: .value.timestamp[0]}",
@@ -395,15 +418,32 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
             continue
         if not OF_COCO.isdisjoint(plain):
             return None
+        scores = _beside(plain, SCORE_KEYS, value)
+        classes = _beside(plain, CLASS_KEYS, value)
         stated = next((name for name in ORDER_KEYS if name in plain), "")
         places, order_as = 'if (.[0] | type) == "number" then [.] else . end', ""
         if kind == "boxes":
             order_as = f".{stated} as $order | " if stated else '(.format // "xyxy") as $order | '
             order = f"in the order that {stated} names," if stated else order
             places += f" | map({CORNERS})"
+        kept = f", box_scores: .{scores}" if scores and kind == "boxes" else ""
         program = (
             f'if has("{key}") then {order_as}{{id: {id_path}, '
-            f"{kind}: (.{key} | if . then ({places}) else . end)}} else . end"
+            f"{kind}: (.{key} | if . then ({places}) else . end){kept}}} else . end"
         )
-        return program, f"{key} is what the model predicted, {order} in pixels"
+        condition = f"{key} is what the model predicted, {order} in pixels"
+        if classes:
+            several = f'error("{key} of several {classes}: keep those that are asked")'
+            is_several = f"(.{classes} | arrays | unique | length) > 1"
+            program = f"if {is_several} then {several} else ({program}) end"
+            condition += f", and all are of the class that is asked ({classes} is left out)"
+        return program, condition
     return None
+
+
+def _beside(plain: Plain, keys: Iterable[str], places: object) -> str:
+    """Return the key of a list with a member for each place of a line; "" if there is none."""
+    count = len(places) if isinstance(places, list) else 0
+    values = {key: plain.get(key) for key in keys}
+    fitting = [key for key, value in values.items() if isinstance(value, list)]
+    return next((key for key in fitting if len(plain[key]) == count), "")

@@ -54,6 +54,8 @@ class Protocol:
     """Rule by which a sample counts as answered, where the protocol parses responses itself instead
     of using the model's parsed answer; None: any answer counts. It returns what it reads, or True;
     None or False: nothing."""
+    least_score: float = 0.0
+    """Score below which it leaves out predicted boxes; a note counts them."""
     rubric: str | None = None
     """Name of the rubric for free answers, where the protocol needs one (`harness.judging`)."""
     judged: Callable[[Any], ScoreUnit] | None = None

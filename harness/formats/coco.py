@@ -308,6 +308,10 @@ def _row(
         raise DataError(where, expected="a score for each record, or for none", found="both")
     if records and not stated and (sample.query.form in BOXES or sample.query.instances):
         notes["records without a score, which count as 1"] += len(records)
+    if limit != THRESHOLD and (sample.query.form is AnswerForm.BOXES or sample.query.instances):
+        notes["records of boxes or instances, whose scores --threshold does not compare"] += len(
+            records
+        )
     if sample.query.form is AnswerForm.BOXES:
         boxes = [_box(record, sample, origin, notes, written) for origin, record in records]
         return Row(sample.id, "boxes", boxes, stated or None, where)

@@ -35,7 +35,7 @@ from harness.store.atomic import writing
 from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Writer, files
 from harness.store.lease import lease
-from harness.task import Task
+from harness.task import Protocol, Task
 from harness.types import FailureKind, Prediction, Sample
 
 PREDICTIONS = "predictions"
@@ -79,6 +79,30 @@ class Unread:
         return (f"no response is read; of the first: {self.first}{fix}",)
 
 
+@dataclass(slots=True)
+class Unsure:
+    """Counts the predicted boxes that the protocol leaves out because of their scores."""
+
+    boxes: int = 0
+    left_out: int = 0
+
+    def add(self, protocol: Protocol, predictions: Sequence[Prediction]) -> None:
+        """Count the boxes of a unit."""
+        for answer in (prediction.answer for prediction in predictions):
+            scores = (answer.box_scores if answer else None) or ()
+            self.boxes += len(scores)
+            self.left_out += sum(score < protocol.least_score for score in scores)
+
+    def notes(self, protocol: Protocol) -> tuple[str, ...]:
+        """Return a note if some are left out."""
+        if not self.left_out:
+            return ()
+        return (
+            f"{self.left_out} of {self.boxes} boxes have a score below {protocol.least_score}: "
+            f"{protocol.name} leaves them out. If they are all meant, remove the scores",
+        )
+
+
 def score_file(
     task: Task, submission: Submission, *, folder: Path | None, task_spec: str = ""
 ) -> dict[str, object]:
@@ -113,9 +137,11 @@ def score_file(
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = units_with_predictions(submission, samples, matched)
         covered, agreement, unread, differing = MaskCount(), Agreement(), Unread(), Differing()
+        unsure = Unsure()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
+            unsure.add(task.protocol, predictions)
             unread.add(task, unit, predictions)
             differing.add(task, unit, predictions)
             agreement.add(unit, predictions)
@@ -130,7 +156,9 @@ def score_file(
             stated=submission.written is not None,
         )
         unlike = differing.notes(task.protocol.name)
-        for text in chain(covered.notes(), unread.notes(submission.reader_spec), unlike, doubts):
+        sure = unsure.notes(task.protocol)
+        answered = unread.notes(submission.reader_spec)
+        for text in chain(covered.notes(), sure, answered, unlike, doubts):
             submission.note(f"{submission.path}: {text}")
         return scorer.results(manifest)
 

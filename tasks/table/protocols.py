@@ -324,4 +324,16 @@ def chosen_protocol(form: str, name: str) -> Protocol:
     known: Mapping[str, Protocol] = getattr(module, "PROTOCOLS", {})
     if not known:
         raise UsageError(f"protocol {name!r}", expected=f"protocols of {benchmark}", found="none")
-    return choose("protocol", known, protocol)
+    theirs = choose("protocol", known, protocol)
+
+    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        try:
+            return theirs.score(unit, predictions)
+        except KeyError as error:
+            raise UsageError(
+                f"protocol {name!r}",
+                expected="a protocol that needs nothing but questions and their answers",
+                found=f"one that needs {error} of the files of {benchmark}",
+            ) from error
+
+    return replace(theirs, score=score)

@@ -341,6 +341,24 @@ def test_boxes_and_points_in_another_form(tmp_path, kind, given, read):
     assert tuple((answer.points or answer.boxes)[0]) == read
 
 
+def test_boxes_of_several_classes_are_not_made_one(tmp_path):
+    path = tmp_path / "mmdet.jsonl"
+    row = {
+        "id": "a",
+        "labels": [0, 0],
+        "scores": [0.9, 0.4],
+        "bboxes": [[3, 4, 7, 9], [1, 1, 2, 2]],
+    }
+    path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(DataError, match=r"\(labels is left out\)") as error:
+        list(read_rows(path))
+    (converted,) = convert(path, error)
+    assert converted.value == row["bboxes"] and converted.box_scores == (0.9, 0.4)
+    path.write_text(json.dumps({**row, "labels": [0, 56]}) + "\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        convert(path, error)
+
+
 def test_a_corner_and_a_centre_have_a_command_each(tmp_path):
     path = tmp_path / "places.jsonl"
     box = {"x": 5, "y": 7, "width": 4, "height": 6}

@@ -61,6 +61,20 @@ FILES = {
         {key: {"multiple_choice": key, "direct_answer": "1"} for key in ("ab", "cd")},
         {"ab": ("response", "ab"), "cd": ("response", "cd")},
     ),
+    "ActivityNet's results": (
+        {
+            "version": "1.3",
+            "results": {
+                "v1": [
+                    {"segment": [1.0, 2.0], "score": 0.2, "label": "a"},
+                    {"segment": [3.0, 5.0], "score": 0.9, "label": "a"},
+                ],
+                "v2": [],
+            },
+            "external_data": {},
+        },
+        {"v1": ("answer", [3.0, 5.0]), "v2": ("response", None)},
+    ),
     "HallusionBench's results": (
         [{"question_id": "3", "gt_answer": "1", "question": "Is it?", "model_prediction": "Yes."}],
         {"3": ("response", "Yes.")},

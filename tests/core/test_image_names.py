@@ -5,15 +5,19 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.formats import read_format
+from harness.interchange.answers import row_to_answer
 from harness.media import open_image
-from harness.types import AnswerForm, Query, Sample, query_id
+from harness.run.score import Unsure
+from harness.tasks.table.protocols import chosen_protocol
+from harness.types import Answer, AnswerForm, Box, Prediction, Query, Sample, Target, query_id
 
 NUMBERS = {"2.jpg": 1, "1.jpg": 2, "a_jpg.rf.11.jpg": 3}
 """Numbers of the images in the benchmark, as an export of a data set has them."""
@@ -85,3 +89,29 @@ def test_a_box_in_four_fields_has_a_command_for_each_meaning(place, left, tmp_pa
     typed = shlex.split(re.findall("`(jq .*?) > NEW`", str(error.value))[place])
     path.write_bytes(subprocess.run(typed, cwd=tmp_path, capture_output=True, check=True).stdout)
     assert lefts(path, samples) == {"1": left}
+
+
+@pytest.mark.parametrize(("score", "n_left_out"), [(0.65, 3), (0.7, 0)])
+def test_boxes_that_a_protocol_leaves_out_for_their_scores_are_noted(
+    score, n_left_out, tmp_path, samples
+):
+    path = records(tmp_path, (1, None), (2, None), (3, None))
+    boxes = [{**box, "score": score} for box in json.loads(path.read_text())]
+    path.write_text(json.dumps(boxes))
+    rows = read_format("coco", path, samples, threshold=0.3)
+    assert any("--threshold does not compare" in note for note in rows.notes)
+    unsure, protocol = Unsure(), chosen_protocol("boxes", "")
+    for sample in samples:
+        answer = row_to_answer(rows.rows[sample.id], sample.query)
+        prediction = Prediction(query_id=sample.query.id, answer=answer)
+        unsure.add(protocol, [prediction])
+    notes = unsure.notes(protocol)
+    assert bool(notes) == bool(n_left_out) and all(f"{n_left_out} of 3" in note for note in notes)
+
+
+def test_a_protocol_that_needs_its_own_benchmark_s_files_says_so(samples):
+    protocol = chosen_protocol("boxes", "coco_detection:coco/scores")
+    sample = replace(samples[0], target=Target(answer=Answer(boxes=(Box(1, 2, 3, 4),))))
+    prediction = Prediction(query_id=sample.query.id, answer=sample.target.answer)
+    with pytest.raises(UsageError, match="'image' of the files of coco_detection"):
+        protocol.score([sample], [prediction])
