@@ -258,15 +258,15 @@ def _spans() -> Iterator[Reading]:
 
 
 def _factors() -> Iterator[Reading]:
-    for factor in (100, 1000, 60, 3.28084, 10.7639):
+    for factor in (100, 1000, 60, 3.28084, 10.7639, 1_000_000, 1_000_000_000):
         share = SHARE if factor > 10 else 2 * SHARE  # poor models are wrong by a few times
         yield Reading(
-            f"{factor:g} times too small",
+            f"{factor:,} times too small",
             _multiplied(factor),
             share=share,
         )
         yield Reading(
-            f"{factor:g} times too large",
+            f"{factor:,} times too large",
             _divided(factor),
             share=share,
         )

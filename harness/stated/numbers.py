@@ -24,6 +24,7 @@ from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.parts import without_parts
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
+from harness.stated.scales import asked_scale, in_scale
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
 from harness.stated.units import asked_unit, in_unit, without_other_measures
@@ -93,7 +94,8 @@ def stated_number(response: str, question: str = "") -> float:
 
     Args:
         response: The response after its thought.
-        question: The question. The value is in the unit that it asks for. A conclusion that counts
+        question: The question. The value is in the unit that it asks for, also in thousands or
+            millions. A conclusion that counts
             other things than the question does not count if the response counts those of the
             question as well: "7 chairs. So there are 28 legs."
 
@@ -108,6 +110,8 @@ def stated_number(response: str, question: str = "") -> float:
     if _says_none(plain(response), question):
         return 0.0
     text = certain(without_asked(plain(response), unmarked(question)), question)
+    if scale := asked_scale(question):
+        text = in_scale(text, scale)
     text = without_parts(without_others(text, question), question, _asked_things(question))
     if unit := asked_unit(question):
         text = without_other_measures(in_unit(text, unit), unit)

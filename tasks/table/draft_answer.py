@@ -42,6 +42,8 @@ FURTHER_TEXTS = re.compile(r".*(?:alias|synonym|variant|alternative|accept).*", 
 """Names of fields, beside the ground truth, of further right texts."""
 ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at)\b", re.IGNORECASE)
 """Words of a request for points."""
+WEAK_NAMES = re.compile(r"(?:.*[._])?(?:affordance|target|label)", re.IGNORECASE)
+"""Names of fields that may say of what kind a record is, in place of its answer."""
 PLAIN_NUMBER = "(?<![0-9.])-?[0-9]+(?:[.][0-9]+)?"
 LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
 """A word before an answer that says what it is, such as `A: `."""
@@ -194,6 +196,12 @@ def _doubt_texts(
     """Add doubts about texts that may be several, or boxes; `others` are fields like `field`."""
     values, table = values_of(records, field), description.table
     path = f"getpath({jq_path(field)})"
+    if WEAK_NAMES.fullmatch(field):
+        description.doubt("answer.field", f"is {field} the answer, or what kind of record it is?")
+    if several := next((v for v in values if len({*map(str, right_texts(v))}) > 1), None):
+        listed = ", ".join(f"{text!r:.30}" for text in right_texts(several)[:3])
+        doubt = f"is each of {listed} right alone? They count so, and are not parts of one answer"
+        description.doubt("answer.field", doubt)
     further = [n for n in others if all(_are_texts(value) for value in values_of(records, n))]
     if further:
         doubt = f"also = {json.dumps(further)} adds their texts to the right ones"

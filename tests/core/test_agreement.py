@@ -215,7 +215,7 @@ def padded(mask, share):
     return square[np.ix_(rows, columns)]
 
 
-@pytest.mark.parametrize("factor", [1, 100, 1 / 1000])
+@pytest.mark.parametrize("factor", [1, 100, 1 / 1000, 1e6])
 def test_numbers_in_another_unit_are_noted(factor):
     truths = [Answer(number=n) for n in (1.2, 3.4, 0.7, 5.1, 2.2, 8.8)]
     answers = [Answer(number=one.number * factor) for one in truths]

@@ -439,3 +439,31 @@ def test_a_strict_reader_without_options_takes_no_text(said, rest):
     text = f"{YES_NO['AB'.index(said)]}.{rest}"
     assert strict_choice(text, letters="AB") is None
     assert strict_choice(text, letters="AB", options=YES_NO) == said
+
+
+MILLIONS = "What is the revenue, in million dollars?"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "said"),
+    [
+        (MILLIONS, "61 million dollars", 61),
+        (MILLIONS, "The total revenue is **14.2** million dollars.", 14.2),
+        (MILLIONS, "1.5 billion dollars", 1500),
+        (MILLIONS, "sixty-one million dollars", 61),
+        (MILLIONS, "61", 61),
+        (MILLIONS, "It rose from 12 million to 14.2 million dollars.", None),
+        ("How many millions of people live there?", "About 61 million.", 61),
+        ("What is the revenue (in billions of U.S. dollars)?", "$61 billion", 61),
+        ("Sales, US$ thousand (in thousands)?", "61 thousand", 61),
+        ("What is the revenue?", "61 million dollars", 61e6),
+        ("What is it (of 3 million)?", "61 million", 61e6),
+        ("Is it more in thousands or in millions?", "61 million", 61e6),
+    ],
+)
+def test_a_number_is_in_the_scale_that_the_question_asks_for(question, text, said):
+    try:
+        value = stated_number(text, question)
+    except ParseError:
+        value = None
+    assert value == said

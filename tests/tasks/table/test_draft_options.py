@@ -161,7 +161,9 @@ def test_right_texts_of_later_records_are_to_be_checked(tmp_path):
     [
         ({"answers": ["down"] * 9 + ["skateboard"], "multiple_choice_answer": "down"}, "or mult"),
         ({"answers": ["down", "down", "up"]}, "lists repeat texts"),
-        ({"answers": ["down", "downwards"]}, ""),
+        ({"answers": ["down", "downwards"]}, "right alone"),
+        ({"answer": ["Yes", "No"]}, "right alone"),
+        ({"affordance": "hold"}, "kind of record"),
         ({"answer": "down", "answer_type": "other", "model_answer": "up"}, ""),
     ],
 )
