@@ -98,7 +98,7 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
             fix="Give a folder, or install the extra [torch].",
         ) from error
     pinned = f" --revision {revision}" if revision else ""
-    other = ", or revision=main for what is there" if revision else ""
+    newest = ", or revision=main for what is there" if revision else ""
     with raised_as(
         ModelError,
         f"checkpoint {checkpoint!r}",
@@ -106,7 +106,7 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
         LocalEntryNotFoundError,
         HFValidationError,
         fix=f"Fetch it first where there is a network (hf download {checkpoint}{pinned}), or give "
-        f"the folder where it lies{other}. harness downloads nothing by itself.",
+        f"the folder where it lies{newest}. harness downloads nothing by itself.",
         missing="neither",
     ):
         return Path(snapshot_download(checkpoint, revision=revision, local_files_only=True))
