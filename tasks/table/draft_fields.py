@@ -51,6 +51,11 @@ OF_TRUTH = re.compile(
 )
 """Names of fields that may hold the ground truth although they end as those of `BOOKKEEPING`."""
 
+PLAIN_WORDS = frozenset(
+    "a x y n w h id text image images video box boxes mask masks point points time times number"
+    " question answer options field form record records list part parts object objects name".split()
+)
+"""Words of doubts that name no field."""
 INNERMOST = ("value", "text", "content", "path", "name", "file", "string")
 """Names of fields in an object that is named by what it holds."""
 
@@ -101,14 +106,16 @@ class Draft:
         sections = (self.media, self.question, self.answer)
         values = [value for section in sections for value in section.values()]
         all_names = ", ".join(map(str, self.columns))  # in a doubt that lists what there is
-        doubts = [doubt.replace(all_names, "") for doubt in self.doubts.values()]
-        text = json.dumps([values, doubts], ensure_ascii=False)
-        words = set(re.findall(r"[\w.-]+", text))
+        doubts = "\n".join(doubt.replace(all_names, "") for doubt in self.doubts.values())
+        said = set(re.findall(r"[\w.-]+", doubts)) - PLAIN_WORDS
+        text = json.dumps(values, ensure_ascii=False)
+        words = {*re.findall(r"[\w.-]+", text), *said}
         is_compared = self.answer.get("form") == "boxes"  # with the boxes and their images
         compared = (*ORDERS, *SIZES_OF_IMAGES) if is_compared else ()
         columns = [str(name) for name in self.columns]
         plain = [n for n in columns if not n.startswith("_") and not {n, n.lower()} & {*compared}]
-        return [name for name in plain if name not in words and _plain(name)[1:-1] not in text]
+        odd = {n for n in plain if re.search(r"[^\w.-]", n) and _plain(n)[1:-1] in text}
+        return [name for name in plain if name not in words | odd]
 
 
 def _is_bookkeeping(name: str) -> bool:

@@ -24,6 +24,7 @@ LOOKS: Mapping[str, Callable[[str], object]] = {
         rf"[\[(<{{]*\s*{NUMBER}\.?(?:[\])>}}]*(?:[,;\s]+|(?<=>))[\[(<{{]*\s*{NUMBER}\.?)+[\])>}}]*"
     ).fullmatch,
     "places in a model's own form": MARKUP.search,
+    "several parts that all belong to it": re.compile(r"<and>|\[and\]|<&>", re.I).search,
     "an answer between marks": re.compile(r"</?answer>|\\boxed\s*\{", re.I).search,
     "a solution with its answer": re.compile(
         r"\w.*(?:####|\banswer\s?(?:is\b|:)|答案[是为為：:])\s*\S.*", re.I | re.S

@@ -58,6 +58,8 @@ HOLES = (
     "write run-lengths or images"
 )
 PAIRS = re.compile(r"\d+ \d+(?: \d+ \d+)*")
+PARTS_OF_SIDES = ("percent", "thousandths")
+"""Frames whose numbers may also be pixels."""
 OF_PAIRS = (
     "pairs of a start and a length, as on Kaggle: `from_pairs` of docs/predictions.md makes a mask "
     "of them, and Rle.from_array(mask).to_json() COCO's run-lengths, which are read"
@@ -260,6 +262,8 @@ class Values:
             if len(set(fitting)) > 1:
                 *others, last = dict.fromkeys(fitting)
                 doubts[key] = f"{', '.join(others)} and {last} fit the values"
+        if not stated and frame in PARTS_OF_SIDES:
+            doubts.setdefault("coordinates", "or pixels, with the numbers in another order?")
         if not mode and (frame != "pixels" or Y_FIRST.fullmatch(self.field)):
             before = f"{doubts['written']}, " if "written" in doubts else ""
             doubts["written"] = f"{before}or is y first, as in Gemini's and TensorFlow's boxes? "

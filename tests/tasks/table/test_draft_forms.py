@@ -124,6 +124,7 @@ def test_yes_and_no_have_their_protocol(tmp_path):
         ["option b", "option c"],
         ["{<25><40><33><60>}", "{<5><40><33><60>}"],
         ['{"xmin": 1, "ymin": 2}', '{"xmin": 3, "ymin": 4}'],
+        ["x=-1<AND>x=-5", "cup<AND>fork"],
         ["1 + 2 is three.\n#### 3", "No more. The answer is B.", "先看图。答案是 4"],
     ],
 )
@@ -508,7 +509,8 @@ def test_objects_to_ignore_are_left_out_and_their_image_is_refused(n_ignored, ma
 
 
 @pytest.mark.parametrize(
-    "name", ["context", "region", "question_time", "system_prompt", "ocr", "n_objects", "label_id"]
+    "name",
+    ["context", "region", "question_time", "system_prompt", "ocr", "n_objects", "label_id", "x"],
 )
 def test_a_field_that_is_not_read_is_to_be_checked(name, tmp_path):
     path = written(tmp_path, [name, "answer"], [["Which?", "3", "a dog"], ["What?", "", "a cat"]])
@@ -587,3 +589,12 @@ def test_what_raters_said_is_not_an_option(tmp_path):
     names = ["rater_1", "rater_2", "rater_3", "consensus"]
     described = draft(written(tmp_path, names, [["How many?", 2, 2, 3, 2]]))
     assert "options" not in described.question and described.answer["field"] == "consensus"
+
+
+def test_boxes_that_fit_no_order_as_pixels_have_a_doubtful_unit(tmp_path):
+    cells = [["cup", "[300, 400, 600, 630]"], ["dog", "[100, 200, 20, 90]"]]
+    path = written(tmp_path, ["bbox"], cells)
+    Image.new("RGB", (640, 480)).save(tmp_path / "i.png")
+    described = draft(path)
+    assert described.answer["coordinates"] == "thousandths"
+    assert "pixels" in described.doubts["answer.coordinates"]
