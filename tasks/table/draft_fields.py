@@ -24,7 +24,7 @@ NAMES: Mapping[str, str] = {
     r"|solution|target|label|correct([_ ]answer)?"
     r"|(correct|right|answer|correct_answer)_?(choice|option|index|idx|id|letter|key|label)"
     r"(_?(index|idx|letter))?"
-    r"|count|bbox(es)?|boxe?s|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|box_coordinates|mask|masks"
+    r"|count|bbox(es)?|box(es)?|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|box_coordinates|mask|masks"
     r"|segmentation|polygons?|encoded_?pixels|rle(_mask)?|timestamps?|interval|span"
     r"|relevant_windows|times|affordance|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",

@@ -240,6 +240,7 @@ def llava(path, *turns, **fields):
     ("fields", "others"),
     [
         ({"bbox": [1, 2, 30, 40]}, "bbox"),
+        ({"box": [1, 2, 30, 40]}, "box"),
         ({"answer": "blue"}, "own_answer"),
         ({"mask": "m.png", "label": "cup"}, "label, mask"),
     ],
