@@ -189,7 +189,8 @@ def _filled(spec: Spec, arguments: Mapping[str, Value]) -> Spec:
 def changed(spec: Spec, changes: Mapping[str, Value]) -> Spec:
     """Return a SPEC with changed arguments; those that only its backend has are passed to it."""
     arguments = dict(spec.arguments)
-    for name, value in changes.items():
+    # Another backend comes first: it has the arguments that are passed to it.
+    for name, value in sorted(changes.items(), key=lambda change: change[0] != "backend"):
         backend = _backend(Spec(spec.name, arguments))
         if name in arguments or plugins.accepts("models", spec.name, name):
             arguments[name] = value

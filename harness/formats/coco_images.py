@@ -14,7 +14,7 @@ from harness.foreign_lines import command
 from harness.media import file_stem
 from harness.types import Sample
 
-BY_NAME = "map(if .file_name then .image_id = .file_name else . end)"
+BY_NAME = 'map(if .file_name then .image_id = (.file_name | split("/") | last) else . end)'
 
 
 def stem_of(sample: Sample) -> str:
@@ -24,12 +24,23 @@ def stem_of(sample: Sample) -> str:
 
 
 def numbers_by_stem(samples: Collection[Sample]) -> dict[str, str]:
-    """Return the images' numbers, as the samples' ids have them, by the stems of their files."""
+    """Return the images' numbers, as the samples' ids have them, by the stems of their files.
+
+    A number is what precedes the last `/` of an id, or the id, if that is of several images.
+    """
+    stems: dict[str, set[str]] = defaultdict(set)
+    for sample in samples:
+        stems[_before_category(sample)].add(stem_of(sample))
     numbers: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
         if stem := stem_of(sample):
-            numbers[stem].add(sample.id.rpartition("/")[0] or sample.id)
+            number = _before_category(sample)
+            numbers[stem].add(number if len(stems[number]) == 1 else sample.id)
     return {stem: single for stem, (single, *others) in numbers.items() if not others}
+
+
+def _before_category(sample: Sample) -> str:
+    return sample.id.rpartition("/")[0] or sample.id
 
 
 def refuse_other_image(

@@ -117,7 +117,8 @@ def without_envelope(response: str) -> str:
     with suppress(ParseError):
         value = loads_lenient(text)[0] if "{" in text else None
         if isinstance(value, dict):
-            answers = [value[key] for key in _ANSWER_KEYS if type(value.get(key)) in (str, int)]
+            values = [value.get(key) for key in _ANSWER_KEYS]
+            answers = [value for value in values if type(value) in (str, int, float)]
             return str(answers[0]).strip() if len(answers) == 1 else text
     if box := _LAST_BOX.fullmatch(text):  # in a sentence
         return next(group for group in box.groups() if group).strip()

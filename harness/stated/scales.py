@@ -4,6 +4,7 @@
 calls `in_scale` with the response before it reads the number.
 """
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -39,7 +40,17 @@ def in_scale(text: str, scale: float) -> str:
     """
     parts, place = list[str](), 0
     for number in numerals(text):
-        if following := _SCALE.match(text, number.end):
-            parts += [text[place : number.start], f"{number.value / scale:.12g}"]
-            place = following.end()
+        numeral, following = text[number.start : number.end], _SCALE.match(text, number.end)
+        is_spelt = "thousand" in numeral.lower()  # "two hundred thousand" is one numeral
+        if not (following or is_spelt):
+            continue
+        if following and not is_spelt and SCALES[following[1].lower()] == scale:
+            parts.append(text[place : number.end])  # which keeps dashes, and bounds
+        elif math.isfinite(number.value):
+            sign = re.sub(r"[\w.].*", "", numeral)  # may be the dash of a range
+            value = abs(number.value) if sign else number.value
+            parts += [text[place : number.start], sign, f"{value / scale:.12g}"]
+        else:
+            continue
+        place = following.end() if following else number.end
     return "".join([*parts, text[place:]])

@@ -66,6 +66,7 @@ def draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if others:
         doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
         description.doubts["answer.field"] = doubt
+        description.described = others
     if any(map(_repeats, values_of(records, field))):
         doubt = "lists repeat texts, as of several people: each counts fully, also one person's"
         description.doubt("answer.field", doubt)

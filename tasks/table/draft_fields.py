@@ -77,6 +77,9 @@ class Draft:
     of_layout: Collection[str] = ()
     """Those of them that are empty, or that the layout itself reads."""
 
+    described: Collection[str] = ()
+    """Those that a doubt says to be the ground truth or a part of the question."""
+
     def doubt(self, key: str, text: str) -> None:
         """Add a doubt about a key behind those that it has."""
         self.doubts[key] = "; ".join(filter(None, (self.doubts.get(key), text)))
@@ -89,17 +92,26 @@ class Draft:
         unused = self._unused()
         doubtful = [n for n in unused if n not in self.of_layout and not _is_bookkeeping(n)]
         if others := [name for name in unused if name not in doubtful]:
-            lines.append(f"# not used: {', '.join(others)}")
+            lines.append(_comment(f"not used: {', '.join(others)}"))
         if doubtful:
-            pattern = _plain(f"{{{doubtful[0]}}}\n{{{self.question.get('text')}}}")
-            doubt = f"part of the question (text = {pattern} asks it), or of the ground truth?"
-            lines.append(f"# {CHECK}: not used: {', '.join(doubtful)}; {doubt}")
+            doubt = f"part of the question{self._asking(doubtful[0])}, or of the ground truth?"
+            lines.append(_comment(f"{CHECK}: not used: {', '.join(doubtful)}; {doubt}"))
         for section in ("media", "question", "answer", "scoring"):
             lines += ["", f"[{section}]"] if getattr(self, section) else []
             for key, value in getattr(self, section).items():
                 checked = self.doubts.get(f"{section}.{key}", "")
-                lines.append(f"{key} = {_plain(value)}{checked and f'  # {CHECK}: {checked}'}")
+                comment = checked and f"  {_comment(f'{CHECK}: {checked}')}"
+                lines.append(f"{key} = {_plain(value)}{comment}")
         return "\n".join(lines) + "\n"
+
+    def _asking(self, name: str) -> str:
+        """Return how a question asks a further field; "" if the question's text is not known."""
+        text = str(self.question.get("text", CHECK))
+        if text == CHECK:
+            return ""
+        asked = text if "{" in text else f"{{{text}}}"
+        pattern = _plain(f"{{{name}}}\n{asked}")
+        return f" (text = {pattern} asks it)"
 
     def _unused(self) -> list[str]:
         """Return the fields that no value and no doubt of the description names."""
@@ -112,10 +124,16 @@ class Draft:
         words = {*re.findall(r"[\w.-]+", text), *said}
         is_compared = self.answer.get("form") == "boxes"  # with the boxes and their images
         compared = (*ORDERS, *SIZES_OF_IMAGES) if is_compared else ()
-        columns = [str(name) for name in self.columns]
+        read = {"llava": "conversations", "messages": "messages"}.get(self.layout)
+        columns = [str(name) for name in self.columns if name != read]
         plain = [n for n in columns if not n.startswith("_") and not {n, n.lower()} & {*compared}]
         odd = {n for n in plain if re.search(r"[^\w.-]", n) and _plain(n)[1:-1] in text}
-        return [name for name in plain if name not in words | odd]
+        return [name for name in plain if name and name not in {*words, *odd, *self.described}]
+
+
+def _comment(text: str) -> str:
+    """Return a comment of TOML, which is one line, also of names with line breaks."""
+    return "# " + re.sub(r"[\x00-\x1f\x7f]+", " ", text)
 
 
 def _is_bookkeeping(name: str) -> bool:

@@ -67,10 +67,18 @@ def test_a_number_is_the_benchmarks_where_no_file_is_named(tmp_path, samples):
     assert lefts(path, samples) == {"1": 0, "2": 1, "3": 2}
 
 
+def test_the_part_of_an_id_that_several_images_have_is_not_an_image_s_number(tmp_path, samples):
+    """The record is of 1.jpg, which is clip/2; its category is not the number of a question."""
+    frames = [replace(samples[0], id="clip/1"), replace(samples[1], id="clip/2")]
+    rows = read_format("coco", records(tmp_path, ("1.jpg", None)), frames).rows
+    assert [row.value for row in rows.values()] == [[], [[0, 2, 10, 22]]]
+
+
 @pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
-def test_a_number_beside_the_name_of_another_file_is_refused(tmp_path, samples):
-    path = records(tmp_path, (1, "1.jpg"), (2, "2.jpg"))
-    with pytest.raises(DataError, match=r"'image_id': expected 2, .*'1.jpg', found 1") as error:
+@pytest.mark.parametrize("folder", ["", "val/"])
+def test_a_number_beside_the_name_of_another_file_is_refused(folder, tmp_path, samples):
+    path = records(tmp_path, (1, f"{folder}1.jpg"), (2, f"{folder}2.jpg"))
+    with pytest.raises(DataError, match=r"'image_id': expected 2, .*1.jpg', found 1") as error:
         lefts(path, samples)
     typed = shlex.split(re.search("`(jq .*?) > NEW`", str(error.value))[1])
     new = subprocess.run(typed, cwd=tmp_path, capture_output=True, check=True).stdout

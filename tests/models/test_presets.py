@@ -63,6 +63,7 @@ COMMIT = preset("qwen2.5-vl-7b").revision
     [
         ("qwen2.5-vl-7b", f"transformers(revision={COMMIT})"),
         ("qwen2.5-vl-7b(max_pixels=9)", f"transformers(max_pixels=9,revision={COMMIT})"),
+        ("qwen2.5-vl-7b(revision=ab,backend=vllm)", "vllm(revision=ab)"),
         ("qwen2.5-vl-7b(backend=vllm)", f"vllm(revision={COMMIT})"),
         ("qwen2.5-vl-7b(revision=main)", "transformers(revision=main)"),
         ("qwen2.5-vl-7b(backend=transformers(revision=ab))", "transformers(revision=ab)"),

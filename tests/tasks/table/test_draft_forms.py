@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 
 import numpy as np
 import pytest
@@ -519,6 +520,22 @@ def test_a_field_that_is_not_read_is_to_be_checked(name, tmp_path):
     assert line.startswith("#") and name in line
     path = written(tmp_path, [name, "answer"], [["Which?", "", "a dog"]])
     assert CHECK not in draft(path).toml("mine")
+
+
+def test_the_pattern_that_asks_a_further_field_can_be_pasted(tmp_path):
+    fields = ["hint", "ocr\ntext", "answer"]
+    path = written(tmp_path, fields, [["Which?", "Look.", "a", "a dog"], ["What?", "", "b", "c d"]])
+    text = draft(path).toml("mine")
+    assert tomllib.loads(text)["question"]["text"] == "{hint}\n{question}"
+    path = written(tmp_path, ["ocr", *fields[::2]], [["Which?", "a", "Look.", "a dog"]])
+    assert r'(text = "{ocr}\n{hint}\n{question}" asks it)' in draft(path).toml("mine")
+
+
+def test_a_field_that_may_be_the_ground_truth_is_named_once(tmp_path):
+    path = written(tmp_path, ["box", "answer"], [["Which?", "[1, 2, 30, 40]", "a dog"]])
+    described = draft(path)
+    assert "or box?" in described.doubts["answer.field"]
+    assert "not used" not in described.toml("mine")
 
 
 @pytest.mark.parametrize("name", ["split", "data_source", "imageUrl", "question_type", "answer_id"])
