@@ -330,7 +330,8 @@ FORMS = (
         "ActivityNet's results",
         lambda plain: _are_all(plain.get("results"), _has_segments),
         ".results | to_entries[] | {id: .key} + (.value | if . == [] then {response: null} "
-        "else {answer: (max_by(.score // 0) | .segment)} end)",
+        'elif length > 1 and any(.[]; .score | type != "number") then error("segments without a '
+        'score") else {answer: (max_by(.score) | .segment)} end)',
         "its keys are the benchmark's ids, and the segment of the highest score counts, in seconds",
     ),
     Form(
@@ -434,7 +435,7 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
         condition = f"{key} is what the model predicted, {order} in pixels"
         if classes:
             several = f'error("{key} of several {classes}: keep those that are asked")'
-            is_several = f"(.{classes} | arrays | unique | length) > 1"
+            is_several = f'(.{classes} | type == "array" and (unique | length) > 1)'
             program = f"if {is_several} then {several} else ({program}) end"
             condition += f", and all are of the class that is asked ({classes} is left out)"
         return program, condition

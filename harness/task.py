@@ -4,6 +4,7 @@ Task plugins (`tasks/`) return a `Task`; `harness.run` reads its samples, asks a
 units of samples with `Protocol.score`. Metric plugins add to a task by `with_metrics`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -54,7 +55,7 @@ class Protocol:
     """Rule by which a sample counts as answered, where the protocol parses responses itself instead
     of using the model's parsed answer; None: any answer counts. It returns what it reads, or True;
     None or False: nothing."""
-    least_score: float = 0.0
+    least_score: float = -math.inf
     """Score below which it leaves out predicted boxes; a note counts them."""
     rubric: str | None = None
     """Name of the rubric for free answers, where the protocol needs one (`harness.judging`)."""

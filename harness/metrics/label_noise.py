@@ -25,7 +25,8 @@ MOST_PIXELS = 20
 def label_noise(*, pixels: int = 2) -> ExtraMetric:
     """Mean of the most that IoU changes if the true outline is moved out or in, of image masks.
 
-    The mean IoU (gIoU) changes by no more than this if each outline is up to `pixels` off.
+    The mean IoU (gIoU) changes by no more than this if each outline is moved out or in as a whole
+    by `pixels`. One that is moved on one side alone, or by less, may change it more.
     A sample without a mask, or with an empty true one, counts as 0; pixels to ignore do not count.
 
     Args:
@@ -36,7 +37,7 @@ def label_noise(*, pixels: int = 2) -> ExtraMetric:
             "metric label_noise: pixels", expected=f"1 to {MOST_PIXELS}", found=str(pixels)
         )
     name = f"{NAME} ({pixels} px)"
-    about = f"most that gIoU changes if each true outline is up to {pixels} pixels off"
+    about = f"most that gIoU changes if each true outline is {pixels} pixels further out or in"
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         masks = image_masks(unit, predictions)

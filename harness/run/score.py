@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.errors import DataError, StoreError
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
@@ -91,15 +93,18 @@ class Unsure:
         for answer in (prediction.answer for prediction in predictions):
             scores = (answer.box_scores if answer else None) or ()
             self.boxes += len(scores)
-            self.left_out += sum(score < protocol.least_score for score in scores)
+            # As `harness.metrics.grec.confident`, to which a written 0.7 is below 0.7.
+            single = np.asarray(scores, np.float32).tolist()
+            self.left_out += sum(score < protocol.least_score for score in single)
 
     def notes(self, protocol: Protocol) -> tuple[str, ...]:
         """Return a note if some are left out."""
         if not self.left_out:
             return ()
         return (
-            f"{self.left_out} of {self.boxes} boxes have a score below {protocol.least_score}: "
-            f"{protocol.name} leaves them out. If they are all meant, remove the scores",
+            f"{self.left_out} of {self.boxes} boxes have a score below {protocol.least_score} in "
+            f"single precision: {protocol.name} leaves them out. "
+            "If they are all meant, remove the scores",
         )
 
 

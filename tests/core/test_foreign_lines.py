@@ -354,6 +354,9 @@ def test_boxes_of_several_classes_are_not_made_one(tmp_path):
         list(read_rows(path))
     (converted,) = convert(path, error)
     assert converted.value == row["bboxes"] and converted.box_scores == (0.9, 0.4)
+    failed = {"id": "b", "labels": None, "scores": None, "bboxes": None}
+    path.write_text(f"{json.dumps(row)}\n{json.dumps(failed)}\n")
+    assert [line.id for line in convert(path, error)] == ["a", "b"]
     path.write_text(json.dumps({**row, "labels": [0, 56]}) + "\n")
     with pytest.raises(subprocess.CalledProcessError):
         convert(path, error)

@@ -101,6 +101,15 @@ def test_results_keep_their_ids(name, indent, tmp_path):
     assert rows(path, error) == expected
 
 
+def test_of_segments_without_scores_none_is_chosen(tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"results": {"v1": [{"segment": [1, 2]}, {"segment": [3, 5]}]}}))
+    with pytest.raises(DataError, match="ActivityNet") as error:
+        list(read_rows(path))
+    with pytest.raises(subprocess.CalledProcessError):
+        rows(path, error)
+
+
 @pytest.mark.parametrize(
     "row",
     [

@@ -99,7 +99,7 @@ def test_a_box_in_four_fields_has_a_command_for_each_meaning(place, left, tmp_pa
     assert lefts(path, samples) == {"1": left}
 
 
-@pytest.mark.parametrize(("score", "n_left_out"), [(0.65, 3), (0.7, 0)])
+@pytest.mark.parametrize(("score", "n_left_out"), [(0.65, 3), (0.7, 3), (0.71, 0)])
 def test_boxes_that_a_protocol_leaves_out_for_their_scores_are_noted(
     score, n_left_out, tmp_path, samples
 ):
@@ -115,6 +115,14 @@ def test_boxes_that_a_protocol_leaves_out_for_their_scores_are_noted(
         unsure.add(protocol, [prediction])
     notes = unsure.notes(protocol)
     assert bool(notes) == bool(n_left_out) and all(f"{n_left_out} of 3" in note for note in notes)
+
+
+def test_a_protocol_that_counts_all_boxes_leaves_none_out(samples):
+    """Scores may be logits, which are below 0."""
+    answer = Answer(boxes=(Box(1, 2, 3, 4),), box_scores=(-1.2,))
+    unsure, protocol = Unsure(), chosen_protocol("boxes", "coco_detection:coco/scores")
+    unsure.add(protocol, [Prediction(query_id=samples[0].query.id, answer=answer)])
+    assert not unsure.notes(protocol)
 
 
 def test_a_protocol_that_needs_its_own_benchmark_s_files_says_so(samples):
