@@ -18,7 +18,7 @@ from harness.task import ExtraMetric
 from harness.types import Prediction, Sample
 
 NAME = "label noise"
-"""How the names of metrics of this kind begin: boards say what they mean beside the headline."""
+"""Beginning of the names of these metrics, by which boards find them to explain their values."""
 MOST_PIXELS = 20
 
 

@@ -75,10 +75,10 @@ class Draft:
     columns: Sequence[str] = ()
     """The names of the table's fields."""
     of_layout: Collection[str] = ()
-    """Those of them that are empty, or that the layout itself reads."""
+    """Names of the fields that are empty, or that the layout itself reads."""
 
     described: Collection[str] = ()
-    """Those that a doubt says to be the ground truth or a part of the question."""
+    """Names of the fields that a doubt calls the ground truth or a part of the question."""
 
     def doubt(self, key: str, text: str) -> None:
         """Add a doubt about a key behind those that it has."""
