@@ -171,7 +171,7 @@ CARDS = [
 def anchors(path: Path) -> set[str]:
     """Return the addresses of a page's headings, as GitHub and the site write them."""
     titles = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
-    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", one).strip().lower()) for one in titles}
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_the_navigation_of_the_site_has_every_page():
         r"[\w./-]+\.md|[\w./-]+/(?=[\n,\]])", (REPOSITORY / "mkdocs.yml").read_text("utf-8")
     )
     names = [path.relative_to(REPOSITORY).as_posix() for path in (*PAGES, *CARDS)]
-    folders = tuple(one for one in listed if one.endswith("/"))
-    assert [one for one in names if one not in listed and not one.startswith(folders)] == []
+    folders = tuple(path for path in listed if path.endswith("/"))
+    assert [name for name in names if name not in listed and not name.startswith(folders)] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
