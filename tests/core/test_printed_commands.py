@@ -99,8 +99,8 @@ def test_each_line_keeps_its_value_or_the_command_ends(name, tmp_path):
     (tmp_path / "a.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(DataError) as error:
         list(read_rows(tmp_path / "a.json"))
-    made, said = run(tmp_path, str(error.value))
-    assert made == right if isinstance(right, list) else made is None and right in said
+    rows, said = run(tmp_path, str(error.value))
+    assert rows == right if isinstance(right, list) else rows is None and right in said
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_each_line_keeps_its_value_or_the_command_ends(name, tmp_path):
 )
 def test_polygons_keep_their_corners(masks, right, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"id": "a", "masks": masks}))
-    made, _ = run(tmp_path, polygons("a.json"))
-    assert [record["segmentation"] for record in made] == [right]
+    rows, _ = run(tmp_path, polygons("a.json"))
+    assert [record["segmentation"] for record in rows] == [right]
 
 
 def sample():
@@ -135,18 +135,18 @@ def refused(path, records):
 
 
 @pytest.mark.parametrize(
-    ("other", "is_corners"), [([20, 30, 40, 50], True), ([30, 40, 10, 5], False)]
+    ("second", "is_corners"), [([20, 30, 40, 50], True), ([30, 40, 10, 5], False)]
 )
-def test_boxes_with_sides_among_corners_end_the_command(other, is_corners, tmp_path):
+def test_boxes_with_sides_among_corners_end_the_command(second, is_corners, tmp_path):
     area = np.zeros((64, 64), bool)
     area[10:40, 20:60] = True
     box = {"image_id": 7, "category_id": 1, "score": 0.5}
     records = [
         {**box, "bbox": [20, 10, 60, 40], "segmentation": Rle.from_array(area).to_json()},
-        {**box, "bbox": other},
+        {**box, "bbox": second},
     ]
-    made, said = run(tmp_path, refused(tmp_path / "a.json", records))
-    assert made[1]["bbox"] == [20, 30, 20, 20] if is_corners else "not two corners" in said
+    rows, said = run(tmp_path, refused(tmp_path / "a.json", records))
+    assert rows[1]["bbox"] == [20, 30, 20, 20] if is_corners else "not two corners" in said
 
 
 @pytest.mark.parametrize(("second", "is_known"), [("y/j.jpg", True), ("y/i.jpg", False)])
@@ -156,9 +156,9 @@ def test_images_of_one_name_in_several_folders_end_the_command(second, is_known,
     annotations = [{"image_id": n, "category_id": 1, "bbox": [1, 2, 3, 4]} for n in (0, 1)]
     plain = {"images": images, "categories": [{"id": 1, "name": "cat"}], "annotations": annotations}
     text = refused(tmp_path / "a.json", plain)
-    made, said = run(tmp_path, text[text.index("itself") :])
+    rows, said = run(tmp_path, text[text.index("itself") :])
     right = ["i.jpg", "j.jpg"]
-    assert [row["image_id"] for row in made] == right if is_known else "one name" in said
+    assert [row["image_id"] for row in rows] == right if is_known else "one name" in said
 
 
 @pytest.mark.parametrize(("rotation", "is_kept"), [(0.0, False), (30.5, True)])
@@ -167,9 +167,9 @@ def test_rotated_boxes_of_datumaro_stay_so(rotation, is_kept, tmp_path):
     item = {"id": "7", "annotations": [{**box, "attributes": {"rotation": rotation}}]}
     item["image"] = {"path": "7.png", "size": [64, 64]}
     plain = {"categories": {"label": {"labels": [{"name": "cat"}]}}, "items": [item]}
-    made, _ = run(tmp_path, refused(tmp_path / "a.json", plain))
+    rows, _ = run(tmp_path, refused(tmp_path / "a.json", plain))
     path = tmp_path / "b.json"
-    path.write_text(json.dumps(made))
+    path.write_text(json.dumps(rows))
     if not is_kept:
         coco_results(path, [sample()])
         return
@@ -179,18 +179,18 @@ def test_rotated_boxes_of_datumaro_stay_so(rotation, is_kept, tmp_path):
 
 def test_a_record_with_an_image_keeps_it(tmp_path):
     bare = {"category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}
-    made, said = run(tmp_path, refused(tmp_path / "a.json", [bare, {**bare, "image_id": 8}]))
-    assert made is None and "with an image" in said
-    made, _ = run(tmp_path, refused(tmp_path / "a.json", [bare, bare]))
-    assert [record["image_id"] for record in made] == ["ID", "ID"]
+    rows, said = run(tmp_path, refused(tmp_path / "a.json", [bare, {**bare, "image_id": 8}]))
+    assert rows is None and "with an image" in said
+    rows, _ = run(tmp_path, refused(tmp_path / "a.json", [bare, bare]))
+    assert [record["image_id"] for record in rows] == ["ID", "ID"]
 
 
 def test_several_scores_of_a_record_stay(tmp_path):
     box = {"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]}
     scores = [[0.5], [0.1, 0.9], 0.3]
     records = [{**box, "score": score} for score in scores]
-    made, _ = run(tmp_path, refused(tmp_path / "a.json", records))
-    assert [record["score"] for record in made] == [0.5, [0.1, 0.9], 0.3]
+    rows, _ = run(tmp_path, refused(tmp_path / "a.json", records))
+    assert [record["score"] for record in rows] == [0.5, [0.1, 0.9], 0.3]
 
 
 @pytest.mark.parametrize("both", [True, False])

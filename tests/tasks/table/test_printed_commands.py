@@ -289,8 +289,8 @@ def asked(answer, **more):
     ],
 )
 def test_a_list_is_counted_and_nothing_else(records, field, right, tmp_path):
-    made, error = run(tmp_path, refusal(tmp_path, records, "count", field))
-    assert right in error if made is None else [record["count"] for record in made] == right
+    rows, error = run(tmp_path, refusal(tmp_path, records, "count", field))
+    assert right in error if rows is None else [record["count"] for record in rows] == right
 
 
 @pytest.mark.parametrize(
@@ -304,14 +304,14 @@ def test_a_list_is_counted_and_nothing_else(records, field, right, tmp_path):
 )
 def test_texts_of_a_record_share_its_answer(texts, answer, right, tmp_path):
     records = [{**asked(answer), "question": texts}]
-    made, error = run(tmp_path, refusal(tmp_path, records, "text"))
-    assert right in error if made is None else [record["answer"] for record in made] == right
+    rows, error = run(tmp_path, refusal(tmp_path, records, "text"))
+    assert right in error if rows is None else [record["answer"] for record in rows] == right
 
 
 def test_a_record_without_a_text_stops_the_command(tmp_path):
     records = [{**asked("x"), "question": texts} for texts in (["p?"], [])]
-    made, error = run(tmp_path, refusal(tmp_path, records, "text"))
-    assert made is None and "without a text" in error
+    rows, error = run(tmp_path, refusal(tmp_path, records, "text"))
+    assert rows is None and "without a text" in error
 
 
 def test_answers_that_are_left_out_or_several_are_counted(tmp_path, capsys):
