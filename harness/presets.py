@@ -70,9 +70,12 @@ class Preset:
         other_arguments = {
             name: value for name, value in arguments.items() if name not in self.needs
         }
+        if isinstance(self.model.arguments.get("base"), Spec) and "base" not in arguments:
+            other_arguments.pop("revision", None)  # it is the base's
         spec = changed(_filled(self.model, arguments), other_arguments)
-        is_other = not {"checkpoint", "revision", *INNER}.isdisjoint(arguments)
-        return spec if is_other or not self.revision else _pinned(spec, self.revision)
+        revision = str(arguments.get("revision", self.revision))
+        is_other = not {"checkpoint", *INNER}.isdisjoint(arguments)
+        return spec if is_other or not revision else _pinned(spec, revision)
 
 
 def presets() -> Mapping[str, Preset]:

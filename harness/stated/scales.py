@@ -14,7 +14,7 @@ SCALES: Mapping[str, float] = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 _NAMES = "|".join(SCALES)
 _MONEY = r"(?:(?:us|u\.s\.?|usd|eur|rmb|euros?)\b\.?\s*|[$€£¥₹]\s*)*"
 _ASKED = re.compile(
-    rf"\b(?:in|how many)\s+(?:the\s+|units?\s+of\s+)?{_MONEY}({_NAMES})s?\b(?![-\s]plus)"
+    rf"\b(?:in|how many)\s+(?:the\s+|units?\s+of\s+)?{_MONEY}({_NAMES})s?\b(?!-|\s?plus)"
     rf"|\([^()\d]{{0,25}}\b({_NAMES})s?\b[^()\d]{{0,25}}\)",
     re.IGNORECASE,
 )

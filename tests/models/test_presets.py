@@ -78,6 +78,9 @@ def test_a_preset_loads_its_commit_of_its_own_network(given, loads):
 def test_a_preset_s_commit_is_that_of_the_network_in_another_model():
     base = resolve(parse("vr-ttrl-qwen2.5-vl-7b")).arguments["base"]
     assert str(base.arguments["backend"]) == f"transformers(revision={COMMIT})"
+    newest = resolve(parse("vr-ttrl-qwen2.5-vl-7b(revision=main)"))
+    assert str(newest.arguments["base"].arguments["backend"]) == "transformers(revision=main)"
+    assert "revision" not in newest.arguments
     base = resolve(parse("vr-ttrl-qwen2.5-vl-7b(base=seg-zero-7b)")).arguments["base"]
     assert base == resolve(parse("seg-zero-7b"))
 

@@ -464,6 +464,7 @@ MILLIONS = "What is the revenue, in million dollars?"
         ("Sales, US$ thousand (in thousands)?", "61 thousand", 61),
         ("What is the revenue?", "61 million dollars", 61e6),
         ("What is it (of 3 million)?", "61 million", 61e6),
+        ("How many people live in million-dollar homes?", "61 million", 61e6),
         ("Is it more in thousands or in millions?", "61 million", 61e6),
     ],
 )
