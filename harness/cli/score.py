@@ -84,8 +84,7 @@ def score(arguments: Namespace) -> int:
             folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
             folders.append(folder)
         if differs := submission.deviations(task):
-            warning = sentence(submission.name, reader_spec, task.name, differs)
-            say(warning, to=sys.stderr)
+            say(sentence(submission.name, reader_spec, task.name, differs), to=sys.stderr)
         judged = bind_judge(task, judge, folder)
         results_of_name[key] = public(
             score_file(judged, submission, folder=folder, task_spec=str(spec))
@@ -184,6 +183,11 @@ def _score_runs(arguments: Namespace) -> int:
             continue
         results, differing = rescore(source, run, processes=arguments.workers)
         results_of_name[key] = {**public(results), "differs": differing}
+        if left_out := run.results["metrics"].keys() - results_of_name[key]["metrics"].keys():
+            say(
+                f"{run.folder}: not scored again without --metrics: {sorted(left_out)}",
+                to=sys.stderr,
+            )
         if differing:
             lines = (f"  {line}" for line in differing)
             say(f"{run.folder}: differs from its results.json", *lines, to=sys.stderr)

@@ -5,7 +5,7 @@ from functools import partial
 
 from harness.errors import DataError, StoreError
 from harness.interchange.journal_form import stored_prediction
-from harness.record import Run, changed_numbers
+from harness.record import Run, changed_numbers, without_metrics
 from harness.run.batching import Selection, select, units
 from harness.run.judging import TaskSource
 from harness.run.parallel import score_journal
@@ -28,7 +28,8 @@ def rescore(
     """Score a run again from its journal, without the model.
 
     Returns:
-        The new results, and their differences from the stored ones, one a line.
+        The new results, and their differences from the stored ones, one a line. A stored metric
+        that these results do not have, since `--metrics` added it to the run, is not compared.
     """
     task = read_once(source.build())
     selection = selection_of(task, run)
@@ -43,7 +44,8 @@ def rescore(
     outcome = [
         f"{name}: {how} since it was written" for name, how in changed_files(run.folder).items()
     ]
-    return results, outcome + changed_numbers(run.results, results)
+    left_out = run.results["metrics"].keys() - results["metrics"].keys()
+    return results, outcome + changed_numbers(without_metrics(run.results, left_out), results)
 
 
 def selection_of(task: Task, run: Run) -> Selection:

@@ -65,3 +65,16 @@ def test_a_run_that_was_read_again_holds_the_calls_of_the_first(run, capsys, tmp
 
 def test_tasks_beside_a_run_are_refused(run):
     assert main(["score", str(run.folder), "--model", READER, "--tasks", "mevis"]) == 2
+
+
+def test_a_metric_that_an_option_added_to_a_run_is_not_a_difference(run, capsys, tmp_path):
+    options = ["--tasks", "reason_seg", "--data", str(ROOT), "--metrics", "label_noise"]
+    assert main(["eval", "--model", "random", *options, "--out", str(tmp_path / "more")]) == 0
+    (manifest,) = (tmp_path / "more").rglob("manifest.json")
+    added = Run.open(manifest.parent).results["metrics"].keys() - run.results["metrics"].keys()
+    capsys.readouterr()
+    assert main(["score", str(manifest.parent)]) == 0
+    errors = capsys.readouterr().err
+    assert added and all(name in errors for name in added) and "differs" not in errors
+    assert main(["score", str(manifest.parent), "--metrics", "label_noise"]) == 0
+    assert not capsys.readouterr().err
