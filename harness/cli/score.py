@@ -184,10 +184,7 @@ def _score_runs(arguments: Namespace) -> int:
         results, differing = rescore(source, run, processes=arguments.workers)
         results_of_name[key] = {**public(results), "differs": differing}
         if left_out := run.results["metrics"].keys() - results_of_name[key]["metrics"].keys():
-            say(
-                f"{run.folder}: not scored again without --metrics: {sorted(left_out)}",
-                to=sys.stderr,
-            )
+            say(f"{run.folder}: left out without --metrics: {sorted(left_out)}", to=sys.stderr)
         if differing:
             lines = (f"  {line}" for line in differing)
             say(f"{run.folder}: differs from its results.json", *lines, to=sys.stderr)
