@@ -1,8 +1,20 @@
 """Estimate hours and memory of trainings and evaluations from configuration and device.
 
-`harness reproduce` prints the estimates before anything runs. docs/published.md states the formula.
-Its uncertainty is a factor of 3 either way: the three training times that papers print lie within
-it (tests/leaderboards/test_estimate.py).
+`harness reproduce` prints the estimates before anything runs. The uncertainty is a factor of 3
+either way: the three training times that papers print lie within it
+(tests/leaderboards/test_estimate.py).
+
+P are parameters, F dense bfloat16 operations and B bytes of memory bandwidth in a second, N
+devices, T tokens of prompt and response.
+
+- a token: max(2 P / (0.3 B), 0.02 s) for all responses of a batch together
+- a step of GRPO: responses * T * 12 P / (0.25 F N) + response tokens * a token
+- a step of supervised training: samples * T * 8 P / (0.25 F N)
+- an evaluation: samples * (prompt * 2 P / (0.25 F) + response tokens * a token / 8 + 0.2 s for an
+  image, 5 s for a video)
+- memory of a training: weights with AdamW 16 P bytes, a reference 2 P, over N with ZeRO-3; 3 GB;
+  activations
+- memory of an evaluation: 2 P; 5 GB; T * P * 0.01 bytes for each of 8 responses
 """
 
 import math
@@ -186,7 +198,7 @@ def training(
     max_length = int(config.get("max_completion_length") or expected_length)
     length = min(max_length, expected_length)
     prompt = min(int(config.get("max_prompt_length") or config.get("max_length") or 2000), PROMPT)
-    # Operations a parameter and token: see the table of formulas in docs/published.md.
+    # Operations a parameter and token: see the formulas above.
     work = (12 if generates else 8) * size * 1e9 * responses * (prompt + length)
     seconds = work / (COMPUTE * device.tflops * 1e12 * processes)
     if generates:

@@ -1,19 +1,12 @@
 """docs/plugins.md is a whole package; it is installed and run here, as it stands."""
 
-import importlib
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-from harness.masks import Rle
-from harness.media import pixels
-from harness.trainers.grpo.method import Group, Rollout
-from harness.types import Answer, AnswerForm, Query, Sample, Target
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 BLOCK = re.compile(r"^```(?:toml|python|csv) (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -62,16 +55,14 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
     assert set(files) == {
         "pyproject.toml",
         "bright_task.py",
-        "bright_box.py",
         "bright_model.py",
         "bright_metric.py",
         "bright_reward.py",
         "bright_accuracy.py",
-        "bright_trainer.py",
         "test_bright.py",
     }
     lines = [line for line in files["pyproject.toml"].splitlines() if '= "bright_' in line]
-    assert len(lines) == 8
+    assert len(lines) == 5
 
 
 COMMANDS = """
@@ -126,7 +117,6 @@ def test_the_package_of_the_page_works(installed, images, process):
     process.path.append(installed)
     given = ["--tasks", "brightest", "--data", str(images)]
     runs = [*given, "--out", "runs", "--json"]
-    boxed = ["--tasks", "bright_box", "--data", str(images), "--json"]
     bright = ["eval", "--model", "threshold(level=100)", "--metrics", "area_error", *runs]
     done = after_each_other(
         process,
@@ -135,12 +125,8 @@ def test_the_package_of_the_page_works(installed, images, process):
         [*bright, "--workers", "2"],
         ["eval", "--model", "threshold(level=250)", *runs],
         ["board", "build", "--runs", "runs", "--out", "board"],
-        ["eval", "--model", "frame_box", *boxed, "--out", "boxes"],
-        ["verify", *boxed],
     )
-    assert [code for code, _, _ in done] == [0] * 7, done
-    boxes, perfect = (json.loads(out) for _, out, _ in done[5:])
-    assert 0 < boxes["tasks"]["bright_box"]["metrics"]["IoU"] < 1 and perfect["passed"]
+    assert [code for code, _, _ in done] == [0] * 5, done
     listed, verified, shown, dark = (json.loads(out) for _, out, _ in done[:4])
     (stated,) = (one for one in listed if one["name"] == "brightest")
     assert (stated["forms"], stated["protocols"]) == (["mask"], {"brightest/iou": "mean IoU"})
@@ -166,55 +152,10 @@ def test_the_tests_of_the_page_pass(installed, tmp_path, process):
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
 
 
-def test_the_reward_of_the_page_is_fifty_lines_and_listed_with_every_setting(installed, process):
-    source = (installed / "bright_trainer.py").read_text("utf-8")
-    assert len(source.splitlines()) <= 50
-    process.path.append(installed)
-    settings = process("list", "trainers", "overlap", "--all").stdout
-    assert all(name in settings for name in ("words", "max_steps", "lora_r"))
-
-
-def test_the_reward_of_the_page_rewards_overlap_and_brevity(installed, monkeypatch):
-    pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(installed))
-    reward = importlib.import_module("bright_trainer").Overlap(3)
-    monkeypatch.delitem(sys.modules, "bright_trainer")
-    mask = np.zeros((84, 168), bool)  # half as high as it is wide: both sides have scales
-    mask[21:63, 42:84] = True
-    query = Query(
-        id="q",
-        text="?",
-        forms=(AnswerForm.MASK,),
-        media=(pixels([np.zeros((84, 168, 3), np.uint8)], times=(0.0,), is_video=False, id="x"),),
-    )
-    sample = Sample(
-        id="s", query=query, target=Target(answer=Answer(masks=(Rle.from_array(mask),)))
-    )
-    right = '[{"bbox_2d": [42, 42, 83, 124], "point_2d": [60, 80]}]'  # on a canvas of 168 x 168
-    half = '[{"bbox_2d": [42, 42, 62, 124], "point_2d": [50, 80]}]'
-    two = right[:-1] + ', {"bbox_2d": [0, 0, 10, 10], "point_2d": [5, 5]}]'
-    texts = [
-        f"<think>{think}</think><answer>{answer}</answer>"
-        for think, answer in (
-            ("one", right),
-            ("a b c d", right),
-            ("one", half),
-            ("one", two),
-            ("one", "[]"),
-        )
-    ]
-    rollouts = tuple(Rollout(text=text, tokens=1) for text in [*texts, "no grammar", ""])
-    found = reward(Group(sample=sample, rollouts=rollouts, canvas=(168, 168), count_tokens=len))
-    assert [one["overlap"] for one in found] == pytest.approx([1, 1, 0.5, 0.5, 0, 0, 0], abs=0.02)
-    assert [one["brevity"] for one in found] == pytest.approx([0.1, 0, 0.1, 0.1, 0.1, 0, 0])
-    assert all(one["total"] == one["overlap"] + one["brevity"] for one in found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "parts", "chosen"),
     [
-        ("overlap(words=20)", {"overlap", "brevity"}, {"words": 20}),
         ("grpo(reward=count)", {"count", "brevity"}, {"reward": "count"}),
         (
             "visionreasoner(reward=strict_accuracy)",
