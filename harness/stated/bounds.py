@@ -58,7 +58,7 @@ _GOES_ON = (
     r"|i\.e|e\.g|namely|respectively|for|if|than|based|indicating|making|giving|according"
     r"|thus|hence|therefore|then|also|exactly|total(?:l?ing)?|assuming|using|compared|rather|instead"
     r"|left|right|about|approximately|roughly|around|one|two|three|four|five|six|twice"
-    r"|\w+ing|\w+ed)\b|[A-Z\"“]"
+    r"|\w+ing|\w+ed)\b|其中|[A-Z\"“]"
 )
 _WORD = r"(?:[^\W\d_]+(?:['’-][^\W\d_]+)*)"
 _KNOWN = re.compile(
