@@ -19,6 +19,11 @@ _CLAUSE_ENDS = re.compile(
 _LEFT_OPEN = re.compile(
     r"\W*(?:but|however|although|though|or|and|if|unless|except|maybe|perhaps|possibly|almost)\b"
 )
+_IS_SUBJECT = re.compile(
+    r",\s[^,.!?\n]{1,120},\s(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)"
+    r"(?:\s(?:not|never)\b|n['’]t\b)"
+)
+"""The rest of a sentence that denies something of an option: ", on the left, does not bark"."""
 _SENTENCE = re.compile(r"[^\w.!?\n]{0,3}[^.!?\n]*[.!?]?")
 _SORRY = re.compile(r"[.!\s]*(?:i|we|sorry|unfortunately)\b[^.!?\n]*")
 _CONDITION = re.compile(r"\b(?:if|unless|provided (?:that|the)|assuming)\b|\?")
@@ -181,7 +186,7 @@ def _is_taken_back(rest: str, name: str, others: Sequence[str]) -> bool:
     sentence = _SENTENCE.match(rest)
     first = sentence[0] if sentence else ""
     sorry = _SORRY.match(rest, len(first))
-    if _LEFT_OPEN.match(rest) or _CONDITION.search(first):
+    if _LEFT_OPEN.match(rest) or _CONDITION.search(first) or _IS_SUBJECT.match(first):
         return True
     said = _OTHERS_CANNOT.sub(" ", first) if name == "no" else first
     if says_unable(said) or (sorry and says_unable(sorry[0])):

@@ -33,7 +33,7 @@ _MEASURED = re.compile(
 _LISTED = re.compile(r"(?<![\d.,])1((?:,\s?\d{1,2}){2,39})(?=[.:;\n])")
 """Things that are counted one by one: "1, 2, 3."."""
 _COMPARED = re.compile(
-    r"\s?,?\s(?:(?:as )?compared (?:to|with)|(?:up|down) from|versus|vs\.?)\s[$€£]?"
+    r",\s(?:(?:as )?compared (?:to|with)|(?:up|down) from|versus|vs\.?)\s[$€£]?"
     r"\d[\d.,]*\s?(?:%|percent|[a-z]{1,12})?(?: (?:in|for|of|on|at) [^,.;:()\n]{1,60}"
     r"| the (?:year|month|week|day) before)?(?=\W*(?:\Z|\n))",
     re.IGNORECASE,
@@ -109,10 +109,10 @@ def _of_asked_year(text: str, question: str) -> str:
     """Return a text without "in 2016" if the question names 2016; a year that is asked is stated.
 
     >>> _of_asked_year("It was built in 1923.", "In which year was it built?")
-    'It was built in: 1923.'
+    'It was built in = 1923.'
     """
     if _ASKS_YEAR.search(question):
-        return _SAYS_YEAR.sub("in: ", text) if "year" in question.casefold() else text
+        return _SAYS_YEAR.sub("in = ", text) if "year" in question.casefold() else text
     named = set(re.findall(rf"\b{_YEAR}\b", question))
     rest = _IN_YEAR.sub(lambda year: "" if year[1] in named else year[0], text)
     return rest if any(numerals(rest)) else text

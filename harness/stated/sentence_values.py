@@ -94,7 +94,9 @@ _TOTAL_AFTER = re.compile(  # "3 chairs in total"
 _PARTS_FOLLOW = re.compile(r"[:(（—]|(?i:\b(?:because|since|as)\b)")
 _LINE_ENDS = re.compile(r"[ *_.]{0,6}\n")
 _SUBSET = re.compile(r"(?i:\s*of\s+(?:which|them|these|those|whom)\b)")  # "3 of them"
-_OF_WHICH = re.compile(r"(?i:\b(?:of (?:which|whom|them)|including)\s*|其中(?:有)?)\Z")  # "including 3"
+_OF_WHICH = re.compile(
+    r"(?i:\b(?:of (?:which|whom|them)|including)\s*|其中(?:有)?)\Z"
+)  # "including 3"
 _CHANGED = re.compile(  # "3 more", "3 times as long", "3, not counting the one"
     r"(?i:\s?(?:more|fewer|less|o['’]clock)\b|\s(?:by one|another|after (?:an)?other)\b"
     r"|\s?times (?:as|more|fewer|less|larger|bigger|smaller|taller|longer|wider|faster)\b"

@@ -202,7 +202,7 @@ def stated_choice(sample: Sample, text: str) -> str | None:
     """Return the letter of the option that a response states by letter or text; else None."""
     try:
         letters = ground_truth(sample).extra["letters"] or ascii_uppercase
-        return stated_letter(text, letters, sample.query.options)
+        return stated_letter(text, letters, sample.query.options, sample.query.text)
     except ParseError:
         return None
 
