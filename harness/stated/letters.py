@@ -71,10 +71,12 @@ _DOUBT = re.compile(
     r"|initially|originally|previously|(?<=i )first|neither|almost|nearly|was going to)\b|n['’]t\b|不)"
 )
 _OF_NO_ANSWER = re.compile(
-    r"\b(?i:(?:another|other|opposite|second|third|next|first|initial|original|previous|earlier"
-    r"|alternative|tempting|common|popular)|(?:an?|one|some) \w+)\s\Z"
+    r"\b(?i:another|other|opposite|second|third|next|first|initial|original|previous|earlier"
+    r"|alternative|tempting|common|popular|(?:an?|one|some) \w+)\s"
+    r"(?i:(?:best |most \w+ )?(?:answer|option|choice|pick|selection))\s(?i:is|was|would be)\b"
+    r"[^.!?\n]{0,20}\Z"
 )
-"""Words before "answer is B" or "best answer is B" by which it is not surely the answer."""
+"""A statement of a letter that is not surely the answer: "the second best answer is C"."""
 _LEADS = re.compile(
     r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?"
     r"(?:(?: only| sole)?(?: remaining| possible| plausible| viable| suitable| matching"
@@ -234,7 +236,11 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     read_to = 0
     # Statements: "the answer is B".
     for statement in by.stated.finditer(text):
-        if by.another.match(text, statement.end()) or _adds_one(text, statement, by):
+        if (
+            by.another.match(text, statement.end())
+            or _adds_one(text, statement, by)
+            or _OF_NO_ANSWER.search(text[max(0, statement.start() - 60) : statement.end()])
+        ):
             return set()
         if not statement["says"] or _is_sure(text, statement, by):
             mention = statement["letters"] or statement["boxed"] or statement["json"]
@@ -336,7 +342,6 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
         _ENDS_CORRECT.search(statement["says"] + statement["letters"])
         or _begins_list(text, statement, by)
         or is_supposed(text, statement.start(), statement.end("letters"))
-        or _OF_NO_ANSWER.search(before)
         or (_OF_SUBJECT.match(statement["says"]) and _DENIED_SUBJECT.match(before))
     ):
         return False
