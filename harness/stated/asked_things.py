@@ -105,5 +105,6 @@ def says_another_state(text: str, question: str) -> bool:
 
 
 def _asks(question: str, word: str) -> bool:
-    """Return True if the first five characters of a word occur in a question."""
-    return word.casefold()[:5] in question.casefold()
+    """Return True if the beginning of a word, without "ed" or "ing", occurs in a question."""
+    stem = re.sub(r"(?<=\w{3})(?:ed|ing)\Z", "", word.casefold())
+    return stem[:5] in question.casefold()

@@ -35,7 +35,8 @@ _LENGTH_ALONE = re.compile(  # "about 4 seconds", "duration: 4 s"
 """Seconds in brackets behind an interval that can only be its length."""
 _BRACKETS = re.compile(r"(?<=[\w\])])\s?\(([^()\n]{3,80})\)")
 _LASTING = re.compile(
-    r"(?i:[,;]?\s(?:(?:with |for )?a (?:total )?(?:duration|length) of|lasting|which lasts|lasts for)"
+    r"(?i:[,;]?\s(?:(?:with |for )?a (?:total )?(?:duration|length) of|lasting|which lasts"
+    r"|lasts for)"
     r"\s(?:about |approximately |around |roughly )?(\d[\d.]{0,9})\s?s(?:ec(?:ond)?s?)?\.?\s*)\Z"
 )
 """The end of a text that gives the length of its interval: ", with a duration of 6.5 seconds"."""
@@ -75,7 +76,8 @@ _BETWEEN = re.compile(  # all that may stand between the two times: " s to ", " 
     r"|\b(?i:to|till|until|thru|through|up|and|then|it|is|the|at|about|approximately|around"
     r"|roughly|approx|(?:action|activity|event|moment|segment)(?= ends| stops)"
     r"|ends?|ending|ended|stops?|stopping|finish(?:es|ed)?|(?:end)?_?(?:time|sec)"
-    r"|end_?seconds?|t_?end|timestamps?|seconds?|sec|t|e|t1|a|à|bis|until|hasta|el segundo|el|до|th)\b)+"
+    r"|end_?seconds?|t_?end|timestamps?|seconds?|sec|t|e|t1|a|à|bis|until|hasta|el segundo|el|до"
+    r"|th)\b)+"
 )
 _AND = re.compile(r"(?i:\band\b)")
 _ENDS = re.compile(r"(?i:\b(?:ends?|ending|ended|stops?|stopping|finish(?:es|ed)?)\b)")
@@ -88,11 +90,11 @@ _BEFORE = re.compile(
     r"|starting|started|begins?|beginning|began|(?:start)?_?(?:time|sec)|timestamps?|interval|range"
     r"|span|segment|moment|stretch|seconds?|sec|happens?|occurs?|appears?|place|answer|likely"
     r"|probably|think|guess"
-    r"|de|desde|segundo|von|vom|entre|zwischen|от|с)|[从自在为是]|t_start)\s*\Z"
+    r"|de|desde|segundo|von|vom|entre|zwischen|от|с)|[从自在为是的]|t_start)\s*\Z"
 )
 """Words that may stand before the first time; a time after any other may be of something else."""
 _AFTER = re.compile(
-    r"\s*(?:\Z|[^\w\s%°+/-]|\n|(?i:in|of|on|during|when|where|while|as|the|a|an|he|she|they|it|is"
+    r"\s*(?:\Z|[^\w\s%°+/-]|\n|(?i:in|into|of|on|during|when|where|while|as|the|a|an|he|she|they|it|is"
     r"|marks?|inclusive|with|and|approximately|respectively)\b|[之间内时為为結结开]|ほど|です|입니다)"
 )
 _OTHER_UNITS = re.compile(
@@ -291,6 +293,7 @@ def _times(text: str) -> tuple[float, float]:
 def _seconds_alone(text: str) -> str:
     """Return a text with clocks for compound times ("1m5s"), and without the unit "seconds"."""
     text = _LIST_MARK.sub("", _LENGTH.sub(" ", _ANGLED.sub(r"<\1>", text)))
+    text = re.sub(r"(?<=\d)-seconds? mark\b", " s", text)
     text = _COMPOUND.sub(_clock, _COMMA.sub(".", text))
     text = _UP_TO.sub(" ", _UNIT.sub(" ", _ORDINAL.sub("", text)))
     return _ARROW.sub(" to ", text)

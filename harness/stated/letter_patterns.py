@@ -56,7 +56,8 @@ _FAILS = (
     rf"(?:\s+(?:the|an?)(?:\s\w+){{1,3}}?)?{ADVERBS}\s+(?i:(?:(?:do|does|did|is|was|has|can|could|would|will|may|might|should)"
     rf"(?:n['’]t|{ADVERBS}\s+(?:not|never|neither|hardly|barely|scarcely))|cannot"
     r"|fail(?:s|ed)?|lack(?:s|ed)?|contradict(?:s|ed)?|conflicts|differs|deviates|misses|violates|ignores|omits"
-    r"|(?:hardly|barely|scarcely)\s+\w+s|\w+(?:s|ches)\s+(?:neither|nothing|none|no|(?:the )?(?:least|worst)|poorly|badly)"
+    r"|(?:hardly|barely|scarcely)\s+\w+s|\w+(?:s|ches)\s+(?:neither|nothing|none|no"
+    r"|(?:the )?(?:least|worst)|poorly|badly)"
     r"|(?:is|was|seems?|looks?|appears?|would be)(?:\s+to\s+be)?(?:\s+\w+ly)?\s+(?:an?\s+)?"
     r"(?:less|least|different|far|off|poor|missing|worse|in(?:consistent|compatible|valid)|bad"
     r"|un(?:likely|related|suitable)))\b)"
@@ -90,9 +91,10 @@ _SAYS = (
     r"\s(?!(?:wrong|error|mistake|distractor|trap|confusion)\b)\w+(?=\sis\b)"
     r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
     r"(?=\s(?:is|would be)\b)"
-    r"|best\s+\w+|letter(?=\s*(?:is|[:=]))"
+    r"|best\s+\w+|closest match|letter(?=\s*(?:is|[:=]))"
     rf"|{FOREIGN_ANSWERS})\b[*_`]{{0,3}}"
-    r"(?:\s*(?:is|was|should be|would be|must be|ist|est(?: la)?|es(?: la)?|é(?: a)?|è(?: la)?|donc|also|jest|là|adalah|=|:)){0,2}"
+    r"(?:\s*(?:is|was|should be|would be|must be|ist|est(?: la)?|es(?: la)?|é(?: a)?|è(?: la)?"
+    r"|donc|also|jest|là|adalah|=|:)){0,2}"
     r"|\b(?:is|would be)\b:?(?:\s(?:the\s)?(?:option|choice|image|picture|point|box|frame))?"
     r"(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
     r"|\b(?:it(?: is|['’]s| (?:must|should|has to) be)|so|therefore|thus|hence)\b,?"
@@ -103,9 +105,9 @@ _SAYS = (
     r"(?=\s(?:option |choice |answer )?[*_`(\"']{0,4}(?-i:[A-Z])[*_`)\"']{0,4}\s*(?:[.!:\n]|\Z))"
     r"|\bthe only (?:option|choice|one) (?:left|that (?:remains|is left)) is"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
-    r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
+    r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess|conclude)|\bi['’]m going with)"
     r"|最(?:有?可能|合适|适合|佳|恰当|符合)[^，。,.;；:\n不非没]{0,14}?[是为](?=\s*[*_(]{0,3}[A-Z][*_)]{0,3}(?:[\s.,。，]|\Z))"
-    r"|(?:答案|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?(?:\s?选项)?"
+    r"|(?:答案|应选|选择|选|正确的(?=是)|答(?=\s?:)|答え|正解|정답|답(?=\s?:))(?:\s*(?:应该|应)?(?:是|为|は|은|:)\s?:?)?(?:\s?选项)?"
     r"|选项(?:\s*(?:应该|应)?(?:是|为|は)"  # and not "选项B: …", which only names the option
     r"|\s?:?(?=[^\S\n]?[*_]{0,3}(?:\([A-Z]\)(?!\s?:)|[A-Z](?!\w|[*_]{0,3}\s?[:)])))))"
 )
@@ -120,7 +122,9 @@ _IS_RIGHT = (
     r"(?:(?i:(?:is|seems|looks|appears|would be)(?:\s+to\s+be)?)\s+"
     rf"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?|{_NOT_RIGHT})\b)\w+\s+){{0,2}})"
     r"(?i:correct|best|true|(?:answer|option|choice)(?!\s*[(\"'*]{0,2}(?-i:[A-Z])\b)|right(?=\W*(?:\Z|[.,;:!\n)]"
-    r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|是正确|正确|是对的|\s?[がは](?:正解|正しい)(?=です|だ|\W|\Z)(?!です[がか]|では))"
+    r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|\sfits best(?=\W*(?:\Z|[.!\n]))"
+    r"|\sis (?:the )?most (?:likely|probable|appropriate|accurate|suitable|plausible)(?=\W*(?:\Z"
+    r"|[.!\n]))|是正确|正确|是对的|\s?[がは](?:正解|正しい)(?=です|だ|\W|\Z)(?!です[がか]|では))"
 )
 _IS_ANY = r"(?i:is|are|was|were|do|does|has|have|can|cannot|shows?)\b"
 _SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
@@ -146,7 +150,7 @@ def patterns(letters: str) -> Patterns:
     stated = (
         rf"(?P<says>{_SAYS}\s*(?P<letters>{several})(?=(?P<next>.{{0,12}})))"
         rf"|\\boxed\s*\{{\s*(?P<boxed>{several})(?:[.:)][^{{}}]{{0,200}})?\}}"
-        rf"|[\"'](?i:(?:final_?)?answer|choice|option|letter|prediction|result)[\"']\s*:\s*"
+        rf"|[\"'](?i:(?:(?:final|best|correct|selected|chosen|predicted)_?)?(?:answer|option|choice)|letter|prediction|result)[\"']\s*:\s*"
         rf"(?P<json>{several}|[\"'](?i:[{re.escape(letters)}])(?=[\"']))(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
     )
     opening = (

@@ -14,7 +14,7 @@ from string import ascii_uppercase
 from harness.errors import ParseError
 from harness.stated.conditions import is_supposed, is_unsure
 from harness.stated.corrections import after_correction, is_asked, own_turn
-from harness.stated.foreign_letters import denies_soon, is_unknown
+from harness.stated.foreign_letters import is_unknown
 from harness.stated.judged_options import with_verdict, without_judged
 from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
 from harness.stated.letter_patterns import ADVERBS, FOREIGN_ANSWERS, Patterns, patterns
@@ -22,7 +22,10 @@ from harness.stated.markup import BOX
 from harness.stated.named_options import answering, is_rejected, pointed_at, with_letters_alone
 from harness.stated.option_text import (
     by_number,
+    denies_itself,
     ended_with,
+    is_denied,
+    is_next,
     lists_options,
     names_answer,
     opened_with,
@@ -55,12 +58,15 @@ _VARIABLE = re.compile(
 )
 """A letter that names a quantity or a set of a formula: "$A =", "so B ∈"."""
 _MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑👉👍➡️【】“”‘’«»「」『』…"
+_ITEM = re.compile(r"(?<=[A-Z])\s?选?项(?=是?正确|\W*\Z)")
 _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
     r"\W*(?:(?i:(?:response|output|prediction|result|conclusion|verdict)(?=\W{0,4}:)|in conclusion"
     r"|overall|only|(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps"
-    r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|by (?:a |the )?(?:process of )?elimination|unclear"
-    r"|i(?:['’]m| am) not (?:(?:entirely|completely|100%) )?(?:sure|certain),? but|(?:final |correct )?answer\s?[-–—]"
+    r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|(?:it )?(?:must|has to) be"
+    r"|unclear"
+    r"|by (?:a |the )?(?:process of )?elimination|(?:final |correct )?answer\s?[-–—]"
+    r"|i(?:['’]m| am) not (?:(?:entirely|completely|100%) )?(?:sure|certain),? but"
     r"|i (?:guess|think|believe|suppose)|but|so|if i had to guess|if forced to choose"
     r"|(?:that|this|which) leaves(?: us with)?(?: only)?)[\s,:.*]{1,4}"
     r"|(?:综上|应该是|肯定是)[，,]?)+(?=\W*[A-Z]\W*\Z)"
@@ -68,7 +74,8 @@ _HEDGE = re.compile(
 """Words before the only letter of a response: "I think B", "Overall: B"."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
-    r"|initially|originally|previously|(?<=i )first|neither|almost|nearly|was going to)\b|n['’]t\b|不)"
+    r"|initially|originally|previously|(?<=i )first|neither|almost|nearly|was going to)\b"
+    r"|n['’]t\b|不)"
 )
 _OF_NO_ANSWER = re.compile(
     r"\b(?i:another|other|opposite|second|third|next|first|initial|original|previous|earlier"
@@ -96,9 +103,6 @@ _DENIED_SUBJECT = re.compile(
     r"\W*(?i:no|none|nothing|nobody|neither)\b|.*\b(?i:hardly|barely|scarcely|never)\W*\Z"
 )
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
-_NOT_SO = re.compile(
-    r"\s(?i:(?:is|are|was|were|does|do|did|has|have|can|could)(?:\s+not\b|n['’]t\b)|cannot\b)"
-)
 _SMALL = re.compile(
     r"(?i:\b(?:answer|option|choice|choose|select|pick)\b(?: is|:)?)\s*(?:\(([a-z])\)|([b-z]))\W*\Z"
     r"|\A\W*?\(?([b-z])\)\s"
@@ -163,7 +167,7 @@ def stated_letter(
     text = unmarked(after_correction(without_no(judged, options)).translate(_WIDE))
     text = _VARIABLE.sub(" x = ", _MARKUP.sub(r"\1", text.replace("\\$", "$")))
     text = _TAG.sub(" ", _FORMULA.sub(_in_brackets, text).replace(BOX, "answer: ")).strip()
-    text = without_judged(text)
+    text = _ITEM.sub("", without_judged(text))
     alone = with_letters_alone(text, options)
     stated = (
         _bare(text, letters)
@@ -254,7 +258,7 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             read_to = max(read_to, verdict.end())
     # Letters that have a line to themselves.
     for line in by.line.finditer(text):
-        if line.end() == len(text) and _is_next(text, line):
+        if line.end() == len(text) and is_next(text, line):
             continue
         stated |= set(by.letter.findall(line[1]))
         read_to = max(read_to, line.end())
@@ -276,14 +280,14 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     # The letter that the text begins with, "B. the red one", unless it begins a list of options.
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
     if opening and (
-        _is_open(text, opening, by, options) or _is_denied(text[opening.end() :], options)
+        _is_open(text, opening, by, options) or is_denied(text[opening.end() :], options)
     ):
         return set()
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
     if is_list or len(set(by.scored.findall(text))) > 1:
         opening = None  # the options, or a score of each letter
-    if opening and _denies_itself(text[opening.end("letters") :], options):
+    if opening and denies_itself(text[opening.end("letters") :], options):
         opening = None
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
@@ -318,18 +322,6 @@ def _is_open(text: str, opening: re.Match[str], by: Patterns, options: Sequence[
         or OTHER_ONE.search(said, said.index(","))
         or any(name and name in rest for name in others)
     )
-
-
-def _is_denied(rest: str, options: Sequence[str]) -> bool:
-    """Return True if a text begins with an option's text and then denies it (" is not")."""
-    begins = next((name for name in options if name and rest.strip().startswith(name)), None)
-    return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
-
-
-def _denies_itself(rest: str, options: Sequence[str]) -> bool:
-    """Return True if the text after a letter denies it; an option's own text may hold a denial."""
-    text = rest.lstrip(" .:)*_")
-    return denies_soon(rest) and not any(name and text.startswith(name) for name in options)
 
 
 def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
@@ -374,15 +366,6 @@ def _adds_one(text: str, statement: re.Match[str], by: Patterns) -> bool:
         and _IS_ADDED.match(text, statement.end()) is not None
         and by.letter.search(text, 0, statement.start()) is not None
     )
-
-
-def _is_next(text: str, line: re.Match[str]) -> bool:
-    """Return True if a line's letter is the mark of a list's next item, whose text was cut off."""
-    letter = line[1].strip("*_`\"'()[]{}$ ")[:1]
-    mark = "(?m:^[^\\S\\n]{{0,20}}[*(]{{0,3}}{}[.:)])"
-    before = text[: line.start()]
-    is_mark = re.search(mark.format(chr(ord(letter) - 1)), before)
-    return is_mark is not None and re.search(mark.format(letter), before) is None
 
 
 def _begins_list(text: str, statement: re.Match[str], by: Patterns) -> bool:

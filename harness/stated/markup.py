@@ -36,6 +36,12 @@ _ENVELOPES = (  # marks around a whole answer
     re.compile(r"<\|begin_of_box\|>([^<]*)(?:<\|end_of_box\|>\.?)?"),
     re.compile(r"\\boxed\s*\{\s*(?:\\text\s*\{([^{}]*)\}|([^{}]*))\}\.?"),
     re.compile(r"[$]{1,2}([^$]+)[$]{1,2}\.?"),
+    re.compile(
+        r"<(?:(?:s_|final_)?answer|ans|response|conclusion|CONCLUSION)>([^<>]+)"
+        r"</(?:(?:s_|final_)?answer|ans|response|conclusion|CONCLUSION)>"
+    ),
+    re.compile(r"```(?:text|plaintext|markdown)?\n([^`\n]+)\n```"),
+    re.compile(r"'([^'\n]+)'\.?|‘([^’\n]+)’\.?|\*([^*\n]+)\*\.?"),
     re.compile(r"`([^`\n]+)`\.?|\"([^\"\n]+)\"\.?|“([^”\n]+)”\.?|_([^_\n]+)_\.?"),
 )
 _LAST_BOX = re.compile(  # at the end of a sentence that does not deny it

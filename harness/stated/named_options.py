@@ -12,7 +12,8 @@ from harness.stated.option_text import lists_options, options_by_letter
 
 _POINTS = re.compile(
     r"\b(?:corresponds? to|corresponding to|match(?:es|ing)|aligns with|points to"
-    r"|(?:\A|[.,;:\n]\s)(?:which|this|that|it) is)\s(?:the )?(?:option|choice|answer)\s[*_(]{0,4}([A-Z])[*_)]{0,4}\W*\Z"
+    r"|(?:\A|[.,;:\n]\s)(?i:which|this|that|it)(?: is|['’]s))\s(?:the )?(?:option|choice"
+    r"|answer)\s[*_(]{0,4}([A-Z])[*_)]{0,4}\W*\Z"
 )
 """The end of a response that points at an option: "which corresponds to option (B)"."""
 _DOUBTS = re.compile(
@@ -55,7 +56,7 @@ def with_letters_alone(text: str, options: Sequence[str]) -> str:
     A text that names several options so is not changed.
 
     >>> with_letters_alone("Of these, C. the cow is the best answer.", ("a", "b", "the cow"))
-    'Of these, C is the best answer.'
+    'Of these, (C) is the best answer.'
     """
     if lists_options(text, options):
         return text
@@ -68,7 +69,7 @@ def with_letters_alone(text: str, options: Sequence[str]) -> str:
     if len(matches) != 1:
         return text
     match = matches[0]
-    return f"{text[: match.start()]}{match[1]}{text[match.end() :]}"
+    return f"{text[: match.start()]}({match[1]}){text[match.end() :]}"
 
 
 def _named(letter: str, name: str) -> str:

@@ -71,7 +71,8 @@ _THINGS = re.compile(r"\b(?!(?:this|its|has|was|is|does|remains|units)\b)[a-z]{2
 """Things in the plural."""
 _NONE = re.compile(
     r"(?:(?:(?:there (?:are|is)|(?:i|we|you) (?:can )?see) )?(?:no|zero)"
-    r"|there (?:are(?: not|n['’]t)|is(?: not|n['’]t)) any|(?:i|we) (?:do not|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)"
+    r"|there (?:are(?: not|n['’]t)|is(?: not|n['’]t)) any|(?:i|we) (?:do not"
+    r"|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)"
     r"(?: (?:that (?:are|is) )?(?:visible|present|shown|depicted))?"
     r"(?: (?:in|on) (?:the|this) (?:image|picture|photo|video|scene|frame))?\.?"
 )

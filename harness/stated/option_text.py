@@ -51,6 +51,9 @@ _ANSWER = re.compile(
 )
 _POINTED = re.compile(r"\b(?:is|are|was|were|would be)\b")
 _UNPOINTED = re.compile(r"\b(?:not|never|least|worst|wrong|incorrect|unlike\w*|or|if)\b|n['’]t\b")
+_NOT_SO = re.compile(
+    r"\s(?i:(?:is|are|was|were|does|do|did|has|have|can|could)(?:\s+not\b|n['’]t\b)|cannot\b)"
+)
 
 
 def options_by_letter(options: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -221,3 +224,24 @@ def ended_with(text: str, options: Sequence[str]) -> set[str]:
         if name and before != lower and _POINTED.search(before) and not _UNPOINTED.search(before):
             return {letter}
     return set()
+
+
+def is_denied(rest: str, options: Sequence[str]) -> bool:
+    """Return True if a text begins with an option's text and then denies it (" is not")."""
+    begins = next((name for name in options if name and rest.strip().startswith(name)), None)
+    return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
+
+
+def denies_itself(rest: str, options: Sequence[str]) -> bool:
+    """Return True if the text after a letter denies it; an option's own text may hold a denial."""
+    text = rest.lstrip(" .:)*_")
+    return denies_soon(rest) and not any(name and text.startswith(name) for name in options)
+
+
+def is_next(text: str, line: re.Match[str]) -> bool:
+    """Return True if a line's letter is the mark of a list's next item, whose text was cut off."""
+    letter = line[1].strip("*_`\"'()[]{}$ ")[:1]
+    mark = "(?m:^[^\\S\\n]{{0,20}}[*(]{{0,3}}{}[.:)])"
+    before = text[: line.start()]
+    is_mark = re.search(mark.format(chr(ord(letter) - 1)), before)
+    return is_mark is not None and re.search(mark.format(letter), before) is None

@@ -22,6 +22,33 @@ _HALF = re.compile(
     re.IGNORECASE,
 )
 """A number and a half, right before the unit: "two and a half meters"."""
+_HALF_A = re.compile(
+    r"(?<!and )(?<![\d-] )(?<![\d-])\bhalf an? (?=(?:met(?:er|re)|foot|inch|yard|mile"
+    r"|kilomet(?:er|re)"
+    r"|hour|minute|second)\b)",
+    re.IGNORECASE,
+)
+_ONE_AND_A_HALF = re.compile(
+    r"\b(?:an?|one|1) (met(?:er|re)|foot|inch|yard|mile|kilomet(?:er|re)|hour|minute|second)"
+    r" and a half\b",
+    re.IGNORECASE,
+)
+_ASSUMES = re.compile(
+    r"\A\W{0,3}(?:assuming|using|taking|given|considering|if we assume)\b[^.!?\n]{0,160}?\d"
+    r"(?:[^!?\n.]|\.\d){0,80}?,\s(?=the (?P<what>[a-z]{3,20}) )",
+    re.IGNORECASE,
+)
+"""A first clause on what is assumed: "Assuming a chair is 0.5 m wide, the distance is 2 m."."""
+_HAS_COUNTER = re.compile(  # "in the image there are 7 birds", in Japanese and Korean
+    r"\A(?:(?:この)?(?:画像|写真|動画|映像|シーン)(?:の中)?に?は?、?)?(?:全部で|合計で?)?(\d{1,4})"
+    r"(?:[個人匹台本枚冊頭羽脚杯軒]|つ)の(?!うち|内|他|ほか|半|み)[一-鿿ぁ-んァ-ヶー]{1,8}が"
+    r"(?:います|あります|いる|ある|見えます|写っています|映っています)。?\s*\Z"
+    r"|\A(?:이?\s?(?:이미지|사진|그림|영상|비디오|장면|화면)(?: ?속)?에는?\s)?(?:총\s"
+    r"|모두\s)?(\d{1,4})"
+    r"\s?(?:개|명|마리|대|권|장|그루|송이|잔|병)의\s[가-힣]{1,8}[이가]\s(?:있습니다|보입니다|있어요)\.?\s*\Z"
+)
+_SPAN = re.compile(r"\s?\((?:from )?((?:1[5-9]|20)\d\d)\s?(?:to|[-–])\s?((?:1[5-9]|20)\d\d)\)")
+"""The years of a difference: "6 years (from 2010 to 2016)"."""
 _BULLET = re.compile(r"^\s{0,6}[-–]\s(?=\d)", re.MULTILINE)
 _HAN = "零一二两三四五六七八九"
 _MEASURED = re.compile(
@@ -48,10 +75,17 @@ _ASKS_BOTH = re.compile(
 """Words of questions that may ask for the compared value as well."""
 _YEAR = r"(?:1[5-9]|20)\d\d"
 _IN_YEAR = re.compile(
-    rf"(?:\b(?:in|of|for|during|since|by) (?:the year )?({_YEAR})\b(?!\s?[-–—/%.,]\d)(?:,(?=\s))?)",
+    rf"(?:,\s)?\b(?:in|of|for|during) (?:the year )?({_YEAR})\b(?!\s?[-–—/%.,]\d)(?:,(?=\s))?"
+    rf"|\s\(({_YEAR})\)|\A({_YEAR}):\s",
     re.IGNORECASE,
 )
 _ASKS_YEAR = re.compile(r"\b(?:which|what|whose) year\b|\b(?:year|date)s?\b", re.IGNORECASE)
+_ASKS_WHEN = re.compile(
+    r"\b(?:when|now|current\w*|today|latest|recent\w*|since|ago|between|from|change\w*|sum|total"
+    r"|average|year|date)\b",
+    re.IGNORECASE,
+)
+"""Words of questions for which the year of a value matters."""
 _SAYS_YEAR = re.compile(rf"\bin (?:the year )?(?={_YEAR}\b(?!\s?(?:[-–—/%]|[.,]\d)))")
 
 
@@ -67,6 +101,10 @@ def respelt(text: str, question: str = "") -> str:
         text = _BULLET.sub("", text)
     text = _DOZEN.sub(lambda match: f"{12 * _value(match[1]):g}", text)
     text = _HALF.sub(lambda match: f"{_value(match[1]) + 0.5:g}", text)
+    text = _ONE_AND_A_HALF.sub(r"1.5 \1s", _HALF_A.sub("0.5 ", text))
+    text = _SPAN.sub(_without_span, _HAS_COUNTER.sub(lambda match: match[1] or match[2], text))
+    if (assumes := _ASSUMES.match(text)) and assumes["what"] in question.casefold():
+        text = text[assumes.end() :]
     if not re.search(r"\d", text):
         text = _MEASURED.sub(_from_han, text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)
@@ -76,6 +114,13 @@ def _value(words: str) -> float:
     """Return the number of "half a", of a word of `_DIGITS` or of digits."""
     lower = words.casefold()
     return 0.5 if lower == "half a" else float(_DIGITS.get(lower, 0) or lower)
+
+
+def _without_span(span: re.Match[str]) -> str:
+    """Return nothing for years in brackets if their difference is the first number before them."""
+    first = next(numerals(span.string), None)
+    is_difference = first is not None and first.value == int(span[2]) - int(span[1])
+    return "" if is_difference and first.end <= span.start() else span[0]
 
 
 def _from_han(numeral: re.Match[str]) -> str:
@@ -114,5 +159,10 @@ def _of_asked_year(text: str, question: str) -> str:
     if _ASKS_YEAR.search(question):
         return _SAYS_YEAR.sub("in = ", text) if "year" in question.casefold() else text
     named = set(re.findall(rf"\b{_YEAR}\b", question))
-    rest = _IN_YEAR.sub(lambda year: "" if year[1] in named else year[0], text)
+    said = [year[1] or year[2] or year[3] for year in _IN_YEAR.finditer(text)]
+    if not named and len(said) == 1 and not _ASKS_WHEN.search(question):
+        named = set(said)
+    rest = _IN_YEAR.sub(
+        lambda year: "" if (year[1] or year[2] or year[3]) in named else year[0], text
+    )
     return rest if any(numerals(rest)) else text

@@ -23,18 +23,19 @@ MOST = 40
 _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
-    r"|accounts? for|separated by|amounts? to|adds? up to|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
+    r"|accounts? for|separated by|identif(?:y|ied)|features?|spot(?:ted)?|observed?|detect(?:ed)?"
+    r"|counting|costs?|amounts? to|adds? up to|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
     r"|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono|há|er zijn|det finns)\b|['’](?:s|re)\b"
-    r"|[是为為有共は총]|全部で|合計|모두|전부)"
+    r"|[是为為有共见は총]|看到|全部で|合計|모두|전부)"
 )
 # Words and marks that may stand between these and the number.
 _FILLS = (
     r"(?i:[\s*_`\"'“”‘’$€£₹¥#~≈(\[{:=,]|\\(?:boxed|left|displaystyle|mathbf|[(\[])?"
     r"|\b(?:about|approximately|approx\.?|roughly|around|circa|ca\.|exactly|precisely|only|just"
     r"|likely|probably|maybe|perhaps|nearly|almost|close to|in total|equal to|at|to|of|the|yes"
-    r"|ok(?:ay)?|sure|an?|estimated|i (?:think|guess|believe)"
+    r"|ok(?:ay)?|sure|usd|eur|rmb|gbp|an?|estimated|i (?:think|guess|believe)"
     r"|(?:an? |the )?(?:(?:total )?(?:number|count|distance|length|height|width|depth|size|area"
     r"|volume|speed)|total|sum|value|estimate) of|(?:(?:the |my )?final )?answer)(?!\w)"
     r"|大约|大概|约|約)"

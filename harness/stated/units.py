@@ -121,7 +121,8 @@ def _patterns() -> Iterator[tuple[re.Pattern[str], str, float]]:
         for names, size in sizes.items():
             yield re.compile(rf"(?:{names}){_ENDS}", re.IGNORECASE), kind, size
     for names, size in _LENGTHS.items():
-        squared = rf"(?:{names})(?:{_SQUARED.pattern})|{_SQUARE}(?:{names}|m2?)(?![^\W_])"
+        short = "m2" if size == 1.0 else names
+        squared = rf"(?:{names})(?:{_SQUARED.pattern})|{_SQUARE}(?:{names}|{short})(?![^\W_])"
         yield re.compile(rf"(?:{squared})(?!\s?/\s?\w|\sper\b)", re.IGNORECASE), "area", size**2
     yield re.compile(r"sqm\b", re.IGNORECASE), "area", 1.0
 

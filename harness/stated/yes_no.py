@@ -143,7 +143,7 @@ _NOT_SO = re.compile(
 """Words that deny the whole sentence after them: "it is not the case that"."""
 _PRONOUN = re.compile(r"(?:he|she|it|they)\s")
 _LEAD = re.compile(
-    r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?|so)[,.]?\s"
+    r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?)[,.]?\s"
     r"|(?:based on|in|from|looking at|according to|judging (?:by|from)) (?:the|this)"
     r" (?:\w+ )?(?:image|picture|photo|video|scene|frame|clip)"
     r"(?: (?:provided|shown|given|above))?,\s"
@@ -309,7 +309,7 @@ def _restates(sentence: str, asked: str) -> bool:
     return any(
         _IT_IS.fullmatch(clause) is not None
         or _in_order(clause) == wanted != []
-        or _is_swapped(_opposite_of(_in_order(clause), wanted), wanted)
+        or _is_swapped_opposite(_in_order(clause), wanted)
         or _is_of_pronoun(clause, wanted)
         for clause in clauses
         if clause and not denies(clause)
@@ -344,11 +344,12 @@ def _opposites_of(word: str) -> frozenset[str]:
     return _OPPOSITES.get(word, frozenset()) | frozenset(lefts)
 
 
-def _opposite_of(words: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Return words in which the one that `wanted` has an opposite of is that opposite."""
-    return [
+def _is_swapped_opposite(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return True if words say what a question does by an opposite, with two others swapped."""
+    replaced = [
         next((other for other in wanted if other in _opposites_of(word)), word) for word in words
     ]
+    return replaced != list(words) and _is_swapped(replaced, wanted)
 
 
 def _are_opposite(words: Sequence[str], wanted: Sequence[str]) -> bool:
