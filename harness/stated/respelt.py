@@ -118,9 +118,9 @@ def _value(words: str) -> float:
 
 def _without_span(span: re.Match[str]) -> str:
     """Return nothing for years in brackets if their difference is the first number before them."""
-    first = next(numerals(span.string), None)
+    first = next(numerals(span.string[: span.start()]), None)
     is_difference = first is not None and first.value == int(span[2]) - int(span[1])
-    return "" if is_difference and first.end <= span.start() else span[0]
+    return "" if is_difference else span[0]
 
 
 def _from_han(numeral: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
     r"|accounts? for|separated by|identif(?:y|ied)|features?|spot(?:ted)?|observed?|detect(?:ed)?"
-    r"|counting|costs?|amounts? to|adds? up to|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
+    r"|counting|costs?(?=\s[$€£¥])|amounts? to|adds? up to|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
     r"|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono|há|er zijn|det finns)\b|['’](?:s|re)\b"
