@@ -254,7 +254,7 @@ def _repeated_times(text: str) -> tuple[float, float]:
     """
     text = _AGAIN_IN_SECONDS.sub(_of_clock, text)
     if lasting := _LASTING.search(text):
-        start, end = _repeated_times(text[: lasting.start()])
+        start, end = _times(text[: lasting.start()])
         is_its_length = abs(end - start - float(lasting[1].rstrip("."))) <= ROUNDED
         return (start, end) if is_its_length else (-1, -1)
     brackets = _BRACKETS.search(text)

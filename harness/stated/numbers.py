@@ -53,7 +53,10 @@ _CONCLUDES = re.compile(  # the beginning of a conclusion: "So", "In summary,"
     r"(?:\A|[.!?:]\s|\n)[^\w\n]{0,8}(?i:so|thus|hence|therefore|consequently|in (?:conclusion"
     r"|summary|short)|to (?:conclude|sum up|summari[sz]e))\b[,:]?(?=\s)"
 )
-_SO = re.compile(r",\s(?i:so|thus|hence|therefore)\s(?=(?i:the|there|that|this|it)\b)")
+_SO = re.compile(
+    r",\s(?i:so|thus|hence|therefore)\s(?=(?i:the|there|that|this|it)\b)"
+    r"|[.,;]\s(?i:that(?:['’]s| is)|i\.e\.,?)\s(?=\d)"
+)
 _ONE_MORE = re.compile(r"(?i:\b(?:one more|another(?: one)?)\b)")
 _THAT_MAKES = re.compile(
     r"(?i:(?:that|this|it) makes (?:it )?(?:a total of )?)\s{0,4}\d{1,9}\s{0,4}"

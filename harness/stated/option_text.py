@@ -51,6 +51,12 @@ _ANSWER = re.compile(
 )
 _POINTED = re.compile(r"\b(?:is|are|was|were|would be)\b")
 _UNPOINTED = re.compile(r"\b(?:not|never|least|worst|wrong|incorrect|unlike\w*|or|if)\b|n['’]t\b")
+_IS_NO_ANSWER = re.compile(
+    r"[^.!?\n]{1,200}?\s(?i:(?:could|might|may) be (?:the |an? )?(?:\w+ )?(?:answer|option|choice)"
+    r"|(?:is|was|seems|looks|would be) (?:the |an? )?(?:worst|wrong|incorrect|second best|next best"
+    r"|least \w+) (?:answer|option|choice|one)\b)"
+)
+"""A sentence behind a letter that is not surely the answer: "the dog is the worst answer"."""
 _NOT_SO = re.compile(
     r"\s(?i:(?:is|are|was|were|does|do|did|has|have|can|could)(?:\s+not\b|n['’]t\b)|cannot\b)"
 )
@@ -80,7 +86,7 @@ def spelt_out(text: str, options: Sequence[str]) -> set[str]:
     return {
         letter
         for letter, name in options_by_letter(options)
-        if name and plain in (name, f"{name} ({letter.lower()})")
+        if name and plain in (name, f"the {name}", f"{name} ({letter.lower()})")
     }
 
 
@@ -235,6 +241,8 @@ def is_denied(rest: str, options: Sequence[str]) -> bool:
 def denies_itself(rest: str, options: Sequence[str]) -> bool:
     """Return True if the text after a letter denies it; an option's own text may hold a denial."""
     text = rest.lstrip(" .:)*_")
+    if _IS_NO_ANSWER.match(text):
+        return True
     return denies_soon(rest) and not any(name and text.startswith(name) for name in options)
 
 

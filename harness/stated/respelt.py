@@ -7,6 +7,7 @@ are removed.
 
 import re
 
+from harness.stated.languages import NOT_KNOWN
 from harness.stated.numerals import numerals
 
 _DIGITS: dict[str, int] = {
@@ -49,6 +50,13 @@ _HAS_COUNTER = re.compile(  # "in the image there are 7 birds", in Japanese and 
 )
 _SPAN = re.compile(r"\s?\((?:from )?((?:1[5-9]|20)\d\d)\s?(?:to|[-–])\s?((?:1[5-9]|20)\d\d)\)")
 """The years of a difference: "6 years (from 2010 to 2016)"."""
+_DECADE = re.compile(r"\b(?:1[5-9]\d|20\d|[1-9])0['’]?s\b")
+_ASKS_SECONDS = re.compile(
+    r"\b(?:how long|seconds?|time|times|when|moment|duration|lasts?|timestamp|interval)\b|秒"
+    r"|\A\W*\Z",
+    re.IGNORECASE,
+)
+"""Questions for which "30s" are seconds, and not an age or a decade."""
 _BULLET = re.compile(r"^\s{0,6}[-–]\s(?=\d)", re.MULTILINE)
 _HAN = "零一二两三四五六七八九"
 _MEASURED = re.compile(
@@ -97,6 +105,8 @@ def respelt(text: str, question: str = "") -> str:
     >>> respelt("In 2016, 45% agreed, compared to 38% in 2015.", "What share agreed in 2016?")
     ' 45% agreed.'
     """
+    if _DECADE.search(text) and not _ASKS_SECONDS.search(question):
+        text = _DECADE.sub(NOT_KNOWN, text)
     if len(_BULLET.findall(text)) > 1:
         text = _BULLET.sub("", text)
     text = _DOZEN.sub(lambda match: f"{12 * _value(match[1]):g}", text)

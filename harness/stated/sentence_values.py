@@ -24,7 +24,9 @@ _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
     r"|accounts? for|separated by|identif(?:y|ied)|features?|spot(?:ted)?|observed?|detect(?:ed)?"
-    r"|counting|costs?(?=\s[$€£¥])|amounts? to|adds? up to|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
+    r"|counting|costs?(?=\s[$€£¥])|amounts? to|adds? up to|achiev(?:es|ed)|obtains?|attains?"
+    r"|(?:is|are|was|were) (?:earning|paying)"
+    r"|earn(?:s|ed)?"
     r"|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono|há|er zijn|det finns)\b|['’](?:s|re)\b"
@@ -57,7 +59,10 @@ _NAMED = (
     r"(?:frames?|images?|rooms?|videos?|views?|steps?|figures?|scenes?|cameras?|shots?|pages?"
     r"|ids?|ind(?:ex|ices)|idx|questions?|labels?|turns?|rounds?|lines?|timestamps?|fps|seed)"
 )
-_NAME = re.compile(rf"(?i:\b{_NAMED}\s#?|(?<!the )(?<!this )\b{_NAMED}\s?[:=]\s?)\Z")
+_NAME = re.compile(
+    rf"\b(?:Table|Figure|Fig\.|Section)\s\Z|(?i:\b{_NAMED}\s#?"
+    rf"|(?<!the )(?<!this )\b{_NAMED}\s?[:=]\s?)\Z"
+)
 _KEY = re.compile(r"[\"']([^\"'\n]{1,60})[\"']\s?:[\s\"']{0,9}\Z")  # "count": 3
 _ANY_KEY = re.compile(r"[\"']\s?:")
 _OF_INPUT_KEY = re.compile(  # frame_id, year, x1: a key of JSON that holds no answer

@@ -157,6 +157,14 @@ _SLANG = (
     (re.compile(r"\A[\s*_\"]*(?:yep|yup|yeah)\b(?!\W*(?:right|no|sure|but)\b)", re.I), "Yes"),
     (re.compile(r"\A[\s*_\"]*(?:nope|nah)\b", re.I), "No"),
 )
+_SHORT = re.compile(
+    r"\A\W*(?:(?P<yes>yes),? (?:it|he|she|they|there)(?:['’]s|['’]re| (?:is|are|was|were|does|do"
+    r"|did"
+    r"|has|have|can))|(?P<no>no),? (?:it|he|she|they|there)(?:['’]s not|['’]re not"
+    r"| (?:is|are|was|were|does|do|did|has|have|can)(?: not|n['’]t)))\W*\Z",
+    re.IGNORECASE,
+)
+"""A whole response "yes it is" or "no he isn't"."""
 _THINKS_SO = re.compile(r"\A(yes),? i (?:think|believe) so\W*\Z", re.IGNORECASE)
 _BUT_THERE = re.compile(
     rf"\A[\s*_]*no,? but (?=(?:{THERE.pattern})\Z)(?!.*(?:[.!?]\s|\b(?:yes|not?|may|might|could"
@@ -177,6 +185,7 @@ def plainly(text: str) -> str:
     text = _LEAD.sub("", text)
     for pattern, word in _SLANG:
         text = pattern.sub(word, text)
+    text = _SHORT.sub(lambda short: short["yes"] or short["no"], text)
     return _THINKS_SO.sub(r"\1", _BUT_THERE.sub("No, ", text))
 
 
@@ -195,6 +204,8 @@ def restated(text: str, question: str) -> str | None:
     asked = re.split(r"[.!?\n]", head)[-1].strip()
     if denial := _NOT_SO.match(sentence):
         denied = sentence[denial.end() :]
+        if _NOT_SO.match(denied):
+            return None
         said = restated(denied, question) or present(denied, question)
         return "no" if said == "yes" else None
     sentence = _NOBODY.sub("no anyone", sentence)

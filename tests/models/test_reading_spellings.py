@@ -295,6 +295,25 @@ def test_times_in_other_words(text, said):
     assert value_of(stated_interval, text, "When does he sit?") == said
 
 
+@pytest.mark.parametrize("words", [", lasting 3 s", "It is not true that "])
+def test_words_that_repeat_are_a_failure(words):
+    text = words * 1_000
+    assert value_of(stated_interval, text, "When does he sit?") is None
+    assert yes_or_no(text, DOG) is None
+
+
+def test_an_age_and_a_decade_are_no_number():
+    assert value_of(stated_number, "30s", "How old is he?") is None
+    assert value_of(stated_number, "the 1920s", "When was it built?") is None
+    assert stated_number("30s", "How long does it take?") == 30
+
+
+@pytest.mark.parametrize("text", ["yes it is", "No he isn't"])
+def test_a_short_yes_or_no(text):
+    assert yes_or_no(text, "Is he here?") == text.split()[0].lower()
+    assert yes_or_no("Yes he isn't", "Is he here?") is None
+
+
 def test_a_state_is_that_of_the_question_in_another_form():
     opened = "The door is opened from 5s to 9s."
     assert stated_interval(opened, "When does the man open the door?") == (5, 9)
