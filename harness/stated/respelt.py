@@ -52,7 +52,7 @@ _SPAN = re.compile(r"\s?\((?:from )?((?:1[5-9]|20)\d\d)\s?(?:to|[-–])\s?((?:1[
 """The years of a difference: "6 years (from 2010 to 2016)"."""
 _DECADE = re.compile(r"\b(?:1[5-9]\d|20\d|[1-9])0['’]?s\b")
 _ASKS_SECONDS = re.compile(
-    r"\b(?:how long|seconds?|time|times|when|moment|duration|lasts?|timestamp|interval)\b|秒"
+    r"\b(?:how long|seconds?|times?|moment|duration|lasts?|timestamp|interval)\b|秒"
     r"|\A\W*\Z",
     re.IGNORECASE,
 )
