@@ -20,6 +20,10 @@ _AVOIDED = re.compile(
     r"\s(?:to (?:avoid|reject|exclude|eliminate|discard|rule out)"
     r"|(?:that|which) (?:(?:does|do|is|was|can)(?:\snot\b|n['’]t\b)|cannot|fails|lacks))"
 )
+_IS_NOT = re.compile(
+    r"[^.!?\n]{0,40}\s(?:but|yet)\s(?:it|this|that)(?:['’]s| is| does)?(?:\s(?:actually|really))?"
+    r"(?:n['’]t|\snot|\swrong|\sincorrect)\W*(?:\Z|[.!])"
+)
 """Words after "B is the answer" by which it is not: " to avoid"."""
 
 
@@ -38,6 +42,7 @@ def is_unsure(text: str, start: int, end: int) -> bool:
     return bool(
         _CONDITION.match(text, end)
         or _AVOIDED.match(text, end)
+        or _IS_NOT.match(text, end)
         or is_asked(text, end)
         or _SUPPOSED_SO.search(text[max(0, start - 300) : end])
         or _is_of_one_case(text, start, end)

@@ -91,7 +91,8 @@ _LEADS = re.compile(
 )
 _GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
 _OR = re.compile(
-    r"\W{0,4}(?i:or|maybe|perhaps|possibly|if|unless|assuming|provided)\b"
+    r"\W{0,4}(?i:or|maybe|perhaps|possibly|if|unless|assuming|provided"
+    r"|let me (?:see|check|think|look))\b|\W{0,4}then\s\(?[A-Z](?!\w)"
     r"|\s?[-–—+/>→]\s?[A-Z]\W{0,4}\Z"
 )
 """Words or a sign after a letter that leave it open."""
@@ -108,7 +109,15 @@ _SMALL = re.compile(
     r"|\A\W*?\(?([b-z])\)\s"
 )
 """A letter in lower case that ends or begins a response; "a" alone is a word."""
-_ENDS_NO = re.compile(r"(?<!\w)[A-Z][)*_]{0,3}[,;–—-]\s?(?i:no|nope|not)\W*\Z")
+_ENDS_NO = re.compile(
+    r"(?<!\w)[A-Z][)*_]{0,3}[,;–—-]\s?(?i:no|nope|not)\W*\Z|\?\s(?i:no"
+    r"|nope)\W*\Z"
+)
+_TWO = re.compile(
+    r"(?:\A|\b(?i:answer)\W{1,4}(?:(?i:is)\W{1,4})?)[(*_]{0,3}([A-Z])[)*_]{0,3}[.;]?[^\S\n]{1,3}"
+    r"[(*_]{0,3}(?!\1)[A-Z][)*_]{0,3}[.\s]{0,4}\Z"
+)
+"""Two letters that are all of an answer: "B. C"."""
 _IS_NO = re.compile(r"(?i:no)\W*")
 _TURNS = re.compile(r"(?:[.!?;]\s|,\s|\n)\s{0,3}(?i:however|instead|but|yet|rather)\b")
 """A word that turns against what is stated before it."""
@@ -133,7 +142,9 @@ _NAMES_ONE = re.compile(
     r"|(?i:answer)\s[*_(\[\"'`]{0,4}[A-Z](?!\w)"
 )
 _IS_SUBJECT = re.compile(
-    rf"{ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
+    r"(?!,?\s(?:\w+\s)?(?:best|accurately|correctly|precisely|closely|perfectly|clearly)\b)"
+    rf"{ADVERBS}\s+(?:says|states|implies|means|suggests|mentions|refers|claims|would|could|might"
+    r"|may|describes|depicts|assumes|requires|has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
 )
 _IS_ADDED = re.compile(r"[^.!?\n]{0,60}\b(?i:as well(?! as)|too(?=\W*(?:[.!;\n]|\Z)))\b")
 """Words after an option that add it to another one: "option B fits as well"."""
@@ -236,6 +247,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
+    if _TWO.search(text):
+        return set()
     stated = _bare(text, letters) | reply(text, letters, options)
     read_to = 0
     # Statements: "the answer is B".

@@ -52,6 +52,9 @@ def value_of(read, *given):
         (BIRDS, "1, 2, 3, 4. There are 5 birds.", None),
         (BIRDS, "1, 2, 3. There are 3 birds on the left and 2 on the right.", None),
         (BIRDS, "See image: 4", None),
+        ("How many birds per tree are there?", "7 birds per tree", 7),
+        ("How many flocks of birds are there?", "7 flocks of birds", 7),
+        ("How many more birds than cats are there?", "7 birds more than cats", 7),
     ],
 )
 def test_a_count_with_its_parts(question, text, said):
@@ -88,6 +91,12 @@ def test_a_count_with_its_parts(question, text, said):
         ("I don't see any birds or cats in this image.", None),
         ("I don't see any more birds.", None),
         ("I can identify four birds.", 4),
+        ("There are 7 birds more than cats.", None),
+        ("7 birds per tree", None),
+        ("7 birds on each tree", None),
+        ("7 flocks of birds", None),
+        ("7 birds flew away", None),
+        ("7 times", None),
         ("It features more than 4 birds", None),
     ],
 )
@@ -200,6 +209,16 @@ def test_measures_shares_and_years(question, text, said):
         ("My first answer was C", None),
         ("I first chose C.", None),
         ("The cow, on the left, is not barking.", None),
+        ("B seems right, but it isn't.", None),
+        ("B is right, but A is close.", "B"),
+        ("Option B implies barking", None),
+        ("Option B accurately describes the animal.", "B"),
+        ("Option B: a dog? No", None),
+        ("Answer: B. C", None),
+        ("Answer: B C", None),
+        ("It is closer to A.\n\nB", "B"),
+        ("B: let me see", None),
+        ("A, then B", None),
     ],
 )
 def test_letters_that_are_stated_and_those_that_are_not(text, said):
