@@ -28,7 +28,8 @@ _LACKS = re.compile(
 """A predicate, in several languages, of things that are absent: " are missing"."""
 _COMPARED = re.compile(
     r"\s(?:[a-z]+\s){1,2}(?:more|fewer|less)(?:\sthan\b|\W*\Z)|\stimes\W*\Z"
-    r"|(?:\s[a-z]+){0,2}\s(?:per|each|every)\b(?!\sof\b)",
+    r"|(?:\s[a-z]+){0,2}\s(?:per|each|every)\b(?!\s(?:of|cent|hour|minute"
+    r"|second|day|year)\b)",
     re.IGNORECASE,
 )
 """Words after a number that is a difference or a rate: " birds more than cats", " per tree"."""
@@ -37,6 +38,7 @@ _ASKS_COMPARED = re.compile(
     r"|\A\W*\Z",
     re.IGNORECASE,
 )
+_COUNTS = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _HOLDS = re.compile(
     r"\s(?:[a-z]+\s)?(flocks?|groups?|rows?|columns?|bunch(?:es)?|piles?|stacks?|packs?|herds?"
     r"|clusters?|crates?|boxes|bags|teams?|families|types?|kinds?|species)\sof\b",
@@ -92,7 +94,8 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
         return True
     if _OF_ANOTHER.match(rest) or (_PEOPLE.search(question) and _ONE_PERSON.match(rest)):
         return True
-    if _COMPARED.match(rest) and not _ASKS_COMPARED.search(question):
+    asks_count = _COUNTS.search(question)
+    if asks_count and _COMPARED.match(rest) and not _ASKS_COMPARED.search(question):
         return True
     if question and (holds := _HOLDS.match(rest)) and not _asks(question, holds[1]):
         return True
