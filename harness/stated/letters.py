@@ -187,7 +187,7 @@ def stated_letter(
         or _stated_or_opened(text, letters, options)
         or _in_lower_case(text, letters)
         or small_with_text(text, options)
-        or _stated(alone, letters, options)
+        or (_stated(alone, letters, options) if alone != text else set())
         or pointed_at(alone, letters)
         or answering(text, options, question)
     )
