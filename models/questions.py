@@ -171,7 +171,7 @@ def answer_in_words(query: Query, form: AnswerForm, text: str) -> Answer:
     """
     if form is AnswerForm.CHOICE:
         letters = ascii_uppercase[: len(query.options) or None]
-        return Answer(choice=stated_letter(text, letters, query.options))
+        return Answer(choice=stated_letter(text, letters, query.options, query.text))
     if form is AnswerForm.NUMBER:
         return Answer(number=stated_number(text, query.text))
     if form is AnswerForm.INTERVAL:

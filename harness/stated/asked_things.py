@@ -21,10 +21,30 @@ _OF_ANOTHER = re.compile(
 )
 """Words after a number that add a part: " men and half of another"."""
 _LACKS = re.compile(
-    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,2}?(missing|lacking|absent|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
+    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,2}?(missing|lacking|absent|gone|departed|(?:flew|ran|drove"
+    r"|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
     r"|mancano|ontbreken|saknas|mangler|brakuje|chybí|hiányzik|lipsesc|eksik|hilang)\b)"
 )
 """A predicate, in several languages, of things that are absent: " are missing"."""
+_COMPARED = re.compile(
+    r"\s(?:[a-z]+\s){1,2}(?:more|fewer|less)(?:\sthan\b|\W*\Z)|\stimes\W*\Z"
+    r"|(?:\s[a-z]+){0,2}\s(?:per|each|every)\b(?!\s(?:of|cent|hour|minute"
+    r"|second|day|year)\b)",
+    re.IGNORECASE,
+)
+"""Words after a number that is a difference or a rate: " birds more than cats", " per tree"."""
+_ASKS_COMPARED = re.compile(
+    r"\b(?:more|fewer|less|than|differ\w*|compar\w*|times|often|per|each|every|average|mean)\b"
+    r"|\A\W*\Z",
+    re.IGNORECASE,
+)
+_COUNTS = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
+_HOLDS = re.compile(
+    r"\s(?:[a-z]+\s)?(flocks?|groups?|rows?|columns?|bunch(?:es)?|piles?|stacks?|packs?|herds?"
+    r"|clusters?|crates?|boxes|bags|teams?|families|types?|kinds?|species)\sof\b",
+    re.IGNORECASE,
+)
+"""Things that hold others: " flocks of birds"."""
 _IS = r"(?:are|were|sind|waren|sont|étaient|están|estaban|son|eran|são|estão|eram|sono|erano|zijn)"
 _PREDICATE = re.compile(rf"(?i:\s{_IS}\s([^\W\d_]{{3,}})\W*(?:[.,;!\n]|\Z))")
 """The predicate right after a number: " are empty." in "3 are empty."."""
@@ -74,6 +94,11 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
         return True
     if _OF_ANOTHER.match(rest) or (_PEOPLE.search(question) and _ONE_PERSON.match(rest)):
         return True
+    asks_count = _COUNTS.search(question)
+    if asks_count and _COMPARED.match(rest) and not _ASKS_COMPARED.search(question):
+        return True
+    if question and (holds := _HOLDS.match(rest)) and not _asks(question, holds[1]):
+        return True
     if (lacks := _LACKS.match(rest)) and not _asks(question, lacks[1]):
         return True
     if (predicate := _PREDICATE.match(rest)) is None:
@@ -105,5 +130,6 @@ def says_another_state(text: str, question: str) -> bool:
 
 
 def _asks(question: str, word: str) -> bool:
-    """Return True if the first five characters of a word occur in a question."""
-    return word.casefold()[:5] in question.casefold()
+    """Return True if the beginning of a word, without "ed" or "ing", occurs in a question."""
+    stem = re.sub(r"(?<=\w{3})(?:ed|ing)\Z", "", word.casefold())
+    return stem[:5] in question.casefold()

@@ -54,11 +54,11 @@ _GOES_ON = (
     r"|each|both|none|neither|some|most|many|half|another|the|this|these|that|they"
     r"|it|he|she|i (?:think|believe|guess|see|count(?:ed)?)|there|here|his|her"
     r"|its|their|not|no|in|on|at|of|from|to|by|per|or|but"
-    r"|and (?:they|it|he|she|all|both|each|none|no|the|not|one|two)"
+    r"|and \d{1,3} [^\W\d_]{1,20}\W*\Z|and (?:they|it|he|she|all|both|each|none|no|the|not|one|two)"
     r"|i\.e|e\.g|namely|respectively|for|if|than|based|indicating|making|giving|according"
     r"|thus|hence|therefore|then|also|exactly|total(?:l?ing)?|assuming|using|compared|rather|instead"
     r"|left|right|about|approximately|roughly|around|one|two|three|four|five|six|twice"
-    r"|\w+ing|\w+ed)\b|[A-Z\"“]"
+    r"|\w+ing|\w+ed)\b|其中|[A-Z\"“]"
 )
 _WORD = r"(?:[^\W\d_]+(?:['’-][^\W\d_]+)*)"
 _KNOWN = re.compile(

@@ -34,6 +34,17 @@ _LENGTH_ALONE = re.compile(  # "about 4 seconds", "duration: 4 s"
 )
 """Seconds in brackets behind an interval that can only be its length."""
 _BRACKETS = re.compile(r"(?<=[\w\])])\s?\(([^()\n]{3,80})\)")
+_LASTING = re.compile(
+    r"(?i:[,;]?\s(?:(?:with |for )?a (?:total )?(?:duration|length) of|lasting|which lasts"
+    r"|lasts for)"
+    r"\s(?:about |approximately |around |roughly )?(\d[\d.]{0,9})\s?s(?:ec(?:ond)?s?)?\.?\s*)\Z"
+)
+"""The end of a text that gives the length of its interval: ", with a duration of 6.5 seconds"."""
+_AGAIN_IN_SECONDS = re.compile(
+    r"(?<![\w:])(\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:\.\d{1,9})?)\s?\((?:i\.e\.,? |or )?(\d[\d.]{0,9})"
+    r"\s?s(?:ec(?:ond)?s?)?\)"
+)
+"""A clock and its seconds: "1:05 (65 s)"."""
 _SECONDS = r"(?:\s?(?i:seconds?|secs?|s|segundos?|secondes?|sekunden?)(?![^\W_])|\s?[秒초])"
 _COMPOUND = re.compile(  # 1h 2m 5s, or 2分5秒
     r"(?i:(?<![\w.])(?:(\d{1,2})\s?(?:h|hrs?|hours?)\s?)?(\d{1,3})\s?(?:m|mins?|minutes?)\s?"
@@ -43,7 +54,9 @@ _COMPOUND = re.compile(  # 1h 2m 5s, or 2分5秒
 _UNIT = re.compile(rf"(?<=\d){_SECONDS}")  # " seconds" of "3 seconds"
 _ANGLED = re.compile(rf"<(\d[\d.]{{0,12}}){_SECONDS}>")  # <3.5 seconds> of Qwen3-VL's prompt
 _COMMA = re.compile(r"(?<=\d:[0-5]\d:[0-5]\d),(?=\d{3}\b)")  # the comma of a subtitle's 0:01:05,500
-_ORDINAL = re.compile(r"第(?=\s?\d)")
+_ORDINAL = re.compile(
+    r"第(?=\s?\d)|(?<=\d)(?:st|nd|rd|th)(?=\sseconds?(?:\s(?:to|until|till|through|and|of)\b|\W*\Z))"
+)
 _ARROW = re.compile(
     r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～〜→至到]|から|부터)\s?(?=\.?\d)"
 )  # " -> " between times
@@ -63,7 +76,8 @@ _BETWEEN = re.compile(  # all that may stand between the two times: " s to ", " 
     r"|\b(?i:to|till|until|thru|through|up|and|then|it|is|the|at|about|approximately|around"
     r"|roughly|approx|(?:action|activity|event|moment|segment)(?= ends| stops)"
     r"|ends?|ending|ended|stops?|stopping|finish(?:es|ed)?|(?:end)?_?(?:time|sec)"
-    r"|end_?seconds?|t_?end|timestamps?|seconds?|sec|t|e|t1|a|à|bis|until|hasta|до|th)\b)+"
+    r"|end_?seconds?|t_?end|timestamps?|seconds?|sec|t|e|t1|a|à|bis|until|hasta|el segundo|el|до"
+    r"|th)\b)+"
 )
 _AND = re.compile(r"(?i:\band\b)")
 _ENDS = re.compile(r"(?i:\b(?:ends?|ending|ended|stops?|stopping|finish(?:es|ed)?)\b)")
@@ -72,15 +86,15 @@ _STARTS = ("start", "begin", "from", "t_start", "start_sec", "start_seconds")
 _STOPS = ("end", "stop", "to", "t_end", "end_sec", "end_seconds")
 _BEFORE = re.compile(
     r"(?:\A|[^\w\s]|\n"
-    r"|(?<!\w)(?i:from|between|at|around|about|approximately|roughly|is|are|in|the|a|t|s|t0|starts?"
+    r"|(?<!\w)(?i:from|between|during|at|around|about|approximately|roughly|is|are|in|the|a|t|s|t0|starts?"
     r"|starting|started|begins?|beginning|began|(?:start)?_?(?:time|sec)|timestamps?|interval|range"
     r"|span|segment|moment|stretch|seconds?|sec|happens?|occurs?|appears?|place|answer|likely"
     r"|probably|think|guess"
-    r"|de|von|vom|entre|zwischen|от|с)|[从自在为是]|t_start)\s*\Z"
+    r"|de|desde|segundo|von|vom|entre|zwischen|от|с)|[从自在为是的]|t_start)\s*\Z"
 )
 """Words that may stand before the first time; a time after any other may be of something else."""
 _AFTER = re.compile(
-    r"\s*(?:\Z|[^\w\s%°+/-]|\n|(?i:in|of|on|during|when|where|while|as|the|a|an|he|she|they|it|is"
+    r"\s*(?:\Z|[^\w\s%°+/-]|\n|(?i:in|into|of|on|during|when|where|while|as|the|a|an|he|she|they|it|is"
     r"|marks?|inclusive|with|and|approximately|respectively)\b|[之间内时為为結结开]|ほど|です|입니다)"
 )
 _OTHER_UNITS = re.compile(
@@ -111,7 +125,7 @@ _LASTS = re.compile(  # words of a duration
     r"(?i:\b(?:last(?:s|ed|ing)(?! from)|durations?|lengths?|long|continu\w+|for\s(?=\D{0,9}\d))\b)"
 )
 _TAKES = re.compile(
-    r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?)\s+"
+    r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?(?! from\b))\s+"
     r"(?:(?:about|around|approximately|roughly|between|from|anywhere|only|just|some|up to)\s+)"
     r"{0,3}\d)"
 )
@@ -137,7 +151,7 @@ _OF_TIMES = frozenset(
         "start_time begin_time start_seconds start_sec starttime relevant_windows sure yes okay ok"
         " result output"
         " prediction final correct my json time_range time_interval time_span"
-        " antwort die der zeit zeitraum sekunde sekunden ist etwa ca réponse la le temps"
+        " desde el antwort die der zeit zeitraum sekunde sekunden ist etwa ca réponse la le temps"
         " intervalle secondes seconde est environ respuesta el tiempo intervalo segundo segundos es"
         " resposta o tempo risposta il secondi secondo è antwoord tijd seconden cevap jawaban waktu"
         " odpowiedź czas svar tid ответ время интервал секунды секунда"
@@ -238,6 +252,11 @@ def _repeated_times(text: str) -> tuple[float, float]:
     >>> _repeated_times("3 s to 7 s (4 seconds)"), _repeated_times("3 s to 7 s (5 seconds)")
     ((3.0, 7.0), (-1, -1))
     """
+    text = _AGAIN_IN_SECONDS.sub(_of_clock, text)
+    if lasting := _LASTING.search(text):
+        start, end = _times(text[: lasting.start()])
+        is_its_length = abs(end - start - float(lasting[1].rstrip("."))) <= ROUNDED
+        return (start, end) if is_its_length else (-1, -1)
     brackets = _BRACKETS.search(text)
     inner = list(islice(numerals(_seconds_alone(brackets[1]), stretch=True), 3)) if brackets else []
     if brackets is None or not 1 <= len(inner) <= 2:
@@ -250,6 +269,13 @@ def _repeated_times(text: str) -> tuple[float, float]:
         is_same = _LENGTH_ALONE.fullmatch(brackets[1]) is not None
         is_same = is_same and abs(end - start - inner[0].value) <= ROUNDED
     return (start, end) if is_same else _times(text)
+
+
+def _of_clock(again: re.Match[str]) -> str:
+    """Return the clock of a match of `_AGAIN_IN_SECONDS`; all of it if the seconds are others."""
+    clock = next(numerals(again[1], stretch=True), None)
+    is_same = clock is not None and abs(clock.value - float(again[2].rstrip("."))) <= ROUNDED
+    return again[1] if is_same else again[0]
 
 
 def _times(text: str) -> tuple[float, float]:
@@ -267,6 +293,7 @@ def _times(text: str) -> tuple[float, float]:
 def _seconds_alone(text: str) -> str:
     """Return a text with clocks for compound times ("1m5s"), and without the unit "seconds"."""
     text = _LIST_MARK.sub("", _LENGTH.sub(" ", _ANGLED.sub(r"<\1>", text)))
+    text = re.sub(r"(?<=\d)-seconds? mark\b", " s", text)
     text = _COMPOUND.sub(_clock, _COMMA.sub(".", text))
     text = _UP_TO.sub(" ", _UNIT.sub(" ", _ORDINAL.sub("", text)))
     return _ARROW.sub(" to ", text)

@@ -56,7 +56,8 @@ _FAILS = (
     rf"(?:\s+(?:the|an?)(?:\s\w+){{1,3}}?)?{ADVERBS}\s+(?i:(?:(?:do|does|did|is|was|has|can|could|would|will|may|might|should)"
     rf"(?:n['’]t|{ADVERBS}\s+(?:not|never|neither|hardly|barely|scarcely))|cannot"
     r"|fail(?:s|ed)?|lack(?:s|ed)?|contradict(?:s|ed)?|conflicts|differs|deviates|misses|violates|ignores|omits"
-    r"|(?:hardly|barely|scarcely)\s+\w+s|\w+(?:s|ches)\s+(?:neither|nothing|none|no)"
+    r"|(?:hardly|barely|scarcely)\s+\w+s|\w+(?:s|ches)\s+(?:neither|nothing|none|no"
+    r"|(?:the )?(?:least|worst)|poorly|badly)"
     r"|(?:is|was|seems?|looks?|appears?|would be)(?:\s+to\s+be)?(?:\s+\w+ly)?\s+(?:an?\s+)?"
     r"(?:less|least|different|far|off|poor|missing|worse|in(?:consistent|compatible|valid)|bad"
     r"|un(?:likely|related|suitable)))\b)"
@@ -78,7 +79,7 @@ _IS_REJECTED = (
 )
 FOREIGN_ANSWERS = (
     r"(?:antwort|réponse|respuesta(?: correcta)?|resposta(?: correta)?|risposta(?: corretta)?"
-    r"|antwoord|cevap|yanıt|jawaban|odpowiedź|svar|đáp án|ответ)"
+    r"|antwoord|cevap|yanıt|jawaban|odpowiedź|svar|đáp án|ответ|richtig(?=\sist\b))"
 )
 """The word "answer" in other languages, in small letters."""
 # Words before a letter that state it: "the answer is ", "I choose ", "答案是".
@@ -86,14 +87,17 @@ _SAYS = (
     r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
     r"(?=\s(?:is|would|should)\b))?"
     r"|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
+    r"|(?<=[Tt]he )most (?:likely|probable|plausible|suitable|appropriate|accurate|fitting)"
+    r"\s(?!(?:wrong|error|mistake|distractor|trap|confusion)\b)\w+(?=\sis\b)"
     r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
     r"(?=\s(?:is|would be)\b)"
-    r"|best\s+\w+|letter(?=\s*(?:is|[:=]))"
+    r"|best\s+\w+|closest match|letter(?=\s*(?:is|[:=]))"
     rf"|{FOREIGN_ANSWERS})\b[*_`]{{0,3}}"
-    r"(?:\s*(?:is|was|should be|would be|must be|ist|est|es|é|è|donc|also|jest|là|adalah|=|:)){0,2}"
+    r"(?:\s*(?:is|was|should be|would be|must be|ist|est(?: la)?|es(?: la)?|é(?: a)?|è(?: la)?"
+    r"|donc|also|jest|là|adalah|=|:)){0,2}"
     r"|\b(?:is|would be)\b:?(?:\s(?:the\s)?(?:option|choice|image|picture|point|box|frame))?"
     r"(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
-    r"|\b(?:it(?: is|['’]s| must be)|so|therefore|thus|hence)\b,?"
+    r"|\b(?:it(?: is|['’]s| (?:must|should|has to) be)|so|therefore|thus|hence)\b,?"
     r"|(?<!not )(?<!not be )(?<!nnot be )(?<!n['’]t )(?<!n['’]t be )\b(?:best|most accurately) "
     r"(?:described|characteri[sz]ed|represented|captured|summari[sz]ed|explained|depicted)"
     r" (?:by|as)(?=\s*(?:[*_`]{0,3}\(|(?:the )?(?:option|choice)\b|[*_`]{0,3}(?-i:[A-Z])[.:)]))"
@@ -101,17 +105,26 @@ _SAYS = (
     r"(?=\s(?:option |choice |answer )?[*_`(\"']{0,4}(?-i:[A-Z])[*_`)\"']{0,4}\s*(?:[.!:\n]|\Z))"
     r"|\bthe only (?:option|choice|one) (?:left|that (?:remains|is left)) is"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
-    r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess)|\bi['’]m going with)"
-    r"|(?:答案|应选|选择|选|答え|正解|정답)(?:\s*(?:应该|应)?(?:是|为|は|은|:))?(?:\s?选项)?"
+    r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess|conclude)|\bi['’]m going with)"
+    r"|最(?:有?可能|合适|适合|佳|恰当|符合)[^，。,.;；:\n不非没]{0,14}?[是为](?=\s*[*_(]{0,3}[A-Z][*_)]{0,3}(?:[\s.,。，]|\Z))"
+    r"|(?:答案|应选|选择|选|正确的(?=是)|答(?=\s?:)|答え|正解|정답|답(?=\s?:))(?:\s*(?:应该|应)?(?:是|为|は|은|:)\s?:?)?(?:\s?选项)?"
     r"|选项(?:\s*(?:应该|应)?(?:是|为|は)"  # and not "选项B: …", which only names the option
     r"|\s?:?(?=[^\S\n]?[*_]{0,3}(?:\([A-Z]\)(?!\s?:)|[A-Z](?!\w|[*_]{0,3}\s?[:)])))))"
 )
+_NOT_RIGHT = (
+    r"incorrect|inaccurate|invalid|inappropriate|wrong|false|mistaken|opposite|second|next|first"
+    r"|third|last|another|other|rarely|seldom|sometimes|partially|partly|half|almost|nearly|hardly"
+    r"|not|never|least|worst|bad|poor|weak|tempting|unlikely|unsuitable|initial|earlier|less|but|anything|nothing|no"
+)
+"""Words between "is" and "the answer" by which a letter is not, or not surely, the answer."""
 # Words after a letter that call it right: "is correct".
 _IS_RIGHT = (
     r"(?:(?i:(?:is|seems|looks|appears|would be)(?:\s+to\s+be)?)\s+"
-    r"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?)\b)\w+\s+){0,2})"
+    rf"(?i:(?:(?!(?:on|to|at|in|of|by|from|an?|{_NOT_RIGHT})\b)\w+\s+){{0,2}})"
     r"(?i:correct|best|true|(?:answer|option|choice)(?!\s*[(\"'*]{0,2}(?-i:[A-Z])\b)|right(?=\W*(?:\Z|[.,;:!\n)]"
-    r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|是正确|正确|是对的)"
+    r"|(?:answer|option|choice|one|because|since|as|here)\b)))\b|\sfits best(?=\W*(?:\Z|[.!\n]))"
+    r"|\sis (?:the )?most (?:likely|probable|appropriate|accurate|suitable|plausible)(?=\W*(?:\Z"
+    r"|[.!\n]))|是正确|正确|是对的|\s?[がは](?:正解|正しい)(?=です|だ|\W|\Z)(?!です[がか]|では))"
 )
 _IS_ANY = r"(?i:is|are|was|were|do|does|has|have|can|cannot|shows?)\b"
 _SCORED = r"[\"'*_)]{0,3}\s*[:=(–—-]?\s*\d[\d.]*\s?%?"
@@ -137,12 +150,12 @@ def patterns(letters: str) -> Patterns:
     stated = (
         rf"(?P<says>{_SAYS}\s*(?P<letters>{several})(?=(?P<next>.{{0,12}})))"
         rf"|\\boxed\s*\{{\s*(?P<boxed>{several})(?:[.:)][^{{}}]{{0,200}})?\}}"
-        rf"|[\"'](?i:(?:final_?)?answer|choice|option|letter|prediction|result)[\"']\s*:\s*"
+        rf"|[\"'](?i:(?:(?:final|best|correct|selected|chosen|predicted)_?)?(?:answer|option|choice)|letter|prediction|result)[\"']\s*:\s*"
         rf"(?P<json>{several}|[\"'](?i:[{re.escape(letters)}])(?=[\"']))(?:(?<=[\"'}}\]])|(?=\s*(?:[,}}\]\"'\n.:)]|\Z)))"
     )
     opening = (
         rf"\s*(?P<letters>{several})"
-        rf"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|\s*$"
+        rf"(?:(?<=[*_)\]])\s|\s(?=\()|\s*[.:)](?![A-Za-z]\.)|、(?!\s?{letter})|\s*$"
         rf"|\s(?=(?i:(?:even )?though|although|because|since|whereas|rather than)\b)"
         rf"|\s*,\s(?!{letter})|\s*[-–—]\s|\n)"
     )

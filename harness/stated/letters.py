@@ -12,15 +12,20 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from harness.errors import ParseError
-from harness.responses import loads_lenient
+from harness.stated.conditions import is_supposed, is_unsure
 from harness.stated.corrections import after_correction, is_asked, own_turn
-from harness.stated.foreign_letters import denies_soon, is_unknown
+from harness.stated.foreign_letters import is_unknown
+from harness.stated.judged_options import with_verdict, without_judged
 from harness.stated.languages import DENIES, OTHER, is_foreign, unmarked
 from harness.stated.letter_patterns import ADVERBS, FOREIGN_ANSWERS, Patterns, patterns
 from harness.stated.markup import BOX
+from harness.stated.named_options import answering, is_rejected, pointed_at, with_letters_alone
 from harness.stated.option_text import (
     by_number,
+    denies_itself,
     ended_with,
+    is_denied,
+    is_next,
     lists_options,
     names_answer,
     opened_with,
@@ -30,6 +35,7 @@ from harness.stated.option_text import (
     without_no,
 )
 from harness.stated.refusals import ABOUT_ANSWER
+from harness.stated.replies import OTHER_ONE, replies_another, reply
 
 _WIDE = str.maketrans(
     {0xFF21 + place: ord("A") + place for place in range(26)}
@@ -51,12 +57,16 @@ _VARIABLE = re.compile(
     r"(?!(?:the |a )?(?:\w+ )?(?:correct|right|true|best|answer|option|choice)\b))))"
 )
 """A letter that names a quantity or a set of a formula: "$A =", "so B ∈"."""
-_MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑【】“”‘’«»「」『』…"
+_MARKS = " \t\r\n.*_`\"'()[]{}$:!,;|=>→∴✓✔✅☑👉👍➡️【】“”‘’«»「」『』…"
+_ITEM = re.compile(r"(?<=[A-Z])\s?选?项(?=是?正确|\W*\Z)")
 _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
     r"\W*(?:(?i:(?:response|output|prediction|result|conclusion|verdict)(?=\W{0,4}:)|in conclusion"
     r"|overall|only|(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps"
-    r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|by elimination|unclear"
+    r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|(?:it )?(?:must|has to) be"
+    r"|unclear"
+    r"|by (?:a |the )?(?:process of )?elimination|(?:final |correct )?answer\s?[-–—]"
+    r"|i(?:['’]m| am) not (?:(?:entirely|completely|100%) )?(?:sure|certain),? but"
     r"|i (?:guess|think|believe|suppose)|but|so|if i had to guess|if forced to choose"
     r"|(?:that|this|which) leaves(?: us with)?(?: only)?)[\s,:.*]{1,4}"
     r"|(?:综上|应该是|肯定是)[，,]?)+(?=\W*[A-Z]\W*\Z)"
@@ -64,82 +74,58 @@ _HEDGE = re.compile(
 """Words before the only letter of a response: "I think B", "Overall: B"."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
-    r"|initially|neither|almost|nearly|was going to)\b|n['’]t\b|不)"
+    r"|initially|originally|previously|(?<=i )first|neither|almost|nearly|was going to)\b"
+    r"|n['’]t\b|不)"
 )
+_OF_NO_ANSWER = re.compile(
+    r"\b(?i:another|other|opposite|second|third|next|first|initial|original|previous|earlier"
+    r"|alternative|tempting|common|popular|(?:an?|one|some) \w+)\s"
+    r"(?i:(?:best |most \w+ )?(?:answer|option|choice|pick|selection))\s(?i:is|was|would be)\b"
+    r"[^.!?\n]{0,20}\Z"
+)
+"""A statement of a letter that is not surely the answer: "the second best answer is C"."""
 _LEADS = re.compile(
     r"(?i:(?:the|it is|it['’]s|so|thus|hence|therefore|is|with|for|my)?(?: the)?"
-    r"(?:(?: only| sole)?(?: remaining| possible| plausible| viable| suitable| matching)?))"
+    r"(?:(?: only| sole)?(?: remaining| possible| plausible| viable| suitable| matching"
+    r"| most (?:likely|probable|plausible|suitable|appropriate|accurate|fitting|reasonable))?))"
 )
 _GOES_ON = re.compile(r"\s*(?:[.,:;!\n(–—-]|$|(?i:is|was|because|since|as|which|for|and|or)\b)")
 _OR = re.compile(
-    r"\W{0,4}(?i:or|maybe|perhaps|possibly|if|unless|assuming|provided)\b"
+    r"\W{0,4}(?i:or|maybe|perhaps|possibly|if|unless|assuming|provided"
+    r"|let me (?:see|check|think|look))\b|\W{0,4}then\s\(?[A-Z](?!\w)"
     r"|\s?[-–—+/>→]\s?[A-Z]\W{0,4}\Z"
 )
 """Words or a sign after a letter that leave it open."""
 _SENTENCE_WITH_IF = re.compile(r"[.)*\s]{0,4}\s(?=If\b[^.!?\n]{1,300},\s)")
 """Marks between a letter and a sentence with a condition and a main clause: "B. If it is, …"."""
-_OTHER_ONE = re.compile(
-    r"\b(?i:(?:the (?:other|first|second|third|fourth|fifth|last|former|latter)|another)"
-    r"(?=\W*(?:\Z|[.,;!?\n])|\s(?:ones?|options?|choices?|answers?|is|are|was|were|would|will"
-    r"|seems?|looks?)\b)"
-    r"|(?:i|we)(?: would|['’]d)(?: rather)? (?:say|choose|pick|select|go|guess|answer)\b)"
-)
-"""Words by which a sentence names an option without its letter or text, or chooses again."""
-_USER_LABEL = re.compile(r"(?i:\b(?:user|human|question|q)\s?:)")
-_REPLY = re.compile(r"(?i:\bassistant\s?:)\s?[*_(]{0,4}([A-Z])[*_).]{0,4}\s{0,9}\Z")
-"""The last turn of a transcript, which is a letter: "Assistant: B."."""
-_SUPPOSED = re.compile(
-    r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]{0,40}|\b(?:answer|option|choice) would be\b"
-    r"[^.!?\n,]{0,20})\Z"
-)
-"""A condition before a statement, on which it depends: "If it is red, then the answer is"."""
-_SUPPOSED_SO = re.compile(r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]*|\bwould be\b[^.!?\n,]*)\Z")
-_IF = re.compile(r"\b(?i:if)\b[^.!?\n]*\Z")
-_OTHERWISE = re.compile(r"[^.!?\n]*[.;,]\s{0,3}(?i:otherwise|else|if not)(?:[,:]|\s\(?[A-Z]\b)")
-"""Words after a statement by which another one holds without its condition."""
-_IF_NOT = re.compile(r"\b(?i:if)\b[^\n]*[.;,]\s{0,3}(?i:otherwise|else|if not)\b[^.!?;\n]*\Z")
-"""Words before a statement that holds without a condition."""
 _OF_SUBJECT = re.compile(r"(?i:(?:is|would be)\b|(?:best|most accurately) \w+ (?:by|as)\b)")
 """Words of a statement whose subject stands before them: "none of them is best described by"."""
 _DENIED_SUBJECT = re.compile(
     r"\W*(?i:no|none|nothing|nobody|neither)\b|.*\b(?i:hardly|barely|scarcely|never)\W*\Z"
 )
 _QUOTED = re.compile(r":\s{0,9}\"([^\"\n]{2,200})\"")
-_CONDITION = re.compile(r"\s*(?i:if|unless)\b")
-_NOT_SO = re.compile(
-    r"\s(?i:(?:is|are|was|were|does|do|did|has|have|can|could)(?:\s+not\b|n['’]t\b)|cannot\b)"
-)
 _SMALL = re.compile(
     r"(?i:\b(?:answer|option|choice|choose|select|pick)\b(?: is|:)?)\s*(?:\(([a-z])\)|([b-z]))\W*\Z"
     r"|\A\W*?\(?([b-z])\)\s"
 )
 """A letter in lower case that ends or begins a response; "a" alone is a word."""
+_ENDS_NO = re.compile(
+    r"(?<!\w)[A-Z][)*_]{0,3}[,;–—-]\s?(?i:no|nope|not)\W*\Z|\?\s(?i:no"
+    r"|nope)\W*\Z"
+)
+_TWO = re.compile(
+    r"(?:\A|\b(?i:answer)\W{1,4}(?:(?i:is)\W{1,4})?)[(*_]{0,3}([A-Z])[)*_]{0,3}[.;]?[^\S\n]{1,3}"
+    r"[(*_]{0,3}(?!\1)[A-Z][)*_]{0,3}[.\s]{0,4}\Z"
+)
+"""Two letters that are all of an answer: "B. C"."""
+_IS_NO = re.compile(r"(?i:no)\W*")
 _TURNS = re.compile(r"(?:[.!?;]\s|,\s|\n)\s{0,3}(?i:however|instead|but|yet|rather)\b")
 """A word that turns against what is stated before it."""
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
 
 
-_RIGHT = "true yes correct right likely ✓ ✔ ✅ 正确 正確 对 對 是"
-_NOT_RIGHT = "false no incorrect wrong unlikely ✗ ✘ ❌ 错误 錯誤 错 錯 否"
-_VERDICTS = {
-    **dict.fromkeys(_RIGHT.split(" "), True),
-    **dict.fromkeys(_NOT_RIGHT.split(" "), False),
-}
-"""Values of an object that judge the letter that is their key."""
-MIN_JUDGED = 3
-"""Least number of options in a list that calls each correct or incorrect."""
-_JUDGED = re.compile(
-    r"^(?:[-*•(]|[^\S\n]){0,9}([A-Z])[.:)]{1,2}[^\n]{0,200}?[–—:-]\s?[*_(]{0,3}"
-    r"(?i:(?:this|that|it) is )?(?:((?i:correct)\b|[✓✔✅])"
-    r"(?![^\n]{0,40}(?:\?|\b(?:if|unless|but|except|only|would|not)\b))"
-    r"|(?i:incorrect|wrong|not correct)\b|[❌✗✘])[*_)]{0,3}",
-    re.MULTILINE,
-)
-"""The beginning of a line about an option, up to its verdict: "A. the cat – correct"."""
 _ENDS_CORRECT = re.compile(r"(?i:correct)[*_).,;!]{0,4}\s{0,9}\n")
 """The end of a line with "correct", which does not refer to the letter of the next line."""
-
-
 _ATTEMPT = re.compile(  # the beginning of a statement of an answer, whether a letter follows or not
     r"(?i:(?<![a-z])(?:answer|final(?: choice)?)[*_`]{0,3}\s*"
     r"(?:(?:is|was|would be|should be|must be)\b|[=:→]|->))"
@@ -156,7 +142,9 @@ _NAMES_ONE = re.compile(
     r"|(?i:answer)\s[*_(\[\"'`]{0,4}[A-Z](?!\w)"
 )
 _IS_SUBJECT = re.compile(
-    rf"{ADVERBS}\s+(?:has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
+    r"(?!,?\s(?:\w+\s)?(?:best|accurately|correctly|precisely|closely|perfectly|clearly)\b)"
+    rf"{ADVERBS}\s+(?:says|states|implies|means|suggests|mentions|refers|claims|would|could|might"
+    r"|may|describes|depicts|assumes|requires|has|had|have|only|is|was|are|contains|adds|breaks|looks|seems|appears)\b"
 )
 _IS_ADDED = re.compile(r"[^.!?\n]{0,60}\b(?i:as well(?! as)|too(?=\W*(?:[.!;\n]|\Z)))\b")
 """Words after an option that add it to another one: "option B fits as well"."""
@@ -167,13 +155,16 @@ _APPROVED = re.compile(
 """Words after an option that call it the right one: " is the correct", " seems most similar"."""
 
 
-def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] = ()) -> str:
+def stated_letter(
+    response: str, letters: str = "ABCD", options: Sequence[str] = (), question: str = ""
+) -> str:
     """Return the one letter that a response states as its answer.
 
     Args:
         response: The response after its thought.
         letters: Capital letters of the options.
         options: Texts of the options: a response that is one of them states its letter.
+        question: The question: a sentence with its words and an option's text states its letter.
 
     Raises:
         ParseError: it states none of these letters, or several.
@@ -183,11 +174,12 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
     ['B', 'D', 'C']
     """
     options = [unmarked(option) for option in options]
-    judged = _with_verdict(own_turn(response).strip(), letters)
+    judged = with_verdict(own_turn(response).strip(), letters)
     text = unmarked(after_correction(without_no(judged, options)).translate(_WIDE))
     text = _VARIABLE.sub(" x = ", _MARKUP.sub(r"\1", text.replace("\\$", "$")))
     text = _TAG.sub(" ", _FORMULA.sub(_in_brackets, text).replace(BOX, "answer: ")).strip()
-    text = _without_judged(text)
+    text = _ITEM.sub("", without_judged(text))
+    alone = with_letters_alone(text, options)
     stated = (
         _bare(text, letters)
         or spelt_out(text, options)
@@ -195,42 +187,20 @@ def stated_letter(response: str, letters: str = "ABCD", options: Sequence[str] =
         or _stated_or_opened(text, letters, options)
         or _in_lower_case(text, letters)
         or small_with_text(text, options)
+        or (_stated(alone, letters, options) if alone != text else set())
+        or pointed_at(alone, letters)
+        or answering(text, options, question)
     )
     if (
         len(stated) != 1
+        or (_ENDS_NO.search(text) and not any(map(_IS_NO.fullmatch, options)))
         or _has_text_of_another(text, min(stated), options)
-        or _replies_another(text, min(stated))
+        or replies_another(text, min(stated))
+        or (alone != text and is_rejected(alone, min(stated)))
     ):
         excerpt = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=excerpt)
     return stated.pop()
-
-
-def _with_verdict(response: str, letters: str) -> str:
-    """Replace a JSON object with a verdict on each letter by "answer: " and the affirmed letter.
-
-    An object that affirms none or several letters, or has other values, is removed.
-
-    >>> _with_verdict('{"A": "no", "B": "no", "C": "yes"}', "ABC")
-    'answer: C'
-    >>> _with_verdict('B. {"A": "It is far", "C": "It is near"}', "ABC")
-    'B. '
-    """
-    begin, end = response.find("{"), response.rfind("}") + 1
-    if not 0 <= begin < end:
-        return response
-    try:
-        value, _ = loads_lenient(response[begin:end])
-    except ParseError:
-        return response
-    while isinstance(value, dict) and len(value) == 1 and not set(value) <= set(letters):
-        (value,) = value.values()  # {"answer": {"A": "no", …}}
-    if not isinstance(value, dict) or not value or not set(value) <= set(letters):
-        return response
-    verdicts = {key: _VERDICTS.get(str(said).strip().casefold()) for key, said in value.items()}
-    affirmed = [key for key, verdict in verdicts.items() if verdict]
-    is_sure = len(affirmed) == 1 and None not in verdicts.values()
-    return response[:begin] + (f"answer: {affirmed[0]}" if is_sure else "") + response[end:]
 
 
 def _in_brackets(formula: re.Match[str]) -> str:
@@ -243,17 +213,6 @@ def _bare(text: str, letters: str) -> set[str]:
     text = _BULLET.sub("", text)
     bare = _HEDGE.sub("", text, count=1).strip(_MARKS) if _HEDGE.match(text) else text.strip(_MARKS)
     return {bare.upper()} if len(bare) == 1 and bare.upper() in letters else set()
-
-
-def _without_judged(text: str) -> str:
-    """Replace the lines of a list that judges each option: correct ones by their letter alone.
-
-    Lines that call an option incorrect are removed. Lists of fewer than `MIN_JUDGED` options are
-    left as they are: the question may ask for the incorrect one.
-    """
-    if len(_JUDGED.findall(text)) < MIN_JUDGED:
-        return text
-    return _JUDGED.sub(lambda line: f"{line[1]}.\n" if line[2] else "", text)
 
 
 def _in_lower_case(text: str, letters: str) -> set[str]:
@@ -270,16 +229,10 @@ def _has_text_of_another(text: str, letter: str, options: Sequence[str]) -> bool
         option.strip(" .").casefold(): ascii_uppercase[place]
         for place, option in enumerate(options[: len(ascii_uppercase)])
     }
-    lines = re.finditer(rf"(?<!\w){letter}[.:)\s*_,(–—-]{{1,6}}([^\n]{{1,2000}})", text)
+    lines = re.finditer(rf"(?<!\w){letter}[.:)、\s*_,(–—-]{{1,6}}([^\n]{{1,2000}})", text)
     named = {texts.get(line[1].strip(" .*_`\"')]}$").casefold(), letter) for line in lines}
     named |= {texts.get(quoted.casefold(), letter) for quoted in _QUOTED.findall(text)}
     return bool(named - {letter})
-
-
-def _replies_another(text: str, letter: str) -> bool:
-    """Return True if another letter is the last turn of a transcript without turns of a user."""
-    reply = _REPLY.search(text)
-    return bool(reply and reply[1] != letter and not _USER_LABEL.search(text, endpos=reply.start()))
 
 
 def _stated_or_opened(text: str, letters: str, options: Sequence[str]) -> set[str]:
@@ -294,11 +247,17 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     is_list = lists_options(text, options)
     text = by.rejected.sub(" ", text).lstrip(" .,;:\n").rstrip(" .,;\n")
     text = re.sub(r"\s(?:and|but|because|since)\Z", "", text)
-    stated = _bare(text, letters) | _reply(text, letters, options)
+    if _TWO.search(text):
+        return set()
+    stated = _bare(text, letters) | reply(text, letters, options)
     read_to = 0
     # Statements: "the answer is B".
     for statement in by.stated.finditer(text):
-        if by.another.match(text, statement.end()) or _adds_one(text, statement, by):
+        if (
+            by.another.match(text, statement.end())
+            or _adds_one(text, statement, by)
+            or _OF_NO_ANSWER.search(text[max(0, statement.start() - 60) : statement.end()])
+        ):
             return set()
         if not statement["says"] or _is_sure(text, statement, by):
             mention = statement["letters"] or statement["boxed"] or statement["json"]
@@ -306,17 +265,13 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
             read_to = statement.end()
     # Verdicts: "B is correct".
     for verdict in by.verdict.finditer(text):
-        is_condition = (
-            _CONDITION.match(text, verdict.end())
-            or _SUPPOSED_SO.search(text[max(0, verdict.start() - 300) : verdict.end()])
-            or _is_of_one_case(text, verdict.start(), verdict.end())
-        )
-        if not is_condition and not _DOUBT.search(_clause_before(text, verdict.start())):
+        is_sure = not is_unsure(text, verdict.start(), verdict.end())
+        if is_sure and not _DOUBT.search(_clause_before(text, verdict.start())):
             stated |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
     # Letters that have a line to themselves.
     for line in by.line.finditer(text):
-        if line.end() == len(text) and _is_next(text, line):
+        if line.end() == len(text) and is_next(text, line):
             continue
         stated |= set(by.letter.findall(line[1]))
         read_to = max(read_to, line.end())
@@ -338,35 +293,20 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     # The letter that the text begins with, "B. the red one", unless it begins a list of options.
     opening, listed = by.opening.match(text), set(by.listed.findall(text))
     if opening and (
-        _is_open(text, opening, by, options) or _is_denied(text[opening.end() :], options)
+        _is_open(text, opening, by, options) or is_denied(text[opening.end() :], options)
     ):
         return set()
     if opening and re.match(r"\s*[A-Z][*_]", opening["letters"]):
         opening = None  # a mark that nothing opens, as in "A* search"
     if is_list or len(set(by.scored.findall(text))) > 1:
         opening = None  # the options, or a score of each letter
-    if opening and _denies_itself(text[opening.end("letters") :], options):
+    if opening and denies_itself(text[opening.end("letters") :], options):
         opening = None
     if opening and by.opening.match(text, opening.end()):
         return set()  # a list of options
     if opening and (len(listed) < 2 or not stated):
         stated |= listed | set(by.letter.findall(opening["letters"]))
     return stated or ended_with(text, options)
-
-
-def _reply(text: str, letters: str, options: Sequence[str]) -> set[str]:
-    """Return the letter that is the last turn of a transcript without turns of a user.
-
-    Text before it that names an option, or that may do so since the options are not known, may be
-    the response's own answer, and the rest made up.
-    """
-    reply = _REPLY.search(text)
-    before = text[: reply.start()].casefold() if reply else ""
-    names = [name for _, name in options_by_letter(options) if name]
-    names_option = any(name in before for name in names) if names else bool(before.strip(" .…\n"))
-    if reply is None or _USER_LABEL.search(before) or _OTHER_ONE.search(before) or names_option:
-        return set()
-    return {reply[1]} & set(letters)
 
 
 def _is_open(text: str, opening: re.Match[str], by: Patterns, options: Sequence[str]) -> bool:
@@ -392,27 +332,9 @@ def _is_open(text: str, opening: re.Match[str], by: Patterns, options: Sequence[
         _DOUBT.search(said)
         or by.letter.search(said)
         or re.search(r"\b(?i:otherwise|else|instead|answer|option|choice)\b", said)
-        or _OTHER_ONE.search(said, said.index(","))
+        or OTHER_ONE.search(said, said.index(","))
         or any(name and name in rest for name in others)
     )
-
-
-def _is_denied(rest: str, options: Sequence[str]) -> bool:
-    """Return True if a text begins with an option's text and then denies it (" is not")."""
-    begins = next((name for name in options if name and rest.strip().startswith(name)), None)
-    return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
-
-
-def _denies_itself(rest: str, options: Sequence[str]) -> bool:
-    """Return True if the text after a letter denies it; an option's own text may hold a denial."""
-    text = rest.lstrip(" .:)*_")
-    return denies_soon(rest) and not any(name and text.startswith(name) for name in options)
-
-
-def _is_of_one_case(text: str, start: int, end: int) -> bool:
-    """Return True for a statement under a condition without which another one holds, or for it."""
-    is_otherwise = _IF_NOT.search(text[max(0, start - 300) : end])
-    return bool(is_otherwise or (_IF.search(text, 0, start) and _OTHERWISE.match(text, end)))
 
 
 def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
@@ -424,8 +346,7 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
     if (
         _ENDS_CORRECT.search(statement["says"] + statement["letters"])
         or _begins_list(text, statement, by)
-        or _SUPPOSED.search(text[max(0, statement.start() - 300) : statement.end("letters")])
-        or _is_of_one_case(text, statement.start(), statement.end())
+        or is_supposed(text, statement.start(), statement.end("letters"))
         or (_OF_SUBJECT.match(statement["says"]) and _DENIED_SUBJECT.match(before))
     ):
         return False
@@ -458,15 +379,6 @@ def _adds_one(text: str, statement: re.Match[str], by: Patterns) -> bool:
         and _IS_ADDED.match(text, statement.end()) is not None
         and by.letter.search(text, 0, statement.start()) is not None
     )
-
-
-def _is_next(text: str, line: re.Match[str]) -> bool:
-    """Return True if a line's letter is the mark of a list's next item, whose text was cut off."""
-    letter = line[1].strip("*_`\"'()[]{}$ ")[:1]
-    mark = "(?m:^[^\\S\\n]{{0,20}}[*(]{{0,3}}{}[.:)])"
-    before = text[: line.start()]
-    is_mark = re.search(mark.format(chr(ord(letter) - 1)), before)
-    return is_mark is not None and re.search(mark.format(letter), before) is None
 
 
 def _begins_list(text: str, statement: re.Match[str], by: Patterns) -> bool:

@@ -29,10 +29,19 @@ _HOW_SURE = re.compile(  # "(confidence: 90%)", "I'm 90% sure"
     rf"\s{_SURE}\b(?: that)?\)?)"
 )
 
+_SCALAR = re.compile(r"\\scalar\s?\{([^{}\n]{1,40})\}\s{0,4}\\distance_unit\s?\{([^{}\n]{1,40})\}")
+"""A value and its unit as the prompts of Q-Spatial ask for them."""
+
 _ENVELOPES = (  # marks around a whole answer
     re.compile(r"<\|begin_of_box\|>([^<]*)(?:<\|end_of_box\|>\.?)?"),
     re.compile(r"\\boxed\s*\{\s*(?:\\text\s*\{([^{}]*)\}|([^{}]*))\}\.?"),
     re.compile(r"[$]{1,2}([^$]+)[$]{1,2}\.?"),
+    re.compile(
+        r"<(?:(?:s_|final_)?answer|ans|response|conclusion|CONCLUSION)>([^<>]+)"
+        r"</(?:(?:s_|final_)?answer|ans|response|conclusion|CONCLUSION)>"
+    ),
+    re.compile(r"```(?:text|plaintext|markdown)?\n([^`\n]+)\n```"),
+    re.compile(r"'([^'\n]+)'\.?|‘([^’\n]+)’\.?|\*([^*\n]+)\*\.?"),
     re.compile(r"`([^`\n]+)`\.?|\"([^\"\n]+)\"\.?|“([^”\n]+)”\.?|_([^_\n]+)_\.?"),
 )
 _LAST_BOX = re.compile(  # at the end of a sentence that does not deny it
@@ -75,7 +84,7 @@ def plain(response: str) -> str:
     """
     text = unmarked(unescape(_SPECIAL.sub(" ", after_correction(response))))
     text = _TAG.sub(lambda tag: {"sup": "^", "sub": "_"}.get(tag[0][1:4].lower(), " "), text)
-    text = _HOW_SURE.sub(" ", text)
+    text = _HOW_SURE.sub(" ", _SCALAR.sub(r"\1 \2", text))
     text = _LISTS.sub(lambda listed: _BETWEEN.sub(", ", listed[0]), text)
     for mark, readable in (
         ("{,}", ","),

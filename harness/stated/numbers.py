@@ -24,6 +24,7 @@ from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.parts import without_parts
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
+from harness.stated.respelt import respelt
 from harness.stated.scales import asked_scale, in_scale
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
@@ -52,7 +53,10 @@ _CONCLUDES = re.compile(  # the beginning of a conclusion: "So", "In summary,"
     r"(?:\A|[.!?:]\s|\n)[^\w\n]{0,8}(?i:so|thus|hence|therefore|consequently|in (?:conclusion"
     r"|summary|short)|to (?:conclude|sum up|summari[sz]e))\b[,:]?(?=\s)"
 )
-_SO = re.compile(r",\s(?i:so|thus|hence|therefore)\s(?=(?i:the|there|that|this|it)\b)")
+_SO = re.compile(
+    r",\s(?i:so|thus|hence|therefore)\s(?=(?i:the|there|that|this|it)\b)"
+    r"|[.,;]\s(?i:that(?:['’]s| is)|i\.e\.,?)\s(?=\d)"
+)
 _ONE_MORE = re.compile(r"(?i:\b(?:one more|another(?: one)?)\b)")
 _THAT_MAKES = re.compile(
     r"(?i:(?:that|this|it) makes (?:it )?(?:a total of )?)\s{0,4}\d{1,9}\s{0,4}"
@@ -69,7 +73,9 @@ _HOW_MANY = re.compile(r"\b(?:how many|(?:number|count) of|count)\b((?:\s[a-z-]{
 _THINGS = re.compile(r"\b(?!(?:this|its|has|was|is|does|remains|units)\b)[a-z]{2,20}s\b")
 """Things in the plural."""
 _NONE = re.compile(
-    r"(?:(?:there (?:are|is)|i (?:can )?see) )?(?:no|zero) ((?:[a-z-]+ ){0,2}?[a-z-]+)"
+    r"(?:(?:(?:there (?:are|is)|(?:i|we|you) (?:can )?see) )?(?:no|zero)"
+    r"|there (?:are(?: not|n['’]t)|is(?: not|n['’]t)) any|(?:i|we) (?:do not"
+    r"|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)"
     r"(?: (?:that (?:are|is) )?(?:visible|present|shown|depicted))?"
     r"(?: (?:in|on) (?:the|this) (?:image|picture|photo|video|scene|frame))?\.?"
 )
@@ -108,7 +114,8 @@ def stated_number(response: str, question: str = "") -> float:
     """
     if _says_none(plain(response), question):
         return 0.0
-    text = certain(without_asked(plain(response), unmarked(question)), question)
+    text = respelt(plain(response), question)
+    text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
         text = in_scale(text, scale)
     text = without_parts(without_others(text, question), question, _asked_things(question))

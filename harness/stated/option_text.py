@@ -19,6 +19,11 @@ _CLAUSE_ENDS = re.compile(
 _LEFT_OPEN = re.compile(
     r"\W*(?:but|however|although|though|or|and|if|unless|except|maybe|perhaps|possibly|almost)\b"
 )
+_IS_SUBJECT = re.compile(
+    r",\s[^,.!?\n]{1,120},\s(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)"
+    r"(?:\s(?:not|never)\b|n['’]t\b)"
+)
+"""The rest of a sentence that denies something of an option: ", on the left, does not bark"."""
 _SENTENCE = re.compile(r"[^\w.!?\n]{0,3}[^.!?\n]*[.!?]?")
 _SORRY = re.compile(r"[.!\s]*(?:i|we|sorry|unfortunately)\b[^.!?\n]*")
 _CONDITION = re.compile(r"\b(?:if|unless|provided (?:that|the)|assuming)\b|\?")
@@ -46,6 +51,15 @@ _ANSWER = re.compile(
 )
 _POINTED = re.compile(r"\b(?:is|are|was|were|would be)\b")
 _UNPOINTED = re.compile(r"\b(?:not|never|least|worst|wrong|incorrect|unlike\w*|or|if)\b|n['’]t\b")
+_IS_NO_ANSWER = re.compile(
+    r"[^.!?\n]{1,200}?\s(?i:(?:could|might|may) be (?:the |an? )?(?:\w+ )?(?:answer|option|choice)"
+    r"|(?:is|was|seems|looks|would be) (?:the |an? )?(?:worst|wrong|incorrect|second best|next best"
+    r"|least \w+) (?:answer|option|choice|one)\b)"
+)
+"""A sentence behind a letter that is not surely the answer: "the dog is the worst answer"."""
+_NOT_SO = re.compile(
+    r"\s(?i:(?:is|are|was|were|does|do|did|has|have|can|could)(?:\s+not\b|n['’]t\b)|cannot\b)"
+)
 
 
 def options_by_letter(options: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -72,7 +86,7 @@ def spelt_out(text: str, options: Sequence[str]) -> set[str]:
     return {
         letter
         for letter, name in options_by_letter(options)
-        if name and plain in (name, f"{name} ({letter.lower()})")
+        if name and plain in (name, f"the {name}", f"{name} ({letter.lower()})")
     }
 
 
@@ -181,7 +195,7 @@ def _is_taken_back(rest: str, name: str, others: Sequence[str]) -> bool:
     sentence = _SENTENCE.match(rest)
     first = sentence[0] if sentence else ""
     sorry = _SORRY.match(rest, len(first))
-    if _LEFT_OPEN.match(rest) or _CONDITION.search(first):
+    if _LEFT_OPEN.match(rest) or _CONDITION.search(first) or _IS_SUBJECT.match(first):
         return True
     said = _OTHERS_CANNOT.sub(" ", first) if name == "no" else first
     if says_unable(said) or (sorry and says_unable(sorry[0])):
@@ -216,3 +230,26 @@ def ended_with(text: str, options: Sequence[str]) -> set[str]:
         if name and before != lower and _POINTED.search(before) and not _UNPOINTED.search(before):
             return {letter}
     return set()
+
+
+def is_denied(rest: str, options: Sequence[str]) -> bool:
+    """Return True if a text begins with an option's text and then denies it (" is not")."""
+    begins = next((name for name in options if name and rest.strip().startswith(name)), None)
+    return begins is not None and _NOT_SO.match(rest.strip(), len(begins)) is not None
+
+
+def denies_itself(rest: str, options: Sequence[str]) -> bool:
+    """Return True if the text after a letter denies it; an option's own text may hold a denial."""
+    text = rest.lstrip(" .:)*_")
+    if _IS_NO_ANSWER.match(text):
+        return True
+    return denies_soon(rest) and not any(name and text.startswith(name) for name in options)
+
+
+def is_next(text: str, line: re.Match[str]) -> bool:
+    """Return True if a line's letter is the mark of a list's next item, whose text was cut off."""
+    letter = line[1].strip("*_`\"'()[]{}$ ")[:1]
+    mark = "(?m:^[^\\S\\n]{{0,20}}[*(]{{0,3}}{}[.:)])"
+    before = text[: line.start()]
+    is_mark = re.search(mark.format(chr(ord(letter) - 1)), before)
+    return is_mark is not None and re.search(mark.format(letter), before) is None

@@ -23,18 +23,21 @@ MOST = 40
 _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
-    r"|accounts? for|(?:is|are|was|were) (?:earning|paying)|earn(?:s|ed)?"
+    r"|accounts? for|separated by|identif(?:y|ied)|features?|spot(?:ted)?|observed?|detect(?:ed)?"
+    r"|counting|costs?(?=\s[$€£¥])|amounts? to|adds? up to|achiev(?:es|ed)|obtains?|attains?"
+    r"|(?:is|are|was|were) (?:earning|paying)"
+    r"|earn(?:s|ed)?"
     r"|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono|há|er zijn|det finns)\b|['’](?:s|re)\b"
-    r"|[是为為有共は총]|全部で|合計|모두|전부)"
+    r"|[是为為有共见は총]|看到|全部で|合計|모두|전부)"
 )
 # Words and marks that may stand between these and the number.
 _FILLS = (
-    r"(?i:[\s*_`\"'“”$€£₹¥#~≈(\[{:=,]|\\(?:boxed|left|displaystyle|mathbf|[(\[])?"
+    r"(?i:[\s*_`\"'“”‘’$€£₹¥#~≈(\[{:=,]|\\(?:boxed|left|displaystyle|mathbf|[(\[])?"
     r"|\b(?:about|approximately|approx\.?|roughly|around|circa|ca\.|exactly|precisely|only|just"
     r"|likely|probably|maybe|perhaps|nearly|almost|close to|in total|equal to|at|to|of|the|yes"
-    r"|ok(?:ay)?|sure|an?|estimated|i (?:think|guess|believe)"
+    r"|ok(?:ay)?|sure|usd|eur|rmb|gbp|an?|estimated|i (?:think|guess|believe)"
     r"|(?:an? |the )?(?:(?:total )?(?:number|count|distance|length|height|width|depth|size|area"
     r"|volume|speed)|total|sum|value|estimate) of|(?:(?:the |my )?final )?answer)(?!\w)"
     r"|大约|大概|约|約)"
@@ -56,7 +59,10 @@ _NAMED = (
     r"(?:frames?|images?|rooms?|videos?|views?|steps?|figures?|scenes?|cameras?|shots?|pages?"
     r"|ids?|ind(?:ex|ices)|idx|questions?|labels?|turns?|rounds?|lines?|timestamps?|fps|seed)"
 )
-_NAME = re.compile(rf"(?i:\b{_NAMED}(?:\s#?|\s?[:=]\s?))\Z")
+_NAME = re.compile(
+    rf"\b(?:Table|Figure|Fig\.|Section)\s\Z|(?i:\b{_NAMED}\s#?"
+    rf"|(?<!the )(?<!this )\b{_NAMED}\s?[:=]\s?)\Z"
+)
 _KEY = re.compile(r"[\"']([^\"'\n]{1,60})[\"']\s?:[\s\"']{0,9}\Z")  # "count": 3
 _ANY_KEY = re.compile(r"[\"']\s?:")
 _OF_INPUT_KEY = re.compile(  # frame_id, year, x1: a key of JSON that holds no answer
@@ -89,15 +95,20 @@ _TOTAL_BEFORE = re.compile(  # "a total of 3"
     r"(?i:\b(?:total|sum|altogether|in all|overall)\b[^.\d]{0,20}|→|=>)\s?\Z"
 )
 _TOTAL_AFTER = re.compile(  # "3 chairs in total"
-    r"(?i:\s?(?:[^\W\d]+\s){0,3}(?:in total|in all|altogether|total|overall)\b)"
+    r"(?i:[^\S\n]{0,3}(?:[^\W\d]+[^\S\n]{1,3}){0,3}(?:in total|in all|altogether|total|overall)\b)"
 )
 _PARTS_FOLLOW = re.compile(r"[:(（—]|(?i:\b(?:because|since|as)\b)")
+_LINE_ENDS = re.compile(r"[ *_.]{0,6}\n")
 _SUBSET = re.compile(r"(?i:\s*of\s+(?:which|them|these|those|whom)\b)")  # "3 of them"
-_OF_WHICH = re.compile(r"(?i:\b(?:of (?:which|whom|them)|including)\s*)\Z")  # "including 3"
+_OF_WHICH = re.compile(
+    r"(?i:\b(?:of (?:which|whom|them)|including)\s*|其中(?:有)?)\Z"
+)  # "including 3"
 _CHANGED = re.compile(  # "3 more", "3 times as long", "3, not counting the one"
     r"(?i:\s?(?:more|fewer|less|o['’]clock)\b|\s(?:by one|another|after (?:an)?other)\b"
     r"|\s?times (?:as|more|fewer|less|larger|bigger|smaller|taller|longer|wider|faster)\b"
-    r"|[^.;\n]{0,60}\b(?:excluding|not (?:counting|including)|plus|aside from|apart from|besides"
+    r"|[^.;\n]{0,60}\b(?:excluding|not (?:counting|including)|plus|aside from"
+    r"|(?<!meters )(?<!metres )(?<!feet )(?<!inches )(?<!\dm )(?<! m )(?<!ft )(?<!cm )apart from"
+    r"|besides"
     r"|except|and (?:another|one more|one other))\b)"
 )
 """Words after a number that make it another, or a part."""
@@ -237,10 +248,17 @@ def _says_total(text: str, number: Numeral) -> bool:
 
 def _total(text: str, numbers: Sequence[_Number]) -> float:
     """Return the number that is called the sum of the others, if it is; NaN otherwise."""
-    totals = {number.value for number in numbers if _says_total(text, number.numeral)}
+    totals = {
+        number.value for number in numbers if _TOTAL_AFTER.match(text, number.numeral.end)
+    } or {number.value for number in numbers if _says_total(text, number.numeral)}
     first, second = (number.numeral for number in numbers[:2])
     follow = len(numbers) > 2 and numbers[0].is_stated
-    if not totals and follow and _PARTS_FOLLOW.search(text[first.end : second.start]):
+    has_own_line = not re.search(r"\w", text[: first.start]) and _LINE_ENDS.match(text, first.end)
+    if (
+        not totals
+        and follow
+        and (has_own_line or _PARTS_FOLLOW.search(text[first.end : second.start]))
+    ):
         totals = {first.value}
     if len(totals) != 1:
         return math.nan

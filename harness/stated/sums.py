@@ -7,12 +7,14 @@ of a list's lines, which are not values.
 import math
 import re
 
-_PLUS = r"\s?[+×x*/÷−-]\s?"
+_PLUS = r"(?:\s?[+×x*/÷−-]\s?|\splus\s)"
 _OPERAND = r"(?<![\w.,])\d{1,9}(?:\.\d{1,9})?"
 _WHAT = r"(?:\s?[^\W\d_x]{1,12}[²³]?){0,2}"
 _SUM = re.compile(  # "2 red + 1 blue =", before "3"
     rf"(?P<parts>{_OPERAND}{_WHAT}(?:{_PLUS}\d{{1,9}}(?:\.\d{{1,9}})?{_WHAT}){{1,9}})"
-    r"\s?=(?=\s{0,3}(?P<result>\d{1,9}(?:\.\d{1,9})?)(?!\w|[.,]\d))"
+    r"(?:\s?=|\s(?:equals|gives|makes|is)"
+    r"|,\s(?:so|giving|which (?:is|gives|makes|equals))(?: about| approximately"
+    r"| roughly)?)(?=\s{0,3}(?P<result>\d{1,9}(?:\.\d{1,9})?)(?!\w|[.,]\d))"
 )
 _TERM = re.compile(r"([+×x*/÷−-]?)\s?(\d+(?:\.\d+)?)")  # "+ 1"
 _MARK = re.compile(r"^\W{0,6}(?:[^\W\d_]{1,20}\s)?#?(\d{1,2})[.):]\s", re.MULTILINE)  # "Chair 1: "

@@ -76,7 +76,7 @@ _UNMEASURED = "0/0"
 _COMPOUNDS = tuple(
     (
         re.compile(
-            rf"(?<![\w.,/])(\d{{1,4}})[\s-]?(?:{whole})[\s-](\d{{1,2}}(?:\.\d+)?)[\s-]?(?:{part})",
+            rf"(?<![\w.,/])(\d{{1,4}})[\s-]?(?:{whole})[\s-](?:and\s)?(\d{{1,2}}(?:\.\d+)?)[\s-]?(?:{part})",
             re.IGNORECASE,
         ),
         parts,
@@ -90,6 +90,11 @@ _COMPOUNDS = tuple(
     )
 )
 """Patterns of a quantity in two units, "5 feet 6 inches", with the parts and name of the larger."""
+
+
+_OF_SEVERAL = re.compile(r"(?i:\b(?:are|were|between|both|each|respectively|to)\b)")
+"""Words with which "2 m and 40 cm" may be two quantities."""
+_FEET_AND_INCHES = re.compile(r"(?<![\w.])(\d)\s?['′’]\s?(\d{1,2})\s?(?:[\"″”]|'')")
 
 
 class Unit(NamedTuple):
@@ -116,7 +121,8 @@ def _patterns() -> Iterator[tuple[re.Pattern[str], str, float]]:
         for names, size in sizes.items():
             yield re.compile(rf"(?:{names}){_ENDS}", re.IGNORECASE), kind, size
     for names, size in _LENGTHS.items():
-        squared = rf"(?:{names})(?:{_SQUARED.pattern})|{_SQUARE}(?:{names}|m2?)(?![^\W_])"
+        short = "m2" if size == 1.0 else names
+        squared = rf"(?:{names})(?:{_SQUARED.pattern})|{_SQUARE}(?:{names}|{short})(?![^\W_])"
         yield re.compile(rf"(?:{squared})(?!\s?/\s?\w|\sper\b)", re.IGNORECASE), "area", size**2
     yield re.compile(r"sqm\b", re.IGNORECASE), "area", 1.0
 
@@ -159,6 +165,7 @@ def in_unit(text: str, unit: Unit) -> str:
     >>> in_unit("It is about 240 cm.", meter), in_unit("2.4 meters (about 7.9 feet)", meter)
     ('It is about 2.4 meters.', '2.4 meters')
     """
+    text = _FEET_AND_INCHES.sub(r"\1 feet \2 inches", text)
     for pattern, parts, name in _COMPOUNDS:
         text = pattern.sub(partial(_in_one_unit, parts=parts, name=name), text)
     quantities = [quantity for quantity in _quantities(text) if quantity.unit.kind == unit.kind]
@@ -177,6 +184,8 @@ def in_unit(text: str, unit: Unit) -> str:
 def _in_one_unit(compound: re.Match[str], *, parts: int, name: str) -> str:
     """Return a quantity of two units in the larger one; as it is if its smaller part is larger."""
     share = float(compound[2]) / parts  # not rounded: `in_unit` rounds what it makes of it
+    if " and " in compound[0] and _OF_SEVERAL.search(compound.string):
+        return compound[0]
     return f"{int(compound[1]) + share!r} {name}" if share < 1 else compound[0]
 
 

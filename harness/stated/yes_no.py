@@ -5,7 +5,9 @@
 """
 
 import re
+from collections.abc import Mapping, Sequence
 
+from harness.stated.presence import ASKS_THERE, IS_THERE, THERE, names, present
 from harness.stated.refusals import denied_after, denies
 
 _FIRST = re.compile(
@@ -26,24 +28,11 @@ _NOT_NONE = re.compile(
     r"\b(?:(?:not|n['’]t) (?:true|correct|right|the case)|false) that\b"
     r"[^.]*\b(?:no|not|none|nothing|lacks?|absent|missing)\b"
 )
-_THERE = re.compile(
-    r"(?:there(?:['’]s| is| are| was| were)|(?:you|we|i|one) (?:can )?(?:clearly )?see"
-    r"|(?:the|this) (?:image|picture|photo|video) (?:shows|contains|has|depicts))\s(?P<what>.*)"
-)
-_IS_THERE = re.compile(
-    r"(?P<what>[^\W\d_]+(?: [^\W\d_]+){0,4}) (?:is|are) (?:\w+ )?"
-    r"(?:visible|there|present|here|shown)\b"
-)
 _PLACED = re.compile(
     r"e?s?(?:\W*\Z|[,;]|\s(?:in|on|at|to|near|next|behind|under|with|that|which|lying|sitting|standing"
     r"|visible)\b)"
 )
 """Continuations of the name of a thing that is there: its plural, a place, the end."""
-_ASKS_THERE = re.compile(r"(?:is|are|was|were)\sthere\s(?P<what>.*)")
-_SMALL = frozenset(
-    "a an any the some at least one in on of image picture photo video this that visible present"
-    " shown seen indeed clearly also here there".split()
-)
 _CLAUSES = re.compile(r"[,;:—–]|\b(?:but|while|whereas|because|since|although|though)\b")
 _PLACED_NAME = re.compile(
     r"\bthe ((?:\w+ ){1,3})(?:on|at|in) the "
@@ -90,9 +79,12 @@ _SAID = re.compile(
     re.IGNORECASE,
 )
 """A yes or no by which an earlier sentence answers."""
-_YES = re.compile(r"\W*(?:sí|sì|sim|oui|ja|да|是的|はい|네)(?:[,.!，。！、]|\s*\Z)", re.IGNORECASE)
+_YES = re.compile(
+    r"\W*(?:sí|sì|sim|oui|ja|да|是的?|对的?|有的?|はい|네)(?:[,.!，。！、]|\s*\Z)",
+    re.IGNORECASE,
+)
 _NO = re.compile(
-    r"\W*(?:nein|non|não|nee|нет|不是|没有|いいえ|아니요|아니오)(?:[,.!，。！、]|\s*\Z)",
+    r"\W*(?:nein|non|não|nee|нет|不是的?|不对|没有?|否|无|いいえ|아니요|아니오)(?:[,.!，。！、]|\s*\Z)",
     re.IGNORECASE,
 )
 _NEVER = re.compile(
@@ -113,15 +105,110 @@ _BUT = re.compile(
 )
 
 
+_OPPOSITES: Mapping[str, frozenset[str]] = {
+    left: frozenset(rights.split())
+    for left, rights in (
+        ("left", "right"),
+        ("above", "below under"),
+        ("over", "under"),
+        ("infront", "behind"),
+        ("inside", "outside"),
+        ("indoors", "outdoors"),
+        ("on", "off"),
+        ("open", "closed shut"),
+        ("opened", "closed shut"),
+        ("larger", "smaller"),
+        ("bigger", "smaller"),
+        ("taller", "shorter"),
+        ("longer", "shorter"),
+        ("higher", "lower"),
+        ("wider", "narrower"),
+        ("older", "younger"),
+        ("closer", "farther further"),
+        ("nearer", "farther further"),
+        ("faster", "slower"),
+        ("heavier", "lighter"),
+        ("more", "fewer less"),
+        ("before", "after"),
+        ("same", "different"),
+        ("full", "empty"),
+    )
+}
+_FRONT = re.compile(r"\bin front of\b")
+_NOBODY = re.compile(r"\b(?:no one|no-one|nobody)\b")
+_NOT_SO = re.compile(
+    r"it (?:(?:is|['’]s) (?:not (?:the case|true|correct|right)|false|untrue|incorrect)"
+    r"|isn['’]t (?:the case|true|correct|right)) that\s"
+)
+"""Words that deny the whole sentence after them: "it is not the case that"."""
+_PRONOUN = re.compile(r"(?:he|she|it|they)\s")
+_LEAD = re.compile(
+    r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?)[,.]?\s"
+    r"|(?:based on|in|from|looking at|according to|judging (?:by|from)) (?:the|this)"
+    r" (?:\w+ )?(?:image|picture|photo|video|scene|frame|clip)"
+    r"(?: (?:provided|shown|given|above))?,\s"
+    r"|to answer (?:the|your|this) question[,:]\s"
+    r"|i(?: (?:think|believe|guess)|(?: would|['’]d) say)(?: that)?(?: the answer is)?[,:]?\s)+"
+    r"(?=[*_\"]*(?:yes|no)\b(?:\W*\Z|[*_\"]*[,.;:!—–]|\si (?:think|believe) so\b))",
+    re.IGNORECASE,
+)
+"""Words before the yes or no of a response: "Based on the image, yes, …", "I think no."."""
+_SLANG = (
+    (re.compile(r"\A[\s*_\"]*(?:yep|yup|yeah)\b(?!\W*(?:right|no|sure|but)\b)", re.I), "Yes"),
+    (re.compile(r"\A[\s*_\"]*(?:nope|nah)\b", re.I), "No"),
+)
+_SHORT = re.compile(
+    r"\A\W*(?:(?P<yes>yes),? (?:it|he|she|they|there)(?:['’]s|['’]re| (?:is|are|was|were|does|do"
+    r"|did"
+    r"|has|have|can))|(?P<no>no),? (?:it|he|she|they|there)(?:['’]s not|['’]re not"
+    r"| (?:is|are|was|were|does|do|did|has|have|can)(?: not|n['’]t)))\W*\Z",
+    re.IGNORECASE,
+)
+"""A whole response "yes it is" or "no he isn't"."""
+_THINKS_SO = re.compile(r"\A(yes),? i (?:think|believe) so\W*\Z", re.IGNORECASE)
+_BUT_THERE = re.compile(
+    rf"\A[\s*_]*no,? but (?=(?:{THERE.pattern})\Z)(?!.*(?:[.!?]\s|\b(?:yes|not?|may|might|could"
+    r"|maybe|perhaps|possibl\w+|probabl\w+|if|unless)\b|n['’]t\b))",
+    re.IGNORECASE,
+)
+"""The beginning of "No, but there is a cat."."""
+
+
+def plainly(text: str) -> str:
+    """Return a response with its yes or no as its first word, where only known words are before it.
+
+    >>> plainly("Based on the image, no."), plainly("Nope."), plainly("Yeah, right.")
+    ('no.', 'No.', 'Yeah, right.')
+    >>> plainly("No, but there is a cat."), plainly("No, but there may be a dog.")
+    ('No, there is a cat.', 'No, but there may be a dog.')
+    """
+    text = _LEAD.sub("", text)
+    for pattern, word in _SLANG:
+        text = pattern.sub(word, text)
+    text = _SHORT.sub(lambda short: short["yes"] or short["no"], text)
+    return _THINKS_SO.sub(r"\1", _BUT_THERE.sub("No, ", text))
+
+
 def restated(text: str, question: str) -> str | None:
     """Return "no" for a sentence that is the question with one "not", "yes" without it; else None.
+
+    A sentence is denied as well by "it is not the case that", or by the opposite of one word.
 
     >>> [restated(f"The man {said} a hat.", "Does the man wear a hat?")
     ...  for said in ("wears", "does not wear", "does not wear his hat, but")]
     ['yes', 'no', None]
+    >>> restated("The cup is above the plate.", "Is the cup below the plate?")
+    'no'
     """
     sentence, (head, mark, _) = text.strip().casefold(), question.casefold().rpartition("?")
     asked = re.split(r"[.!?\n]", head)[-1].strip()
+    if denial := _NOT_SO.match(sentence):
+        denied = sentence[denial.end() :]
+        if _NOT_SO.match(denied):
+            return None
+        said = restated(denied, question) or present(denied, question)
+        return "no" if said == "yes" else None
+    sentence = _NOBODY.sub("no anyone", sentence)
     # The question again, with or without its mark; a name may be such a word: "Will is here."
     is_name = re.match("will|can", sentence) and sentence[:2] != asked[:2]
     is_question = _ASKS.match(sentence) and not is_name
@@ -129,7 +216,11 @@ def restated(text: str, question: str) -> str | None:
         return None
     said, n_denied = _NOT.subn("", sentence)
     differs = set(_MAY.findall(sentence)) != set(_MAY.findall(asked))
-    if _OPEN.search(asked) or n_denied > 1 or differs or _in_order(said) != _in_order(asked):
+    if _OPEN.search(asked) or n_denied > 1 or differs:
+        return None
+    if not n_denied and _are_opposite(_in_order(said), _in_order(asked)):
+        return "no"
+    if _in_order(said) != _in_order(asked):
         return None
     return "no" if n_denied else "yes"
 
@@ -193,23 +284,19 @@ def says_opposite(said: str, text: str, question: str) -> bool:
     sentence = first["said"].casefold().strip()
     if said == "no" and _restates(sentence, asked):
         return True
+    if said == "yes" and _says_another_order(sentence, asked):
+        return True
     if said == "yes":
         return any(absent[0] not in asked for absent in _ABSENT.finditer(sentence))
-    there = _THERE.match(sentence) or _IS_THERE.match(sentence)
-    asks = None if " than " in asked else _ASKS_THERE.search(asked)
+    there = THERE.match(sentence) or IS_THERE.match(sentence)
+    asks = None if " than " in asked else ASKS_THERE.search(asked)
     if there and asks and not denies(sentence) and not _other_number(sentence, asked):
-        here, what = _words(there["what"]), _words(asks["what"])
+        here, what = names(there["what"]), names(asks["what"])
         if not here or here[:1] != what[:1]:
             return False
         goes_on = _PLACED.match(there["what"], there["what"].index(here[0]) + len(here[0]))
         return set(here) <= set(what) or (set(what) <= set(here) and goes_on is not None)
     return _NOT_NONE.search(sentence) is not None
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of a text without small words such as "the", in the singular."""
-    words = re.findall(r"[^\W\d_]+", text)
-    return [word.removesuffix("s") for word in words if word not in _SMALL]
 
 
 def _other_number(sentence: str, asked: str) -> bool:
@@ -231,13 +318,65 @@ def _restates(sentence: str, asked: str) -> bool:
     wanted = _in_order(question)
     clauses = [clause.strip() for clause in _CLAUSES.split(sentence)]
     return any(
-        _IT_IS.fullmatch(clause) is not None or _in_order(clause) == wanted != []
+        _IT_IS.fullmatch(clause) is not None
+        or _in_order(clause) == wanted != []
+        or _is_swapped_opposite(_in_order(clause), wanted)
+        or _is_of_pronoun(clause, wanted)
         for clause in clauses
         if clause and not denies(clause)
     )
 
 
+def _is_of_pronoun(clause: str, wanted: Sequence[str]) -> bool:
+    """Return True if a clause about "he" or "it" says the rest of a question's words."""
+    pronoun = _PRONOUN.match(clause)
+    words = _in_order(clause[pronoun.end() :]) if pronoun else []
+    return 0 < len(words) < len(wanted) and list(wanted[-len(words) :]) == words
+
+
+def _says_another_order(sentence: str, asked: str) -> bool:
+    """Return True if a clause after "yes" has a question's words, but an opposite or two swapped.
+
+    Words are swapped only beside one that has an opposite: "the plate is left of the cup".
+    """
+    text, mark, _ = asked.rpartition("?")
+    wanted = _in_order(re.split(r"[.!?\n]", text)[-1].strip() if mark else asked)
+    clauses = [_in_order(clause.strip()) for clause in _CLAUSES.split(sentence)]
+    has_relation = any(_opposites_of(word) for word in wanted)
+    return any(
+        _are_opposite(words, wanted) or (has_relation and _is_swapped(words, wanted))
+        for words in clauses
+    )
+
+
+def _opposites_of(word: str) -> frozenset[str]:
+    """Return the words that say the opposite of a word."""
+    lefts = (left for left, rights in _OPPOSITES.items() if word in rights)
+    return _OPPOSITES.get(word, frozenset()) | frozenset(lefts)
+
+
+def _is_swapped_opposite(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return True if words say what a question does by an opposite, with two others swapped."""
+    replaced = [
+        next((other for other in wanted if other in _opposites_of(word)), word) for word in words
+    ]
+    return replaced != list(words) and _is_swapped(replaced, wanted)
+
+
+def _are_opposite(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return True if words are those of a question, but one that is its opposite."""
+    pairs = [pair for pair in zip(words, wanted, strict=False) if pair[0] != pair[1]]
+    return (
+        len(words) == len(wanted) and len(pairs) == 1 and pairs[0][0] in _opposites_of(pairs[0][1])
+    )
+
+
+def _is_swapped(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return True if words are those of a question in another order."""
+    return list(words) != list(wanted) and sorted(words) == sorted(wanted)
+
+
 def _in_order(text: str) -> list[str]:
     """Return the words of a text without those of `_INVERTED` and the ending of "opens"."""
-    words = re.findall(r"\w+", _PLACED_NAME.sub(r"the \2 \1", text))
+    words = re.findall(r"\w+", _FRONT.sub("infront", _PLACED_NAME.sub(r"the \2 \1", text)))
     return [_VERB_ENDING.sub("", word) for word in words if word not in _INVERTED]

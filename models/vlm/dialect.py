@@ -83,7 +83,10 @@ MARKUP = re.compile(
     r'<[^<>]{0,60}>|"(?:b?box\w{0,9}|points?\w{0,9}|label|objects?|coordinates?|answer)"\s{0,9}:'
     r"|```\w{0,20}"
 )
-BEGUN_PLACE = re.compile(r"<points?\b|<\|box_start\|>|\"POINT\"|\b(?:start_box|point)=|\[\[")
+BEGUN_PLACE = re.compile(
+    r"<points?\b|<bbox\b|<\|box_start\|>|\"POINT\"|\b(?:start_box|point)="
+    r"|\[\["
+)
 """Beginning of a place that `within` did not match, and that would be left out of a count."""
 BOX, POINT = 4, 2  # numbers of each
 
@@ -157,7 +160,11 @@ class Dialect:
             raise ParseError("response", expected="whole places", found=repr(begun.string[:60]))
         for part in parts:
             remainder = place.sub("", part)
-            if LEFT_OVER.search(remainder) or remainder.count("[") != remainder.count("]"):
+            if (
+                LEFT_OVER.search(remainder)
+                or remainder.count("[") != remainder.count("]")
+                or (self.point is not None and within is not None and remainder == part)
+            ):
                 raise ParseError(
                     "response", expected="each place in one form", found=repr(part[:60])
                 )

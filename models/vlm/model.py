@@ -22,8 +22,8 @@ def vlm(
 
     Args:
         dialect: The family: agentcpm_gui, cogvlm, florence2, gemma, glm_v, internvl3_5,
-            llava_onevision, minigpt_v2, molmo, molmo2, paligemma2, qwen3_vl, rex_omni, ui_tars or
-            ui_tars1_5.
+            llava_onevision, minigpt_v2, molmo, molmo2, paligemma2, qwen3_vl, rex_omni, seed1_5_vl,
+            ui_tars or ui_tars1_5.
         prompt: `dialect`: the family's own request for places; or a text of your own with
             {question}, or file:PATH, whose response is read in the family's format.
         vendor: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where

@@ -21,7 +21,14 @@ from harness.scores import Mean, Metric, Scores
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.markup import without_end_tokens, without_envelope
-from harness.stated.yes_no import concluded_yes_no, foreign_yes_no, restated, says_opposite
+from harness.stated.presence import present
+from harness.stated.yes_no import (
+    concluded_yes_no,
+    foreign_yes_no,
+    plainly,
+    restated,
+    says_opposite,
+)
 from harness.task import Ceiling, Protocol, choose, ground_truth, single_answer
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES
 from harness.tasks.charades_sta.task import interval_protocol
@@ -131,6 +138,7 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     >>> yes_or_no("False.", "Two cars pass. True or false?"), yes_or_no("False.", "Do cars pass?")
     ('no', None)
     """
+    text = plainly(text)
     if TRUE_FALSE.search(question):
         with suppress(ParseError):
             return YES_NO[stated_letter(text, "".join(YES_NO), ("true", "false"))]
@@ -139,8 +147,8 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     except ParseError:
         if box := BOX.search(text):
             return yes_or_no(box[1], question)
-        stated = restated(text, question) or concluded_yes_no(text, question)
-        return stated or foreign_yes_no(text)
+        stated = restated(text, question) or present(text, question)
+        return stated or concluded_yes_no(text, question) or foreign_yes_no(text)
     return None if says_opposite(said, text, question) else said
 
 
@@ -202,7 +210,7 @@ def stated_choice(sample: Sample, text: str) -> str | None:
     """Return the letter of the option that a response states by letter or text; else None."""
     try:
         letters = ground_truth(sample).extra["letters"] or ascii_uppercase
-        return stated_letter(text, letters, sample.query.options)
+        return stated_letter(text, letters, sample.query.options, sample.query.text)
     except ParseError:
         return None
 

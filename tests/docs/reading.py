@@ -80,12 +80,13 @@ NUMBERS = """
 All `…/strict` protocols and these models share one reader:
 {models}.
 Two numbers, ranges, bounds, fractions, and numbers that their words leave open ("20-odd", "20
-people, possibly more") fail, except for a correct sum with a stated total, a last
-sentence that begins as a conclusion ("So", "Therefore"), a last clause with the sum ("…, so there
-are 3 animals"), and numbers that only say what is measured
-("The number of chairs above 2 m is 3"). A number that counts two things fails ("3 on the left and 3
-on the right"), and so does a number under another JSON key than the answer's. `1,500` is one
-thousand five hundred, `1,5` is one and a half.
+people, possibly more") fail, except for a correct sum with a stated total, a last sentence that
+begins as a conclusion ("So", "Therefore"), a last clause with the sum ("…, so there are 3
+animals"), numbers that only say what is measured ("The number of chairs above 2 m is 3"), the year
+of a value, and a value to which the end compares it ("45%, compared to 38% before"), unless the
+question may ask for both. A number that counts two things fails ("3 on the left and 3 on the
+right"), and so does a number under another JSON key than the answer's. `1,500` is one thousand five
+hundred, `1,5` is one and a half.
 
 | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` | texts |
 | --- | --- | --- | --- | --- | --- |"""
@@ -95,8 +96,9 @@ LETTERS = """
 The same models and `…/strict` protocols share one reader. The options are A. the cat, B. the dog,
 C. the cow, D. the pig. Strict protocols do not accept an option's text instead of its letter. An
 option's text counts if it is the whole response or its first clause, and nothing after it denies
-it, leaves it open or names another option. Of a list that calls its options correct or incorrect,
-the one that is correct counts.
+it, leaves it open or names another option; or if it ends a sentence that has only the question's
+words ("The shirt is white" to "What color is the shirt?"). Of a list that calls its options correct
+or incorrect, the one that is correct counts.
 
 | meaning | ours | `videomme/official` | `lvb/lmms` | `sti/official` | `blink/official` | texts |
 | --- | --- | --- | --- | --- | --- | --- |"""

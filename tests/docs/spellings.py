@@ -349,6 +349,30 @@ NUMBERS = {
     "3 सेब नहीं हैं।": None,
     "3개는 없습니다.": None,
     "3 стула не хватает": None,
+    "There are 7 chairs in the image: 4 on the left and 3 on the right.": 7.0,
+    "There are 7 chairs in the image: 4 on the left and 2 on the right.": None,
+    "**7**\n\nThere are 4 chairs on the left and 3 on the right.": 7.0,
+    "- 3 red chairs\n- 2 blue chairs\n\n**Total: 5 chairs**": 5.0,
+    "Red: 3\nBlue: 2\nTotal: 6": None,
+    "Let me count: 1, 2, 3. There are 3 chairs.": 3.0,
+    "two dozen": 24.0,
+    "half a dozen chairs": 6.0,
+    "more than a dozen": None,
+    "two or three dozen": None,
+    "half a meter": 0.5,
+    "a meter and a half": 1.5,
+    "图中有七把椅子。": 7.0,
+    "三四把椅子": None,
+    "一共有12把椅子，其中5把是红色的。": 12.0,
+    "画像には7つの椅子があります。": 7.0,
+    "4台のうち2台が赤です": None,
+    "3.5 feet apart from each other": 3.5,
+    "\\scalar{3.5} \\distance_unit{m}": 3.5,
+    "45%, compared to 38% in the other": 45.0,
+    "45% versus 38%": None,
+    "The highest value is 89, in 2015.": 89.0,
+    "3 red plus 4 blue ones gives 7.": 7.0,
+    "It costs $3 more than the other.": None,
 }
 
 LETTERS = {
@@ -575,6 +599,32 @@ LETTERS = {
     "It is the cat. Assistant: B.": None,
     "It is a dog. Human: Which moos? Assistant: C.": None,
     "Option 2: the dog": None,
+    "Of the options provided, **B. the dog** is the best answer.": "B",
+    "B. the dog is the worst answer.": None,
+    "B. the dog could be the best answer.": None,
+    "It barks, which corresponds to option (B).": "B",
+    "The cat, which corresponds to option A, does not bark.": None,
+    "最可能的诊断是 B": "B",
+    "最不可能的诊断是 B": None,
+    "The most likely option is B.": "B",
+    "The second most likely option is B.": None,
+    "The second best answer is B": None,
+    "Another answer is B": None,
+    "B is the opposite answer.": None,
+    "B is only partly correct.": None,
+    "B is anything but correct.": None,
+    "B is the answer to avoid.": None,
+    "Answer: B, no": None,
+    "I first chose B.": None,
+    "La respuesta correcta es la B.": "B",
+    "Bが正解です。": "B",
+    "B选项": "B",
+    "B选项不正确": None,
+    "👉 B": "B",
+    "👎 B": None,
+    "By process of elimination, B.": "B",
+    "<s_answer>B</s_answer>": "B",
+    "The cow, on the left, is not barking.": None,
 }
 
 YES_NO = {
@@ -732,6 +782,13 @@ TIMES = {
     "3-7명": None,
     "फ्रेम संख्या 3-7": None,
     "Bilder: 3-7": None,
+    "1.5s-4s, with a duration of 2.5 seconds": (1.5, 4.0),
+    "1.5s-4s, with a duration of 4 seconds": None,
+    "from 1:05 (65s) to 1:20 (80s)": (65.0, 80.0),
+    "from the 2nd second to the 4th second": (2.0, 4.0),
+    "It spans from 1.5 to 4 seconds.": (1.5, 4.0),
+    "It spans 2 to 4 seconds.": None,
+    "from the 2nd to the 4th frame": None,
 }
 
 BOX = [10.0, 20.0, 30.0, 40.0]
@@ -874,6 +931,13 @@ BOXES = {
     "狗在[10, 20, 30, 40]的左边。": None,
     "The dog is to the left of the car [10, 20, 30, 40].": None,
     '[{"box_2d": [10, 20, 30, 40], "mask": "data:image/png;base64,iVBO", "label": "dog"}]': [BOX],
+    "<bbox>10 20 30 40</bbox>": [[10.0, 20.0, 30.0, 40.0]],
+    "dog: <bbox>10 20 30 40</bbox>\ndog: <bbox>50 60 70 80</bbox>": [
+        [10.0, 20.0, 30.0, 40.0],
+        [50.0, 60.0, 70.0, 80.0],
+    ],
+    "<bbox>10 20 30 40</bbox><bbox>50 60</bbox>": None,
+    "<bbox>10 20 30 40</bbox> or <bbox>50 60 70 80</bbox>": None,
 }
 
 POINTS = {
@@ -904,6 +968,7 @@ POINTS = {
     '[{"point_2d": [123, 456], "label": "dog"}]': [[123.0, 456.0]],
     '[{"point_2d": [123, 456, 7], "label": "dog"}]': None,
     '[{"point_2d": [123, 456]}, {"bbox_2d": [10, 20, 30, 40]}]': None,
+    "<point>123 456</point>": [[123.0, 456.0]],
 }
 
 THOUGHTS = {

@@ -47,7 +47,7 @@ SECONDS = "How many seconds does the man wait?"
         (SECONDS, "About 2 minutes.", 120.0),
         (SECONDS, "1 minute 30 seconds", 90.0),
         (SECONDS, "1 minute 30 seconds, or 90 seconds", 90.0),
-        (SECONDS, "1 minute and 30 seconds", None),
+        (SECONDS, "1 minute and 30 seconds", 90.0),
         (CENTIMETERS, "It is 1 m 60 cm high.", 160.0),
         (SECONDS, "1 h 5 min 30 s", 3930),
         ("How far is it?", "It is 240 cm.", 240.0),

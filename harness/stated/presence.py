@@ -1,0 +1,71 @@
+"""Reader of sentences that answer "Is there a dog?" without "yes" or "no": "I see no dog."."""
+
+import re
+
+_SMALL = frozenset(
+    "a an any the some at least one in on of image picture photo video this that visible present"
+    " shown seen indeed clearly also here there".split()
+)
+ASKS_THERE = re.compile(r"(?:is|are|was|were)\sthere\s(?P<what>.*)")
+THERE = re.compile(
+    r"(?:there(?:['’]s| is| are| was| were)|(?:you|we|i|one) (?:can )?(?:clearly )?see"
+    r"|(?:the|this) (?:image|picture|photo|video) (?:shows|contains|has|depicts))\s(?P<what>.*)"
+)
+IS_THERE = re.compile(
+    r"(?P<what>[^\W\d_]+(?: [^\W\d_]+){0,4}) (?:is|are) (?:\w+ )?"
+    r"(?:visible|there|present|here|shown)\b"
+)
+_ANY = r"(?=\san?\b|\sany\b)"
+_IS_NOT = re.compile(
+    r"(?:there (?:is|are) no (?:evidence|signs?|indications?|traces?) of"
+    rf"|there (?:is|are)(?: not|n['’]t){_ANY}|(?:i|we) (?:do not|don['’]t) see{_ANY}"
+    r"|(?:i|we) (?:can )?see no)\s(?P<what>.*)"
+    r"|no (?P<which>[^.]{1,60}) (?:is|are) (?:visible|present|shown|seen|depicted|there|here)\b"
+    r"(?P<where>.{0,60})"
+)
+_RESTRICTED = re.compile(
+    r"\b(?:or|all|every|each|both|only|always|most|not?|more|less|fewer|than|exactly)\b|n['’]t\b"
+)
+"""Words of questions to which such a sentence may be no answer."""
+_DOUBTS = re.compile(r"\b(?:not?|but|if|or|maybe|perhaps|might|may|could|almost|like)\b|n['’]t\b")
+_OPENING = re.compile(
+    r"(?:based on|according to|looking at|judging (?:by|from)|in|from) (?:the|this) (?:\w+ )?"
+    r"(?:image|picture|photo|video|scene|frame)(?: (?:provided|shown|given|above))?,\s"
+)
+
+
+def present(text: str, question: str) -> str | None:
+    """Return "yes" or "no" for a sentence that says whether the thing of a question is there.
+
+    Both name the same things and numbers; other sentences are None.
+
+    >>> asked = "Is there a dog in the image?"
+    >>> [present(f"{said}.", asked) for said in ("There is no sign of a dog", "I see a dog")]
+    ['no', 'yes']
+    >>> [present(f"{said}.", asked) for said in ("I see no cat", "I see a toy dog")]
+    [None, None]
+    """
+    asked = re.split(r"[.!?\n]", question.casefold().strip().removesuffix("?"))[-1].strip()
+    asks = ASKS_THERE.fullmatch(asked)
+    sentence = _OPENING.sub("", text.casefold().strip(" *_\n"), count=1).rstrip(" .!*_")
+    if asks is None or _RESTRICTED.search(asked) or re.search(r"[.!?,;:—–\n]", sentence):
+        return None
+    is_there, is_not = THERE.fullmatch(sentence), _IS_NOT.fullmatch(sentence)
+    if is_not:
+        here = is_not["what"] or f"{is_not['which']}{is_not['where']}"
+    elif is_there and not _DOUBTS.search(sentence):
+        here = is_there["what"]
+    else:
+        return None
+    is_same = names(here) == names(asks["what"]) != [] and _digits(here) == _digits(asks["what"])
+    return ("no" if is_not else "yes") if is_same else None
+
+
+def names(text: str) -> list[str]:
+    """Return the words of a text without small words such as "the", in the singular."""
+    words = re.findall(r"[^\W\d_]+", text)
+    return [word.removesuffix("s") for word in words if word not in _SMALL]
+
+
+def _digits(text: str) -> list[str]:
+    return re.findall(r"\d+", text)
