@@ -296,7 +296,8 @@ class Values:
             return Truth("mask", {"written": "coco"})
         if self.values and all(map(_is_image, self.values)):
             return Truth("mask", {"written": "image"})
-        if OF_REGIONS.fullmatch(self.field) and all(PAIRS.fullmatch(str(v)) for v in self.values):
+        is_region = OF_REGIONS.fullmatch(self.field) and "box" not in self.field.lower()
+        if is_region and all(PAIRS.fullmatch(str(v)) for v in self.values):
             return Truth("mask", {"written": "coco"}, {"written": OF_PAIRS})
         return None
 
