@@ -7,7 +7,7 @@ from string import ascii_uppercase
 
 from harness.formats.tables import DATE
 from harness.tasks.table.description import CHECK
-from harness.tasks.table.draft_fields import Draft, field_names, named, values_of
+from harness.tasks.table.draft_fields import NAMES, Draft, field_names, named, values_of
 from harness.tasks.table.draft_options import (
     are_lettered,
     are_lettered_lines,
@@ -16,11 +16,13 @@ from harness.tasks.table.draft_options import (
     option_columns,
     with_options,
 )
-from harness.tasks.table.nested import at_path
+from harness.tasks.table.nested import OPTIONS, at_path
 from harness.tasks.table.rows import Record
 
 SPLIT = re.compile(r"(?:.*_)?(?:split|subset|partition)", re.IGNORECASE)
 """Names of fields of a record's split."""
+OF_ANSWER = re.compile(f"{NAMES['answer']}|{OPTIONS}", re.IGNORECASE)
+"""Names of objects whose index is not that of the question."""
 OWN_ID = re.compile(r"(?:question_?|sample_?|q_?)?u?id", re.IGNORECASE)
 """Names of the id of a question, by which predictions may name it."""
 SPLITS = ("test", "val", "dev", "train")
@@ -46,6 +48,8 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
     elif len(fields) > 1 and fields[0].rpartition(".")[2].lower() != "question":
         description.doubts["question.text"] = f"or {' or '.join(fields[1:])}?"
     for name in named(records, "id"):
+        if OF_ANSWER.fullmatch(name.rpartition(".")[0].rpartition(".")[2]):
+            continue
         values = [str(row.get(name)) for row in records]
         if len(set(values)) == len(values):
             question["id"] = name

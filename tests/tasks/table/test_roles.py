@@ -37,6 +37,18 @@ MARKED = {
     ),
     "a frame of a video": ([{**ASKED, "video_id": "v1", "answer": "cat"}], "media.images"),
     "a state of the work": ([{**ASKED, "answer": "accept"}] * 3, "answer.field"),
+    "a number for no answer": (
+        [{**ASKED, "question": f"How many {n}?", "answer": n} for n in (3, -1)],
+        "answer.form",
+    ),
+    "options of some questions": (
+        [
+            {**ASKED, "question": text, "answer": answer}
+            for text, answer in (("A. cat B. dog?", "A"), ("Who?", "a man"), ("Where?", "here"))
+        ],
+        "answer.form",
+    ),
+    "a model": ([{**ASKED, "answer": "cat", "model_id": "m"}], "answer.field"),
     "no answer in words": (
         [{**ASKED, "answer": text} for text in ("cat", "Unanswerable")],
         "answer.form",
@@ -77,6 +89,12 @@ def test_words_of_names_are_parted_in_any_way(names, tmp_path):
     description = drafted(tmp_path, *rows)
     found = (description.question["text"], description.question["id"], description.answer["field"])
     assert found == (text, number, answer)
+
+
+def test_the_place_of_an_answer_is_not_the_id_of_its_question(tmp_path):
+    places = [{"index": n, "text": t} for n, t in enumerate(("cat", "dog"))]
+    rows = [{**ASKED, "options": ["cat", "dog"], "answer": place} for place in places]
+    assert "id" not in drafted(tmp_path, *rows).question
 
 
 def test_letters_beside_options_are_not_the_answer(tmp_path):
