@@ -40,6 +40,11 @@ def _has(*path: str) -> Callable[[Plain], bool]:
     return fits
 
 
+def is_object(value: object) -> bool:
+    """Return True for an object of JSON."""
+    return isinstance(value, Mapping)
+
+
 def is_completion(plain: Plain) -> bool:
     """Return True for a row of TRL's completion logs."""
     return {"prompt", "completion"} <= plain.keys()
@@ -110,7 +115,10 @@ def _by_id(fits: Callable[[Any], bool]) -> Callable[[Plain], bool]:
     """
 
     def fits_all(plain: Plain) -> bool:
-        return len(plain) > 1 and NAMES.isdisjoint(plain) and all(map(fits, plain.values()))
+        names = {*plain, *(key.removesuffix("s") for key in plain)}
+        is_row = any(PREDICTED.fullmatch(key) or TRUTH.fullmatch(key) for key in names)
+        are_ids = len(plain) > 1 and NAMES.isdisjoint(plain) and not is_row
+        return are_ids and all(map(fits, plain.values()))
 
     return fits_all
 
@@ -285,6 +293,13 @@ FORMS = (
         '{id: (.id | tostring), response: (.messages[-1] | if .role == "user" or .role == "system" '
         'then error("a last message that is not the model\'s") else .content end)}',
         "the last message is the model's",
+    ),
+    Form(
+        "conversations of LLaVA's form",
+        lambda plain: "id" in plain and isinstance(plain.get("conversations"), list),
+        '{id: (.id | tostring), response: (.conversations[-1] | if .from == "gpt" then .value else '
+        'error("a last turn that is not the model\'s") end)}',
+        "the last turn is the model's, and not the right answer",
     ),
     Form(
         "TRL's completions",

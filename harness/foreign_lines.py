@@ -22,6 +22,7 @@ from harness.foreign_forms import (
     Form,
     Plain,
     is_completion,
+    is_object,
     of_chosen,
     of_places,
     text_key,
@@ -322,8 +323,17 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
             f"""{in_order(f'["completion"]{last}', name)} gives them the ids."""
         )
     key = next((key for key in plain if key in LISTS), None)
+    if key and isinstance(plain[key], dict) and all(map(is_object, plain[key].values())):
+        return (
+            f"If the keys of {key} are the benchmark's ids, "
+            f"{command(f'.{key} | to_entries[] | .value + {{id: .key}}', name)} makes a line of "
+            f"each. {OWN_LINES}"
+        )
     if key:
         return f"{command(f'.{key}[]', name)} makes a line of each entry. {OWN_LINES}"
+    if is_row and "id" not in plain and (id_key := next((k for k in IDS if k in plain), "")):
+        program = f"del(.{id_key}) + {{id: (.{id_key} | tostring)}}"
+        return f"If {id_key} is the benchmark's id, {command(program, name)} names it so."
     if is_row and "id" not in plain:
         return f"{if_in_order('TASK', 'ROOT', name)} {OWN_LINES}"
     return OWN_LINES

@@ -430,6 +430,13 @@ CHOSEN = {
         {"index": "1", "A": "cat", "B": "dog", "answer": "A", "prediction": "B"},
         ("response", "B"),
     ),
+    "a conversation": (
+        {
+            "id": "1",
+            "conversations": [{"from": "human", "value": "?"}, {"from": "gpt", "value": "B"}],
+        },
+        ("response", "B"),
+    ),
     "EvalScope's choices": (
         {"index": 1, "model": "m", "choices": [{"message": {"content": "B"}}]},
         ("response", "B"),
