@@ -4,6 +4,7 @@ A `Form` has a test for an object, a jq program and the condition under which it
 `harness.foreign_lines` asks here, to write the command into an error message.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,6 +38,11 @@ def _has(*path: str) -> Callable[[Plain], bool]:
         return True
 
     return fits
+
+
+def is_object(value: object) -> bool:
+    """Return True for an object of JSON."""
+    return isinstance(value, Mapping)
 
 
 def is_completion(plain: Plain) -> bool:
@@ -109,9 +115,23 @@ def _by_id(fits: Callable[[Any], bool]) -> Callable[[Plain], bool]:
     """
 
     def fits_all(plain: Plain) -> bool:
-        return len(plain) > 1 and NAMES.isdisjoint(plain) and all(map(fits, plain.values()))
+        names = {*plain, *(key.removesuffix("s") for key in plain)}
+        is_row = any(PREDICTED.fullmatch(key) or TRUTH.fullmatch(key) for key in names)
+        are_ids = len(plain) > 1 and NAMES.isdisjoint(plain) and not is_row
+        return are_ids and all(map(fits, plain.values()))
 
     return fits_all
+
+
+def _has_message(choices: object) -> bool:
+    """Return True for the choices of a completion of chat messages."""
+    return isinstance(choices, list) and bool(choices) and _has("message", "content")(choices[0])
+
+
+def are_texts(value: object) -> bool:
+    """Return True for a text, or a list of texts that is not empty."""
+    listed = value if isinstance(value, list) else [value]
+    return bool(listed) and all(map(_is_text, listed))
 
 
 def _is_text(value: object) -> bool:
@@ -136,7 +156,7 @@ def _is_run_length(value: object) -> bool:
     return isinstance(value, Mapping) and {"size", "counts"} <= value.keys()
 
 
-IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid")
+IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid", "index")
 TEXTS = (
     *("response", "prediction", "text", "output", "pred", "model_output", "predict"),
     *("model_prediction", "model_response", "raw_response", "raw_output"),
@@ -144,18 +164,26 @@ TEXTS = (
 """Names that other programs' lines have for the id and for what the model wrote; not `answer`,
 which is the ground truth in most of them."""
 MASKS = ("pred_masks", "prediction_masks")
-TRUTHS = (
-    "gt_answer",
-    "gt_bbox",
-    "gt",
-    "ground_truth",
-    "label",
-    "labels",
-    "target",
-    "gold",
-    "reference",
+PREDICTED = re.compile(
+    r"pred(?:ict(?:ed|ions?)?)?|generat(?:ed|ions?)|completions|outputs|responses"
+    r"|(?:pred(?:ict(?:ed|ion))?|model|m?llm|vlm|gpt[\w.-]*|assistant|generated|extracted|parsed)_"
+    r"(?:answer|ans|response|output|text|prediction|pred|caption|option|choice|letter|label|class"
+    r"|idx|index|count|number|num|value)s?",
+    re.IGNORECASE,
 )
-"""Keys of a ground truth: beside one of them, `answer` holds what the model wrote."""
+"""Further names of what a model wrote or chose."""
+COUNT = re.compile("_(?:count|number|num|value)s?", re.IGNORECASE)
+"""Ends of the names of those of `PREDICTED` that hold numbers."""
+TRUTH = re.compile(
+    r"(?:.*_)?(?:gts?|ground_?truth|truth|gold|target|reference|labels?)(?:_.*)?"
+    r"|(?:correct|true|right|real)_(?:answer|ans|option|choice|letter|class|value)s?|solution|y_true",
+    re.IGNORECASE,
+)
+"""Names of a ground truth: beside one of them, `answer` holds what the model wrote."""
+CHANCES = re.compile(
+    r"(?:(?:option|choice|answer)_)?(?:probs?|probabilit(?:y|ies)|logits|scores)", re.IGNORECASE
+)
+"""Names of lists with a number for each option."""
 PLACES: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "boxes": (
         ("pred_bbox", "pred_bboxes", "pred_box", "pred_boxes", "bbox", "bboxes", "box", "boxes"),
@@ -173,7 +201,7 @@ CORNERS = (
     'else error("an order that is neither xyxy nor xywh") end'
 )
 """jq program that makes corners of a box in the order `$order`."""
-SCORE_KEYS = ("box_scores", "scores", "pred_scores", "confidences")
+SCORE_KEYS = ("box_scores", "scores", "pred_scores", "confidences", "logits")
 CLASS_KEYS = (
     "labels",
     "classes",
@@ -190,7 +218,21 @@ LISTS = frozenset(
     {"results", "details", "res_list", "result_list", "predictions", "responses", "logs"}
 )
 """Keys under which a file's single object holds the list of its entries."""
-NAMES = frozenset({*IDS, *TEXTS, *TRUTHS, *LISTS, "id", "answer", "question", "prompt"})
+NAMES = frozenset(
+    {
+        *IDS,
+        *TEXTS,
+        "gt_answer",
+        "gt",
+        "ground_truth",
+        "label",
+        *LISTS,
+        "id",
+        "answer",
+        "question",
+        "prompt",
+    }
+)
 """Keys that name columns; an object with one of them does not map ids to values."""
 INDICES = frozenset({"", "Unnamed: 0", "index", "level_0"})
 """Names that pandas gives to the column of row numbers."""
@@ -240,11 +282,24 @@ FORMS = (
         "index, the row in what was evaluated, is the benchmark's id",
     ),
     Form(
+        "EvalScope's earlier predictions",
+        lambda plain: "index" in plain and _has_message(plain.get("choices")),
+        f"{{id: (.index | tostring), response: {CHAT}}}",
+        "index, the row in what was evaluated, is the benchmark's id",
+    ),
+    Form(
         "conversations",
         lambda plain: "id" in plain and isinstance(plain.get("messages"), list),
         '{id: (.id | tostring), response: (.messages[-1] | if .role == "user" or .role == "system" '
         'then error("a last message that is not the model\'s") else .content end)}',
         "the last message is the model's",
+    ),
+    Form(
+        "conversations of LLaVA's form",
+        lambda plain: "id" in plain and isinstance(plain.get("conversations"), list),
+        '{id: (.id | tostring), response: (.conversations[-1] | if .from == "gpt" then .value else '
+        'error("a last turn that is not the model\'s") end)}',
+        "the last turn is the model's, and not the right answer",
     ),
     Form(
         "TRL's completions",
@@ -358,6 +413,12 @@ BY_ID = (
         f"{KEYS}, and its texts what the model wrote",
     ),
     Form(
+        "lists of texts by id",
+        _by_id(lambda value: value is None or are_texts(value)),
+        "to_entries[] | {id: .key, response: .value}",
+        f"{KEYS}, and its lists what the model wrote in several samples",
+    ),
+    Form(
         "numbers by id",
         _by_id(lambda value: value is None or _is_number(value)),
         "to_entries[] | {id: .key} + if .value == null then {response: null} else "
@@ -404,6 +465,46 @@ BY_ID = (
 """Forms of a file that is one object whose keys are ids; not tested on rows of a table."""
 
 
+def truths_of(plain: Plain) -> list[str]:
+    """Return the keys of a ground truth."""
+    return [key for key in plain if TRUTH.fullmatch(key) and not PREDICTED.fullmatch(key)]
+
+
+def text_key(plain: Plain) -> str | None:
+    """Return the key that holds what the model wrote; None if no known key is there."""
+    keys = [*TEXTS, *filter(PREDICTED.fullmatch, plain), *(["answer"] if truths_of(plain) else [])]
+    texts = [key for key in keys if are_texts(plain.get(key))]
+    return next((key for key in texts if not COUNT.search(key)), None)
+
+
+def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:
+    """Return (jq program that makes lines of answers, its condition); None for others.
+
+    The answer is a number, or true for yes, under a name that says that a model gave it, or the
+    option whose number is the largest of a list.
+
+    >>> of_chosen({"id": "a", "pred_count": 3, "gt_count": 4}, ".id")
+    ('{id: .id, answer: .pred_count}', 'pred_count is what the model predicted')
+    """
+    for key in filter(PREDICTED.fullmatch, plain):
+        if _is_number(plain[key]):
+            return f"{{id: {id_path}, answer: .{key}}}", f"{key} is what the model predicted"
+        if COUNT.search(key) and isinstance(plain[key], str):
+            number = f"(.{key} | tonumber? // .)"
+            return f"{{id: {id_path}, answer: {number}}}", f"{key} is what the model predicted"
+        if isinstance(plain[key], bool):
+            says = 'if . == true then "yes" elif . == false then "no" else . end'
+            condition = f"{key} is what the model predicted, true for yes"
+            return f"{{id: {id_path}, answer: (.{key} | {says})}}", condition
+    for key in filter(CHANCES.fullmatch, plain):
+        value = plain[key]
+        if isinstance(value, list) and len(value) > 1 and all(map(_is_number, value)):
+            letter = 'index(max) as $n | "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[$n:$n + 1]'
+            condition = f"the largest number of {key} is that of the chosen option, the first A"
+            return f"{{id: {id_path}, answer: (.{key} | {letter})}}", condition
+    return None
+
+
 def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
     """Return (jq program that makes lines of boxes or points, its condition); None for others.
 
@@ -420,7 +521,10 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
         if not OF_COCO.isdisjoint(plain):
             return None
         scores = _beside(plain, SCORE_KEYS, value)
-        classes = _beside(plain, CLASS_KEYS, value)
+        named = [
+            key for key, names in plain.items() if isinstance(names, list) and are_texts(names)
+        ]
+        classes = _beside(plain, (*CLASS_KEYS, *named), value)
         stated = next((name for name in ORDER_KEYS if name in plain), "")
         places, order_as = 'if (.[0] | type) == "number" then [.] else . end', ""
         if kind == "boxes":

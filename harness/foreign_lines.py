@@ -19,12 +19,14 @@ from harness.foreign_forms import (
     INDICES,
     LISTS,
     READ,
-    TEXTS,
-    TRUTHS,
     Form,
     Plain,
     is_completion,
+    is_object,
+    of_chosen,
     of_places,
+    text_key,
+    truths_of,
 )
 
 MAX_DEPTH = 8
@@ -81,6 +83,13 @@ DATUMARO = (
 """jq program for Datumaro's annotations, which CVAT exports too."""
 JQ = re.compile(r"`jq -c (.*?) > NEW2?`", re.DOTALL)
 """A jq command of a message, "`jq -c '.[]' a.json > NEW`": the program and the file's name."""
+MAKES = " makes such lines."
+OWN = ("answer", "boxes", "points", "masks", "instances")
+"""Keys of our own lines."""
+BESIDE = frozenset(
+    "score confidence conf correct is_correct prob logprob time latency model model_name".split()
+)
+"""Keys of what a file says of an answer."""
 OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
 
 
@@ -246,6 +255,15 @@ def polygons(name: str) -> str:
     return f"`jq -cs {quote(program)} {quote(name)} > {new_name(name)}`"
 
 
+def of_repeated(kind: str, name: str) -> str:
+    """Return how to make one line of each id of file `name`, in which one is repeated."""
+    kept = "{id: .[0].id, response: map(.response)}" if kind == "response" else ".[0]"
+    typed = f"`jq -cs {quote(f'group_by(.id)[] | {kept}')} {quote(name)} > {new_name(name)}`"
+    if kind == "response":
+        return f"Several samples of a question are a list: {typed} makes one."
+    return f"If the first line of each id counts, {typed} keeps it."
+
+
 def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -> str:
     """Return how to convert file `name`, which is one JSON value over several lines.
 
@@ -291,11 +309,11 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
     if renaming := _renaming(plain):
         program, condition = renaming
         return f"If {condition}, {command(program, name)} makes such lines."
-    text_key = _text_key(plain) or ("answer" if {*plain} == {"question", "answer"} else "")
-    if text_key and "id" not in plain:
+    written = text_key(plain) or ("answer" if {*plain} == {"question", "answer"} else "")
+    if written and "id" not in plain:
         return (
-            f"If its lines are in the order of the samples of TASK below ROOT, and {text_key} is "
-            f"""what the model wrote, {in_order(f'["{text_key}"]', name)} gives them the ids."""
+            f"If its lines are in the order of the samples of TASK below ROOT, and {written} is "
+            f"""what the model wrote, {in_order(f'["{written}"]', name)} gives them the ids."""
         )
     if is_completion(plain):
         last = "" if isinstance(plain["completion"], str) else '[-1]["content"]'
@@ -305,8 +323,20 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
             f"""{in_order(f'["completion"]{last}', name)} gives them the ids."""
         )
     key = next((key for key in plain if key in LISTS), None)
-    unwrapping = f"{command(f'.{key}[]', name)} makes a line of each entry. " if key else ""
-    return f"{unwrapping}{OWN_LINES}"
+    if key and isinstance(plain[key], dict) and all(map(is_object, plain[key].values())):
+        return (
+            f"If the keys of {key} are the benchmark's ids, "
+            f"{command(f'.{key} | to_entries[] | .value + {{id: .key}}', name)} makes a line of "
+            f"each. {OWN_LINES}"
+        )
+    if key:
+        return f"{command(f'.{key}[]', name)} makes a line of each entry. {OWN_LINES}"
+    if is_row and "id" not in plain and (id_key := next((k for k in IDS if k in plain), "")):
+        program = f"del(.{id_key}) + {{id: (.{id_key} | tostring)}}"
+        return f"If {id_key} is the benchmark's id, {command(program, name)} names it so."
+    if is_row and "id" not in plain:
+        return f"{if_in_order('TASK', 'ROOT', name)} {OWN_LINES}"
+    return OWN_LINES
 
 
 def _renaming(plain: Plain) -> tuple[str, str] | None:
@@ -314,29 +344,22 @@ def _renaming(plain: Plain) -> tuple[str, str] | None:
     id_key = next((key for key in (*IDS, "id") if type(plain.get(key)) in (str, int)), None)
     if id_key is None or type(plain.get("id")) is str:
         return None
-    name = f"(.{id_key} | tostring)"
-    if text_key := _text_key(plain):
-        condition = f"{id_key} is the benchmark's id and {text_key} what the model wrote"
-        return _response(text_key, name), condition
-    if places := of_places(plain, name):
-        return places[0], f"{id_key} is the benchmark's id and {places[1]}"
+    name, of_id = f"(.{id_key} | tostring)", f"{id_key} is the benchmark's id and"
+    if written := text_key(plain):
+        return _response(written, name), f"{of_id} {written} what the model wrote"
+    if of_numbers := of_places(plain, name) or of_chosen(plain, name):
+        return of_numbers[0], f"{of_id} {of_numbers[1]}"
     answers = {
         "count": "answer",
         "option": "answer",
         **{answer_key: answer_key for answer_key in ("answer", "boxes", "points")},
     }
     answer_keys = [key for key in answers if key in plain]
-    if len(answer_keys) != 1 or not set(TRUTHS).isdisjoint(plain):
+    if len(answer_keys) != 1 or truths_of(plain):
         return None
     (answer_key,) = answer_keys
-    condition = f"{id_key} is the benchmark's id and {answer_key} the answer"
-    return f"{{id: {name}, {answers[answer_key]}: .{answer_key}}}", condition
-
-
-def _text_key(plain: Plain) -> str | None:
-    """Return the key that holds what the model wrote; None if no known key is there."""
-    texts = TEXTS if set(TRUTHS).isdisjoint(plain) else (*TEXTS, "answer")
-    return next((key for key in texts if isinstance(plain.get(key), str)), None)
+    program = f"{{id: {name}, {answers[answer_key]}: .{answer_key}}}"
+    return program, f"{of_id} {answer_key} the answer"
 
 
 def _known(plain: Plain, name: str, forms: Iterable[Form] = FORMS) -> str:
@@ -360,19 +383,21 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     """
     if known := _known(plain, name):
         return known
-    texts = {key for key in (*unknown, "response") if isinstance(plain.get(key), str)}
-    if text_key := next((key for key in TEXTS if key in texts), None):
-        conversion = command(_response(text_key), name)
-        return f"If {text_key} is what the model wrote, {conversion} makes such lines."
-    if places := of_places(plain, ".id"):
-        return f"If {places[1]}, {command(places[0], name)} makes such lines."
-    truth = next((key for key in TRUTHS if key in unknown), None)
-    if truth and "answer" in plain:
+    if (written := text_key({key: plain.get(key) for key in (*unknown, "response")})) and (
+        written != "answer"
+    ):
+        return f"If {written} is what the model wrote, {command(_response(written), name)}{MAKES}"
+    if of_numbers := of_places(plain, ".id") or of_chosen(plain, ".id"):
+        return f"If {of_numbers[1]}, {command(of_numbers[0], name)}{MAKES}"
+    if "answer" in plain and (truth := next(iter(truths_of(plain)), "")):
         conversion = command(_response("answer"), name)
         return f"If answer is what the model wrote, and {truth} the right one, {conversion}."
     if INDICES.issuperset(unknown):
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
-    return ""
+    if BESIDE.issuperset(unknown) and (kind := next((k for k in OWN if k in plain), "")):
+        return f"If {kind} is what the model predicted, {command(_without(unknown), name)}{MAKES}"
+    typed = command('if has("KEY") then {id, response: .KEY} else error("no KEY") end', name)
+    return f"If the model wrote what is under one key, {typed}, with that key for KEY,{MAKES}"
 
 
 def _response(text_key: str, name: str = ".id") -> str:

@@ -274,6 +274,9 @@ def _answer(row: Row, query: Query) -> Answer:
             is_whole = type(value) is float and value.is_integer()
             rounding = "round as $n | if . == $n then $n else . end"
             fix = f"{rewrite('answer', rounding, row.file)} writes it so." if is_whole else ""
+            if type(value) is float and 0 <= value <= MAX_COUNT and not is_whole:
+                rounded = rewrite("answer", "round", row.file)
+                fix = f"If a density map sums to it, {rounded} rounds: errors change by up to 0.5."
             expected = f"a whole number from 0 to {MAX_COUNT}"
             raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
         return Answer(count=value)

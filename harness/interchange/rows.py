@@ -25,6 +25,7 @@ from harness.files import lines_of, open_regular
 from harness.foreign import other_encoding, refuse_foreign, refuse_list, refuse_zeros
 from harness.foreign_lines import (
     of_line,
+    of_repeated,
     of_whole,
     other_keys,
     rewrite,
@@ -149,7 +150,10 @@ def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
         row = _parse_row(line, f"{path}, line {number}", is_only=is_only)
         if row.id in seen:
             raise DataError(
-                f"{row.where}: id {row.id!r}", expected="each id once", found="it a second time"
+                f"{row.where}: id {row.id!r}",
+                expected="each id once",
+                found="it a second time",
+                fix=of_repeated(row.kind, row.file),
             )
         seen.add(row.id)
         yield row, number, offset

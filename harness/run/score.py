@@ -6,7 +6,7 @@
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -40,6 +40,8 @@ from harness.store.lease import lease
 from harness.task import Protocol, Task
 from harness.types import FailureKind, Prediction, Sample
 
+INSIDE = 0.2
+"""Share of responses with the right text in them, beyond those that are equal to it, to note."""
 PREDICTIONS = "predictions"
 """Name in the SPEC of such predictions: `predictions(<method>)`, whatever their path."""
 LOCATE = "qwen_vl(backend=stored,prompt=locate)"
@@ -108,6 +110,18 @@ class Unsure:
         )
 
 
+def _inside(metrics: object) -> tuple[str, ...]:
+    """Return a note if far more responses have the right text in them than are equal to it."""
+    shares = metrics if isinstance(metrics, Mapping) else {}
+    equal, inside = shares.get("accuracy"), shares.get("contains")
+    if equal is None or inside is None or inside < equal + INSIDE:
+        return ()
+    return (
+        f"{inside:.0%} of the responses have the right text in them, and {equal:.0%} are equal to "
+        "it: text/exact counts these alone. text/judged reads sentences",
+    )
+
+
 def score_file(
     task: Task, submission: Submission, *, folder: Path | None, task_spec: str = ""
 ) -> dict[str, object]:
@@ -165,7 +179,10 @@ def score_file(
         answered = unread.notes(submission.reader_spec)
         for text in chain(covered.notes(), sure, answered, unlike, doubts):
             submission.note(f"{submission.path}: {text}")
-        return scorer.results(manifest)
+        results = scorer.results(manifest)
+        for text in _inside(results.get("metrics")):
+            submission.note(f"{submission.path}: {text}")
+        return results
 
     if folder is None:
         return score_into(None)

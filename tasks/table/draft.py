@@ -4,8 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from harness.errors import DataError
+from harness.foreign import new_name
 from harness.layout import JsonFile
 from harness.tasks.table.annotation_files import refuse_boxes
 from harness.tasks.table.cells import (
@@ -17,6 +19,7 @@ from harness.tasks.table.draft_answer import draft_answer
 from harness.tasks.table.draft_fields import (
     Draft,
     columns_of,
+    sentences_in,
     values_of,
 )
 from harness.tasks.table.draft_media import draft_media, folders_of, leave_out_texts
@@ -38,6 +41,11 @@ LOOKED_AT = 200
 """Number of records from which a description is drafted."""
 OBJECTS: Mapping[str, str] = {"coco": "category", "captions": "caption", "odvg": "phrase"}
 """Field of the question in each layout of objects; their boxes are always xyxy in pixels."""
+OF_SEGMENTS = (
+    "{images, categories, annotations: [.annotations[] | .image_id as $image | .segments_info[] "
+    "| . + {image_id: $image}]}"
+)
+"""Program of jq for COCO's panoptic file."""
 OUTPUT = re.compile(
     r"responses?|predict(ion|ed|s)?|(model_)?outputs?|generat(ed|ion)(_text)?", re.IGNORECASE
 )
@@ -80,6 +88,7 @@ def draft(table: Path) -> Draft:
     ]
     of_layout = columns if layout in OBJECTS else [*empty, "conversations", "messages"]
     description = Draft(layout, table, columns=columns, of_layout=of_layout)
+    description.sentences = sentences_in(records)
     draft_media(description, records)
     if layout in OBJECTS:
         description.question |= {"id": "id", "text": OBJECTS[layout]}
@@ -116,6 +125,10 @@ def draft(table: Path) -> Draft:
     if text != CHECK and any(not is_absent(row.get("hint")) for row in records):
         text = text if "{" in str(text) else f"{{{text}}}"
         description.question["text"] = f"{{hint}}\n{text}"  # as in VLMEvalKit's MMBench
+        if not {"A", "B"} <= {*columns}:
+            description.doubt(
+                "question.text", "is the hint shown, or does it give the answer away?"
+            )
     return description
 
 
@@ -152,6 +165,22 @@ def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
             description.doubts.setdefault("answer.form", doubt)
 
 
+def _refuse_panoptic(table: Path) -> None:
+    """Raise DataError for COCO's panoptic file, whose annotations are lists of segments."""
+    first = next(JsonFile(table, ("annotations",)).items(), None)
+    annotation = None if first is None else first.parse()
+    if not isinstance(annotation, dict) or "segments_info" not in annotation:
+        return
+    typed = f"`jq {quote(OF_SEGMENTS)} {quote(table.name)} > {new_name(table.name, '.json')}`"
+    raise DataError(
+        f"file {table}",
+        expected="an annotation for each object",
+        found="COCO's panoptic segments, whose masks lie in images beside",
+        fix=f"{typed} makes one for each segment, with its box: the masks of the images are not "
+        "read.",
+    )
+
+
 def _layout(table: Path) -> str:
     """Return the layout that the keys of a file or of its first record show."""
     if table.suffix.lower() == ".json":
@@ -164,6 +193,7 @@ def _layout(table: Path) -> str:
         if {"images", "annotations"} <= keys and "categories" not in keys:
             refuse_captions(table)
         if {"images", "annotations"} <= keys:
+            _refuse_panoptic(table)
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"

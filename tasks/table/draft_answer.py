@@ -44,6 +44,10 @@ ASKS_POINTS = re.compile(r"\s(?:points?|tuples|\(x, ?y\))\b|\bpoint (?:to|out|at
 """Words of a request for points."""
 WEAK_NAMES = re.compile(r"(?:.*[._])?(?:affordance|target|label)", re.IGNORECASE)
 """Names of fields that may say of what kind a record is, in place of its answer."""
+OF_MODEL = re.compile(
+    r"(?:.*[._])?(?:model|m?llm|vlm)(?:_?(?:id|name|version))?|generated_by", re.I
+)
+"""Names of fields of the model that wrote something."""
 PLAIN_NUMBER = "(?<![0-9.])-?[0-9]+(?:[.][0-9]+)?"
 LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
 """A word before an answer that says what it is, such as `A: `."""
@@ -52,7 +56,13 @@ LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
 def draft_answer(description: Draft, records: Sequence[Record]) -> None:
     """Fill in the sections `answer` and `scoring`, and letters of options in the questions."""
     taken = {description.question.get("text"), description.question.get("id")}
-    fields = [name for name in named(records, "answer") if name not in taken]
+    listed = str(description.question.get("options"))
+    beside = f"{_object_of(listed)}." if _object_of(listed) else ""  # as ARC's `choices.label`
+    fields = [
+        name
+        for name in named(records, "answer")
+        if name not in taken and not (beside and name.startswith(beside))
+    ]
     if description.layout == "messages" and not fields and values_of(records, "labels"):
         fields = ["labels"]
     boxes = of_objects(description.table, records[0]) or of_columns(records[0])
@@ -62,7 +72,7 @@ def draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if description.layout == "llava":
         fields.sort(key=lambda name: name != "answer")  # the conversation's own
     field, table = fields[0], description.table
-    others = _others(records, fields, taken)
+    others = [n for n in _others(records, fields, taken) if not (beside and n.startswith(beside))]
     if others:
         doubt = f"or {', '.join(others)}? Each may be the ground truth, or part of the question"
         description.doubts["answer.field"] = doubt
@@ -70,7 +80,6 @@ def draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if any(map(_repeats, values_of(records, field))):
         doubt = "lists repeat texts, as of several people: each counts fully, also one person's"
         description.doubt("answer.field", doubt)
-    listed = str(description.question.get("options"))
     answered = [
         row
         for row in records
@@ -197,8 +206,13 @@ def _doubt_texts(
     """Add doubts about texts that may be several, or boxes; `others` are fields like `field`."""
     values, table = values_of(records, field), description.table
     path = f"getpath({jq_path(field)})"
+    if model := next(filter(OF_MODEL.fullmatch, columns_of(records)), ""):
+        description.doubt("answer.field", f"did a model ({model}) write it?")
     if WEAK_NAMES.fullmatch(field):
         description.doubt("answer.field", f"is {field} the answer, or what kind of record it is?")
+    different = {str(value).strip().lower() for value in values}
+    if len(values) > 2 and len(different) == 1 and not different & {"yes", "no"}:
+        description.doubt("answer.field", f"all are {values[0]!r:.40}: does it say what is right?")
     if several := next((v for v in values if len({*map(str, right_texts(v))}) > 1), None):
         listed = ", ".join(f"{text!r:.30}" for text in right_texts(several)[:3])
         doubt = f"is each of {listed} right alone? They count so, and are not parts of one answer"

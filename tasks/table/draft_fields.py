@@ -16,15 +16,16 @@ NAMES: Mapping[str, str] = {
     "image": r"images?(_path|_file|_name)?|img(_path|_name|_file)?|image_\d+|picture|file_?name"
     r"|image_?id|img_id|bild(datei|er)?|imagen|图[片像]",
     "video": r"videos?(_path|_file|_name|_u?id)?|vid",
-    "question": r"question|query|prompt|problem|instruction|caption|phrase|expression|sentence|ref"
-    r"|text|frage|pregunta|问题|description",
+    "question": r"question(_?text)?|query|prompt|problem|instruction|caption|phrase|expression"
+    r"|sentence|ref|text|frage|pregunta|问题|description",
     "options": OPTIONS,
     "answer": r"(own_)?answers?|(extra|other|all|alternative)_answers?|(ground_?)?truth"
-    r"|gt(_answer)?|gold(_(answer|index|idx|label))?|reply"
+    r"|gt(_(answer|index|idx|label|option|choice))?|gold(_(answer|index|idx|label))?|reply"
     r"|solution|target|label|correct([_ ]answer)?"
     r"|(correct|right|answer|correct_answer)_?(choice|option|index|idx|id|letter|key|label)"
     r"(_?(index|idx|letter))?"
     r"|count|bbox(es)?|box(es)?|bounding_?box(es)?|gt_?b?box(es)?|b?box_2d|box_coordinates|mask|masks"
+    r"|mask_(path|file|image|name)"
     r"|segmentation|polygons?|encoded_?pixels|rle(_mask)?|timestamps?|interval|span"
     r"|relevant_windows|times|affordance|consensus|majority(_vote)?|antwort|respuesta|réponse|答案|anzahl",
     "clip start": r"((clip|video)_)?(start|begin|st)(ing)?(_?(times?|timestamp|secs?|seconds?))?",
@@ -45,6 +46,11 @@ BOOKKEEPING = re.compile(
     re.IGNORECASE,
 )
 """Names of fields that say where a record is from or of what kind it is, and not what is asked."""
+ASKING = re.compile(
+    r"(?:.*_)?(?:task|topic|subject|domain|category|key|skills?|notes?|level|ability)",
+    re.IGNORECASE,
+)
+"""Names of `BOOKKEEPING` under which some files have a part of the question, as a sentence."""
 OF_TRUTH = re.compile(
     r"(?:.*[_ ])?(?:label|class|object|target|gt|correct|answer|right|true|pred\w*)(?:[_ ].*)?",
     re.IGNORECASE,
@@ -77,6 +83,8 @@ class Draft:
     of_layout: Collection[str] = ()
     """Names of the fields that are empty, or that the layout itself reads."""
 
+    sentences: Collection[str] = ()
+    """Names of the fields whose values are sentences, most of them different."""
     described: Collection[str] = ()
     """Names of the fields that a doubt calls the ground truth or a part of the question."""
 
@@ -90,7 +98,12 @@ class Draft:
         if self.layout != "rows":
             lines.append(f"layout = {_plain(self.layout)}")
         unused = self._unused()
-        doubtful = [n for n in unused if n not in self.of_layout and not _is_bookkeeping(n)]
+        doubtful = [
+            name
+            for name in unused
+            if name not in self.of_layout
+            and not (_is_bookkeeping(name) and not (name in self.sentences and _may_ask(name)))
+        ]
         if others := [name for name in unused if name not in doubtful]:
             lines.append(_comment(f"not used: {', '.join(others)}"))
         if doubtful:
@@ -139,9 +152,25 @@ def _comment(text: str) -> str:
 def _is_bookkeeping(name: str) -> bool:
     """Return True if a field's name says that it holds neither a question nor a ground truth."""
     last = _what_holds(name) if "." in name else name
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).strip("_")
+    words = _in_words(last).strip("_")
     is_kind = re.fullmatch(r".*(?:type|kind|confidence|score)", words, re.IGNORECASE)
     return bool(BOOKKEEPING.fullmatch(words)) and bool(is_kind or not OF_TRUTH.fullmatch(words))
+
+
+def _may_ask(name: str) -> bool:
+    """Return True if a field with sentences may be a part of the question by its name."""
+    return bool(ASKING.fullmatch(_in_words(_what_holds(name) if "." in name else name)))
+
+
+def sentences_in(records: Sequence[Record]) -> list[str]:
+    """Return the fields whose values are texts of three words and more, most of them different."""
+    names = []
+    for name in columns_of(records):
+        texts = values_of(records, name)
+        are_long = all(isinstance(text, str) and len(text.split()) > 2 for text in texts)
+        if texts and are_long and len({*map(str, texts)}) > len(texts) / 2:
+            names.append(name)
+    return names
 
 
 def named(records: Sequence[Record], what: str) -> list[str]:
@@ -149,13 +178,19 @@ def named(records: Sequence[Record], what: str) -> list[str]:
     names = [name for name in records[0] if any(not is_empty(row.get(name)) for row in records)]
     patterns = re.split(r"\|(?![^(]*\))", NAMES[what])
     parts = {name: _what_holds(name) if "." in name else name for name in names}
+    spelled = {name: (name, part, _in_words(part)) for name, part in parts.items()}
     fitting = [
         name
         for pattern in patterns
         for name in names
-        if re.fullmatch(pattern, name, re.I) or re.fullmatch(pattern, parts[name], re.I)
+        if any(re.fullmatch(pattern, text, re.I) for text in spelled[name])
     ]
     return list(dict.fromkeys(fitting))
+
+
+def _in_words(name: str) -> str:
+    """Return a name with `_` between its words: `correctAnswer`, `Ground truth`, `multi-choice`."""
+    return re.sub(r"[\s-]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).strip())
 
 
 def _what_holds(name: str) -> str:

@@ -70,6 +70,10 @@ def draft_media(description: Draft, records: Sequence[Record]) -> None:
         description.media[key] = named_so if len(chosen) > 1 else named_so[0]
         if kind == "video":
             _draft_clip(description, records)
+        elif videos := [name for name in named(records, "video") if name not in chosen]:
+            description.doubt(
+                "media.images", f'or video = "{videos[0]}", of which it shows a part?'
+            )
         return
     description.media["images"] = CHECK
     description.doubts["media.images"] = (

@@ -1,12 +1,13 @@
 """The question of a description: its text, its id, its options and its categories."""
 
+import json
 import re
 from collections.abc import Sequence
 from string import ascii_uppercase
 
 from harness.formats.tables import DATE
 from harness.tasks.table.description import CHECK
-from harness.tasks.table.draft_fields import Draft, field_names, named, values_of
+from harness.tasks.table.draft_fields import NAMES, Draft, field_names, named, values_of
 from harness.tasks.table.draft_options import (
     are_lettered,
     are_lettered_lines,
@@ -15,11 +16,15 @@ from harness.tasks.table.draft_options import (
     option_columns,
     with_options,
 )
-from harness.tasks.table.nested import at_path
+from harness.tasks.table.nested import OPTIONS, at_path
 from harness.tasks.table.rows import Record
 
 SPLIT = re.compile(r"(?:.*_)?(?:split|subset|partition)", re.IGNORECASE)
 """Names of fields of a record's split."""
+OF_ANSWER = re.compile(f"{NAMES['answer']}|{OPTIONS}", re.IGNORECASE)
+"""Names of objects whose index is not that of the question."""
+OWN_ID = re.compile(r"(?:question_?|sample_?|q_?)?u?id", re.IGNORECASE)
+"""Names of the id of a question, by which predictions may name it."""
 SPLITS = ("test", "val", "dev", "train")
 """Beginnings of the names of splits, those that are evaluated first."""
 
@@ -43,12 +48,18 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
     elif len(fields) > 1 and fields[0].rpartition(".")[2].lower() != "question":
         description.doubts["question.text"] = f"or {' or '.join(fields[1:])}?"
     for name in named(records, "id"):
+        if OF_ANSWER.fullmatch(name.rpartition(".")[0].rpartition(".")[2]):
+            continue
         values = [str(row.get(name)) for row in records]
         if len(set(values)) == len(values):
             question["id"] = name
             break
     else:
         _draft_joint_id(description, records)
+        repeated = [name for name in named(records, "id") if OWN_ID.fullmatch(name)]
+        if repeated and "id" not in question:
+            doubt = f"{repeated[0]} repeats: ids are the numbers of records, from 0"
+            description.doubt("question.text", doubt)
     _draft_options(description, records)
     _draft_split(description, records)
     kinds = {
@@ -105,6 +116,10 @@ def _draft_options(description: Draft, records: Sequence[Record]) -> None:
             return
         question["options"] = lists[0]
         _draft_list(description, lists[0], values)
+        _doubt_lists(description, values)
+        if all(letters_in(str(row.get(str(question["text"])))) for row in records):
+            doubt = "the question's text has options too: are they asked twice?"
+            description.doubt("question.options", doubt)
     elif lines:
         question |= {"options": lines[0], "lettered": True}
     elif columns:
@@ -124,6 +139,14 @@ def _draft_options(description: Draft, records: Sequence[Record]) -> None:
             question["options"] = listed[0]
             doubt = 'texts are not read: write lists, ["cat", "dog"], or lines with A., B., …'
             description.doubts["question.options"] = doubt
+
+
+def _doubt_lists(description: Draft, values: Sequence[object]) -> None:
+    """Doubt options that are lists, such as words or boxes, and not texts."""
+    members = [part for value in values if isinstance(value, list) for part in value]
+    if odd := next((part for part in members if isinstance(part, (list, dict))), None):
+        doubt = f"{json.dumps(odd)[:60]} is not a text, and is asked as it is here: write texts"
+        description.doubt("question.options", doubt)
 
 
 def _draft_list(description: Draft, name: str, values: Sequence[object]) -> None:

@@ -46,7 +46,9 @@ LOOKS: Mapping[str, Callable[[str], object]] = {
 FEW = 0.5
 """Least share of a field's answers that have to look like something else."""
 
-NO_VALUE = re.compile(r"n/a|n\.a\.?|nan|null|<na>|[-–—?]{1,3}", re.IGNORECASE)
+NO_VALUE = re.compile(
+    r"n/a|n\.a\.?|nan|null|<na>|[-–—?]{1,3}|(?:un|not[ -]?)answerable\.?", re.IGNORECASE
+)
 """Texts by which tables say that there is no value."""
 ASKS_COUNT = re.compile(
     r"how (?:many|much)|number of|wie ?viele?|combien|cu[aá]nt[ao]s|quant[aoei]s?\b|hoeveel|сколько"

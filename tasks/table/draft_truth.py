@@ -47,7 +47,7 @@ OF_REGIONS = re.compile(
 """Names of fields that hold boxes or masks."""
 ABOUT_ANSWER = re.compile(r"(?:.*_)?(?:confidence|id|type|kind|score|lang(?:uage)?)", re.I)
 """Names of fields that say something of an answer, and do not hold it."""
-Y_FIRST = re.compile(r"(?:.*[._])?box_2d|(?:.*[._])?rois?", re.IGNORECASE)
+Y_FIRST = re.compile(r"(?:.*[._])?box_2d|(?:.*[._])?rois?|.*(?:yxyx|_yx)", re.IGNORECASE)
 """Names of fields of boxes that programs write with y first."""
 PERCENT = (
     "all numbers are at most 100: are they percent of the image's sides? Polygons in percent are "
@@ -131,6 +131,11 @@ class Values:
             if whole and OF_NUMBERED.fullmatch(self.field):
                 doubt = "are they numbers of options or classes? Write their texts, or options"
                 return Truth("number", doubts={"form": doubt})
+            if any(float(str(value)) == -1 for value in self.values) and any(
+                float(str(value)) > 0 for value in self.values
+            ):
+                doubt = "may -1 stand for no answer? If so, remove the record"
+                return Truth("number", doubts={"form": doubt})
             if TIMES.search(self.field):
                 doubt = f"is {self.field} the answer, or the time of a frame?"
                 return Truth("number", doubts={"form": doubt})
@@ -186,6 +191,11 @@ class Values:
             return Truth("choice", {"written": "marked"}, letters=letters)
         if texts and all(re.fullmatch(r"(?:yes|no)", text, re.IGNORECASE) for text in texts):
             return Truth("text", protocol="text/yes_no")
+        pairs = list(zip(texts, counts, strict=False))
+        if not letters and any(re.fullmatch(r"[A-H]", text) and n for text, n in pairs):
+            n_asked = sum(map(bool, counts))
+            doubt = f"{n_asked} of {len(counts)} questions have options: a description each, by "
+            return Truth("text", doubts={"form": f'{doubt}`where`, with form = "choice" for them'})
         if letters:
             doubt = (
                 f'questions have options, {letters}: is it form = "choice", letters = {letters!r}?'
@@ -296,7 +306,8 @@ class Values:
             return Truth("mask", {"written": "coco"})
         if self.values and all(map(_is_image, self.values)):
             return Truth("mask", {"written": "image"})
-        if OF_REGIONS.fullmatch(self.field) and all(PAIRS.fullmatch(str(v)) for v in self.values):
+        is_region = OF_REGIONS.fullmatch(self.field) and "box" not in self.field.lower()
+        if is_region and all(PAIRS.fullmatch(str(v)) for v in self.values):
             return Truth("mask", {"written": "coco"}, {"written": OF_PAIRS})
         return None
 
@@ -311,6 +322,8 @@ class Values:
         if all(_is_row(value, 2) for value in values):
             if all(max(row) <= 1 for value in values for row in _rows(value)):
                 doubt = "all end within 1 s: parts of the video? Multiply those by its length"
+            elif any(start >= end for value in values for start, end in _rows(value)):
+                doubt += "; some end where they begin or before: are they [start, duration]?"
             return Truth("interval", keys, {"written": doubt})
         rows: list[object] = []
         for value in values:

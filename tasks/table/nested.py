@@ -14,7 +14,8 @@ from harness.tasks.table.rows import DELIMITERS, Record, file_columns, table_rec
 DEPTH = 4
 """Most objects, one in the other, whose fields are listed."""
 OPTIONS = (
-    r"(?:(?:multiple|answer|mc|multi|possible)_?)?(?:options|choices|candidates)|mc_answers|distractors"
+    r"(?:(?:multiple|answer|mc|multi|possible|multi_choice|multiple_choice)_?)?"
+    r"(?:options|choices|candidates)|mc_answers|distractors"
     r"|(?:wrong|incorrect|false|negative)_(?:options|choices|candidates|answers)"
 )
 """Names of fields of options."""

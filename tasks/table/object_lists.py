@@ -13,6 +13,7 @@ from harness.tasks.table.truth import SIDES
 
 BOXES = (
     *("box2d", "bbox", "box", "boxes", "bndbox", "bounding_box", "boundingbox", "rect"),
+    "points",  # of two corners, as SuperAnnotate has them
     "coordinates",  # of the middle and the size, as Apple's Create ML has them
     *("fbox", "vbox", "hbox"),  # of whole and visible persons, and heads, as CrowdHuman has them
 )
@@ -22,7 +23,17 @@ MODES = {"coordinates": "CXCYWH_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), 
 PREFIX = re.compile(r"(?:b?box|gt)_(?=.)")
 """Beginning of the names of fields that hold a side of a box each."""
 CLASSES = (
-    *("category", "label", "class", "class_name", "category_name", "tag", "name", "phrase"),
+    *(
+        "category",
+        "label",
+        "class",
+        "class_name",
+        "classname",
+        "category_name",
+        "tag",
+        "name",
+        "phrase",
+    ),
     *("names", "tags"),  # of one object several
 )
 """Names of an object's class, in small letters."""
@@ -49,7 +60,7 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
         listed = plain_value(cell)
         objects = listed if isinstance(listed, list) else []
         first = next((entry for entry in objects if _boxes(entry)), None)
-        if first is not None and "." not in field:
+        if first is not None:
             key, *further = _boxes(first)
             label = next((name for name in first if str(name).lower() in CLASSES), "")
             makes = per_record(
@@ -109,7 +120,8 @@ def _boxes(entry: object) -> list[str]:
     """
     boxes = entry if isinstance(entry, dict) else {}
     named = [(key, box) for name in BOXES for key, box in boxes.items() if str(key).lower() == name]
-    keys = [key for key, box in named if key != "coordinates" or isinstance(box, dict)]
+    corners = ("coordinates", "points")
+    keys = [key for key, box in named if key not in corners or isinstance(box, dict)]
     return keys or [""] * any(all(_sides(boxes, written)) for written in SIDES)
 
 
@@ -128,6 +140,9 @@ def _program(name: str, key: str, label: str, box: object) -> str:
         box: The first box: the sides of an object are put in the order of their names.
     """
     listed, mode = f".[{json.dumps(name)}]", MODES.get(key, "")
+    path = jq_path(name) if "." in name else json.dumps([name])
+    if "." in name:
+        listed = f'(getpath({path}) // error("a record without {name}"))'
     sides = first = f".[{json.dumps(key)}]"
     plain: dict[str, object] = box if isinstance(box, dict) else {}
     for written in SIDES:
@@ -135,7 +150,7 @@ def _program(name: str, key: str, label: str, box: object) -> str:
         if all(keys) and (len(plain) == 4 or not key):
             first = first if key else f".[{json.dumps(keys[0])}]"
             sides = f"{sides if key else '.'} | [{', '.join(f'.[{json.dumps(k)}]' for k in keys)}]"
-            mode = f"{written.upper()}_ABS" if key == "box2d" else mode
+            mode = f"{written.upper()}_ABS" if key == "box2d" else mode or written.upper()
             break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
     binds = f'(.[{json.dumps(label)}] | if type == "array" then .[] else . end) as $class'
@@ -148,6 +163,6 @@ def _program(name: str, key: str, label: str, box: object) -> str:
     return (
         f". as $record | {listed} // [] | map(select({first})) "
         f"| (map(select({IGNORED})) | length) as $ignored | map(select({IGNORED} | not)) "
-        f"| {grouped} | ($record | del({listed})) "
+        f"| {grouped} | ($record | delpaths([{path}])) "
         f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{stated}}}"
     )

@@ -1,5 +1,6 @@
 """Refuse JSON in the forms of other programs, and name the command that makes records of it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -89,6 +90,23 @@ It ends with an error if all would lie in their videos as seconds too.
 """
 
 
+SLURP = "-s "
+"""Beginning of a program of jq that is given several files, one an image."""
+OF_IMAGES = f"{SLURP}."
+"""Program of jq that makes a list of the objects in these files."""
+IMAGE_NAME = re.compile(r'"[^"\n]+\.(?:jpe?g|png|bmp|tiff?|webp)"', re.IGNORECASE)
+"""The name of an image's file in JSON."""
+SHAPE = re.compile(r"(?:bnd|bounding_?|b)?box(?:2d)?|points|polygon|segmentation", re.IGNORECASE)
+"""Names of the box or the outline of an object."""
+OF_MEDIA = re.compile("image|img|file|video|frame", re.IGNORECASE)
+"""Parts of the names of fields of an image or a video."""
+ASKED = ("questions", "qa", "qas")
+"""Keys of an object whose own keys may be the texts of questions."""
+OF_TEXTS = (
+    f"{SLURP}[.[] as $record | $record.KEY | to_entries[] | ($record | del(.KEY)) "
+    "+ {question: .key} + .value]"
+)
+"""Program of jq for objects of questions by their texts, as AI2D has them."""
 WHOLE = "[.]"
 """jq program for an object that is one record."""
 RECORDS_BY_KEY = (
@@ -210,6 +228,8 @@ def refuse_object(path: Path) -> None:
         raise DataError(f"file {path}", expected="a list of records", found=what, fix=fix)
     program, left_out = _program(table, keys)
     command = f"jq {quote(f'{program} | {NOT_EMPTY}')} {name} > {to}"
+    if program.startswith(SLURP):
+        command = f"jq -s {quote(program.removeprefix(SLURP))} *.json > {to}"
     general = command if program in (WHOLE, RECORDS_BY_KEY) else ""
     part = next((part for part in ("questions", "annotations") if part in keys), "")
     if part and {"data_subtype", "data_type"} <= {*keys} and "images" not in keys:
@@ -243,6 +263,14 @@ def _has_queries(table: JsonFile) -> bool:
     return False
 
 
+def _are_shapes(table: JsonFile, key: str) -> bool:
+    """Return True if the first member of a list has a box or a polygon, and names no image."""
+    first = next(JsonFile(table.path, (key,)).items(), None)
+    shape = None if first is None else first.parse()
+    names = shape if isinstance(shape, dict) else {}
+    return any(map(SHAPE.fullmatch, names)) and not any(map(OF_MEDIA.search, names))
+
+
 def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
     """Return (jq program that makes a list of records of an object, what the list lacks)."""
     starts = ["".join(entry.text[:1000].split())[:2] for entry in table.entries()]
@@ -251,12 +279,20 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
         return DATABASE, "all but segments and labels"
     lists = [key for key, start in zip(keys, starts, strict=True) if start in ("[{", "[]")]
     left_out = ", ".join(repr(key) for key in keys if key not in lists)[:120]
+    if any(_are_shapes(table, key) for key in lists):
+        about = [e.text for k, e in zip(keys, table.entries(), strict=True) if k not in lists]
+        if any(map(IMAGE_NAME.search, about)):
+            return OF_IMAGES, "loss of their images, a record for each file"
     if len(lists) == 1:
         return f'.["{lists[0]}"]', left_out
     if lists:
         return LISTS_BY_KEY, left_out
     if set(values) == {"["} and len({len(entry.parse()) for entry in table.entries()}) == 1:
         return OF_ROWS, ""
+    for key in (key for key in keys if key in ASKED):
+        asked = [text for text, _ in JsonFile(table.path, (key,)).members()]
+        if asked and all(" " in text for text in asked):
+            return OF_TEXTS.replace("KEY", key), "loss of other fields, of one file an image"
     if set(values) != {"{"}:
         return WHOLE, ""
     rows = [key for key, _ in JsonFile(table.path, (keys[0],)).members()]

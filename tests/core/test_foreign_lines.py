@@ -408,3 +408,70 @@ def test_answers_of_perception_test_are_read_where_the_options_agree(tmp_path):
     path.write_text(json.dumps(plain))
     with pytest.raises(DataError, match="expected option 0 of 'video_10/1', 'yes', found 'no'"):
         read_format("perception-test", path, samples)
+
+
+CHOSEN = {
+    "a model's answer beside the right one": (
+        {"question_id": 1, "answer": "A", "model_answer": "B"},
+        ("response", "B"),
+    ),
+    "a model's answer behind an id": (
+        {"id": "1", "correct_answer": "A", "pred_answer": "B"},
+        ("response", "B"),
+    ),
+    "samples": ({"id": "1", "prompt": "p", "outputs": ["B", "A"]}, ("response", ["B", "A"])),
+    "a count": ({"id": "1", "gt_count": 9, "pred_count": 3}, ("answer", 3)),
+    "the text of a count": ({"image_id": "1", "pred_count": "3"}, ("answer", 3)),
+    "a place": ({"qid": "1", "pred_idx": 0, "gt_idx": 2}, ("answer", 0)),
+    "true for yes": ({"id": "1", "label": "no", "pred": True}, ("answer", "yes")),
+    "probabilities": ({"id": "1", "probs": [0.1, 0.6, 0.3]}, ("answer", "B")),
+    "a sure answer": ({"id": "1", "answer": "B", "confidence": 0.9}, ("answer", "B")),
+    "VLMEvalKit's columns": (
+        {"index": "1", "A": "cat", "B": "dog", "answer": "A", "prediction": "B"},
+        ("response", "B"),
+    ),
+    "a conversation": (
+        {
+            "id": "1",
+            "conversations": [{"from": "human", "value": "?"}, {"from": "gpt", "value": "B"}],
+        },
+        ("response", "B"),
+    ),
+    "EvalScope's choices": (
+        {"index": 1, "model": "m", "choices": [{"message": {"content": "B"}}]},
+        ("response", "B"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_what_a_model_chose_is_not_the_right_answer(name, tmp_path):
+    row, expected = CHOSEN[name]
+    path = tmp_path / "p.jsonl"
+    path.write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n")  # two: not a file of one object
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    command = COMMAND.findall(str(error.value))[0]
+    done = subprocess.run(in_this_python(command), cwd=tmp_path, capture_output=True, check=True)
+    first = json.loads(done.stdout.splitlines()[0])
+    assert first == {"id": "1", expected[0]: expected[1]}
+
+
+def test_several_lines_of_an_id_become_one(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "1", "response": "A"}\n{"id": "1", "response": "B"}\n')
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    typed = re.search(r"`(jq -cs .*?) > NEW`", str(error.value))[1]
+    done = subprocess.run(shlex.split(typed), cwd=tmp_path, capture_output=True, check=True)
+    assert json.loads(done.stdout) == {"id": "1", "response": ["A", "B"]}
+
+
+def test_boxes_of_several_phrases_are_not_one_answer(tmp_path):
+    path = tmp_path / "p.jsonl"
+    row = {"id": "1", "boxes": [[0, 0, 9, 9], [1, 1, 5, 5]], "phrases": ["cat", "dog"]}
+    path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    with pytest.raises(subprocess.CalledProcessError):
+        convert(path, error)

@@ -75,6 +75,10 @@ FILES = {
         },
         {"v1": ("answer", [3.0, 5.0]), "v2": ("response", None)},
     ),
+    "results by id": (
+        {"results": {"7": {"id": "7", "response": "B"}, "4": {"response": "A"}}, "acc": 1},
+        {"7": ("response", "B"), "4": ("response", "A")},
+    ),
     "HallusionBench's results": (
         [{"question_id": "3", "gt_answer": "1", "question": "Is it?", "model_prediction": "Yes."}],
         {"3": ("response", "Yes.")},
