@@ -181,9 +181,14 @@ def test_one_command_makes_lines_of_objects_with_another_id(tmp_path, row, kind,
     assert len(list(read_rows(lines))) == 1
 
 
-def test_what_may_be_the_ground_truth_is_not_named_an_answer(tmp_path):
+def test_what_may_be_the_ground_truth_is_not_named_an_answer(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "foreign.json"
     path.write_text(json.dumps([{"image_id": 7, "answer": 5, "gt": 5}]))
     with pytest.raises(DataError) as error:
         list(read_rows(path))
-    assert COMMAND.findall(str(error.value)) == ["jq -c '.[]' foreign.json"]
+    (command,) = COMMAND.findall(str(error.value))
+    lines = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True).stdout
+    path.with_suffix(".jsonl").write_text(lines)
+    with pytest.raises(DataError, match="answer, gt"):
+        list(read_rows(path.with_suffix(".jsonl")))
