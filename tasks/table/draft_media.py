@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from PIL import Image
+
+from harness.errors import DataError
+from harness.media import open_image
 from harness.tasks.table.cells import BASE64, BASE64_LENGTH
 from harness.tasks.table.description import CHECK
 from harness.tasks.table.draft_fields import Draft, columns_of, field_names, named, values_of
@@ -20,6 +24,8 @@ PART = re.compile(r"(?:(?:video|clip)_)?segment|(?:video_)?clip", re.IGNORECASE)
 INSIDE = 'if type == "string" then sub("^(?:[.]{0,2}/)+"; "") else . end'
 """Program of jq that leaves out what leads to the root or out of the folder."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
+MASKS = 5
+"""Number of images that are looked at to find out whether they are masks."""
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".tif", ".webp", ".bmp")
 
 
@@ -66,6 +72,9 @@ def draft_media(description: Draft, records: Sequence[Record]) -> None:
             program = f"({paths}) |= walk({INSIDE})"
             does = "has names without / and ../ before them: folder is where these lie"
             description.doubt("media.folder", per_record(description.table, program, does))
+        if kind == "image" and _are_black_and_white(description, names, pattern):
+            doubt = "all are black and one colour: are they masks, and the pictures elsewhere?"
+            description.doubt("media.images", doubt)
         named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
         description.media[key] = named_so if len(chosen) > 1 else named_so[0]
         if kind == "video":
@@ -78,6 +87,19 @@ def draft_media(description: Draft, records: Sequence[Record]) -> None:
     description.media["images"] = CHECK
     description.doubts["media.images"] = (
         f"the field of the image, or video = …, of {field_names(records)}"
+    )
+
+
+def _are_black_and_white(description: Draft, names: Sequence[str], pattern: str) -> bool:
+    """Return True if the first images have black and one other colour, as masks have."""
+    folder = Path(description.table.parent, str(description.media.get("folder", ".")))
+    colours = []
+    for name in names[:MASKS]:
+        with suppress(DataError, OSError):
+            media = open_image(folder / (pattern.replace("{}", name) or name))
+            colours.append(Image.fromarray(media.frame(0)).getcolors(maxcolors=2) or [])
+    return bool(colours) and all(
+        len(pair) == 2 and (0, 0, 0) in [colour for _, colour in pair] for pair in colours
     )
 
 

@@ -18,8 +18,9 @@ WHAT = ("question", "answer")
 LOOKED_AT = 20
 """Number of members of an object that are looked through for questions."""
 ASKED = (
-    'def is_asked: type == "object" and has(%(question)s) and has(%(answer)s); '
-    "def asked($about; $keys): if is_asked then . as $own | ($about | with_entries("
+    'def asks: type == "object" and has(%(question)s); def is_asked: asks and has(%(answer)s); '
+    "def asked($about; $keys): if is_asked or (asks and all(..; is_asked | not)) "
+    "then . as $own | ($about | with_entries("
     "if .key as $key | $own | has($key) and .[$key] != $about[$key] then "
     '.key |= "record_" + . else . end)) + ($keys | map(strings) '
     "| select(length > 1 or ($keys | length) == 1) // [] "
@@ -27,7 +28,8 @@ ASKED = (
     '| add // {} | if . == {} then . else .id = ($keys | map(tostring) | join("/")) end) '
     "| $own + with_entries(select(.key as $key | $own | has($key) | not))%(named)s else "
     '(if type == "object" then with_entries(select(any(.value | ..; is_asked) | not)) else {} end) '
-    "as $beside | keys_unsorted[] as $key | .[$key] | select(any(..; is_asked)) "
+    'as $beside | (type == "array" and any(.[]; is_asked)) as $is_list | keys_unsorted[] as $key '
+    "| .[$key] | select(any(..; is_asked) or ($is_list and asks)) "
     "| asked($about + $beside; $keys + [$key]) end; "
     "asked({}; [])"
 )
@@ -35,7 +37,7 @@ ASKED = (
 
 It has the fields of all objects around it, as `record_NAME` where the question has another value of
 that name. If several names lead to it, or one alone, they are `key`, `key_2`, …, and its `id` if it
-has none.
+has none. A question without an answer, in a list of others, is kept.
 """
 
 

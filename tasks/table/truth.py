@@ -250,6 +250,13 @@ def mask_of(
                 found=f"{1 + len(others)} images",
                 fix="Write one image in which the pixels of all objects are 255.",
             )
+        if media is not None and image in files_of(media):
+            raise DataError(
+                where,
+                expected="a mask in an image of its own",
+                found=f"the image that is shown, {image}",
+                fix="Name the field of the picture in [media], or a folder that has it.",
+            )
         what = f"{where}: {image}" if isinstance(image, Path) else where
         return Rle.from_array(foreground(read_mask_image(image, what, LOSSLESS), what))
     assert media is not None, "polygons and run-lengths are of an image"
