@@ -78,7 +78,10 @@ class Unread:
         if not self.first or self.answers:
             return ()
         fits_locate = self.is_plain_json and reader_spec != LOCATE
-        reader = f'; --model "{LOCATE}" reads Qwen\'s own form of boxes and points'
+        reader = (
+            f'; --model "{LOCATE}" reads Qwen2.5-VL\'s boxes and points, which are pixels, '
+            "and with backend=stored(coordinates=normalized_1000) Qwen3-VL's, which are thousandths"
+        )
         fix = reader if fits_locate else ""
         return (f"no response is read; of the first: {self.first}{fix}",)
 

@@ -50,6 +50,8 @@ NO_VALUE = re.compile(
     r"n/a|n\.a\.?|nan|null|<na>|[-–—?]{1,3}|(?:un|not[ -]?)answerable\.?", re.IGNORECASE
 )
 """Texts by which tables say that there is no value."""
+LETTERS = re.compile(r"[A-H](?:\s*(?:[,;&/]|and)\s*[A-H])+")
+"""Several letters of options."""
 ASKS_COUNT = re.compile(
     r"how (?:many|much)|number of|wie ?viele?|combien|cu[aá]nt[ao]s|quant[aoei]s?\b|hoeveel|сколько"
     r"|多少|[几幾何](?:个|個|つ|人|名)|いくつ|몇",
@@ -66,6 +68,10 @@ def unlike_others(values: Sequence[object], questions: Sequence[str]) -> str:
     if odd and asking > len(texts) / 2:
         listed = ", ".join(f"{text!r:.30}" for text in odd[:3])
         return f"questions ask for numbers, and answers are not: {listed}. Is the form number?"
+    if any(re.fullmatch("[A-H]", text) for text in odd) and (
+        several := next(filter(LETTERS.fullmatch, odd), "")
+    ):
+        return f"{several!r} has several letters: they count only if a response writes them so"
     if missing := next((text for text in odd if NO_VALUE.fullmatch(text) or text == "NA"), ""):
         return f"{missing!r} may stand for no value: is it a right text? If not, remove the record"
     return ""

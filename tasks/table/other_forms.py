@@ -289,7 +289,9 @@ def _program(table: JsonFile, keys: list[str]) -> tuple[str, str]:
         return LISTS_BY_KEY, left_out
     if set(values) == {"["} and len({len(entry.parse()) for entry in table.entries()}) == 1:
         return OF_ROWS, ""
-    for key in (key for key in keys if key in ASKED):
+    for key in (
+        key for key, start in zip(keys, values, strict=True) if start == "{" and key in ASKED
+    ):
         asked = [text for text, _ in JsonFile(table.path, (key,)).members()]
         if asked and all(" " in text for text in asked):
             return OF_TEXTS.replace("KEY", key), "loss of other fields, of one file an image"

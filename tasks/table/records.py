@@ -473,9 +473,11 @@ class Records:
         answer = self.description.answer
         program = f'getpath({path}) | if . == [] then error("a record without a text") else . end'
         program = f"({program})[] as $text | setpath({path}; $text)"
-        if answer.form in ("text", "choice", "number", "count"):
+        if answer.form in ("text", "choice", "number", "count", "boxes"):
             given = f"getpath({jq_path(answer.field)})"
             condition = f'({given} | type) == "array" and ({given} | length) > 1 and '
+            if answer.form == "boxes":
+                condition += f'({given}[0] | type) != "number" and '
             condition += f"({given} | length) == (getpath({path}) | length)"
             program = f'if {condition} then error("an answer for each text") else {program} end'
         does = "has a record for each of its texts, all with the answer of the record."

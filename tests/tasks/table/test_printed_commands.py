@@ -364,3 +364,25 @@ def test_a_file_that_gets_another_suffix_replaces_none(is_there, tmp_path):
         **({"a.jsonl": {}, "NEW.jsonl": RECORD} if is_there else {"a.jsonl": RECORD}),
     }
     assert {file.name: json.loads(file.read_text()) for file in tmp_path.iterdir()} == right
+
+
+def test_questions_without_an_answer_stay_in_their_list(tmp_path):
+    asked = [{"question": "Is it red?", "answer": "yes"}, {"question": "Why?", "choices": ["a"]}]
+    path = write(tmp_path, {"a.json": json.dumps([{"video": "v.mp4", "questions": asked}])})
+    records, _ = run(tmp_path, draft(path).doubts["question.text"])
+    assert [record["question"] for record in records] == ["Is it red?", "Why?"]
+    assert all(record["video"] == "v.mp4" for record in records)
+
+
+def test_lists_of_texts_and_of_boxes_are_not_all_with_all(tmp_path):
+    Image.new("RGB", (64, 48)).save(tmp_path / "1.png")
+    row = {"image": "1.png", "names": ["cat", "dog"], "boxes": [[1, 2, 9, 9], [20, 2, 30, 9]]}
+    path = write(tmp_path, {"a.jsonl": json.dumps(row)})
+    path.with_suffix(".toml").write_text(
+        'name = "a"\n[media]\nimages = "image"\n[question]\ntext = "names"\n'
+        '[answer]\nform = "boxes"\nfield = "boxes"\nwritten = "xyxy"\n'
+    )
+    with pytest.raises(DataError) as error:
+        list(table(tmp_path, file=path).samples())
+    records, stderr = run(tmp_path, str(error.value))
+    assert records is None and "an answer for each text" in stderr

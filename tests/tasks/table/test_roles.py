@@ -10,6 +10,7 @@ from PIL import Image
 
 from harness.errors import DataError
 from harness.tasks.table.draft import draft
+from harness.tasks.table.task import table
 
 ASKED = {"image": "1.jpg", "question": "What is it?"}
 
@@ -49,6 +50,10 @@ MARKED = {
         "answer.form",
     ),
     "a model": ([{**ASKED, "answer": "cat", "model_id": "m"}], "answer.field"),
+    "several letters of options": (
+        [{**ASKED, "answer": text} for text in ("A, C", "B", "D")],
+        "answer.form",
+    ),
     "no answer in words": (
         [{**ASKED, "answer": text} for text in ("cat", "Unanswerable")],
         "answer.form",
@@ -60,6 +65,22 @@ MARKED = {
 def test_what_misleads_is_marked(name, tmp_path):
     rows, key = MARKED[name]
     assert key in drafted(tmp_path, *rows).doubts
+
+
+def test_images_that_may_be_masks_are_marked_and_not_read_as_both(tmp_path):
+    (tmp_path / "masks").mkdir()
+    mask = Image.new("L", (64, 48))
+    mask.paste(255, (8, 8, 20, 20))
+    mask.save(tmp_path / "masks" / "m1.png")
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"image": "m1.png", "caption": "a cat"}))
+    assert "media.images" in draft(path).doubts
+    path.with_suffix(".toml").write_text(
+        'name = "a"\n[media]\nfolder = "masks"\nimages = "image"\n[question]\ntext = "caption"\n'
+        '[answer]\nform = "mask"\nfield = "image"\nwritten = "image"\n'
+    )
+    with pytest.raises(DataError, match="an image of its own"):
+        list(table(tmp_path, file=path).samples())
 
 
 def test_a_plain_table_has_no_mark(tmp_path):
