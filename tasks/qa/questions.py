@@ -337,6 +337,18 @@ class _Fields(Formatter):
     ) -> tuple[Any, str]:
         return kwargs[field_name], field_name
 
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Format a value; zeros stand before a number, also before one that a table has as text.
+
+        >>> _Fields().format_field("7", "03"), _Fields().format_field(7, "03d")
+        ('007', '007')
+        """
+        if isinstance(value, str) and re.fullmatch(r"0\d+d?", format_spec):
+            if not value.strip().isdecimal():
+                raise ValueError(f"{value!r} is not a number to put zeros before")
+            value = int(value)
+        return str(super().format_field(value, format_spec))
+
 
 def filled(pattern: str, values: Mapping[str, object]) -> str:
     """Return a pattern with each `{name}` replaced by its value, also of names with dots.

@@ -243,6 +243,7 @@ class Records:
             )
         prepared = {
             **row,
+            **{name: _time(row[name]) for name in described.media.clip if name in row},
             self._text_key: self._text(row, where),
             self._options_key: self._options(row, where),
         }
@@ -629,6 +630,13 @@ def _require(row: Record, names: Sequence[str], where: str) -> None:
             expected=", ".join(names),
             found=f"no {', '.join(missing)}, but {', '.join(row)}"[:300],
         )
+
+
+def _time(cell: object) -> object:
+    """Return the number that a cell of CSV is, None for an empty one; other cells as they are."""
+    if not isinstance(cell, str) or is_absent(cell):
+        return None if isinstance(cell, str) else cell
+    return float(cell) if re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", cell) else cell
 
 
 def _cell(row: Record, name: str, where: str) -> object:

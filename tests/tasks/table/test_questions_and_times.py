@@ -539,3 +539,31 @@ def test_one_of_several_splits_in_a_table_is_kept(splits, kept, tmp_path):
     path = written(tmp_path / "t.jsonl", rows)
     assert draft(path).question.get("where") == (kept and {"split": kept})
     assert len(samples(path)) == (1 if kept else len(splits))
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 10), ("1", "2", "10")])
+def test_zeros_stand_before_the_numbers_of_images_in_any_table(numbers, tmp_path):
+    for number in (1, 2, 10, 1000, 2000):
+        Image.new("RGB", (8, 8), (number % 256, 0, 0)).save(tmp_path / f"{number:04}.png")
+    rows = [{"frame": number, "question": "What?", "answer": "a"} for number in numbers]
+    path = written(tmp_path / "a.jsonl", rows)
+    path.with_suffix(".toml").write_text(
+        'name = "a"\n[media]\nimages = "{frame:04}.png"\n[question]\ntext = "question"\n'
+        '[answer]\nform = "text"\nfield = "answer"\n'
+    )
+    shown = [
+        sample.query.media[0].frame(0)[0, 0, 0] for sample in table(tmp_path, file=path).samples()
+    ]
+    assert shown == [1, 2, 10]
+
+
+def test_parts_of_videos_are_read_from_csv(tmp_path):
+    film(tmp_path / "v")
+    path = tmp_path / "a.csv"
+    path.write_text("video,question,start,end,answer\nv,What?,5,9.5,a\n")
+    path.with_suffix(".toml").write_text(
+        'name = "a"\n[media]\nvideo = "video"\nclip = ["start", "end"]\n[question]\n'
+        'text = "question"\n[answer]\nform = "text"\nfield = "answer"\n'
+    )
+    (sample,) = table(tmp_path, file=path).samples()
+    assert len(sample.query.media[0]) == 5
