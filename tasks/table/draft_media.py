@@ -24,7 +24,7 @@ PART = re.compile(r"(?:(?:video|clip)_)?segment|(?:video_)?clip", re.IGNORECASE)
 INSIDE = 'if type == "string" then sub("^(?:[.]{0,2}/)+"; "") else . end'
 """Program of jq that leaves out what leads to the root or out of the folder."""
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
-MASKS = 5
+PICTURES = 5
 """Number of images that are looked at to find out whether they are masks."""
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".tif", ".webp", ".bmp")
 
@@ -94,7 +94,7 @@ def _are_black_and_white(description: Draft, names: Sequence[str], pattern: str)
     """Return True if the first images have black and one other colour, as masks have."""
     folder = Path(description.table.parent, str(description.media.get("folder", ".")))
     colours = []
-    for name in names[:MASKS]:
+    for name in names[:PICTURES]:
         with suppress(DataError, OSError):
             media = open_image(folder / (pattern.replace("{}", name) or name))
             colours.append(Image.fromarray(media.frame(0)).getcolors(maxcolors=2) or [])
