@@ -11,7 +11,7 @@ from harness.stated.languages import is_foreign
 from harness.stated.option_text import lists_options, options_by_letter
 
 _POINTS = re.compile(
-    r"\b(?:corresponds? to|corresponding to|match(?:es|ing)|aligns with|points to"
+    r"\b(?:corresponds? to|corresponding to"
     r"|(?:\A|[.,;:\n]\s)(?i:which|this|that|it)(?: is|['’]s))\s(?:the )?(?:option|choice"
     r"|answer)\s[*_(]{0,4}([A-Z])[*_)]{0,4}\W*\Z"
 )
@@ -120,7 +120,7 @@ def answering(text: str, options: Sequence[str], question: str) -> set[str]:
     is_one = len(sentence) < 400 and not re.search(r"[.!?;:]\s|\n", sentence)
     if not (question and is_one) or _ASKS_OTHERWISE.search(question) or is_foreign(sentence):
         return set()
-    lower, asked = sentence.casefold(), set(_stems(question))
+    lower = sentence.casefold()
     named = {
         letter: subject
         for letter, name in options_by_letter(options)
@@ -135,7 +135,7 @@ def answering(text: str, options: Sequence[str], question: str) -> set[str]:
         return set()
     ((letter, subject),) = named.items()
     words = list(_stems(subject))
-    is_answer = bool(words) and asked == set(words) and not _DOUBTS.search(subject)
+    is_answer = words == list(_stems(question)) != [] and not _DOUBTS.search(subject)
     return {letter} if is_answer else set()
 
 

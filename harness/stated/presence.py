@@ -3,9 +3,10 @@
 import re
 
 _SMALL = frozenset(
-    "a an any the some at least one in on of image picture photo video this that visible present"
+    "a an any the some of this that visible present"
     " shown seen indeed clearly also here there".split()
 )
+_IN_IMAGE = re.compile(r"\b(?:in|on|of) (?:the|this) (?:image|picture|photo|video)\b")
 ASKS_THERE = re.compile(r"(?:is|are|was|were)\sthere\s(?P<what>.*)")
 THERE = re.compile(
     r"(?:there(?:['’]s| is| are| was| were)|(?:you|we|i|one) (?:can )?(?:clearly )?see"
@@ -63,7 +64,7 @@ def present(text: str, question: str) -> str | None:
 
 def names(text: str) -> list[str]:
     """Return the words of a text without small words such as "the", in the singular."""
-    words = re.findall(r"[^\W\d_]+", text)
+    words = re.findall(r"[^\W\d_]+", _IN_IMAGE.sub("", text))
     return [word.removesuffix("s") for word in words if word not in _SMALL]
 
 

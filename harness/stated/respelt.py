@@ -16,7 +16,7 @@ _DIGITS: dict[str, int] = {
     "a": 1,
 }
 _SMALL = rf"(?:{'|'.join(_DIGITS)}|\d{{1,3}})"
-_DOZEN = re.compile(rf"(?<![\w.,-])(half a|{_SMALL})[\s-]dozen\b(?!-)", re.IGNORECASE)
+_DOZEN = re.compile(rf"(?<![\w.,-])(half a|{_SMALL})[\s-]dozen\b(?!-|\sand\sa\s)", re.IGNORECASE)
 _HALF = re.compile(
     rf"(?<![\w.,/-])(?!a\b)({_SMALL})[\s-]and[\s-]a[\s-]half\b(?!-|\s(?:of|a|the|an|dozen|hundred"
     r"|thousand|million|billion|years? (?:ago|old))\b)",
@@ -152,12 +152,18 @@ def _without_listed(text: str) -> str:
     counted = [1, *map(int, re.findall(r"\d+", listed[1]))]
     is_run = counted == list(range(1, len(counted) + 1))
     values = {number.value for number in numerals(rest)}
-    return rest if is_run and values == {float(len(counted))} else text
+    is_all = values == {float(len(counted))} and not re.search(r"\bno\b", rest)
+    return rest if is_run and is_all else text
 
 
 def _without_compared(text: str, question: str) -> str:
-    """Return a text without the value to which its end compares, unless both may be asked for."""
-    return text if _ASKS_BOTH.search(question) else _COMPARED.sub("", text)
+    """Return a text without the value to which its end compares, unless that may be asked for."""
+    compared = _COMPARED.search(text)
+    if compared is None or _ASKS_BOTH.search(question):
+        return text
+    words = set(re.findall(r"\w{3,}", compared[0].casefold())) - {"the", "percent"}
+    is_asked = not words.isdisjoint(re.findall(r"\w{3,}", question.casefold()))
+    return text if is_asked else text[: compared.start()] + text[compared.end() :]
 
 
 def _of_asked_year(text: str, question: str) -> str:

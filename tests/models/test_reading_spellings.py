@@ -378,3 +378,26 @@ def test_boxes_of_seed(text, places):
     result = dialect("seed1_5_vl").parse(text)
     found = None if result.error else [item.box or item.point for item in result.items]
     assert found == places or (found is not None and len(found) == places)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("about a dozen and a half eggs", "How many eggs?"),
+        ("45% of men agreed, compared to 38% of women.", "What share of women agreed?"),
+        ("It was 45%, up from 38% in 2015.", "What was the share in 2015?"),
+        ("1, 2, 3. There are 3 dogs and no cats.", "How many cats?"),
+    ],
+)
+def test_the_other_value_of_a_comparison_may_be_asked_for(text, question):
+    with pytest.raises(ParseError):
+        stated_number(text, question)
+
+
+def test_words_in_another_order_or_place_say_something_else():
+    colours = ("white", "black", "red", "blue")
+    question = "What color is the dog chasing the cat?"
+    with pytest.raises(ParseError):
+        stated_letter("The cat chasing the dog is black.", "ABCD", colours, question)
+    assert yes_or_no("I see a cup on the box.", "Is there a cup in the box?") is None
+    assert yes_or_no("The photo shows a picture of a dog.", "Is there a dog?") is None
