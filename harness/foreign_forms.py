@@ -175,7 +175,7 @@ PREDICTED = re.compile(
 COUNT = re.compile("_(?:count|number|num|value)s?", re.IGNORECASE)
 """Ends of the names of those of `PREDICTED` that hold numbers."""
 TRUTH = re.compile(
-    r"(?:.*_)?(?:gts?|ground_?truth|truth|gold|target|reference|labels?)(?:_.*)?"
+    r"(?:.*_)?(?:gts?|ground_?truth|truth|gold)(?:_.*)?|target|references?|labels?"
     r"|(?:correct|true|right|real)_(?:answer|ans|option|choice|letter|class|value)s?|solution|y_true",
     re.IGNORECASE,
 )
