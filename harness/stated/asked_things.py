@@ -10,6 +10,7 @@ from itertools import islice
 
 from harness.stated.languages import NOT_KNOWN, is_foreign
 from harness.stated.numerals import Numeral, numerals
+from harness.stated.sentence_values import sentence_before
 
 MOST = 40
 """Most numbers of a text that are read."""
@@ -21,8 +22,8 @@ _OF_ANOTHER = re.compile(
 )
 """Words after a number that add a part: " men and half of another"."""
 _LACKS = re.compile(
-    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,2}?(missing|lacking|absent|gone|departed|(?:flew|ran|drove"
-    r"|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
+    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,3}?(missing|lacking|absent|gone|departed|removed|used to"
+    r"|left the|(?:flew|ran|drove|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
     r"|mancano|ontbreken|saknas|mangler|brakuje|chybí|hiányzik|lipsesc|eksik|hilang)\b)"
 )
 """A predicate, in several languages, of things that are absent: " are missing"."""
@@ -65,6 +66,23 @@ _STATE = re.compile(
     r"([a-z]{2,})\W*(?:[.,;!\n]|\Z|(?:from|between)\b))"
 )
 """A thing, words such as "not", and its state: "the door is not open."."""
+_ELSEWHERE = re.compile(
+    r"\b(?:used to|usual(?:ly)?|typical(?:ly)?|on average|previous|(?:in|of|for) (?:another|other)"
+    r"|each|every|was told|(?:some|any|no)(?:one|body)|my first|ought to|lost count"
+    r"|stopped (?:counting|at))\b",
+    re.IGNORECASE,
+)
+"""Words of sentences about other things than what is seen: "A typical room has 3 chairs."."""
+_OF_THEM = re.compile(
+    r"\sof (?:the|them|these|those)\b(?:\s\w+){0,2}?\s(?:are|is|were|have|has)\s(?:an? |the )?"
+    r"(\w+)",
+    re.IGNORECASE,
+)
+"""A part and its predicate: " of them are red"."""
+_SIZE = re.compile(r"[^.;,\d]{1,14}?\s(?:long|wide|tall|high|deep|thick)\b", re.IGNORECASE)
+_ASKS_DISTANCE = re.compile(r"\b(?:how far|distance|apart|away)\b", re.IGNORECASE)
+_MOMENT = re.compile(r"\b(?:at|after|until|by)\s(?:about\s|second\s)?\Z", re.IGNORECASE)
+_ASKS_HOW_LONG = re.compile(r"\bhow (?:long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
 _FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
 """A fraction in French ("3 quarts"), whose words have other meanings in English."""
 
@@ -79,8 +97,10 @@ def without_others(text: str, question: str) -> str:
     >>> without_others("Three men, and part of a fourth.", "How many men?")
     '0/0 men, and part of a fourth.'
     """
-    for number in reversed(list(islice(numerals(text), MOST))):
-        if _is_of_others(text, number, question):
+    numbers = list(islice(numerals(text), MOST))
+    for number in reversed(numbers):
+        is_first = number == numbers[0]
+        if _is_of_others(text, number, question) or (is_first and _is_part(text, number, question)):
             text = text[: number.start] + NOT_KNOWN + text[number.end :]
     if is_foreign(question) or is_foreign(text):
         text = _FRACTION.sub(NOT_KNOWN, text)
@@ -104,6 +124,19 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
     if (predicate := _PREDICATE.match(rest)) is None:
         return False
     return predicate[1].casefold() not in _THERE and not _asks(question, predicate[1])
+
+
+def _is_part(text: str, number: Numeral, question: str) -> bool:
+    """Return True if the sentence of a text's first number is on a part, or on something else."""
+    before, rest = sentence_before(text, number.start), text[number.end :]
+    if (part := _OF_THEM.match(rest)) and not _asks(question, part[1]):
+        return True
+    elsewhere = _ELSEWHERE.search(before)
+    return bool(
+        (elsewhere and not _asks(question, elsewhere[0]))
+        or (_ASKS_DISTANCE.search(question) and _SIZE.match(rest))
+        or (_ASKS_HOW_LONG.search(question) and _MOMENT.search(before))
+    )
 
 
 def _one_more(value: int) -> str:

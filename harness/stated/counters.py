@@ -31,7 +31,8 @@ _MULTIPLIES = re.compile(
 """Words after a number that multiply it, in languages of Latin script and in Chinese: " mille"."""
 _COMPARED = re.compile(
     r"[^.;:!?\n]{0,40}\b(?i:weniger|mehr|so viele?|menos|más|moins|autant|meno|più|minder|meer"
-    r"|mniej|więcej|fazla|eksik|lebih|kurang|hơn|färre|fler)\b|\s(?i:a mais|de plus|de trop)\b"
+    r"|mniej|więcej|zu (?:wenige?|viele?)|de trop|de más|fazla|eksik|lebih|kurang|hơn"
+    r"|färre|fler)\b|\s(?i:a mais|de plus|de trop)\b"
 )
 """Words with which a number is a difference, a factor or a bound: " chaises de plus"."""
 _CLAUSE = re.compile(r"[^.,;:!?…()\[\]{}<>|/\"“”«»、。，；：！？।،؛؟\n*$_`=~+\d]*")

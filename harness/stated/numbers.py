@@ -19,6 +19,7 @@ from harness.errors import ParseError
 from harness.stated.asked_things import without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
+from harness.stated.kinds_of_things import of_asked_kind
 from harness.stated.languages import certain, unmarked
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
@@ -114,7 +115,7 @@ def stated_number(response: str, question: str = "") -> float:
     """
     if _says_none(plain(response), question):
         return 0.0
-    text = respelt(plain(response), question)
+    text = respelt(of_asked_kind(plain(response), question), question)
     text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
         text = in_scale(text, scale)

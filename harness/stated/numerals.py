@@ -89,7 +89,7 @@ _AFTER_BAD = re.compile(  # text after a number that changes it: " dozen", " or 
     r"|(?:or|and) (?:so|more|less|fewer|above|below|over|under|up)|(?:oder|ou|o) (?:mehr|plus|más)"
     r"|max(?:imum)?|minimum|tops|plus|squared|cubed|[bmt]n|mi[ol]|ml[nd]|mrd|pi|[a-z]+ths|crores|lakhs|ish|factorial|dutzend)\b"
     r"|,?\s+(?:and (?:change|some|a (?:bit|little))|give or take)\b"
-    r"|(?:\s+[^\W\d]+){1,2}\s+and an?\s+[^\W\d]|[^.;\n]{0,30}\b(?:if|unless|provided|assuming)\b"
+    r"|(?:\s+[^\W\d]+){0,2}\s+and an?\s+[^\W\d]|[^.;\n]{0,30}\b(?:if|unless|provided|assuming)\b"
     r"|(?:\s+[^\W\d]+){0,2}\s+at (?:least|most)\b"
     r"|\s+[^\W\d]+\s+and (?:a|one) (?:half|quarter|third)\b)"
     r"|\s[MBTG]\b|\s?(?:\?|…|\.{3}|~~|❌|で(?!す)|아)|\s?(?:[½⅓⅔¼¾π]|[^\W\d]?半|以[上下内]|[多余]|\\(?:sqrt|pi|pm|div)|\+|[×x*]\s?[(\d\\])"
@@ -215,9 +215,9 @@ def _in_words(words: str) -> float:
     thousands = below_thousand = 0.0
     for word in re.split(r"[-\s,]+", words.lower()):
         if word == "thousand":
-            thousands, below_thousand = max(below_thousand, 1) * 1000, 0
+            thousands, below_thousand = max(below_thousand, 1.0) * 1000, 0
         elif word == "hundred":
-            below_thousand = max(below_thousand, 1) * 100
+            below_thousand = max(below_thousand, 1.0) * 100
         elif word not in ("and", "a"):
             below_thousand += _WORDS[word]
     return thousands + below_thousand

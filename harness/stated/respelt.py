@@ -8,7 +8,7 @@ are removed.
 import re
 
 from harness.stated.languages import NOT_KNOWN
-from harness.stated.numerals import numerals
+from harness.stated.numerals import SMALL, numerals
 
 _DIGITS: dict[str, int] = {
     **{word: value for value, word in enumerate("one two three four five six".split(), 1)},
@@ -94,7 +94,15 @@ _ASKS_WHEN = re.compile(
     re.IGNORECASE,
 )
 """Words of questions for which the year of a value matters."""
-_SAYS_YEAR = re.compile(rf"\bin (?:the year )?(?={_YEAR}\b(?!\s?(?:[-–—/%]|[.,]\d)))")
+_SAYS_YEAR = re.compile(
+    rf"\bin (?:the year )?(?={_YEAR}\b(?!\s?(?:[-–—/%]|[.,]\d)))|\AIn (?={_YEAR}\W*\Z)"
+)
+_ASKS_TIMES = re.compile(r"\bhow (?:many times|long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
+_TIMES = re.compile(
+    rf"\sfor\s(?:about\s)?(?=\d[\d.]{{0,6}}\s(?:second|minute|hour))"
+    rf"|(?<=[a-z][sd])\s(?=(?:\d{{1,4}}|{SMALL})\stimes)"
+)
+"""The place before "4 times" or "for 5 seconds" in a sentence."""
 
 
 def respelt(text: str, question: str = "") -> str:
@@ -117,6 +125,8 @@ def respelt(text: str, question: str = "") -> str:
         text = text[assumes.end() :]
     if not re.search(r"\d", text):
         text = _MEASURED.sub(_from_han, text)
+    if _ASKS_TIMES.search(question):
+        text = _TIMES.sub(" = ", text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)
 
 

@@ -31,8 +31,8 @@ HATS = "How many people wear hats?"
         ("How many chairs are hidden?", "There are no chairs.", None),
         ("How many chairs are outside?", "There are no chairs visible.", None),
         ("How many chairs are outside?", "There are no chairs.", 0),
-        (CHAIRS, "There are 7 chairs. Therefore, the room has 16 legs.", None),
-        (CHAIRS, "There are seven wooden chairs. So there are 28 legs in total.", None),
+        (CHAIRS, "There are 7 chairs. Therefore, the room has 16 legs.", 7),
+        (CHAIRS, "There are seven wooden chairs. So there are 28 legs in total.", 7),
         ("How many legs do the chairs have?", "There are 7 chairs. So there are 28 legs.", 28),
         (CHAIRS, "There are 2 rows of 4 chairs. So there are 8 chairs.", 8),
         (CHAIRS, "The left has 2 chairs, the right 3. Therefore, the total is **5**.", 5),
@@ -42,12 +42,12 @@ HATS = "How many people wear hats?"
         ("How many apples are left?", "He had 12 apples and ate 4. So 8 remain.", 8),
         ("How many units long is it?", "It spans 7 squares. Thus, it is 14 cm.", 14),
         ("How many animals?", "There are 2 dogs and 1 cat, so the number of animals is 3.", 3),
-        ("How many dogs?", "There are 2 dogs and 1 cat, so the number of animals is 3.", None),
+        ("How many dogs?", "There are 2 dogs and 1 cat, so the number of animals is 3.", 2),
         ("How many animals?", "There are 2 dogs and 1 cat, so there are 4 animals.", None),
         (GIRLS, "The image shows 5 girls and 3 boys, for a total of 8 students.", None),
         (GIRLS, "There are 8 students in total, including 5 girls and 3 boys.", None),
-        (GIRLS, "There is 1 girl and 3 boys, 4 children in total.", None),
-        (GIRLS, "Five girls + 3 boys = 8 children.", None),
+        (GIRLS, "There is 1 girl and 3 boys, 4 children in total.", 1),
+        (GIRLS, "Five girls + 3 boys = 8 children.", 5),
         (GIRLS, "There are 2 girls on the left and 3 girls on the right, 5 children in total.", 5),
         ("How many animals?", "There are 2 dogs and 1 cat, 3 animals in total.", 3),
         ("How many children?", "5 girls and 3 boys, for a total of 8 students.", 8),
@@ -83,7 +83,7 @@ def test_a_conclusion_about_other_things_is_a_failure(question, response, value)
         (GLASSES, "There are three glasses. Two are red and one is a cup.", None),
         (GLASSES, "There are three glasses. Two are red and two are blue.", None),
         (GLASSES, "There are three plates. Two are red and one is blue.", None),
-        (GLASSES, "There are three glasses and two plates.", None),
+        (GLASSES, "There are three glasses and two plates.", 3),
         ("How many wine glasses?", "There are 3 glasses. Two of them are wine glasses.", None),
         (RED, "There are three glasses. Two of them are red.", None),
         (RED, "There are three glasses. Two are red and one is blue.", None),
@@ -92,12 +92,73 @@ def test_a_conclusion_about_other_things_is_a_failure(question, response, value)
         ("How many cups are empty?", "There are 5 cups, two of which are full.", None),
         ("How many red chairs are there?", "There are 5 chairs: 2 red and 3 blue.", None),
         (HATS, "There are four people. Three of them wear hats.", None),
-        ("How many children are there?", "There are 5 people, 3 of whom are children.", None),
+        ("How many children are there?", "There are 5 people, 3 of whom are children.", 3),
         ("How many children are there?", "There are 5 people, including 3 children.", None),
         ("How many people are there?", "There are 5 people, 3 of whom are children.", 5),
     ],
 )
 def test_parts_of_a_count(question, response, value):
+    test_a_conclusion_about_other_things_is_a_failure(question, response, value)
+
+
+DOGS, RED_CARS = "How many dogs are in the image?", "How many red cars are parked?"
+BENCH = "How many people are sitting on the bench?"
+
+
+@pytest.mark.parametrize(
+    ("question", "response", "value"),
+    [
+        *(
+            (DOGS, f"There are 3 {things}.", None)
+            for things in ("cats", "men", "dog bowls", "legs")
+        ),
+        *(
+            (DOGS, f"There are 3 {things}.", 3)
+            for things in ("puppies", "animals", "of them", "pugs")
+        ),
+        (DOGS, "There are 3 cats and no dogs.", None),
+        (DOGS, "Tables: 3", None),
+        (DOGS, "The number of cats is 3.", None),
+        (DOGS, "The dog is 3 years old.", None),
+        (DOGS, "图中有三只猫。", None),
+        (DOGS, "Hay 3 gatos.", None),
+        (DOGS, "Hay 3 perros.", 3),
+        ("图中有多少只狗？", "图中有3只猫。", None),
+        ("图中有多少只狗？", "图中有3只狗。", 3),
+        ("画像には犬が何匹いますか？", "画像には3匹の猫がいます。", None),
+        (DOGS, "There are 2 cats and 3 dogs.", 3),
+        (DOGS, "There are 5 animals: 3 dogs and 2 cats.", 3),
+        (DOGS, "There are 5 animals, 2 of which are cats.", None),
+        (DOGS, "3 dogs and 2 cats. So 5.", None),
+        (DOGS, '{"dogs": 3, "cats": 2}', 3),
+        ("How many dogs and cats are there?", "3 dogs and 2 cats", None),
+        (RED_CARS, "3 blue cars", None),
+        (RED_CARS, "3 red cars and 2 blue cars", 3),
+        (BENCH, "Three men are sitting on the bench.", 3),
+        (BENCH, "There are 3 benches.", None),
+        ("How many marbles are in the jars?", "There are 3 jars.", None),
+        (CHAIRS, "There is one table and four chairs.", 4),
+        (CHAIRS, "There are 4 chairs around the table.", 4),
+        (CHAIRS, "There are 2 tables and each has 4 chairs.", None),
+        (CHAIRS, "Two tables with four chairs", None),
+        (CHAIRS, "A typical room has 3 chairs.", None),
+        (CHAIRS, "There used to be 3 chairs.", None),
+        (CHAIRS, "3 of the chairs are red.", None),
+        (CHAIRS, "3 chairs were removed.", None),
+        (CHAIRS, "3 was my first guess.", None),
+        (CHAIRS, "3 is the answer.", 3),
+        (CHAIRS, "3 additional chairs", None),
+        (CHAIRS, "a hundred", 100),
+        (CHAIRS, '{"wrong_answer": 3}', None),
+        ("How far is the sofa from the door?", "The sofa is 3 m long.", None),
+        ("How many times does he clap?", "He claps four times.", 4),
+        ("How many seconds does he run?", "He runs for 5 seconds.", 5),
+        ("How many seconds does he run?", "He stops at 5 seconds.", None),
+        ("In which year did sales peak?", "In 2014.", 2014),
+        ("In which year did sales peak?", "In 2014 sales were lowest.", None),
+    ],
+)
+def test_another_kind_of_thing_is_no_count(question, response, value):
     test_a_conclusion_about_other_things_is_a_failure(question, response, value)
 
 
