@@ -43,7 +43,9 @@ _ASKED = re.compile(
     r"\b(?:how many|(?:number|count) of|count)\b"
     rf"((?:,?\s(?:(?:of|and|or|the)\s){{0,2}}(?!{_STOPS})[a-z-]{{1,20}}){{1,5}})"
 )
-_BESIDE = re.compile(r"\b(?:in|on|of|by|at|with|near|behind)\s(?:the\s|an?\s)?([a-z]+)\b")
+_BESIDE = re.compile(
+    r"\b(?:in|on|of|by|at|with|near|behind)\s(?:the\s|an?\s)?(?!million|billion)([a-z]+)\b"
+)
 _COUNTED = re.compile(
     r"(?:\s(?:of\s(?:which|whom|them|these|those|the\s\d+\s\w+)\s)?(?:are|is)(?=\s))?"
     rf"(?:[\s*_]{{1,4}}(?!{_STOPS}|(?:of|and|or)\b)[a-zà-ÿ'’-]{{1,20}}){{1,4}}"
@@ -101,18 +103,17 @@ def of_asked_kind(text: str, question: str) -> str:
     rest = [number for number in numbers if not _is_asked(number.words, asked)] if asked else []
     others = [number for number in rest if _is_other(number.words, asked, beside)]
     known = {*named, sum(named)}
-    general = [
-        number
-        for number in rest
-        if _KIND_OF.get(_head(number.words), (0, 1))[1] == 0 and number.value not in known
-    ]
-    if not (others or (named and general)):
+    unlike = [number for number in rest if number.value not in known]
+    general = [number for number in unlike if _KIND_OF.get(_head(number.words), (0, 1))[1] == 0]
+    named_so = [number for number in unlike if re.search(r"[a-z]{2}s\Z", text[: number.end])]
+    are_parts = sum(number.value for number in unlike) in known
+    if not (others or (named and (general or (named_so and not are_parts)))):
         return text
     for number in reversed(rest):
         if number in others or number in general:
             is_apart = named and not _EACH.search(text[: number.end + 40])
             text = _without(text, number) if is_apart else _unknown(text, number)
-        elif named and number.value not in known:
+        elif named and number in unlike:
             text = _unknown(text, number)
     return text
 

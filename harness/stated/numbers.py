@@ -12,7 +12,6 @@ denials, and responses that say that they know no answer.
 
 import math
 import re
-from collections.abc import Iterator
 from itertools import islice
 
 from harness.errors import ParseError
@@ -89,7 +88,6 @@ _OTHERWISE = re.compile(
 _UNSEEN = re.compile(r"\b(?:behind|outside)\b")
 """Words of questions on what may be there and not be seen."""
 _SEEN = re.compile(r"\bsee\b|visible|shown|depicted|image|picture|photo|video|scene|frame")
-_AFTER_NUMBER = re.compile(r"(?:\s[a-z-]{1,20}){1,3}")
 
 
 def stated_number(response: str, question: str = "") -> float:
@@ -133,14 +131,12 @@ def stated_number(response: str, question: str = "") -> float:
     ):
         values = {math.nan}
     elif segments:
-        values = {_asked_value(segment, question) for segment in segments}
+        values = {value_of(segment) for segment in segments}
         end = value_of(concluded or "")
         values |= {end} if math.isfinite(end) else set()
     else:
-        values = {_asked_value(concluded or text, question)}
-        if concluded and (
-            _contradicts(text, max(values)) or _counts_others(text, concluded, question)
-        ):
+        values = {value_of(concluded or text)}
+        if concluded and _contradicts(text, max(values)):
             values = {math.nan}
     if len(values) != 1 or not all(map(math.isfinite, values)):
         raise ParseError("response", expected="one number", found=repr(response.strip()[:60]))
@@ -234,46 +230,7 @@ def _contradicts(text: str, value: float) -> bool:
     return WRONG in right or bool(is_total and listed != value) or bool(asked - {value})
 
 
-def _counts_others(text: str, concluded: str, question: str) -> bool:
-    """Return True if a conclusion counts other things than the question, which the text counts."""
-    asked, lower = _asked_things(question), question.casefold()
-    counted = set(_counted(concluded.casefold()))
-    before = set(_counted(text[: text.rindex(concluded)].casefold()))
-    return bool(counted and before & asked and not any(word in lower for word in counted))
-
-
 def _asked_things(question: str) -> set[str]:
     """Return the things in the plural that a question asks the number of: "how many girls"."""
     phrases = _HOW_MANY.findall(question.casefold())
     return {word for phrase in phrases for word in _THINGS.findall(phrase)}
-
-
-def _counted(text: str) -> Iterator[str]:
-    """Yield the things in the plural that follow numbers of a text, or "number of"."""
-    for words in _HOW_MANY.findall(text):
-        yield from _THINGS.findall(words)[:1]
-    for number in islice(numerals(text), MOST):
-        following = _AFTER_NUMBER.match(text, number.end)
-        if following and (things := _THINGS.findall(following[0])):
-            yield things[-1]
-
-
-def _asked_value(text: str, question: str) -> float:
-    """Return the value of a text; NaN for a total over the asked things and others.
-
-    >>> text = "There are 5 girls and 3 boys, for a total of 8 students."
-    >>> _asked_value(text, "How many girls are there?"), _asked_value(text, "How many students?")
-    (nan, 8.0)
-    """
-    value, asked = value_of(text), _asked_things(question)
-    names, lower = asked | {word.removesuffix("s") for word in asked}, question.casefold()
-    of_asked, is_of_others = 0.0, False
-    for number in islice(numerals(text), MOST) if asked else ():
-        following = _AFTER_NUMBER.match(text.casefold(), number.end)
-        words = following[0] if following else ""
-        is_asked_for = not names.isdisjoint(words.split())
-        if is_asked_for and number.value == value:
-            return value
-        of_asked += number.value if is_asked_for else 0.0
-        is_of_others |= any(word not in lower for word in _THINGS.findall(words))
-    return math.nan if is_of_others and of_asked not in (0, value) else value
