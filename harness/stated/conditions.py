@@ -4,6 +4,10 @@ import re
 
 from harness.stated.corrections import is_asked
 
+NO_ANSWER = (
+    r"(?:decoy|distractors?|trap|lure|red herring|runner-?up|(?:close )?second|mistake|guess)\b"
+)
+"""What an option is called that is not the answer."""
 _SUPPOSED = re.compile(
     r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]{0,40}|\b(?:answer|option|choice) would be\b"
     r"[^.!?\n,]{0,20})\Z"

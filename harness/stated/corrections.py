@@ -69,6 +69,10 @@ _SAYS_ANSWER = re.compile(r"\b(?i:answer)\b[*_]{0,3}\s{0,3}(?:is\b|:)")
 _NEXT_ROUND = re.compile(rf"\S\s{{0,9}}\n{_ROUND}")
 """Labels of rounds of hint, question and answer, in a benchmark's format; a network makes up all
 rounds but the first."""
+_STRUCK = re.compile(
+    r"<(s|del|strike)>[^<>]{0,200}</\1>|~~(?=\S)[^~\n]{1,200}(?<=\S)~~", re.IGNORECASE
+)
+"""Text that is struck out."""
 _QUESTION_ENDS = re.compile(r"[^.!?\n。！]{0,400}(?:[.!](?=\S)[^.!?\n。！]{0,200}){0,9}[?？]")
 
 
@@ -142,7 +146,7 @@ def after_correction(text: str) -> str:
         raise ParseError(
             "response", expected=f"an answer of at most {LONGEST} characters", found=str(len(text))
         )
-    text = own_turn(text)
+    text = _STRUCK.sub(" ", own_turn(text))
     refuse_tool_call(text)
     if mocks := _MOCKS.search(text, max(0, len(text) - LAST)):
         raise ParseError("response", expected="an answer that is meant", found=repr(mocks[0]))

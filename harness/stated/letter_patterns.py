@@ -8,6 +8,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from harness.stated.conditions import NO_ANSWER
+
 _WORD = r"[^\W\u3000-\u9fff\uac00-\ud7af]"  # of a script with blanks between words
 
 
@@ -42,7 +44,7 @@ _NOUN = r"(?i:(?:the\s+)?(?:point|image|picture|photo|box|frame|figure|circle|vi
 _WRONG = (
     r"(?i:(?:clearly |obviously |definitely |also |probably )?(?:(?:wrong|incorrect|false)(?:ly)?"
     r"|not|out|ruled out|eliminated|excluded|impossible|unlikely|invalid|mistaken|too|inaccurate"
-    r"|(?:the )?(?:least|worst))\b)"
+    rf"|(?:the )?(?:least|worst)|(?:(?:an?|the|my|your) )?(?:\w+ ){{0,2}}{NO_ANSWER})\b)"
 )
 _IS_NOT = (
     r"(?i:(?:(?:isn|aren|wasn|weren|can|doesn|don|won|couldn|wouldn)['’]t|cannot|does not|do not)\b"
@@ -74,7 +76,8 @@ _INSTEAD = r"(?:\s*,?\s*(?i:but(?: rather)?|rather|it is|it['’]s)\b)?"
 _IS_REJECTED = (
     r"(?:[.,;]?\s*(?i:(?:but|and)\s+)?(?i:which|that|this|it)?['’]?\s*"
     rf"(?i:is|s|was|seems|looks)\s+{_WRONG}|{_IS_NOT}|(?i:can|could) be (?i:ruled|eliminated)"
-    rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|有误|不正确|被?排除|以外|之外|[不没非无](?![错疑仅]|[是选]?\s*[A-Z])"
+    rf"|[:)–—-]\s*(?:{_WRONG}|(?i:no)\b)|,\s(?i:eliminated|excluded|ruled out)\b"
+    rf"|\(\s*{_WRONG}\s*\)|[:–—-]?\s*[❌✗✘]|是错|不对|错误|有误|不正确|被?排除|以外|之外|[不没非无](?![错疑仅]|[是选]?\s*[A-Z])"
     rf"|{_FAILS}|\s?(?:では|じゃ)(?:ない|なく|ありません)|[은는이가]?\s?아니)"
 )
 FOREIGN_ANSWERS = (
@@ -91,7 +94,7 @@ _SAYS = (
     r"\s(?!(?:wrong|error|mistake|distractor|trap|confusion)\b)\w+(?=\sis\b)"
     r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
     r"(?=\s(?:is|would be)\b)"
-    r"|best\s+\w+|closest match|letter(?=\s*(?:is|[:=]))"
+    r"|best\s(?!distractor|trap|lure|decoy)\w+|closest match|letter(?=\s*(?:is|[:=]))"
     rf"|{FOREIGN_ANSWERS})\b[*_`]{{0,3}}"
     r"(?:\s*(?:is|was|should be|would be|must be|ist|est(?: la)?|es(?: la)?|é(?: a)?|è(?: la)?"
     r"|donc|also|jest|là|adalah|=|:)){0,2}"
@@ -106,6 +109,7 @@ _SAYS = (
     r"|\bthe only (?:option|choice|one) (?:left|that (?:remains|is left)) is"
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
     r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess|conclude)|\bi['’]m going with)"
+    r"|\b(?i:only)\s(?=(?i:option |choice )?[*_(]{0,3}[A-Z][*_)]{0,3}\s(?:matches|fits|works)\b)"
     r"|最(?:有?可能|合适|适合|佳|恰当|符合)[^，。,.;；:\n不非没]{0,14}?[是为](?=\s*[*_(]{0,3}[A-Z][*_)]{0,3}(?:[\s.,。，]|\Z))"
     r"|(?:答案|应选|选择|选|正确的(?=是)|答(?=\s?:)|答え|正解|정답|답(?=\s?:))(?:\s*(?:应该|应)?(?:是|为|は|은|:)\s?:?)?(?:\s?选项)?"
     r"|选项(?:\s*(?:应该|应)?(?:是|为|は)"  # and not "选项B: …", which only names the option
@@ -176,7 +180,7 @@ def patterns(letters: str) -> Patterns:
         letter=re.compile(letter),
         named=re.compile(rf"\(({letter})\)"),
         another=re.compile(
-            rf"[^.!?\n]{{0,80}}\b(?i:or)\b\s{_KIND}?[*(\"']{{0,3}}{letter}"
+            rf"[^.!?\n]{{0,80}}\b(?i:or|so (?:is|does))\b\s{_KIND}?[*(\"']{{0,3}}{letter}"
             rf"|(?:(?!{letter})[^.!?;:,\n]){{0,60}}?(?:,|,?\s(?i:and|as well as|plus|&))\s"
             rf"(?:\({letter}\)(?!\s{_IS_ANY})|{letter}\s?\()"
         ),

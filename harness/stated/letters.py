@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from harness.errors import ParseError
-from harness.stated.conditions import is_supposed, is_unsure
+from harness.stated.conditions import NO_ANSWER, is_supposed, is_unsure
 from harness.stated.corrections import after_correction, is_asked, own_turn
 from harness.stated.foreign_letters import is_unknown
 from harness.stated.judged_options import with_verdict, without_judged
@@ -63,6 +63,7 @@ _BULLET = re.compile(r"\A\s*(?:#{1,6}|[-=]>|-)\s")
 _HEDGE = re.compile(
     r"\W*(?:(?i:(?:response|output|prediction|result|conclusion|verdict)(?=\W{0,4}:)|in conclusion"
     r"|overall|only|(?:most |very )?likely|probably|definitely|certainly|clearly|maybe|perhaps"
+    r"|without (?:a |any )?doubt"
     r"|possibly|(?:yes|no)(?=[,:.]| \()|final(?=:)|sure|ok(?:ay)?|(?:it )?(?:must|has to) be"
     r"|unclear"
     r"|by (?:a |the )?(?:process of )?elimination|(?:final |correct )?answer\s?[-–—]"
@@ -74,8 +75,10 @@ _HEDGE = re.compile(
 """Words before the only letter of a response: "I think B", "Overall: B"."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
-    r"|initially|originally|previously|(?<=i )first|neither|almost|nearly|was going to)\b"
-    r"|n['’]t\b|不)"
+    r"|initially|originally|previous(?:ly)?|(?<=i )first|at first|neither|almost|nearly|false"
+    r"|was going to|no way|(?:no|some|any)(?:one|body)|wrote|(?:user|hint|caption|you|they|people"
+    r"|many|some) (?:\w+ )?(?:says?|said|thinks?|claims?|suggests?))\b"
+    r"|n['’]t\b|不|一开始|起初|最初|错误|次\Z|备选\Z)"
 )
 _OF_NO_ANSWER = re.compile(
     r"\b(?i:another|other|opposite|second|third|next|first|initial|original|previous|earlier"
@@ -110,8 +113,8 @@ _SMALL = re.compile(
 )
 """A letter in lower case that ends or begins a response; "a" alone is a word."""
 _ENDS_NO = re.compile(
-    r"(?<!\w)[A-Z][)*_]{0,3}[,;–—-]\s?(?i:no|nope|not)\W*\Z|\?\s(?i:no"
-    r"|nope)\W*\Z"
+    r"\b(?i:i (?:can['’]t|can ?not) (?:tell|say|be sure))\W*\Z|\}\$?\?\s*\Z"
+    r"|(?<!\w)[A-Z][)*_]{0,3}[,;–—-]\s?(?i:no|nope|not)\W*\Z|\?\s(?i:no|nope)\W*\Z"
 )
 _TWO = re.compile(
     r"(?:\A|\b(?i:answer)\W{1,4}(?:(?i:is)\W{1,4})?)[(*_]{0,3}([A-Z])[)*_]{0,3}[.;]?[^\S\n]{1,3}"
@@ -150,7 +153,8 @@ _IS_ADDED = re.compile(r"[^.!?\n]{0,60}\b(?i:as well(?! as)|too(?=\W*(?:[.!;\n]|
 """Words after an option that add it to another one: "option B fits as well"."""
 _APPROVED = re.compile(
     rf"{ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{ADVERBS}\s+(?i:the|correct|right|true"
-    r"|best|most|more|closer|closest|similar|identical|consistent)\b(?!\s(?:least|worst|wrong))"
+    rf"|best|most|more|closer|closest|similar|identical|consistent)\b"
+    rf"(?!\s(?:least|worst|wrong|(?:\w+ ){{0,2}}{NO_ANSWER}))"
 )
 """Words after an option that call it the right one: " is the correct", " seems most similar"."""
 
@@ -266,6 +270,8 @@ def _stated(text: str, letters: str, options: Sequence[str]) -> set[str]:
     # Verdicts: "B is correct".
     for verdict in by.verdict.finditer(text):
         is_sure = not is_unsure(text, verdict.start(), verdict.end())
+        if by.another.match(text, verdict.end()):
+            return set()
         if is_sure and not _DOUBT.search(_clause_before(text, verdict.start())):
             stated |= set(by.letter.findall(verdict["letters"]))
             read_to = max(read_to, verdict.end())
@@ -355,7 +361,7 @@ def _is_sure(text: str, statement: re.Match[str], by: Patterns) -> bool:
         _DOUBT.search(before)
         or _DOUBT.search(says)
         or _OR.match(rest)
-        or rest.lstrip().startswith("?")
+        or rest.lstrip("} $").startswith(("?", "吗"))
         or (_ASKS.match(before) and is_asked(text, statement.end()))
         or is_unknown(before, statement["says"], text[statement.end("letters") :])
     ):

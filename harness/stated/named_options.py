@@ -11,7 +11,7 @@ from harness.stated.languages import is_foreign
 from harness.stated.option_text import lists_options, options_by_letter
 
 _POINTS = re.compile(
-    r"\b(?:corresponds? to|corresponding to"
+    r"\b(?:corresponds? to|corresponding to|(?i:this|that|which) (?:matches|fits)"
     r"|(?:\A|[.,;:\n]\s)(?i:which|this|that|it)(?: is|['’]s))\s(?:the )?(?:option|choice"
     r"|answer)\s[*_(]{0,4}([A-Z])[*_)]{0,4}\W*\Z"
 )
@@ -45,7 +45,7 @@ _IS = r"(?:is|are|was|were)(?:\s(?:in|on|at|to|the|an?|of)){0,3}"
 _SMALL = frozenset(
     "the a an is are was were it this that there he she they its his her their to of in on at by"
     " be do does did has have had which who what image picture photo video shown visible seen"
-    " color colour how many number count there".split()
+    " color colour how many number count there doing".split()
 )
 _ENDINGS = re.compile(r"(?:ing|es|ed|s)\Z")
 

@@ -100,8 +100,7 @@ def stated_number(response: str, question: str = "") -> float:
     Args:
         response: The response after its thought.
         question: The question. The value is in the unit that it asks for, also in thousands or
-            millions. A conclusion that counts other things than the question does not count if the
-            response counts those of the question as well: "7 chairs. So there are 28 legs."
+            millions. Counts of other things than the asked ones do not count.
 
     Raises:
         ParseError: the response states none, several, or one in an unknown spelling.

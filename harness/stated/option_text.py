@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 
+from harness.stated.conditions import NO_ANSWER
 from harness.stated.foreign_letters import denies_soon
 from harness.stated.languages import DENIES
 from harness.stated.numerals import numerals
@@ -54,7 +55,7 @@ _UNPOINTED = re.compile(r"\b(?:not|never|least|worst|wrong|incorrect|unlike\w*|o
 _IS_NO_ANSWER = re.compile(
     r"[^.!?\n]{1,200}?\s(?i:(?:could|might|may) be (?:the |an? )?(?:\w+ )?(?:answer|option|choice)"
     r"|(?:is|was|seems|looks|would be) (?:the |an? )?(?:worst|wrong|incorrect|second best|next best"
-    r"|least \w+) (?:answer|option|choice|one)\b)"
+    rf"|least \w+) (?:answer|option|choice|one)\b|is (?:an?|the|my) (?:\w+ )?{NO_ANSWER})"
 )
 """A sentence behind a letter that is not surely the answer: "the dog is the worst answer"."""
 _NOT_SO = re.compile(

@@ -83,6 +83,27 @@ def test_the_text_of_an_option_opens_or_ends_a_response(text, said):
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *((text, None) for text in ("C. The cow is a decoy.", "Option A is the runner-up.")),
+        *((text, None) for text in ("The best distractor is B.", "B, eliminated", "B. is a trap")),
+        *((text, None) for text in ("At first sight the answer is B.", "There is no way it is B.")),
+        *((f"{who} the answer is B.", None) for who in ("The user thinks", "Nobody would say")),
+        *((text, None) for text in ("B is correct and so is C.", "I'd guess B but I can't tell.")),
+        *((text, None) for text in ("答案是B吗？", "错误的选项是B。", "备选答案是B")),
+        ("The answer is ~~B~~ C.", "C"),
+        ("The answer is <s>B</s>.", None),
+        ("C is a decoy. The answer is B.", "B"),
+        ("Without a doubt, B.", "B"),
+        ("Only option B fits.", "B"),
+        ("The animal in front is the dog. This matches option B.", "B"),
+    ],
+)
+def test_a_letter_that_is_only_said_of(text, said):
+    assert letter(text) == said
+
+
+@pytest.mark.parametrize(
     ("options", "text", "said"),
     [
         (("1. the cat", "2. the dog"), "2", "B"),
