@@ -19,7 +19,7 @@ MOST = 40
 _KINDS = """
 people person persons individuals humans child children kids人사람 personas personen
  menschen personnes / man men guys / woman women ladies / boys / girls
-animals creatures / dogs puppies狗犬 perros hunde chiens / cats kittens猫고양이 gatos katzen
+animals creatures / dogs puppy puppies狗犬 perros hunde chiens / cats kittens猫고양이 gatos katzen
  chats / horses马馬 / cows cattle牛 / sheep lambs羊 / pigs猪豚 / birds鸟鳥 / fish鱼魚
 vehicles / cars车車 / trucks / buses / bikes bicycles motorcycles / trains / boats ships / planes
 furniture seats / chairs armchairs stools椅 sillas stühle chaises / tables desks桌 / sofas couches
@@ -169,6 +169,19 @@ def _is_other(said: Sequence[str], asked: Collection[str], beside: Collection[st
             head == kind or (head[0] == kind[0] and 0 in (head[1], kind[1])) for kind in kinds
         ) or _are_other_colours(said, asked)
     return (_head(said) in beside and _head(said) not in asked) or _are_other_colours(said, asked)
+
+
+def are_other_things(said: str, asked: str) -> bool:
+    """Return True if nouns of a text are known, and of other kinds than all of another text.
+
+    >>> [are_other_things(said, "Is there a dog?") for said in ("a cat", "a puppy", "a pet")]
+    [True, False, False]
+    """
+    words, wanted = (
+        [word for word in _words(text) if word in _KIND_OF and _KIND_OF[word][0] != 8]
+        for text in (said, asked)
+    )
+    return bool(words and wanted) and all(_is_other([word], wanted, ()) for word in words)
 
 
 def _are_other_colours(said: Sequence[str], asked: Collection[str]) -> bool:

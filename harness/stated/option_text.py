@@ -31,6 +31,7 @@ _CONDITION = re.compile(r"\b(?:if|unless|provided (?:that|the)|assuming)\b|\?")
 _OTHERS_CANNOT = re.compile(
     r"\b(?:the|a|an|this|he|she|they)\b[^,.;:\n]{0,40}\b(?:can ?not|can['’]t|could not)"
     r"\s(?!be (?:determined|known|told|answered|identified|inferred|verified|confirmed))"
+    r"|\b(?:i|we) (?:do not|don['’]t|can ?not|can['’]t) see (?=(?:an?|any) (?!image|picture|photo))"
 )
 """Words on what someone in the image cannot do; they do not say that the model cannot answer."""
 _TAKEN_BACK = re.compile(

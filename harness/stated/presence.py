@@ -4,7 +4,7 @@ import re
 
 _SMALL = frozenset(
     "a an any the some of this that visible present"
-    " shown seen indeed clearly also here there".split()
+    " shown seen indeed clearly definitely also here there".split()
 )
 _IN_IMAGE = re.compile(r"\b(?:in|on|of) (?:the|this) (?:image|picture|photo|video)\b")
 ASKS_THERE = re.compile(r"(?:is|are|was|were)\sthere\s(?P<what>.*)")
@@ -14,12 +14,14 @@ THERE = re.compile(
 )
 IS_THERE = re.compile(
     r"(?P<what>[^\W\d_]+(?: [^\W\d_]+){0,4}) (?:is|are) (?:\w+ )?"
-    r"(?:visible|there|present|here|shown)\b"
+    r"(?:(?:visible|there|present|here|shown)\b|in (?:the|this) (?:image|picture|photo|video)\b)"
 )
 _ANY = r"(?=\san?\b|\sany\b)"
 _IS_NOT = re.compile(
     r"(?:there (?:is|are) no (?:evidence|signs?|indications?|traces?) of"
-    rf"|there (?:is|are)(?: not|n['’]t){_ANY}|(?:i|we) (?:do not|don['’]t) see{_ANY}"
+    rf"|there (?:is|are) no(?= )|there (?:is|are)(?: not|n['’]t){_ANY}"
+    rf"|(?:(?:i|we) (?:do not|don['’]t) see|(?:the|this) (?:image|picture|photo|video) (?:does not"
+    rf"|doesn['’]t) (?:show|contain|have)){_ANY}"
     r"|(?:i|we) (?:can )?see no)\s(?P<what>.*)"
     r"|no (?P<which>[^.]{1,60}) (?:is|are) (?:visible|present|shown|seen|depicted|there|here)\b"
     r"(?P<where>.{0,60})"

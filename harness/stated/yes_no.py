@@ -7,6 +7,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from harness.stated.kinds_of_things import are_other_things
 from harness.stated.presence import ASKS_THERE, IS_THERE, THERE, names, present
 from harness.stated.refusals import denied_after, denies
 
@@ -94,6 +95,11 @@ _NEVER = re.compile(
     re.IGNORECASE,
 )
 """Words that deny, beside those of `denied_after`."""
+_THERE_IS = re.compile(
+    r"\W*(?:da ist|es gibt|hay|il y a|c['’]è|há|图中有|有)\b"
+    r"|\W*[^.,。]{1,12}(?:がい|があ|가 있|есть)",
+    re.IGNORECASE,
+)
 _NO_DOUBT = re.compile(
     r"(?:\w+ ){0,2}\b(?:doute|dud[ao]|dubbio|dúvida|zweifel|twijfel|сомнени\w+)\b"
     r"(?: (?:alguna|ningun[ao]|alguma|nenhuma))?",
@@ -117,8 +123,8 @@ _OPPOSITES: Mapping[str, frozenset[str]] = {
         ("on", "off"),
         ("open", "closed shut"),
         ("opened", "closed shut"),
-        ("larger", "smaller"),
-        ("bigger", "smaller"),
+        ("larger", "smaller same equal"),
+        ("bigger", "smaller same equal"),
         ("taller", "shorter"),
         ("longer", "shorter"),
         ("higher", "lower"),
@@ -137,10 +143,13 @@ _OPPOSITES: Mapping[str, frozenset[str]] = {
 _FRONT = re.compile(r"\bin front of\b")
 _NOBODY = re.compile(r"\b(?:no one|no-one|nobody)\b")
 _NOT_SO = re.compile(
-    r"it (?:(?:is|['’]s) (?:not (?:the case|true|correct|right)|false|untrue|incorrect)"
-    r"|isn['’]t (?:the case|true|correct|right)) that\s"
+    r"(?:i (?:do not|don['’]t) (?:think|believe)(?: that)?|it (?:(?:is|['’]s)"
+    r" (?:not (?:the case|true|correct|right)|false|untrue|incorrect)"
+    r"|isn['’]t (?:the case|true|correct|right)) that)\s"
 )
 """Words that deny the whole sentence after them: "it is not the case that"."""
+_IS = re.compile(r"\b(it|he|she|that|there|they)['’](?:s|re)\b")
+_OF_THINGS = re.compile(r"(?:it is|only|the only \w+ is) an? |(?:the|an?) \w+ (?:is|are) ")
 _PRONOUN = re.compile(r"(?:he|she|it|they)\s")
 _LEAD = re.compile(
     r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?)[,.]?\s"
@@ -256,6 +265,7 @@ def foreign_yes_no(text: str) -> str | None:
         if first and not _BUT.search(rest):
             denies_yes = denied_after(rest, whole=True) or _NEVER.search(_NO_DOUBT.sub(" ", rest))
             affirms = any(map(_YES.fullmatch, re.split(r"[.,;:!。，！、\n]", rest)))
+            affirms |= bool(_THERE_IS.match(rest) and not denies_yes)
             return None if (denies_yes if said == "yes" else affirms) else said
     return None
 
@@ -281,12 +291,18 @@ def says_opposite(said: str, text: str, question: str) -> bool:
     first, asked = _FIRST.match(text), question.casefold()
     if first is None:
         return False
-    sentence = first["said"].casefold().strip()
+    sentence = _IS.sub(r"\1 is", first["said"].casefold().strip())
+    clause = _CLAUSES.split(sentence)[0]
+    if _has_opposite(clause, asked) and (said == "no") == denies(clause):
+        return True
     if said == "no" and _restates(sentence, asked):
         return True
     if said == "yes" and _says_another_order(sentence, asked):
         return True
     if said == "yes":
+        is_of_things = THERE.match(clause) or _OF_THINGS.match(clause)
+        if is_of_things and are_other_things(clause, asked):
+            return True
         return any(absent[0] not in asked for absent in _ABSENT.finditer(sentence))
     there = THERE.match(sentence) or IS_THERE.match(sentence)
     asks = None if " than " in asked else ASKS_THERE.search(asked)
@@ -322,6 +338,7 @@ def _restates(sentence: str, asked: str) -> bool:
         or _in_order(clause) == wanted != []
         or _is_swapped_opposite(_in_order(clause), wanted)
         or _is_of_pronoun(clause, wanted)
+        or ("than" in wanted and _in_order(clause) == wanted[: wanted.index("than")])
         for clause in clauses
         if clause and not denies(clause)
     )
@@ -347,6 +364,16 @@ def _says_another_order(sentence: str, asked: str) -> bool:
         _are_opposite(words, wanted) or (has_relation and _is_swapped(words, wanted))
         for words in clauses
     )
+
+
+def _has_opposite(clause: str, asked: str) -> bool:
+    """Return True if a clause says of a question's subject the opposite of one of its words."""
+    words, wanted = _in_order(clause), _in_order(asked)
+    is_pronoun = clause.startswith("they ") or (clause.startswith("it ") and "than" not in wanted)
+    if not (is_pronoun or (words and words[:1] == wanted[:1])):
+        return False
+    opposites = (_opposites_of(word).intersection(wanted) for word in set(words) - set(wanted))
+    return any(opposite and opposite.isdisjoint(words) for opposite in opposites)
 
 
 def _opposites_of(word: str) -> frozenset[str]:

@@ -237,3 +237,37 @@ def test_a_field_that_rejects_its_box_or_has_another_scale(field, is_read):
 def test_words_that_reject_a_box_or_name_another_object(text, is_read):
     places = ("<box>[[112, 179, 335, 595]]</box>", "<box>[[500, 100, 600, 200]]</box>")
     assert (box("vlm:internvl3_5", text.format(*places)) is not None) == is_read
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "said"),
+    [
+        *(
+            (DOG, f"Yes, {rest}", None)
+            for rest in ("there is a cat.", "it is a cat.", "only a cat.")
+        ),
+        *((DOG, f"Yes, {rest}", "yes") for rest in ("a man holds a dog.", "it is on the sofa.")),
+        *((DOG, f"No, {rest}", None) for rest in ("a dog is in the image.", "there's a dog.")),
+        (DOG, "No, I do not see a dog. There is a cat on the sofa.", "no"),
+        *((DOG, text, "no") for text in ("There are no dogs.", "The image does not show a dog.")),
+        (DOG, "I don't think there is a dog.", "no"),
+        (DOG, "There is no hot dog.", None),
+        (DOG, "Nein, da ist ein Hund.", None),
+        (DOG, "Nein, da ist kein Hund.", "no"),
+        ("Is the door open?", "Yes, it is closed.", None),
+        ("Is the door open?", "Yes, the window is open.", None),
+        ("Is the door open?", "No, it's open.", None),
+        ("Is the door open?", "No, it is not closed.", None),
+        ("Is the door open?", "No, it's closed.", "no"),
+        ("Is the cup larger than the plate?", "No, the cup is larger.", None),
+        ("Is the cup larger than the plate?", "Yes, they are the same size.", None),
+        ("Is the cup larger than the plate?", "No, the plate is larger.", "no"),
+        (
+            "Is there direct contact between the arm and the cup?",
+            "There is no direct contact between the arm and the cup.",
+            "no",
+        ),
+    ],
+)
+def test_a_yes_or_no_whose_sentence_says_otherwise_is_a_failure(question, text, said):
+    assert yes_or_no(text, question) == said
