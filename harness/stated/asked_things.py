@@ -83,6 +83,9 @@ _SIZE = re.compile(r"[^.;,\d]{1,14}?\s(?:long|wide|tall|high|deep|thick)\b", re.
 _ASKS_DISTANCE = re.compile(r"\b(?:how far|distance|apart|away)\b", re.IGNORECASE)
 _MOMENT = re.compile(r"\b(?:at|after|until|by)\s(?:about\s|second\s)?\Z", re.IGNORECASE)
 _ASKS_HOW_LONG = re.compile(r"\bhow (?:long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
+_PAIRS = (("open", "clos"), ("enter", "leav"), ("sit", "stand"), ("pick", "put"), ("push", "pull"))
+_ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
+"""Beginnings of verbs and of their contraries."""
 _FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
 """A fraction in French ("3 quarts"), whose words have other meanings in English."""
 
@@ -154,6 +157,13 @@ def says_another_state(text: str, question: str) -> bool:
     >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
     False
     """
+    said, wanted = (
+        frozenset(action for action in _ACTIONS if re.search(rf"\b{action}", words, re.IGNORECASE))
+        for words in (text, question)
+    )
+    pairs = (_ACTIONS[action] for action in wanted)
+    if said and any(contrary in said and wanted.isdisjoint(said) for contrary in pairs):
+        return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
             continue

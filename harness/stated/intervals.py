@@ -45,7 +45,9 @@ _AGAIN_IN_SECONDS = re.compile(
     r"\s?s(?:ec(?:ond)?s?)?\)"
 )
 """A clock and its seconds: "1:05 (65 s)"."""
-_SECONDS = r"(?:\s?(?i:seconds?|secs?|s|segundos?|secondes?|sekunden?)(?![^\W_])|\s?[秒초])"
+_SECONDS = (
+    r"(?:\s?(?i:seconds?|secs?|s|segundos?|secondes?|sekunden?|секунд\w?)(?![^\W_])|\s?[秒초])"
+)
 _COMPOUND = re.compile(  # 1h 2m 5s, or 2分5秒
     r"(?i:(?<![\w.])(?:(\d{1,2})\s?(?:h|hrs?|hours?)\s?)?(\d{1,3})\s?(?:m|mins?|minutes?)\s?"
     r"([0-5]?\d(?:\.\d{1,9})?)\s?(?:s|secs?|seconds?)(?![^\W_]))"
@@ -58,7 +60,7 @@ _ORDINAL = re.compile(
     r"第(?=\s?\d)|(?<=\d)(?:st|nd|rd|th)(?=\sseconds?(?:\s(?:to|until|till|through|and|of)\b|\W*\Z))"
 )
 _ARROW = re.compile(
-    r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～〜→至到]|から|부터)\s?(?=\.?\d)"
+    r"(?<=\d)\s?(?:-{1,2}>|[-–−—~～〜→至到]|から|부터|에서)\s?(?=\.?\d)"
 )  # " -> " between times
 _UP_TO = re.compile(r"(?<=\d)\s?(?:まで|까지)")
 _TAG_ENDS = re.compile(r"</\w{1,20}>")
@@ -76,11 +78,13 @@ _BETWEEN = re.compile(  # all that may stand between the two times: " s to ", " 
     r"|\b(?i:to|till|until|thru|through|up|and|then|it|is|the|at|about|approximately|around"
     r"|roughly|approx|(?:action|activity|event|moment|segment)(?= ends| stops)"
     r"|ends?|ending|ended|stops?|stopping|finish(?:es|ed)?|(?:end)?_?(?:time|sec)"
-    r"|end_?seconds?|t_?end|timestamps?|seconds?|sec|t|e|t1|a|à|bis|until|hasta|el segundo|el|до"
-    r"|th)\b)+"
+    r"|end_?seconds?|t_?end|timestamps?|seconds?|sec|t|e|t1|a|à|bis|until|hasta|el segundo|el|до|по"
+    r"|continu(?:es|ing)|th)\b)+"
 )
 _AND = re.compile(r"(?i:\band\b)")
-_ENDS = re.compile(r"(?i:\b(?:ends?|ending|ended|stops?|stopping|finish(?:es|ed)?)\b)")
+_ENDS = re.compile(
+    r"(?i:\b(?:continu(?:es|ing) until|ends?|ending|ended|stops?|stopping|finish(?:es|ed)?)\b)"
+)
 _BETWIXT = re.compile(r"(?i:\b(?:between|from|starts?|begins?|starting|beginning)\b)")
 _STARTS = ("start", "begin", "from", "t_start", "start_sec", "start_seconds")
 _STOPS = ("end", "stop", "to", "t_end", "end_sec", "end_seconds")
@@ -122,7 +126,8 @@ _ASKS_SECONDS = re.compile(r"(?i:(?<!\d)(?<!\d\s)\bseconds\b|\btimestamps?\b)|�
 _IN_SECONDS = re.compile(rf"\d{_SECONDS}|\d:[0-5]\d|(?i:\b(?:seconds|secs|timestamps?)\b)")
 """A number with its unit, as "3.5 s"; a clock, as "1:05"; or a word for the unit of all numbers."""
 _LASTS = re.compile(  # words of a duration
-    r"(?i:\b(?:last(?:s|ed|ing)(?! from)|durations?|lengths?|long|continu\w+|for\s(?=\D{0,9}\d))\b)"
+    r"(?i:\b(?:last(?:s|ed|ing)(?! from)|durations?|lengths?|long|continu\w+(?! (?:un)?til\b)"
+    r"|for\s(?=\D{0,9}\d))\b)"
 )
 _TAKES = re.compile(
     r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?(?! from\b))\s+"
@@ -136,6 +141,8 @@ _NOT_WITHIN = re.compile(  # "before 3", the video's own length, or the call of 
     r"|(?:earl|lat)\w+ than)"
     r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*=|\w_\w+\("
     r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans)\b"
+    r"|\b(?i:(?:starts?|begins?|ends?|stops?|some ?time|some point|once|somewhere)\s+between"
+    r"|at (?:least|most)(?: from)?)\s+\d"
 )
 
 
@@ -320,7 +327,7 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
     """
     first, second = times
     before, gap, after = text[: first.start], text[first.end : second.start], text[second.end :]
-    are_joined = bool(_BETWEEN.fullmatch(gap) and gap.strip())
+    are_joined = bool(_BETWEEN.fullmatch(gap) and gap.strip(" ("))
     if _AND.search(gap) and not (_ENDS.search(gap) or _BETWIXT.search(before)):
         are_joined = False
     subject = _SUBJECT.search(before)

@@ -39,7 +39,7 @@ _TAKEN_BACK = re.compile(
     r"|(?:not|n['’]t) (?:right|correct|true|so|it|there|visible|present|shown|in"
     r"|(?:the|an?) (?:\w+ )?(?:answer|option|choice)))\b"
 )
-_NUMBERED = re.compile(r"(\d{1,2})[.):]\s{1,3}(?=\S)")
+_NUMBERED = re.compile(r"\(?(\d{1,2})[.):]\s{1,3}(?=\S)")
 _BY_NUMBER = re.compile(
     r"\W{0,4}(?:(?:the )?(?:correct |final )?answer(?: is|:)\s)?"
     r"(?P<named>(?:option|choice)(?: number)?\s)?\W{0,4}(?P<number>\d{1,2})[.:)*]{0,4}\s{0,3}"

@@ -32,7 +32,7 @@ _UNABLE = re.compile(
 _DENIES = re.compile(
     r"(?i:\b(?:not?|none|never|neither|nor|cannot|unlikely|without|fail\w*|doubt\w*|nowhere"
     r"|incorrect|wrong|false|except|nothing|(?:anything|everything|everywhere|all) but"
-    r"|nicht|kein\w*|pas|non(?!-\w)|não|niet|geen|nie|inte|ikke|tidak|bukan|không|нет|не)\b|n['’]t\b)|[不没沒無无未]|并非"
+    r"|nicht|kein\w*|pas|non(?!-\w)|não|niet|geen|nie|inte|ikke|tidak|bukan|không|нет|не)\b|n['’]t\b)|[不没沒無无未]|并非|[以之]外"
 )
 ABOUT_ANSWER = re.compile(
     r"\W*(?:correct|right|consistent|based|supported|given|obtained|above|below|as follows|clear"

@@ -97,6 +97,8 @@ _ASKS_WHEN = re.compile(
 _SAYS_YEAR = re.compile(
     rf"\bin (?:the year )?(?={_YEAR}\b(?!\s?(?:[-–—/%]|[.,]\d)))|\AIn (?={_YEAR}\W*\Z)"
 )
+_TWICE = re.compile(rf"\b({SMALL}|\d{{1,4}})\s\(({SMALL}|\d{{1,4}})\)", re.IGNORECASE)
+"""A number in words and in digits: "five (5)"."""
 _ASKS_TIMES = re.compile(r"\bhow (?:many times|long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
 _TIMES = re.compile(
     rf"\sfor\s(?:about\s)?(?=\d[\d.]{{0,6}}\s(?:second|minute|hour))"
@@ -125,6 +127,7 @@ def respelt(text: str, question: str = "") -> str:
         text = text[assumes.end() :]
     if not re.search(r"\d", text):
         text = _MEASURED.sub(_from_han, text)
+    text = _TWICE.sub(_once, text)
     if _ASKS_TIMES.search(question):
         text = _TIMES.sub(" = ", text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)
@@ -134,6 +137,11 @@ def _value(words: str) -> float:
     """Return the number of "half a", of a word of `_DIGITS` or of digits."""
     lower = words.casefold()
     return 0.5 if lower == "half a" else float(_DIGITS.get(lower, 0) or lower)
+
+
+def _once(twice: re.Match[str]) -> str:
+    """Return the second of two equal numbers; both if they differ."""
+    return twice[2] if len({number.value for number in numerals(twice[0])}) == 1 else twice[0]
 
 
 def _without_span(span: re.Match[str]) -> str:

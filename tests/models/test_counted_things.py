@@ -155,6 +155,8 @@ BENCH = "How many people are sitting on the bench?"
         ("How many seconds does he run?", "He runs for 5 seconds.", 5),
         ("How many seconds does he run?", "He stops at 5 seconds.", None),
         ("In which year did sales peak?", "In 2014.", 2014),
+        ("How far is it, in meters?", "five (5) meters", 5),
+        ("How far is it, in meters?", "five (6) meters", None),
         ("In which year did sales peak?", "In 2014 sales were lowest.", None),
     ],
 )

@@ -59,6 +59,17 @@ def test_a_count_of_a_part_or_of_others(text, question, said):
         ("From 3 s to 7 s, the person is sitting.", "a person sits down", True),
         ("The door is closed from 3 s to 7 s.", "a person closes the door", True),
         ("The action is visible from 3 s to 7 s.", "a person opens the door", True),
+        ("The man closes the door from 3 s to 7 s.", "When does the man open the door?", False),
+        ("The man opens and closes the door from 3 s to 7 s.", "the man opens the door", True),
+        ("It starts between 3 and 7 seconds.", "a person opens the door", False),
+        ("sometime between 3 and 7 seconds", "a person opens the door", False),
+        ("between 3 and 7 seconds", "a person opens the door", True),
+        ("at most from 3 to 7", "a person opens the door", False),
+        ("3 (7)", "a person opens the door", False),
+        ("3秒到7秒之外", "a person opens the door", False),
+        ("3초에서 7초까지", "a person opens the door", True),
+        ("It starts at 00:03 and continues until 00:07.", "a person opens the door", True),
+        ("It continues from 3 s for 7 s.", "a person opens the door", False),
     ],
 )
 def test_times_of_another_state_are_no_answer(text, question, is_read):
