@@ -38,8 +38,8 @@ _FILLS = (
     r"|\b(?:about|approximately|approx\.?|roughly|around|circa|ca\.|exactly|precisely|only|just"
     r"|likely|probably|maybe|perhaps|nearly|almost|close to|in total|equal to|at|to|of|the|yes"
     r"|ok(?:ay)?|sure|usd|eur|rmb|gbp|an?|estimated|i (?:think|guess|believe)"
-    r"|(?:an? |the )?(?:(?:total )?(?:number|count|distance|length|height|width|depth|size|area"
-    r"|volume|speed)|total|sum|value|estimate) of|(?:(?:the |my )?final )?answer)(?!\w)"
+    r"|(?:(?:total )?(?:number|count|distance|length|height|width|depth|size|area"
+    r"|volume|speed)|total|sum|value|estimate) of|(?:my )?(?:final )?answer)(?!\w)"
     r"|大约|大概|约|約)"
 )
 _OPENS = (
