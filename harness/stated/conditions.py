@@ -5,7 +5,8 @@ import re
 from harness.stated.corrections import is_asked
 
 NO_ANSWER = (
-    r"(?:decoy|distractors?|trap|lure|red herring|runner-?up|(?:close )?second|mistake|guess)\b"
+    r"(?:decoy|distractors?|trap|lure|red herring|runner-?up|(?:close )?second|mistake"
+    r"|(?:first|initial|second|earlier|popular|common) guess)\b"
 )
 """What an option is called that is not the answer."""
 _SUPPOSED = re.compile(

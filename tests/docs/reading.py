@@ -85,8 +85,9 @@ begins as a conclusion ("So", "Therefore"), a last clause with the sum ("…, so
 animals"), numbers that only say what is measured ("The number of chairs above 2 m is 3"), the year
 of a value, and a value to which the end compares it ("45%, compared to 38% before"), unless the
 question may ask for both. A number that counts two things fails ("3 on the left and 3 on the
-right"), and so does a number under another JSON key than the answer's. `1,500` is one thousand five
-hundred, `1,5` is one and a half.
+right"), and so does a number under another JSON key than the answer's, or a count of another kind
+of thing than asked ("3 cats" for dogs), unless the asked one is counted as well ("3 dogs and 2
+cats"). `1,500` is one thousand five hundred, `1,5` is one and a half.
 
 | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` | texts |
 | --- | --- | --- | --- | --- | --- |"""
