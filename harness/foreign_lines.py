@@ -18,7 +18,9 @@ from harness.foreign_forms import (
     IDS,
     INDICES,
     LISTS,
+    PREDICTED,
     READ,
+    TEXTS,
     Form,
     Plain,
     is_completion,
@@ -36,6 +38,14 @@ MAX_NAMES = 1000
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
 ONLY_NUMBERS = re.compile(rb"[-+\d.,;eE\s]+")
 """A line of numbers, as in MOTChallenge's files: not the header of a table."""
+COLUMN = re.compile(
+    r"(?:.*_)?(?:id|index|idx|name|image|file|key|"
+    + "|".join(TEXTS)
+    + r"|answer|label|target|gt|caption)s?"
+    r"|" + PREDICTED.pattern,
+    re.IGNORECASE,
+)
+"""Usual names of columns of predictions."""
 LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
 CUT = (
@@ -144,8 +154,16 @@ def of_line(line: bytes, name: str) -> str:
     if b"EncodedPixels" in line:
         return _of_pairs(name)
     separator = "\\t" if mark == b"\t" else mark.decode()
-    table = f'csv.DictReader(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{separator}")'
-    return f"Each line is an object: {to_lines(table, name, 'csv')} makes them of a table."
+    opened = f'(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{separator}")'
+    typed = f"{to_lines(f'csv.DictReader{opened}', name, 'csv')} makes them of a table."
+    cells = re.split(re.escape(mark.decode()), line.decode("utf-8", "replace").strip())
+    if any(COLUMN.fullmatch(cell.strip('" ')) for cell in cells):
+        return f"Each line is an object: {typed}"
+    pairs = f'({{"id": row[0], "response": row[1]}} for row in csv.reader{opened} if row)'
+    return (
+        "Each line is an object: without a header, and if the first cells are the id and what the "
+        f"model wrote, {to_lines(pairs, name, 'csv')} makes them; with one, {typed}"
+    )
 
 
 def _of_pairs(name: str) -> str:
@@ -295,6 +313,9 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
 
     `is_row`: the value is one of several in the file, and not all of it.
     """
+    if isinstance(plain, list) and len(plain) == 2 and not {*map(type, plain)} & {list, dict}:
+        pair = command("{id: (.[0] | tostring), response: .[1]}", name)
+        return f"If its lists are an id and what the model wrote, {pair} makes such lines."
     if not isinstance(plain, dict):
         return OWN_LINES
     known = _known(plain, name, FORMS if is_row else (*FORMS, *BY_ID))
@@ -335,7 +356,10 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
         program = f"del(.{id_key}) + {{id: (.{id_key} | tostring)}}"
         return f"If {id_key} is the benchmark's id, {command(program, name)} names it so."
     if is_row and "id" not in plain:
-        return f"{if_in_order('TASK', 'ROOT', name)} {OWN_LINES}"
+        without = (
+            f"`tail -n +2 {quote(name)} > {new_name(name)}` leaves out a first line about all."
+        )
+        return f"{if_in_order('TASK', 'ROOT', name)} {without} {OWN_LINES}"
     return OWN_LINES
 
 
@@ -396,6 +420,12 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
     if BESIDE.issuperset(unknown) and (kind := next((k for k in OWN if k in plain), "")):
         return f"If {kind} is what the model predicted, {command(_without(unknown), name)}{MAKES}"
+    objects = {key: plain[key] for key in unknown if is_object(plain[key])}
+    inner = {key: text_key({**value, "gt": ""}) for key, value in objects.items()}
+    if len(inner) == 1 and all(inner.values()):
+        path = ".".join(map(str, *inner.items()))
+        program = f'if has("{path.partition(".")[0]}") then {{id, response: .{path}}} else . end'
+        return f"If {path} is what the model wrote, {command(program, name)}{MAKES}"
     typed = command('if has("KEY") then {id, response: .KEY} else error("no KEY") end', name)
     return f"If the model wrote what is under one key, {typed}, with that key for KEY,{MAKES}"
 
