@@ -190,14 +190,7 @@ TRUTH = re.compile(
 CHANCES = re.compile(
     r"(?:(?:option|choice|answer)_)?(?:probs?|probabilit(?:y|ies)|logits|scores)", re.IGNORECASE
 )
-"""Names of lists with a number for each option, or of objects with one for each letter."""
-SINGLE = re.compile("[A-Z]")
-CHOSEN = (
-    '(if type == "array" then to_entries | map(.key |= "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[.:. + 1]) '
-    "else to_entries end) | (map(.value) | max) as $most | map(select(.value == $most)) "
-    "| if length == 1 then .[0].key else null end"
-)
-"""jq program for the letter of the largest number; null if several are equal."""
+"""Names of lists with a number for each option."""
 BOUNDS = (("pred_start", "pred_end"), ("start", "end"))
 """Names of the fields of a predicted interval."""
 UNIT = re.compile(r"(?:.*_)?units?(?:_.*)?", re.IGNORECASE)
@@ -532,15 +525,12 @@ def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:
             return f"{{id: {id_path}, answer: (.{key} | {says})}}", condition
     for key in filter(CHANCES.fullmatch, plain):
         value = plain[key]
-        numbers = list(value.values()) if isinstance(value, Mapping) else value
-        if not isinstance(numbers, list) or len(numbers) < 2 or not all(map(_is_number, numbers)):
-            continue
-        is_lettered = isinstance(value, Mapping) and all(map(SINGLE.fullmatch, value))
-        if is_lettered or numbers is value:
-            condition = f"the largest number of {key} is that of the chosen option, "
-            condition += "" if is_lettered else "the first A, "
-            answer = f"(.{key} | if . then {CHOSEN} else . end)"
-            return f"{{id: {id_path}, answer: {answer}}}", f"{condition}and two of them no answer"
+        if isinstance(value, list) and len(value) > 1 and all(map(_is_number, value)):
+            letter = 'index(max) as $n | "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[$n:$n + 1]'
+            single = f"if arrays and (indices(max) | length) == 1 then {letter} else null end"
+            condition = f"the largest number of {key} is that of the chosen option, the first A, "
+            condition += "and two largest ones are no answer"
+            return f"{{id: {id_path}, answer: (.{key} | {single})}}", condition
     for start, end in BOUNDS:
         if _is_number(plain.get(start)) and _is_number(plain.get(end)):
             span = f"(if .{start} == null then null else [.{start}, .{end}] end)"

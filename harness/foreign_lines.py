@@ -18,9 +18,9 @@ from harness.foreign_forms import (
     IDS,
     INDICES,
     LISTS,
+    NAMES,
     PREDICTED,
     READ,
-    TEXTS,
     Form,
     Plain,
     is_completion,
@@ -38,14 +38,6 @@ MAX_NAMES = 1000
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
 ONLY_NUMBERS = re.compile(rb"[-+\d.,;eE\s]+")
 """A line of numbers, as in MOTChallenge's files: not the header of a table."""
-COLUMN = re.compile(
-    r"(?:.*_)?(?:id|index|idx|name|image|file|key|"
-    + "|".join(TEXTS)
-    + r"|answer|label|target|gt|caption)s?"
-    r"|" + PREDICTED.pattern,
-    re.IGNORECASE,
-)
-"""Usual names of columns of predictions."""
 LINES = "filter(str.strip, open(sys.argv[1]))"
 NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
 CUT = (
@@ -156,8 +148,10 @@ def of_line(line: bytes, name: str) -> str:
     separator = "\\t" if mark == b"\t" else mark.decode()
     opened = f'(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{separator}")'
     typed = f"{to_lines(f'csv.DictReader{opened}', name, 'csv')} makes them of a table."
-    cells = re.split(re.escape(mark.decode()), line.decode("utf-8", "replace").strip())
-    if any(COLUMN.fullmatch(cell.strip('" ')) for cell in cells):
+    names = [
+        cell.strip('" \r\n') for cell in line.decode("utf-8-sig", "replace").split(mark.decode())
+    ]
+    if any(name.lower() in NAMES or PREDICTED.fullmatch(name) for name in names):
         return f"Each line is an object: {typed}"
     pairs = f'({{"id": row[0], "response": row[1]}} for row in csv.reader{opened} if row)'
     return (
@@ -313,9 +307,6 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
 
     `is_row`: the value is one of several in the file, and not all of it.
     """
-    if isinstance(plain, list) and len(plain) == 2 and not {*map(type, plain)} & {list, dict}:
-        pair = command("{id: (.[0] | tostring), response: .[1]}", name)
-        return f"If its lists are an id and what the model wrote, {pair} makes such lines."
     if not isinstance(plain, dict):
         return OWN_LINES
     known = _known(plain, name, FORMS if is_row else (*FORMS, *BY_ID))
@@ -356,9 +347,7 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
         program = f"del(.{id_key}) + {{id: (.{id_key} | tostring)}}"
         return f"If {id_key} is the benchmark's id, {command(program, name)} names it so."
     if is_row and "id" not in plain:
-        without = (
-            f"`tail -n +2 {quote(name)} > {new_name(name)}` leaves out a first line about all."
-        )
+        without = f"`tail -n +2 {quote(name)} > {new_name(name)}` leaves out a line about all."
         return f"{if_in_order('TASK', 'ROOT', name)} {without} {OWN_LINES}"
     return OWN_LINES
 

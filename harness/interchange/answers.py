@@ -294,11 +294,9 @@ def _answer(row: Row, query: Query) -> Answer:
         return Answer(choice=_letter(value, row, query))
     if form is AnswerForm.TEXT:
         if not isinstance(value, str):
-            texts = rewrite("answer", "tostring", row.file)
-            fix = f"{texts} writes numbers as texts" if type(value) in (int, float) else ""
-            if value in (0, 1):
-                yes = 'if . == 1 then "yes" elif . == 0 then "no" else . end'
-                fix += f". If 1 is yes: {rewrite('answer', yes, row.file)}"
+            yes = 'if . == 1 then "yes" elif . == 0 then "no" else . end'
+            fix = f"{rewrite('answer', 'tostring', row.file)} writes numbers as texts"
+            fix += f". If 1 is yes: {rewrite('answer', yes, row.file)}" if value in (0, 1) else ""
             raise ParseError('"answer"', expected="text", found=repr(value)[:40], fix=fix)
         return Answer(text=value)
     raise ParseError(

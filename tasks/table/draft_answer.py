@@ -48,6 +48,10 @@ OF_MODEL = re.compile(
     r"(?:.*[._])?(?:model|m?llm|vlm)(?:_?(?:id|name|version))?|generated_by", re.I
 )
 """Names of fields of the model that wrote something."""
+OF_PERSON = re.compile(
+    r"(?:.*_)?(?:rad|radiologist|reader|rater|annotator|worker)s?(?:_?(?:id|name))?", re.I
+)
+"""Names of fields of the person who marked an object."""
 PLAIN_NUMBER = "(?<![0-9.])-?[0-9]+(?:[.][0-9]+)?"
 LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
 """A word before an answer that says what it is, such as `A: `."""
@@ -109,7 +113,7 @@ def draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if truth.form in ("mask", "boxes"):
         _doubt_regions(description, records, answered, truth)
     elif truth.form == "interval":
-        _doubt_windows(description, truth)
+        _doubt_windows(description, truth, values)
     elif truth.form in ("number", "count"):
         if doubt := _doubt_about_units(description, answered):
             description.doubts["answer.form"] = doubt
@@ -163,10 +167,11 @@ def _doubt_regions(
         _draft_mask_images(description, answered)
 
 
-def _doubt_windows(description: Draft, truth: Truth) -> None:
+def _doubt_windows(description: Draft, truth: Truth, values: Sequence[object]) -> None:
     """Add to the doubt about several windows of a record the command that keeps the others."""
     doubted = truth.doubts.get("form", "")
-    if doubted and "pieces" not in doubted:
+    are_several = all(isinstance(v, list) and len(v) > 1 and isinstance(v[0], list) for v in values)
+    if doubted and "pieces" not in doubted and not are_several:
         windows = f"getpath({jq_path(str(description.answer['field']))})"
         single = f'select(({windows}[0] | type) != "array" or ({windows} | length) == 1)'
         description.doubts["answer.form"] += f"; {kept(description.table, single)}"
@@ -289,6 +294,10 @@ def _draft_no_field(description: Draft, records: Sequence[Record], boxes: str) -
         seconds = in_seconds(description.table, pair, description.columns)
         doubt = f"are {' and '.join(pair)} the answer? Numbers of frames are not read: {seconds}"
     description.doubts["answer.form"] = boxes or doubt
+    person = next(filter(OF_PERSON.fullmatch, columns_of(records)), "")
+    if boxes and len({str(value) for value in values_of(records, person)}) > 1:
+        doubt = f"boxes are of several people ({person}), and all count: keep those of one of them"
+        description.doubt("answer.form", doubt)
 
 
 def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:

@@ -426,7 +426,6 @@ CHOSEN = {
     "true for yes": ({"id": "1", "label": "no", "pred": True}, ("answer", "yes")),
     "probabilities": ({"id": "1", "probs": [0.1, 0.6, 0.3]}, ("answer", "B")),
     "equal probabilities": ({"id": "1", "probs": [0.4, 0.4, 0.2]}, ("answer", None)),
-    "logits by letter": ({"id": "1", "logits": {"A": -2, "B": 3.5}}, ("answer", "B")),
     "a start and an end": ({"id": "1", "pred_start": 2.5, "pred_end": 4}, ("answer", [2.5, 4])),
     "an interval": ({"id": "1", "pred": [2.5, 4], "gt": [1, 2]}, ("answer", [2.5, 4])),
     "an answer in an object": (
@@ -437,7 +436,6 @@ CHOSEN = {
         {"id": "1", "pred_point": {"x": 3, "y": 4}},
         ("points", [{"x": 3, "y": 4}]),
     ),
-    "a list": (["1", "B"], ("response", "B")),
     "a sure answer": ({"id": "1", "answer": "B", "confidence": 0.9}, ("answer", "B")),
     "VLMEvalKit's columns": (
         {"index": "1", "A": "cat", "B": "dog", "answer": "A", "prediction": "B"},
