@@ -431,28 +431,15 @@ FORMS = (
 BY_ID = (
     Form(
         "texts by id",
-        _by_id(lambda value: value is None or isinstance(value, str)),
-        "to_entries[] | {id: .key, response: .value}",
-        f"{KEYS}, and its texts what the model wrote",
-    ),
-    Form(
-        "lists of texts by id",
         _by_id(lambda value: value is None or are_texts(value)),
         "to_entries[] | {id: .key, response: .value}",
-        f"{KEYS}, and its lists what the model wrote in several samples",
+        f"{KEYS}, and its texts what the model wrote, a list in several samples",
     ),
     Form(
         "numbers by id",
-        _by_id(lambda value: value is None or _is_number(value)),
-        "to_entries[] | {id: .key} + if .value == null then {response: null} else "
-        "{answer: .value} end",
-        f"{KEYS}, and its numbers the answers",
-    ),
-    Form(
-        "pairs by id",
-        _by_id(lambda value: _are_numbers(value, 2)),
+        _by_id(lambda value: value is None or _is_number(value) or _are_numbers(value, 2)),
         "to_entries[] | {id: .key, answer: .value}",
-        f"{KEYS}, and its pairs [start, end] in seconds",
+        f"{KEYS}, and its numbers the answers, or pairs [start, end] in seconds",
     ),
     Form(
         "boxes by id",
@@ -545,7 +532,7 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
     Each line's own order counts. `id_path` is the jq path of the id.
 
     >>> of_places({"id": "a", "pred_point": [3, 4]}, ".id")[1]
-    'pred_point is what the model predicted, [x, y] in pixels'
+    'pred_point is what the model predicted, [x, y] in pixels of the original image'
     """
     for kind, (keys, count, order) in PLACES.items():
         key = next((key for key in keys if key in plain), "")
@@ -559,7 +546,10 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
         instead = f" and not {' or '.join(sorted(others))}," if others else ""
         if isinstance(value, Mapping):
             program = f"{{id: {id_path}, {kind}: (.{key} | if . then [.] else . end)}}"
-            return program, f"{key} is what the model predicted,{instead} in pixels"
+            return (
+                program,
+                f"{key} is what the model predicted,{instead} in pixels of the original image",
+            )
         scores = _beside(plain, SCORE_KEYS, value)
         named = [
             key for key, names in plain.items() if isinstance(names, list) and are_texts(names)
@@ -576,7 +566,9 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
             f'if has("{key}") then {order_as}{{id: {id_path}, '
             f"{kind}: (.{key} | if . then ({places}) else . end){kept}}} else . end"
         )
-        condition = f"{key} is what the model predicted,{instead} {order} in pixels"
+        condition = (
+            f"{key} is what the model predicted,{instead} {order} in pixels of the original image"
+        )
         if classes:
             several = f'error("{key} of several {classes}: keep those that are asked")'
             is_several = f'(.{classes} | type == "array" and (unique | length) > 1)'

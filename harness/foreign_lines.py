@@ -409,12 +409,6 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
     if BESIDE.issuperset(unknown) and (kind := next((k for k in OWN if k in plain), "")):
         return f"If {kind} is what the model predicted, {command(_without(unknown), name)}{MAKES}"
-    objects = {key: plain[key] for key in unknown if is_object(plain[key])}
-    inner = {key: text_key({**value, "gt": ""}) for key, value in objects.items()}
-    if len(inner) == 1 and all(inner.values()):
-        path = ".".join(map(str, *inner.items()))
-        program = f'if has("{path.partition(".")[0]}") then {{id, response: .{path}}} else . end'
-        return f"If {path} is what the model wrote, {command(program, name)}{MAKES}"
     typed = command('if has("KEY") then {id, response: .KEY} else error("no KEY") end', name)
     return f"If the model wrote what is under one key, {typed}, with that key for KEY,{MAKES}"
 

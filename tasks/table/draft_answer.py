@@ -11,6 +11,7 @@ from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern, filled
 from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.cells import is_absent, is_empty, plain_value, right_texts
+from harness.tasks.table.conventions import in_order
 from harness.tasks.table.description import AnswerField
 from harness.tasks.table.draft_fields import NAMES, Draft, columns_of, named, values_of
 from harness.tasks.table.draft_options import (
@@ -358,7 +359,7 @@ def _texts(options: object, row: Record) -> list[str]:
         return [str(cell[0]).strip() for cell in cells if cell and not is_absent(cell[0])]
     value = plain_value(row.get(str(options), ""))
     if isinstance(value, dict):  # by letter
-        value = [value[letter] for letter in sorted(value)]
+        value = [value[letter] for letter in in_order(value)]
     lines = value if isinstance(value, list) else str(value).split("\n")
     return [str(line).strip() for line in lines]
 

@@ -428,10 +428,6 @@ CHOSEN = {
     "equal probabilities": ({"id": "1", "probs": [0.4, 0.4, 0.2]}, ("answer", None)),
     "a start and an end": ({"id": "1", "pred_start": 2.5, "pred_end": 4}, ("answer", [2.5, 4])),
     "an interval": ({"id": "1", "pred": [2.5, 4], "gt": [1, 2]}, ("answer", [2.5, 4])),
-    "an answer in an object": (
-        {"id": "1", "output": {"answer": "B", "reasoning": "A?"}},
-        ("response", "B"),
-    ),
     "a point by its names": (
         {"id": "1", "pred_point": {"x": 3, "y": 4}},
         ("points", [{"x": 3, "y": 4}]),

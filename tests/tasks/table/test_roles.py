@@ -54,6 +54,10 @@ MARKED = {
         [{**ASKED, "answer": text} for text in ("A, C", "B", "D")],
         "answer.form",
     ),
+    "parts of 1 for percent": (
+        [{**ASKED, "question": "What percentage?", "answer": part} for part in (0.35, 1)],
+        "answer.form",
+    ),
     "a wrong caption": (
         [{"image": "1.jpg", "caption": "a red hat", "negative_caption": "a blue hat"}],
         "question.text",
