@@ -359,7 +359,8 @@ def _renaming(plain: Plain) -> tuple[str, str] | None:
         return None
     name, of_id = f"(.{id_key} | tostring)", f"{id_key} is the benchmark's id and"
     if written := text_key(plain):
-        return _response(written, name), f"{of_id} {written} what the model wrote"
+        instead = _instead(plain, written)
+        return _response(written, name), f"{of_id} {written} what the model wrote{instead}"
     if of_numbers := of_places(plain, name) or of_chosen(plain, name):
         return of_numbers[0], f"{of_id} {of_numbers[1]}"
     answers = {
@@ -396,10 +397,10 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     """
     if known := _known(plain, name):
         return known
-    if (written := text_key({key: plain.get(key) for key in (*unknown, "response")})) and (
-        written != "answer"
-    ):
-        return f"If {written} is what the model wrote, {command(_response(written), name)}{MAKES}"
+    texts = {key: value for key, value in plain.items() if key in unknown or key == "response"}
+    if (written := text_key(texts)) and written != "answer":
+        is_written = f"is what the model wrote{_instead(texts, written)}"
+        return f"If {written} {is_written}, {command(_response(written), name)}{MAKES}"
     if of_numbers := of_places(plain, ".id") or of_chosen(plain, ".id"):
         return f"If {of_numbers[1]}, {command(of_numbers[0], name)}{MAKES}"
     if "answer" in plain and (truth := next(iter(truths_of(plain)), "")):
@@ -419,6 +420,12 @@ def _response(text_key: str, name: str = ".id") -> str:
     `text_key` is the key of what the model wrote, `name` the jq path of the id.
     """
     return f'if has("{text_key}") then {{id: {name}, response: .{text_key}}} else . end'
+
+
+def _instead(plain: Plain, written: str) -> str:
+    """Return words on the next key that may hold what the model wrote; "" if there is none."""
+    other = text_key({key: value for key, value in plain.items() if key != written})
+    return f", and not {other}" if other else ""
 
 
 def _without(keys: Collection[str]) -> str:

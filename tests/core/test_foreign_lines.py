@@ -488,6 +488,8 @@ def test_boxes_of_several_phrases_are_not_one_answer(tmp_path):
     ("line", "left_out"),
     [
         ({"id": "1", "pred_value": 350, "unit": "cm"}, "unit"),
+        ({"id": "1", "outputs": ["A", "B"], "extracted_answer": "B"}, "extracted_answer"),
+        ({"qid": "1", "old_prediction": "A", "prediction": "B", "pred_text": "x"}, "pred_text"),
         ({"id": "1", "box": [0, 0, 9, 9], "result_box": [1, 1, 5, 5]}, "result_box"),
     ],
 )
