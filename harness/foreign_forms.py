@@ -147,6 +147,13 @@ def _are_numbers(value: object, count: int) -> bool:
     return isinstance(value, list) and len(value) == count and all(map(_is_number, value))
 
 
+def _is_place(value: object, count: int) -> bool:
+    """Return True for a box or a point of `count` numbers, or a list of such."""
+    if isinstance(value, Mapping):
+        return len(value) == count and all(map(_is_number, value.values()))
+    return _are_numbers(value, count) or (bool(value) and _are_lists(value, count))
+
+
 def _are_lists(value: object, count: int) -> bool:
     """Return True for a list, possibly empty, of lists of `count` numbers."""
     return isinstance(value, list) and all(_are_numbers(item, count) for item in value)
@@ -184,6 +191,10 @@ CHANCES = re.compile(
     r"(?:(?:option|choice|answer)_)?(?:probs?|probabilit(?:y|ies)|logits|scores)", re.IGNORECASE
 )
 """Names of lists with a number for each option."""
+BOUNDS = (("pred_start", "pred_end"), ("start", "end"))
+"""Names of the fields of a predicted interval."""
+UNIT = re.compile(r"(?:.*_)?units?(?:_.*)?", re.IGNORECASE)
+"""Names of the unit of a number."""
 PLACES: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "boxes": (
         ("pred_bbox", "pred_bboxes", "pred_box", "pred_boxes", "bbox", "bboxes", "box", "boxes"),
@@ -396,6 +407,18 @@ FORMS = (
         "its keys are the benchmark's ids, and the first moment counts, in seconds",
     ),
     Form(
+        "boxes of Kaggle",
+        lambda plain: isinstance(plain.get("PredictionString"), str) and len(plain) == 2,
+        '(keys - ["PredictionString"])[0] as $key | ([.PredictionString | splits("[ ]+") '
+        '| select(. != "") | tonumber] | if length % 5 == 0 then [range(0; length; 5) as $n '
+        '| .[$n:$n + 5]] else error("not five numbers for each box") end) as $rows '
+        "| {id: (.[$key] | tostring), "
+        "boxes: ($rows | map([.[1], .[2], .[1] + .[3], .[2] + .[4]])), "
+        "box_scores: ($rows | map(.[0]))}",
+        "the other column is the benchmark's id, and a box is its confidence, left, top, width and "
+        "height",
+    ),
+    Form(
         "VTimeLLM's log",
         lambda plain: "answer" in plain and _has("info", "sentence_id")(plain),
         '{id: "\\(.video_id)/\\(.info.sentence_id)", response: .answer}',
@@ -408,28 +431,15 @@ FORMS = (
 BY_ID = (
     Form(
         "texts by id",
-        _by_id(lambda value: value is None or isinstance(value, str)),
-        "to_entries[] | {id: .key, response: .value}",
-        f"{KEYS}, and its texts what the model wrote",
-    ),
-    Form(
-        "lists of texts by id",
         _by_id(lambda value: value is None or are_texts(value)),
         "to_entries[] | {id: .key, response: .value}",
-        f"{KEYS}, and its lists what the model wrote in several samples",
+        f"{KEYS}, and its texts what the model wrote, a list in several samples",
     ),
     Form(
         "numbers by id",
-        _by_id(lambda value: value is None or _is_number(value)),
-        "to_entries[] | {id: .key} + if .value == null then {response: null} else "
-        "{answer: .value} end",
-        f"{KEYS}, and its numbers the answers",
-    ),
-    Form(
-        "pairs by id",
-        _by_id(lambda value: _are_numbers(value, 2)),
+        _by_id(lambda value: value is None or _is_number(value) or _are_numbers(value, 2)),
         "to_entries[] | {id: .key, answer: .value}",
-        f"{KEYS}, and its pairs [start, end] in seconds",
+        f"{KEYS}, and its numbers the answers, or pairs [start, end] in seconds",
     ),
     Form(
         "boxes by id",
@@ -486,9 +496,13 @@ def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:
     >>> of_chosen({"id": "a", "pred_count": 3, "gt_count": 4}, ".id")
     ('{id: .id, answer: .pred_count}', 'pred_count is what the model predicted')
     """
+    unit_key = next(filter(UNIT.fullmatch, plain), "")
+    unit = f", in the unit that is asked ({unit_key} is left out)" if unit_key else ""
     for key in filter(PREDICTED.fullmatch, plain):
         if _is_number(plain[key]):
-            return f"{{id: {id_path}, answer: .{key}}}", f"{key} is what the model predicted"
+            return f"{{id: {id_path}, answer: .{key}}}", f"{key} is what the model predicted{unit}"
+        if _are_numbers(plain[key], 2):
+            return f"{{id: {id_path}, answer: .{key}}}", f"{key} is [start, end] in seconds"
         if COUNT.search(key) and isinstance(plain[key], str):
             number = f"(.{key} | tonumber? // .)"
             return f"{{id: {id_path}, answer: {number}}}", f"{key} is what the model predicted"
@@ -500,8 +514,15 @@ def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:
         value = plain[key]
         if isinstance(value, list) and len(value) > 1 and all(map(_is_number, value)):
             letter = 'index(max) as $n | "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[$n:$n + 1]'
-            condition = f"the largest number of {key} is that of the chosen option, the first A"
-            return f"{{id: {id_path}, answer: (.{key} | {letter})}}", condition
+            single = f"if arrays and (indices(max) | length) == 1 then {letter} else null end"
+            condition = f"the largest number of {key} is that of the chosen option, the first A, "
+            condition += "and two largest ones are no answer"
+            return f"{{id: {id_path}, answer: (.{key} | {single})}}", condition
+    for start, end in BOUNDS:
+        if _is_number(plain.get(start)) and _is_number(plain.get(end)):
+            span = f"(if .{start} == null then null else [.{start}, .{end}] end)"
+            condition = f"{start} and {end} are what the model predicted, in seconds"
+            return f"{{id: {id_path}, answer: {span}}}", condition
     return None
 
 
@@ -511,15 +532,24 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
     Each line's own order counts. `id_path` is the jq path of the id.
 
     >>> of_places({"id": "a", "pred_point": [3, 4]}, ".id")[1]
-    'pred_point is what the model predicted, [x, y] in pixels'
+    'pred_point is what the model predicted, [x, y] in pixels of the original image'
     """
     for kind, (keys, count, order) in PLACES.items():
         key = next((key for key in keys if key in plain), "")
         value = plain.get(key)
-        if not _are_numbers(value, count) and not (value and _are_lists(value, count)):
+        if not _is_place(value, count):
             continue
         if not OF_COCO.isdisjoint(plain):
             return None
+        others = {name for name in plain if name != key and _is_place(plain[name], count)}
+        others -= {*truths_of(plain)}
+        instead = f" and not {' or '.join(sorted(others))}," if others else ""
+        if isinstance(value, Mapping):
+            program = f"{{id: {id_path}, {kind}: (.{key} | if . then [.] else . end)}}"
+            return (
+                program,
+                f"{key} is what the model predicted,{instead} in pixels of the original image",
+            )
         scores = _beside(plain, SCORE_KEYS, value)
         named = [
             key for key, names in plain.items() if isinstance(names, list) and are_texts(names)
@@ -536,7 +566,9 @@ def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
             f'if has("{key}") then {order_as}{{id: {id_path}, '
             f"{kind}: (.{key} | if . then ({places}) else . end){kept}}} else . end"
         )
-        condition = f"{key} is what the model predicted, {order} in pixels"
+        condition = (
+            f"{key} is what the model predicted,{instead} {order} in pixels of the original image"
+        )
         if classes:
             several = f'error("{key} of several {classes}: keep those that are asked")'
             is_several = f'(.{classes} | type == "array" and (unique | length) > 1)'

@@ -18,6 +18,8 @@ from harness.foreign_forms import (
     IDS,
     INDICES,
     LISTS,
+    NAMES,
+    PREDICTED,
     READ,
     Form,
     Plain,
@@ -144,8 +146,18 @@ def of_line(line: bytes, name: str) -> str:
     if b"EncodedPixels" in line:
         return _of_pairs(name)
     separator = "\\t" if mark == b"\t" else mark.decode()
-    table = f'csv.DictReader(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{separator}")'
-    return f"Each line is an object: {to_lines(table, name, 'csv')} makes them of a table."
+    opened = f'(open(sys.argv[1], encoding="utf-8-sig"), delimiter="{separator}")'
+    typed = f"{to_lines(f'csv.DictReader{opened}', name, 'csv')} makes them of a table."
+    names = [
+        cell.strip('" \r\n') for cell in line.decode("utf-8-sig", "replace").split(mark.decode())
+    ]
+    if any(name.lower() in NAMES or PREDICTED.fullmatch(name) for name in names):
+        return f"Each line is an object: {typed}"
+    pairs = f'({{"id": row[0], "response": row[1]}} for row in csv.reader{opened} if row)'
+    return (
+        "Each line is an object: without a header, and if the first cells are the id and what the "
+        f"model wrote, {to_lines(pairs, name, 'csv')} makes them; with one, {typed}"
+    )
 
 
 def _of_pairs(name: str) -> str:
@@ -335,7 +347,8 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
         program = f"del(.{id_key}) + {{id: (.{id_key} | tostring)}}"
         return f"If {id_key} is the benchmark's id, {command(program, name)} names it so."
     if is_row and "id" not in plain:
-        return f"{if_in_order('TASK', 'ROOT', name)} {OWN_LINES}"
+        without = f"`tail -n +2 {quote(name)} > {new_name(name)}` leaves out a line about all."
+        return f"{if_in_order('TASK', 'ROOT', name)} {without} {OWN_LINES}"
     return OWN_LINES
 
 
@@ -346,7 +359,8 @@ def _renaming(plain: Plain) -> tuple[str, str] | None:
         return None
     name, of_id = f"(.{id_key} | tostring)", f"{id_key} is the benchmark's id and"
     if written := text_key(plain):
-        return _response(written, name), f"{of_id} {written} what the model wrote"
+        instead = _instead(plain, written)
+        return _response(written, name), f"{of_id} {written} what the model wrote{instead}"
     if of_numbers := of_places(plain, name) or of_chosen(plain, name):
         return of_numbers[0], f"{of_id} {of_numbers[1]}"
     answers = {
@@ -383,10 +397,10 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     """
     if known := _known(plain, name):
         return known
-    if (written := text_key({key: plain.get(key) for key in (*unknown, "response")})) and (
-        written != "answer"
-    ):
-        return f"If {written} is what the model wrote, {command(_response(written), name)}{MAKES}"
+    texts = {key: value for key, value in plain.items() if key in unknown or key == "response"}
+    if (written := text_key(texts)) and written != "answer":
+        is_written = f"is what the model wrote{_instead(texts, written)}"
+        return f"If {written} {is_written}, {command(_response(written), name)}{MAKES}"
     if of_numbers := of_places(plain, ".id") or of_chosen(plain, ".id"):
         return f"If {of_numbers[1]}, {command(of_numbers[0], name)}{MAKES}"
     if "answer" in plain and (truth := next(iter(truths_of(plain)), "")):
@@ -406,6 +420,12 @@ def _response(text_key: str, name: str = ".id") -> str:
     `text_key` is the key of what the model wrote, `name` the jq path of the id.
     """
     return f'if has("{text_key}") then {{id: {name}, response: .{text_key}}} else . end'
+
+
+def _instead(plain: Plain, written: str) -> str:
+    """Return words on the next key that may hold what the model wrote; "" if there is none."""
+    other = text_key({key: value for key, value in plain.items() if key != written})
+    return f", and not {other}" if other else ""
 
 
 def _without(keys: Collection[str]) -> str:

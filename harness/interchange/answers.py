@@ -294,7 +294,10 @@ def _answer(row: Row, query: Query) -> Answer:
         return Answer(choice=_letter(value, row, query))
     if form is AnswerForm.TEXT:
         if not isinstance(value, str):
-            raise ParseError('"answer"', expected="text", found=repr(value)[:40])
+            yes = 'if . == 1 then "yes" elif . == 0 then "no" else . end'
+            fix = f"{rewrite('answer', 'tostring', row.file)} writes numbers as texts"
+            fix += f". If 1 is yes: {rewrite('answer', yes, row.file)}" if value in (0, 1) else ""
+            raise ParseError('"answer"', expected="text", found=repr(value)[:40], fix=fix)
         return Answer(text=value)
     raise ParseError(
         '"answer"', expected=f'"masks", "boxes" or "points" for a {form} question', found='"answer"'

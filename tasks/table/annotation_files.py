@@ -13,6 +13,7 @@ from harness.errors import DataError
 from harness.files import open_regular
 from harness.foreign import UTF_16, new_name, to_lines
 from harness.tasks.table.tool_files import refuse_tool_record, refuse_tool_text
+from harness.tasks.table.tracking_files import NUMBER
 from harness.tasks.table.yolo_files import DATASET, FOLDER
 
 HEAD = 4096
@@ -25,6 +26,16 @@ CHARADES = (
 )
 
 
+OF_IMAGES = (
+    '[inputs | {image: (input_filename | sub("[.]txt$"; ".jpg")), row: [scan("[^[:space:],]+")]} '
+    '| select(.row != [])] | group_by(.image, .row[4:])[] | {image: .[0].image, question: "CHECK", '
+    'class: (.[0].row[4:] | join(" ")), boxes: map(.row[:4] | map(tonumber))}'
+)
+"""Program of jq for files of an image each that have a box and its class a line."""
+BOX = re.compile(rf"\s*(?:{NUMBER}[\s,]+){{4}}\S")
+OF_ONES = (
+    "makes lines of boxes by class, of .jpg images: write the questions; are boxes xyxy or xywh?"
+)
 OF_YOLO = (
     "makes lines of boxes (xyxy) in fractions, without keypoints, and counts images without an "
     "object"
@@ -94,6 +105,9 @@ def refuse_text(path: Path) -> None:
             )
         end += "; classes.txt has the name of a class a line"
         typed = _yolo_command("classes.txt *.txt")
+    elif suffix == ".txt" and BOX.match(header):
+        form, end = "a box and its class a line", OF_ONES
+        typed = f"`jq -Rnc {quote(OF_IMAGES)} *.txt > {new_name(path.name)}`"
     elif suffix in (".yaml", ".yml") and DATASET.search(head):
         form, end = "a data set of YOLO (Ultralytics)", OF_YOLO
         stated = FOLDER.search(head)

@@ -4,7 +4,7 @@ A function for each returns the option's position from 0, or None if a text does
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import ascii_uppercase
 
 LETTER = re.compile(r"\(([A-Za-z])\)|([A-Za-z])")
@@ -69,3 +69,13 @@ def conventions_of(text: str, options: Sequence[str], columns: Sequence[str]) ->
     (['option', 'place_from_1'], [])
     """
     return [name for name, read in CONVENTIONS.items() if read(text, options, columns) is not None]
+
+
+def in_order(marks: Iterable[str]) -> list[str]:
+    """Return the marks by which an object has its options in their order, numbers by their value.
+
+    >>> in_order(["B", "A"]), in_order(["10", "2", "1"])
+    (['A', 'B'], ['1', '2', '10'])
+    """
+    names = list(marks)
+    return sorted(names, key=int if all(map(str.isdecimal, names)) else str)

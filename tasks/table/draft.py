@@ -1,15 +1,18 @@
 """Draft the description of a table from its first records; doubtful values are marked."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from shlex import quote
 
 from harness.errors import DataError
+from harness.files import lines_of
 from harness.foreign import new_name
 from harness.layout import JsonFile
-from harness.tasks.table.annotation_files import refuse_boxes
+from harness.tasks.table.annotation_files import MAX_LINE, refuse_boxes
 from harness.tasks.table.cells import (
     is_absent,
     plain_value,
@@ -46,6 +49,11 @@ OF_SEGMENTS = (
     "| . + {image_id: $image}]}"
 )
 """Program of jq for COCO's panoptic file."""
+OF_LISTS = (
+    ".[0] as $names | .[1:][] | [$names, .] | transpose | map({key: .[0], value: .[1]}) "
+    "| from_entries"
+)
+"""Program of jq for lists of values below a list of their names."""
 OUTPUT = re.compile(
     r"responses?|predict(ion|ed|s)?|(model_)?outputs?|generat(ed|ion)(_text)?", re.IGNORECASE
 )
@@ -181,6 +189,22 @@ def _refuse_panoptic(table: Path) -> None:
     )
 
 
+def _refuse_first_line(table: Path) -> None:
+    """Raise DataError for JSON lines below one that is not a record: names of lists, or others."""
+    plain = []
+    with suppress(ValueError):  # said where the lines are read
+        plain = [json.loads(line) for _, _, line in islice(lines_of(table, MAX_LINE), 2)]
+    kind = type(plain[0]) if len(plain) == 2 and type(plain[0]) is type(plain[1]) else None
+    fix = f"`tail -n +2 {quote(table.name)} > {new_name(table.name, '.jsonl')}` leaves it out."
+    if kind is list:
+        typed = f"`jq -cs {quote(OF_LISTS)} {quote(table.name)} > {new_name(table.name)}`"
+        fix = f"{typed}, named NEW.jsonl, makes records, if it has the names of the values."
+    elif kind is not dict or {*plain[0]} & {*plain[1]} or not plain[0]:
+        return
+    found = str([*plain[0]])[:80]
+    raise DataError(f"{table}, line 1", expected="a record as below", found=found, fix=fix)
+
+
 def _layout(table: Path) -> str:
     """Return the layout that the keys of a file or of its first record show."""
     if table.suffix.lower() == ".json":
@@ -190,15 +214,18 @@ def _layout(table: Path) -> str:
             keys = set()
         if keys == {"videos"}:
             return VIDEOS
-        if {"images", "annotations"} <= keys and "categories" not in keys:
+        is_coco = {"images", "annotations"} <= keys and "descriptions" not in keys
+        if is_coco and "categories" not in keys:
             refuse_captions(table)
-        if {"images", "annotations"} <= keys:
+        if is_coco:
             _refuse_panoptic(table)
             first = next(JsonFile(table, ("images",)).items(), None)
             entry = None if first is None else first.parse()
             return "captions" if isinstance(entry, dict) and "caption" in entry else "coco"
         if len(keys) == 1:
             refuse_half(table)
+    if table.suffix.lower() == ".jsonl":
+        _refuse_first_line(table)
     try:
         first_record = next((parse() for _, parse in table_records(table, file_columns(table))), {})
     except UnknownObject:

@@ -11,6 +11,7 @@ from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern, filled
 from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.cells import is_absent, is_empty, plain_value, right_texts
+from harness.tasks.table.conventions import in_order
 from harness.tasks.table.description import AnswerField
 from harness.tasks.table.draft_fields import NAMES, Draft, columns_of, named, values_of
 from harness.tasks.table.draft_options import (
@@ -48,6 +49,10 @@ OF_MODEL = re.compile(
     r"(?:.*[._])?(?:model|m?llm|vlm)(?:_?(?:id|name|version))?|generated_by", re.I
 )
 """Names of fields of the model that wrote something."""
+OF_PERSON = re.compile(
+    r"(?:.*_)?(?:rad|radiologist|reader|rater|annotator|worker)s?(?:_?(?:id|name))?", re.I
+)
+"""Names of fields of the person who marked an object."""
 PLAIN_NUMBER = "(?<![0-9.])-?[0-9]+(?:[.][0-9]+)?"
 LABEL = re.compile(r"[A-Za-z]\w{0,11}\s?:\s*")
 """A word before an answer that says what it is, such as `A: `."""
@@ -109,7 +114,7 @@ def draft_answer(description: Draft, records: Sequence[Record]) -> None:
     if truth.form in ("mask", "boxes"):
         _doubt_regions(description, records, answered, truth)
     elif truth.form == "interval":
-        _doubt_windows(description, truth)
+        _doubt_windows(description, truth, values)
     elif truth.form in ("number", "count"):
         if doubt := _doubt_about_units(description, answered):
             description.doubts["answer.form"] = doubt
@@ -163,10 +168,11 @@ def _doubt_regions(
         _draft_mask_images(description, answered)
 
 
-def _doubt_windows(description: Draft, truth: Truth) -> None:
+def _doubt_windows(description: Draft, truth: Truth, values: Sequence[object]) -> None:
     """Add to the doubt about several windows of a record the command that keeps the others."""
     doubted = truth.doubts.get("form", "")
-    if doubted and "pieces" not in doubted:
+    are_several = all(isinstance(v, list) and len(v) > 1 and isinstance(v[0], list) for v in values)
+    if doubted and "pieces" not in doubted and not are_several:
         windows = f"getpath({jq_path(str(description.answer['field']))})"
         single = f'select(({windows}[0] | type) != "array" or ({windows} | length) == 1)'
         description.doubts["answer.form"] += f"; {kept(description.table, single)}"
@@ -289,6 +295,10 @@ def _draft_no_field(description: Draft, records: Sequence[Record], boxes: str) -
         seconds = in_seconds(description.table, pair, description.columns)
         doubt = f"are {' and '.join(pair)} the answer? Numbers of frames are not read: {seconds}"
     description.doubts["answer.form"] = boxes or doubt
+    person = next(filter(OF_PERSON.fullmatch, columns_of(records)), "")
+    if boxes and len({str(value) for value in values_of(records, person)}) > 1:
+        doubt = f"boxes are of several people ({person}), and all count: keep those of one of them"
+        description.doubt("answer.form", doubt)
 
 
 def _draft_mask_images(description: Draft, records: Sequence[Record]) -> None:
@@ -349,7 +359,7 @@ def _texts(options: object, row: Record) -> list[str]:
         return [str(cell[0]).strip() for cell in cells if cell and not is_absent(cell[0])]
     value = plain_value(row.get(str(options), ""))
     if isinstance(value, dict):  # by letter
-        value = [value[letter] for letter in sorted(value)]
+        value = [value[letter] for letter in in_order(value)]
     lines = value if isinstance(value, list) else str(value).split("\n")
     return [str(line).strip() for line in lines]
 

@@ -20,7 +20,7 @@ from harness.tasks.table.rows import DELIMITERS, ROWS, per_record
 SERIES = re.compile(r"(.*?)([_\- .]*)(\d{1,2}|[A-Za-z])")
 """Name of a column in three parts: the name, a separator, and a number or letter."""
 NOT_OPTIONS = re.compile(
-    r"image|img|picture|video|vid|frame|question|query|prompt|hint|mask|box|bbox|point|id|index|"
+    r".*question|image|img|picture|video|vid|frame|query|prompt|hint|mask|box|bbox|point|id|index|"
     r"split|level|category|l|x|y|hop|turn|path|file|url|"
     r"(?:human|user)?[_ ]?(?:rater|annotator|worker|reviewer|expert|judge|coder|vote|rating)",
     re.IGNORECASE,
@@ -193,8 +193,8 @@ def with_answer(table: Path, options: str | Sequence[str], answer: str) -> str:
     wrong = f"row[{options!r}]" if isinstance(options, str) else f"[row[n] for n in {names!r}]"
     right = f"row[{answer!r}]"
     records = (
-        f"({{**{{n: row[n] for n in row if n not in {names!r}}}, 'options': "
-        f"wrong[:i % (len(wrong) + 1)] + [{right}] + wrong[i % (len(wrong) + 1):]}} "
+        f"({{**{{n: row[n] for n in row if n not in {[*names, answer]!r}}}, 'answer': {right}, "
+        f"'options': wrong[:i % (len(wrong) + 1)] + [{right}] + wrong[i % (len(wrong) + 1):]}} "
         f"for i, row in enumerate({rows}) for wrong in [{wrong}])"
     )
     return (

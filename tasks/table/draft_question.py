@@ -14,10 +14,11 @@ from harness.tasks.table.draft_options import (
     letters_in,
     objects_texts,
     option_columns,
+    with_answer,
     with_options,
 )
 from harness.tasks.table.nested import OPTIONS, at_path
-from harness.tasks.table.rows import Record
+from harness.tasks.table.rows import FILE, Record
 
 SPLIT = re.compile(r"(?:.*_)?(?:split|subset|partition)", re.IGNORECASE)
 """Names of fields of a record's split."""
@@ -25,6 +26,10 @@ OF_ANSWER = re.compile(f"{NAMES['answer']}|{OPTIONS}", re.IGNORECASE)
 """Names of objects whose index is not that of the question."""
 OWN_ID = re.compile(r"(?:question_?|sample_?|q_?)?u?id", re.IGNORECASE)
 """Names of the id of a question, by which predictions may name it."""
+OF_WRONG = re.compile(
+    r"(?:.*_)?(?:foil|neg(?:ative)?|false|wrong|incorrect|distractor)s?(?:_\w+)?", re.IGNORECASE
+)
+"""Names of a wrong text beside the right one."""
 SPLITS = ("test", "val", "dev", "train")
 """Beginnings of the names of splits, those that are evaluated first."""
 
@@ -38,6 +43,8 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
         if all(isinstance(value, str) for value in values_of(records, name))
     ]
     question["text"] = fields[0] if fields else CHECK
+    answered = [name for name in named(records, "answer") if name not in fields]
+    texts = [name for name, value in records[0].items() if isinstance(value, str)]
     if not fields:
         description.doubts["question.text"] = (
             f"the field of the question, of {field_names(records)}; or constant = … in place of "
@@ -45,6 +52,11 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
         )
     elif fields[0].rpartition(".")[2].lower() == "description":
         description.doubts["question.text"] = "is it what the model is asked to find?"
+    elif wrong := "" if answered else next(filter(OF_WRONG.fullmatch, texts), ""):
+        right = f"is {fields[0]} right, and {wrong} wrong? Then "
+        description.doubts["question.text"] = right + with_answer(
+            description.table, [wrong], fields[0]
+        )
     elif len(fields) > 1 and fields[0].rpartition(".")[2].lower() != "question":
         description.doubts["question.text"] = f"or {' or '.join(fields[1:])}?"
     for name in named(records, "id"):
@@ -89,6 +101,8 @@ def _draft_joint_id(description: Draft, records: Sequence[Record]) -> None:
     """Join the name of the image or video to an id that is unique in it alone, as in NExT-QA."""
     media = named(records, "video") or named(records, "image")
     for name in (name for name in named(records, "id") if re.search("id$", name, re.I)):
+        if any(isinstance(value, list) for value in values_of(records, name)):
+            continue
         values = [f"{row.get(media[0])}_{row.get(name)}" for row in records] if media else []
         if values and len(set(values)) == len(values) and name != media[0]:
             description.question["id"] = f"{{{media[0]}}}_{{{name}}}"
@@ -124,6 +138,9 @@ def _draft_options(description: Draft, records: Sequence[Record]) -> None:
         question |= {"options": lines[0], "lettered": True}
     elif columns:
         question["options"] = columns
+        if all(FILE.fullmatch(str(row.get(name))) for row in records for name in columns):
+            doubt = "they name images, and are asked as these texts: show the images in [media]"
+            description.doubts["question.options"] = doubt
         if all(are_lettered([row.get(name) for name in columns]) for row in records):
             question["lettered"] = True
         cells = [str(row.get(name)) for row in records for name in columns]

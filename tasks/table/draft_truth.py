@@ -35,6 +35,8 @@ TIMES = re.compile("time|window|interval|span|moment", re.IGNORECASE)
 """Names of fields that hold times; such a field has intervals even if no video is known."""
 ASKS_NUMBER = re.compile(r"\b(?:how|what|which|count|number|sum|total)\b", re.IGNORECASE)
 """A question, or a field's name, whose answers 1 and 0 are numbers."""
+ASKS_PERCENT = re.compile(r"percent|per cent|%|百分", re.IGNORECASE)
+"""Words of questions whose answer is a number of hundredths."""
 OF_NUMBERED = re.compile(
     r"(?:.*[_. ])?(?:label|class|category|idx|index|id|option|choice)", re.IGNORECASE
 )
@@ -145,6 +147,10 @@ class Values:
             if first:
                 meant = f"does {first!r} mean {first.replace('.', '')}?"
                 doubt = f"{meant} It is read as {float(first)}: write thousands without a mark"
+                return Truth("number", doubts={"form": doubt})
+            are_parts = not whole and all(0 <= float(str(value)) <= 1 for value in self.values)
+            if are_parts and all(map(ASKS_PERCENT.search, self.questions)):
+                doubt = "are they parts of 1? Questions ask for percent"
                 return Truth("number", doubts={"form": doubt})
             counted = whole and re.search("count|number", self.field, re.IGNORECASE)
             return Truth("count" if counted else "number")

@@ -37,6 +37,8 @@ CLASSES = (
     *("names", "tags"),  # of one object several
 )
 """Names of an object's class, in small letters."""
+CLASS_NUMBERS = ("category_id", "class_id", "label_id", "cat_id", "class_index", "category_index")
+"""Names of the number of an object's class, in small letters."""
 CLASS_LISTS = re.compile(
     r"(?:.*[._])?(?:categor(?:y|ies)|labels?|class(?:es)?|tags?|names?|phrases?)(?:_(?:ids?|names?))?",
     re.IGNORECASE,
@@ -65,7 +67,7 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
             label = next((name for name in first if str(name).lower() in CLASSES), "")
             makes = per_record(
                 table,
-                _program(field, key, label, first[key] if key else first),
+                _program(field, key, label, first),
                 "makes them: `ignored` is the number of objects to ignore in the image, and "
                 "where = { ignored = 0 } in [question] leaves out images with some",
             )
@@ -130,21 +132,23 @@ def _sides(box: Mapping[str, object], written: str) -> list[str]:
     return [next((k for k in box if str(k).lower() in known), "") for known in SIDES[written]]
 
 
-def _program(name: str, key: str, label: str, box: object) -> str:
+def _program(name: str, key: str, label: str, first_object: Mapping[str, object]) -> str:
     """Return the program of jq that makes a record for each class of the objects in a list.
 
     Args:
         name: The field of the list.
         key: The box of an object.
         label: The class of an object; "" makes a record for each object, without its question.
-        box: The first box: the sides of an object are put in the order of their names.
+        first_object: The first object: the sides of its box are put in the order of their names.
+            The number of its class is kept where it lacks a name.
     """
     listed, mode = f".[{json.dumps(name)}]", MODES.get(key, "")
     path = jq_path(name) if "." in name else json.dumps([name])
     if "." in name:
         listed = f'(getpath({path}) // error("a record without {name}"))'
     sides = first = f".[{json.dumps(key)}]"
-    plain: dict[str, object] = box if isinstance(box, dict) else {}
+    box = first_object[key] if key else first_object
+    plain: Mapping[str, object] = box if isinstance(box, Mapping) else {}
     for written in SIDES:
         keys = _sides(plain, written)
         if all(keys) and (len(plain) == 4 or not key):
@@ -154,9 +158,13 @@ def _program(name: str, key: str, label: str, box: object) -> str:
             break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
     binds = f'(.[{json.dumps(label)}] | if type == "array" then .[] else . end) as $class'
+    number = next((name for name in first_object if str(name).lower() in CLASS_NUMBERS), "")
+    numbered = f", {json.dumps(number)}: .[0][{json.dumps(number)}]" if number and not label else ""
     grouped = (
         f"map({binds} | . + {{{json.dumps(label)}: $class}}) | group_by(.[{json.dumps(label)}])[]"
         if label
+        else f"group_by(.[{json.dumps(number)}])[]"
+        if number
         else ".[] | [.]"
     )
     stated = f", bbox_mode: {json.dumps(mode)}" if mode else ""
@@ -164,5 +172,5 @@ def _program(name: str, key: str, label: str, box: object) -> str:
         f". as $record | {listed} // [] | map(select({first})) "
         f"| (map(select({IGNORED})) | length) as $ignored | map(select({IGNORED} | not)) "
         f"| {grouped} | ($record | delpaths([{path}])) "
-        f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{stated}}}"
+        f"+ {{question: {text}, bbox: map({sides}), ignored: $ignored{numbered}{stated}}}"
     )

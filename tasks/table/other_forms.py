@@ -162,12 +162,28 @@ VOTT = (
     "regions}]"
 )
 """Program of jq for VoTT's export."""
+FIFTYONE = (
+    "[.classes as $classes | .labels | to_entries[] | .key as $image | .value // [] "
+    '| map(.label |= if type == "number" then $classes[.] else . end) | group_by(.label)[] '
+    '| {image: $image, question: .[0].label, boxes: map(.bounding_box), bbox_mode: "XYWH_REL"}]'
+)
+"""Program of jq for FiftyOne's labels.json, whose images are files of these names."""
+OMNILABEL = (
+    "[(.images | INDEX(.id)) as $images | (.annotations | map(. as $of | .description_ids[] "
+    '| {key: "\\($of.image_id)/\\(.)", box: $of.bbox}) | group_by(.key) | map({key: .[0].key, '
+    "value: map(.box)}) | from_entries) as $boxes | .descriptions[] | . as $of | .image_ids[] | "
+    '{image: $images[tostring].file_name, question: $of.text, bbox_mode: "XYWH_ABS", boxes: '
+    '($boxes["\\(.)/\\($of.id)"] // [])}]'
+)
+"""Program of jq for OmniLabel: the boxes of each description in each of its images."""
 NOT_EMPTY = 'if . == [] then error("no record") else . end'
 OF_SHAPES = "groups, attributes and texts of shapes, and images without a shape"
 FORMS: Sequence[tuple[set[str], str, str, str]] = (
     ({"imagePath", "shapes"}, LABELME, "-s *.json", OF_SHAPES),
     ({"categories", "items"}, DATUMARO, "", OF_SHAPES),
     ({"assets", "tags"}, VOTT, "", "its settings"),
+    ({"classes", "labels"}, FIFTYONE, "", "the confidence and the attributes of objects"),
+    ({"images", "descriptions", "annotations"}, OMNILABEL, "", ""),
     ({"image", "annotations"}, SEGMENT_ANYTHING, "-s *.json", ""),
     (
         {"target_object", "bbox", "question", "options"},

@@ -11,8 +11,9 @@ from harness.foreign_lines import command
 from harness.layout import JsonFile
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.draft_fields import NAMES, named
+from harness.tasks.table.nested import OPTIONS
 from harness.tasks.table.object_lists import of_objects
-from harness.tasks.table.rows import Record
+from harness.tasks.table.rows import Record, per_record
 
 WHAT = ("question", "answer")
 LOOKED_AT = 20
@@ -43,17 +44,39 @@ has none. A question without an answer, in a list of others, is kept.
 
 def of_questions(table: Path, records: Sequence[Record]) -> str:
     """Return what to do about questions in a list of each record; "" if records are questions."""
+    if parallel := _of_parallel(table, records):
+        return parallel
     if named(records, "question") and named(records, "answer"):
         return ""
     for name in records[0]:
         entries = (entry for row in records for entry in _objects(plain_value(row.get(name))))
         names = next(filter(None, map(_names, entries)), None)
-        if names and "." not in name and not of_objects(table, records[0]):
+        is_options = re.fullmatch(OPTIONS, name, re.IGNORECASE)
+        if names and not is_options and "." not in name and not of_objects(table, records[0]):
             makes = f"{_makes(table, names)} makes a record of each"
             if table.suffix.lower() not in (".json", ".jsonl"):
                 makes = "write a record for each"
             return f"questions are in the list {name!r}: {makes}"
     return ""
+
+
+def _of_parallel(table: Path, records: Sequence[Record]) -> str:
+    """Return what to do about a list of questions and one of their answers in a record, or ""."""
+    pair = [
+        next((n for n in records[0] if re.fullmatch(f"(?:{NAMES[what]})s?", n, re.IGNORECASE)), "")
+        for what in WHAT
+    ]
+    lists = [[plain_value(row.get(name)) for name in pair] for row in records]
+    if not all(isinstance(a, list) and isinstance(b, list) and len(a) == len(b) for a, b in lists):
+        return ""
+    question, answer = (f".[{json.dumps(name)}]" for name in pair)
+    program = (
+        f'if ({question} | length) != ({answer} | length) then error("lists of other lengths") '
+        f"else . as $record | [{question}, {answer}] | transpose[] "
+        f"| ($record | del({question}, {answer})) + {{question: .[0], answer: .[1]}} end"
+    )
+    makes = per_record(table, program, "makes a record of each") or "write a record for each"
+    return f"{pair[1]} has an answer to each of {pair[0]}: {makes}"
 
 
 def refuse_nested(table: Path) -> None:

@@ -27,7 +27,7 @@ from harness.tasks.table.cells import (
     plain_value,
     without_marks,
 )
-from harness.tasks.table.conventions import conventions_of, letter_of
+from harness.tasks.table.conventions import conventions_of, in_order, letter_of
 from harness.tasks.table.description import CHECK, WRITTEN, Description
 from harness.tasks.table.image_fields import (
     as_list,
@@ -492,7 +492,7 @@ class Records:
         if isinstance(options, str):
             value = plain_value(row[options]) if options else None
             if isinstance(value, dict):  # by letter: {"A": "left", "B": "right"}
-                value = [value[letter] for letter in sorted(value)]
+                value = [value[letter] for letter in in_order(value)]
             if isinstance(value, list):
                 return [repr(text) if type(text) in (int, float) else text for text in value]
             return value

@@ -425,6 +425,13 @@ CHOSEN = {
     "a place": ({"qid": "1", "pred_idx": 0, "gt_idx": 2}, ("answer", 0)),
     "true for yes": ({"id": "1", "label": "no", "pred": True}, ("answer", "yes")),
     "probabilities": ({"id": "1", "probs": [0.1, 0.6, 0.3]}, ("answer", "B")),
+    "equal probabilities": ({"id": "1", "probs": [0.4, 0.4, 0.2]}, ("answer", None)),
+    "a start and an end": ({"id": "1", "pred_start": 2.5, "pred_end": 4}, ("answer", [2.5, 4])),
+    "an interval": ({"id": "1", "pred": [2.5, 4], "gt": [1, 2]}, ("answer", [2.5, 4])),
+    "a point by its names": (
+        {"id": "1", "pred_point": {"x": 3, "y": 4}},
+        ("points", [{"x": 3, "y": 4}]),
+    ),
     "a sure answer": ({"id": "1", "answer": "B", "confidence": 0.9}, ("answer", "B")),
     "VLMEvalKit's columns": (
         {"index": "1", "A": "cat", "B": "dog", "answer": "A", "prediction": "B"},
@@ -475,3 +482,58 @@ def test_boxes_of_several_phrases_are_not_one_answer(tmp_path):
         list(read_rows(path))
     with pytest.raises(subprocess.CalledProcessError):
         convert(path, error)
+
+
+@pytest.mark.parametrize(
+    ("line", "left_out"),
+    [
+        ({"id": "1", "pred_value": 350, "unit": "cm"}, "unit"),
+        ({"id": "1", "outputs": ["A", "B"], "extracted_answer": "B"}, "extracted_answer"),
+        ({"qid": "1", "old_prediction": "A", "prediction": "B", "pred_text": "x"}, "pred_text"),
+        ({"id": "1", "box": [0, 0, 9, 9], "result_box": [1, 1, 5, 5]}, "result_box"),
+    ],
+)
+def test_what_a_command_leaves_out_is_named(line, left_out, tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    assert left_out in str(error.value).partition("If ")[2].partition("`")[0]
+
+
+def test_boxes_of_kaggle_are_read_five_numbers_each(tmp_path):
+    path = tmp_path / "p.jsonl"
+    lines = [
+        {"patientId": f"{n}", "PredictionString": text}
+        for n, text in enumerate(("0.9 10 20 30 40 0.5 1 2 3 4", ""))
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    two, none = convert(path, error)
+    assert (two.id, two.value) == ("0", [[10, 20, 40, 60], [1, 2, 4, 6]])
+    assert (none.value, two.box_scores) == ([], (0.9, 0.5))
+    path.write_text(json.dumps({**lines[0], "PredictionString": "0.9 10 20 30"}) + "\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        convert(path, error)
+
+
+def test_the_first_line_of_a_table_without_a_header_is_kept(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("q0,B\nq1,C\n")
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    typed = re.search(r"`(python -c .*?) > NEW`", str(error.value), re.DOTALL)[1]
+    done = subprocess.run(in_this_python(typed), cwd=tmp_path, capture_output=True, check=True)
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert (first, second["id"]) == ({"id": "q0", "response": "B"}, "q1")
+
+
+def test_1_and_0_become_yes_and_no(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "a", "answer": 0}\n')
+    (row,) = read_rows(path)
+    with pytest.raises(DataError) as error:
+        row_to_answer(row, asking(form=AnswerForm.TEXT))
+    (row,) = convert(path, error, place=1)
+    assert row_to_answer(row, asking(form=AnswerForm.TEXT)).text == "no"

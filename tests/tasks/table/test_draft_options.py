@@ -219,3 +219,11 @@ def test_a_question_with_a_row_for_each_box_is_noted(tmp_path):
     )
     checked = check_task("mine", table(tmp_path, file=path), tmp_path, "none")
     assert any("another" in note for note in checked["notes"]), checked
+
+
+def test_options_by_number_are_in_the_order_of_their_numbers(tmp_path):
+    options = {str(number): f"text {number}" for number in range(1, 12)}
+    path = lines(tmp_path / "t.jsonl", [row("1", options, "2"), row("2", options, "11")])
+    drawn = samples(path)
+    assert drawn[0].query.options == tuple(options.values())
+    assert [sample.target.answer.choice for sample in drawn] == ["B", "K"]

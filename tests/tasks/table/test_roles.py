@@ -54,6 +54,22 @@ MARKED = {
         [{**ASKED, "answer": text} for text in ("A, C", "B", "D")],
         "answer.form",
     ),
+    "parts of 1 for percent": (
+        [{**ASKED, "question": "What percentage?", "answer": part} for part in (0.35, 1)],
+        "answer.form",
+    ),
+    "a wrong caption": (
+        [{"image": "1.jpg", "caption": "a red hat", "negative_caption": "a blue hat"}],
+        "question.text",
+    ),
+    "images as options": (
+        [{**ASKED, "A": "1.jpg", "B": "2.jpg", "answer": "B"}],
+        "question.options",
+    ),
+    "boxes of several people": (
+        [{"image": "1.jpg", "rad_id": name, "x1": 0, "y1": 0, "x2": 9, "y2": 9} for name in "ab"],
+        "answer.form",
+    ),
     "no answer in words": (
         [{**ASKED, "answer": text} for text in ("cat", "Unanswerable")],
         "answer.form",
@@ -65,6 +81,13 @@ MARKED = {
 def test_what_misleads_is_marked(name, tmp_path):
     rows, key = MARKED[name]
     assert key in drafted(tmp_path, *rows).doubts
+
+
+def test_boxes_of_one_person_are_not_of_several(tmp_path):
+    box = {"image": "1.jpg", "x1": 0, "y1": 0, "x2": 9, "y2": 9}
+    several = "several people"
+    assert several not in str(drafted(tmp_path, *[{**box, "rad_id": "a"}] * 2).doubts)
+    assert several in str(drafted(tmp_path, *[{**box, "rad_id": name} for name in "ab"]).doubts)
 
 
 def test_images_that_may_be_masks_are_marked_and_not_read_as_both(tmp_path):
@@ -172,3 +195,29 @@ def test_objects_of_an_image_keep_its_name_and_their_order(name, tmp_path):
     sides = [10, 20, 110, 70] if order == "xyxy" else [10, 20, 100, 50]
     assert (row["question"], row["bbox"]) == ("car", [sides])
     assert "1.jpg" in json.dumps(row)
+
+
+BOXES = [[10, 20, 30, 40], [50, 60, 70, 80]]
+CLASSES = {
+    "HICO-DET": (
+        [{"bbox": BOXES[0], "category_id": 4}, {"bbox": BOXES[1], "category_id": 1}],
+        [(1, [BOXES[1]]), (4, [BOXES[0]])],
+    ),
+    "SageMaker": (
+        [{"class_id": 0, "left": 1, "top": 2, "width": 3, "height": 4}] * 2,
+        [(0, [[1, 2, 3, 4]] * 2)],
+    ),
+}
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_number_of_a_class_without_a_name_is_kept(name, tmp_path):
+    objects, right = CLASSES[name]
+    doubt = drafted(tmp_path, {"image": "1.jpg", "annotations": objects}).doubts["answer.form"]
+    typed = re.search("`(jq -c .*?) > NEW`", doubt, re.DOTALL)[1]
+    done = subprocess.run(typed, shell=True, cwd=tmp_path, check=True, capture_output=True)
+    rows = list(map(json.loads, done.stdout.splitlines()))
+    number = next(key for key in objects[0] if key.endswith("_id"))
+    assert [(row[number], row["bbox"]) for row in rows] == right
+    assert {row["question"] for row in rows} == {"CHECK"}

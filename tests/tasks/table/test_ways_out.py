@@ -556,3 +556,111 @@ def test_answers_by_ids_are_of_the_field_that_has_all_of_them(tmp_path):
     both = [{"index": n + 1, "id": 3 - n, "question": "What?"} for n in range(3)]
     with pytest.raises(DataError, match="an id of each question"):
         list(joined(str(put(tmp_path / "both.json", both)), str(answers)))
+
+
+SQUARE = [10, 20, 30, 40]
+FILES = {
+    "omnilabel.json": (
+        {
+            "images": [{"id": 1, "file_name": "i.png"}],
+            "descriptions": [
+                {"id": 5, "text": "the red cat", "image_ids": [1]},
+                {"id": 6, "text": "a dog", "image_ids": [1]},
+            ],
+            "annotations": [{"id": 1, "image_id": 1, "bbox": SQUARE, "description_ids": [5]}],
+        },
+        [("the red cat", [SQUARE]), ("a dog", [])],
+    ),
+    "fiftyone.json": (
+        {
+            "classes": ["cat", "dog"],
+            "labels": {
+                "i": [
+                    {"label": 1, "bounding_box": SQUARE},
+                    {"label": "cat", "bounding_box": SQUARE},
+                ],
+                "j": None,
+            },
+        },
+        [("cat", [SQUARE]), ("dog", [SQUARE])],
+    ),
+}
+
+
+@needs_jq
+@pytest.mark.parametrize("name", FILES)
+def test_boxes_of_texts_in_objects_of_lists_are_records(name, tmp_path):
+    plain, right = FILES[name]
+    path = put(tmp_path / name, plain)
+    rows = json.loads(obeyed(path, said(path)).read_text())
+    assert [(row["question"], row["boxes"]) for row in rows] == right
+
+
+LINES = {
+    "lists": (
+        '["image", "question", "answer"]\n["i.png", "What?", 2]\n["i.png", "Who?", 3]\n',
+        [2, 3],
+    ),
+    "a line about all": (
+        '{"version": 1}\n{"image": "i.png", "question": "What?", "answer": 2}\n',
+        [2],
+    ),
+}
+
+
+@needs_jq
+@pytest.mark.parametrize("name", LINES)
+def test_a_first_line_that_is_no_record_has_a_command(name, tmp_path):
+    lines, right = LINES[name]
+    path = tmp_path / "lines.jsonl"
+    path.write_text(lines)
+    rows = map(json.loads, obeyed(path, said(path)).read_text().splitlines())
+    assert [row["answer"] for row in rows] == right
+
+
+@needs_jq
+def test_boxes_of_an_image_a_line_are_grouped_by_their_class(tmp_path):
+    for name, text in (("a.txt", "1 2 30 40 1\n5 6 50 60 0\n 7 8 70 80 1\n\n"), ("b.txt", "")):
+        (tmp_path / name).write_text(text)
+    rows = map(
+        json.loads,
+        obeyed(tmp_path / "a.txt", said(tmp_path / "a.txt")).read_text().split("\n")[:-1],
+    )
+    assert [(row["image"], row["class"], row["boxes"]) for row in rows] == [
+        ("a.jpg", "0", [[5, 6, 50, 60]]),
+        ("a.jpg", "1", [[1, 2, 30, 40], [7, 8, 70, 80]]),
+    ]
+
+
+@needs_jq
+def test_lists_of_questions_and_answers_become_records(tmp_path):
+    lists = {"questions": ["What?", "Who?"], "answers": ["a cat", "a man"]}
+    path = put(tmp_path / "t.jsonl", [{**HERE, **lists}] * 2)
+    doubt = draft(path).doubts["question.text"]
+    rows = list(map(json.loads, obeyed(path, doubt).read_text().splitlines()))
+    assert rows[:2] == [
+        {**HERE, "question": "What?", "answer": "a cat"},
+        {**HERE, "question": "Who?", "answer": "a man"},
+    ]
+    put(tmp_path / "t.jsonl", [{**HERE, **lists, "answers": ["a cat"]}])
+    with pytest.raises(subprocess.CalledProcessError):
+        obeyed(tmp_path / "t.jsonl", doubt)
+
+
+def test_a_caption_beside_a_wrong_one_becomes_a_choice(tmp_path):
+    captions = {"caption": "a red hat", "negative_caption": "a blue hat"}
+    path = put(tmp_path / "t.jsonl", [{**HERE, **captions}] * 2)
+    rows = list(map(json.loads, obeyed(path, str(draft(path).doubts)).read_text().splitlines()))
+    assert [row["options"].index(row["answer"]) for row in rows] == [0, 1]
+    assert all(row.keys() == {"image", "answer", "options"} for row in rows)
+
+
+def test_options_that_say_whether_they_are_right_are_not_questions(tmp_path):
+    options = [{"text": "cat", "correct": True}, {"text": "dog", "correct": False}]
+    path = put(tmp_path / "t.jsonl", [{**HERE, "question": "What?", "options": options}] * 2)
+    assert "questions are in the list" not in str(draft(path).doubts)
+
+
+def test_no_command_leaves_out_all_records_with_several_windows(tmp_path):
+    row = {"video": "v.mp4", "query": "a cat", "relevant_windows": [[1, 5], [20, 30]]}
+    assert "`" not in draft(put(tmp_path / "t.jsonl", [row])).doubts["answer.form"]
