@@ -225,17 +225,22 @@ def _predict_batches(pipe: Connection, model: Model, journal: Writer) -> None:
     """Greet the parent, then predict batches until the pipe is closed."""
     pipe.send(worker_info(model))
     news: SimpleQueue[Outcome | Future[Outcome] | None] = SimpleQueue()
+    received: SimpleQueue[Batch | Exception] = SimpleQueue()
     predictor = Predictor(model, journal, on_outcome=news.put)
-    # A thread sends, so that no stage waits for a busy parent, which may itself wait to send.
+    # Threads send and receive, so that neither side waits for the other one while it is busy.
     telling = threading.Thread(target=_send_outcomes, args=(pipe, news, predictor), daemon=True)
+    threading.Thread(target=_receive_batches, args=(pipe, received), daemon=True).start()
     waiting: list[Batch] = []
     try:
         while True:
             # The pool sends no more batches than may be in progress, and one to decode meanwhile.
-            # So all messages are read at once; the end of the pipe raises before a batch is begun.
-            while not waiting or pipe.poll():
-                waiting.append(pipe.recv())
-                predictor.prefetch(waiting[-1])
+            # So all are taken at once; the end of the pipe raises before a batch is begun.
+            while not waiting or not received.empty():
+                message = received.get()
+                if isinstance(message, Exception):
+                    raise message
+                waiting.append(message)
+                predictor.prefetch(message)
             if not predictor.prepared:
                 predictor.prepare()
                 pipe.send(READY)
@@ -246,6 +251,15 @@ def _predict_batches(pipe: Connection, model: Model, journal: Writer) -> None:
         if telling.is_alive():
             news.put(None)
             telling.join(LEAVE)
+
+
+def _receive_batches(pipe: Connection, received: "SimpleQueue[Batch | Exception]") -> None:
+    """Put the pipe's batches into a queue, and the error that ends the pipe after them."""
+    try:
+        while True:
+            received.put(pipe.recv())
+    except Exception as error:  # noqa: BLE001 - the worker's main thread raises it
+        received.put(error)
 
 
 def _send_outcomes(

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from multiprocessing import Pipe
 
 import pytest
@@ -220,6 +221,37 @@ def test_a_worker_process_finishes_what_it_answered_when_the_pool_hangs_up():
     gone.set()
     worker.join(PATIENCE)
     assert len(output) == 1 and set(predictions(journal)) == {"a"}
+
+
+def test_a_worker_process_takes_a_large_batch_while_it_answers_another():
+    """If not, the parent waits to send, and meanwhile neither shows nor shares out anything."""
+    ours, theirs = Pipe()
+    sent = threading.Event()
+    waited = []
+
+    def on_generate(queries):
+        if queries[0].id == "a":
+            waited.append(sent.wait(PATIENCE))
+
+    model = Staged(on_generate=on_generate)
+
+    def serve():
+        with pytest.raises(EOFError):
+            _predict_batches(theirs, model, Kept())
+
+    worker = threading.Thread(target=serve)
+    worker.start()
+    ours.recv()
+    ours.send(batch(0, "a"))
+    assert ours.recv() == READY
+    large = batch(1, "b")
+    text = "x" * 2**22  # more than a pipe holds
+    ours.send(replace(large, queries=(replace(large.queries[0], text=text),)))
+    sent.set()
+    assert ours.recv().samples == ("a",)
+    ours.close()
+    worker.join(PATIENCE)
+    assert waited == [True]
 
 
 class Fake:
