@@ -211,10 +211,15 @@ def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
             yield image
 
 
-def refuse_cut(path: Path) -> None:
-    """Raise MediaError for a JPEG or PNG without its end, by reading little of the file."""
-    what = f"image {path}"
-    with raised_as(MediaError, what, "a complete image", OSError), open_regular(path) as file:
+def refuse_cut(source: Path | io.BytesIO, name: str = "") -> None:
+    """Raise MediaError for a JPEG or PNG without its end, by reading little of the file.
+
+    Args:
+        source: The file, or its bytes.
+        name: Its name in messages; "": the path.
+    """
+    what = f"image {name or source}"
+    with raised_as(MediaError, what, "a complete image", OSError), _file(source) as file:
         _refuse_cut_content(file, what, inside=False)
 
 

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from shlex import quote
 
 from harness.errors import DataError, counted
 from harness.image_file import refuse_cut
-from harness.media import Media, files_of
+from harness.media import Media, encoded_frame, files_of
 from harness.plugins import plugin_errors
 from harness.run.batching import samples_of
 from harness.run.options import Progress
@@ -114,8 +115,8 @@ def problem_line(path: str, message: str) -> str:
 def undecodable(task: Task, *, every: bool = False) -> Iterator[Problem]:
     """Yield videos that have a header but no frames, and images that are cut off.
 
-    The first and last frame of a video are decoded; of an image file the end is checked. Media of
-    one group are decoded once. Media that are known to be lost are left to the task's own check.
+    The first and last frame of a video are decoded; of an image the end is checked. Media of one
+    group are decoded once. Media that are known to be lost are left to the task's own check.
 
     Args:
         task: The task whose media are decoded.
@@ -132,8 +133,10 @@ def undecodable(task: Task, *, every: bool = False) -> Iterator[Problem]:
                     refuse_cut(path)
                 if every or media.is_video:
                     _decode(media, every=every)
+                elif data := None if files_of(media) else encoded_frame(media, 0):
+                    refuse_cut(BytesIO(data), f"of question {sample.id!r}")
             except DataError as error:
-                yield Problem(sample.group, str(error))
+                yield Problem(f"question {sample.id!r}", str(error))
 
 
 def _decode(media: Media, *, every: bool) -> None:

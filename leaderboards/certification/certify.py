@@ -93,11 +93,15 @@ class Certificate:
         """The verdict in one sentence."""
         if self.verdict == "different":
             return f"A and B are different: {'; '.join(self.causes)}."
-        missing = ", ".join(check.aspect for check in self.checks if check.equal is None)
+        unknown = [check for check in self.checks if check.equal is None]
+        undecided = ", ".join(check.aspect for check in unknown if check.questions)
+        missing = ", ".join(check.aspect for check in unknown if not check.questions)
+        counted = f"{self.questions} questions; more may decide"
+        more = f" Not decided by {counted}: {undecided}." if undecided else ""
         not_compared = f" Not compared: {missing}." if missing else ""
         if self.verdict == "equal":
-            return f"A and B are the same model in all that was compared.{not_compared}"
-        return f"It cannot be told whether A and B are the same model.{not_compared}"
+            return f"A and B are the same model in all that was compared.{more}{not_compared}"
+        return f"It cannot be told whether A and B are the same model.{more}{not_compared}"
 
 
 def certify(

@@ -26,4 +26,4 @@ def image_problems(
     """Yield a problem for each of a question's images that `open` cannot read."""
     for media in open(question):
         if media.fault:
-            yield Problem(f"question {question.id!r}", media.fault)
+            yield Problem(question.place or f"question {question.id!r}", media.fault)

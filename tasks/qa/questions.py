@@ -61,6 +61,8 @@ class Question:
     """The benchmark's own name for the form of its answer; see `Query.problem_type`."""
     row: Mapping[str, Any] = field(default_factory=dict)
     """The whole record, for fields of one benchmark alone."""
+    place: str = ""
+    """File, line and field of its images, for messages; by default the question's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

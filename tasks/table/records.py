@@ -271,6 +271,7 @@ class Records:
                 media=self._images(row, where),
                 text=question.text.replace("<image>", "").strip(),
                 group=question.group if described.question.group else "",
+                place=f"{where}: {', '.join(map(repr, described.media.image_fields))}",
             )
         self._check_size(row, question, where)
         if not answer.field or answer.form == "choice":

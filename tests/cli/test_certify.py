@@ -21,7 +21,7 @@ from harness.chat import ChatResponse
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.leaderboards.certification.battery import battery
-from harness.leaderboards.certification.certify import certify
+from harness.leaderboards.certification.certify import Certificate, Check, certify
 from harness.leaderboards.certification.pairs import regret, residual, tensor_distances
 from harness.leaderboards.certification.questions import Questions
 from harness.leaderboards.certification.rates import rates_of, share_interval
@@ -90,6 +90,27 @@ def test_what_was_not_compared_is_not_called_equal(networks):
     assert {"images", "log-probabilities", "choice of tokens", "weights"} <= unknown.keys()
     assert unknown["log-probabilities"] == "A does not tell them"
     assert unknown["choice of tokens"] == "neither network is in this process"
+
+
+def test_what_too_few_questions_leave_open_is_not_called_uncompared():
+    """Log-probabilities of two questions are an interval that the limit is in."""
+    checks = (
+        Check(aspect="log-probabilities", equal=None, words="0.2 (-0.2 to 0.6)", questions=2),
+        Check(aspect="weights", equal=None, words="a side does not tell them"),
+    )
+    certificate = Certificate(
+        a="A",
+        b="B",
+        questions=2,
+        verdict="cannot tell",
+        causes=(),
+        checks=checks,
+        settings=(),
+        dtypes=("float32", "float32"),
+        rates=rates_of("float32", "float32"),
+    )
+    undecided, not_compared = certificate.summary.split(" Not compared: ")
+    assert undecided.endswith("log-probabilities.") and not_compared == "weights."
 
 
 class Encoded(Changed):

@@ -155,6 +155,20 @@ def test_what_curl_sends_otherwise_gets_the_option_that_sends_it(
     assert sent[0] == status and ("--data-binary @FILE" in str(sent[1])) == (status == 422)
 
 
+@pytest.mark.parametrize("lost", ["", "\r\n\0"])
+def test_a_zip_that_happens_to_lack_line_ends_keeps_the_reason_of_its_fault(server, lost):
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        archive.writestr("a.jsonl", "{}")
+        archive.writestr("b.jsonl", "{}")
+    body = packed.getvalue().translate(None, lost.encode())
+    assert lost or not {*b"\r\n"} & {*body}
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    address = "/tasks/counting/uploads?method=a"
+    sent = server.ask("POST", address, body, server.token("small"), **kind)
+    assert sent[0] == 422 and ("line ends are missing" in str(sent[1])) == bool(lost)
+
+
 def test_a_zip_that_unpacks_to_more_than_an_upload_may_have_is_refused(running, counts):
     server = running("--max-mib", "1")
     packed = BytesIO()

@@ -1,6 +1,7 @@
 """Tables in which records have different numbers of images, or none."""
 
 import csv
+import io
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
+from harness.dataset_facts import check_task
 from harness.errors import DataError
 from harness.tasks.table.draft import draft
 from harness.tasks.table.task import table
@@ -147,3 +149,24 @@ def test_records_without_an_image_that_no_field_tells_apart_have_a_command(suffi
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
     new_table = (tmp_path / "NEW").rename(tmp_path / "made.jsonl")
     assert [sample.query.media[0].size[0] for sample in described(new_table).samples()] == [8, 9]
+
+
+def test_the_check_names_the_line_and_field_of_an_image_that_is_not_there(tmp_path):
+    path = written(tmp_path / "t.jsonl", [{"image": "a.png"}, {"image": "b.png"}])
+    (tmp_path / "b.png").unlink()
+    (problem,) = check_task("t", described(path), tmp_path, "ends")["problems"]
+    assert problem["path"] == f"{path}, line 2, question '1': 'image'"
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_the_check_finds_an_image_within_the_table_that_is_cut_off(format, tmp_path):
+    rows = []
+    for cut in (None, -40):
+        file = io.BytesIO()
+        Image.effect_noise((64, 64), 80).convert("RGB").save(file, format)
+        image = {"bytes": file.getvalue()[:cut], "path": "a"}
+        rows.append({"image": image, "question": f"Is {cut} here?", "answer": "a cat"})
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    (problem,) = check_task("t", described(path), tmp_path, "ends")["problems"]
+    assert "question '1': expected a complete image" in problem["message"]
