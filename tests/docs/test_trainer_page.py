@@ -1,8 +1,8 @@
-"""The trainer of docs/training.md is run, interrupted, resumed and evaluated."""
+"""The trainer that docs/training.md names is run, interrupted, resumed and evaluated."""
 
 import json
 import os
-import re
+import runpy
 import signal
 from pathlib import Path
 
@@ -14,19 +14,16 @@ from harness.run.train import TrainingOptions, train
 from harness.spec import Spec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = REPOSITORY / "docs" / "training.md"
+FILE = REPOSITORY / "tests" / "trainers" / "added" / "dft.py"
 EXAMPLE = REPOSITORY / "tasks" / "reason_seg" / "example"
-(CODE,) = re.findall(
-    r"^```python dft.py\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
-)
 
 
 @pytest.fixture(scope="module")
 def names():
     pytest.importorskip("trl")
-    found = {"__name__": "dft"}
-    exec(compile(CODE, str(PAGE), "exec"), found)
-    return found
+    page = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
+    assert f"`{FILE.relative_to(REPOSITORY).as_posix()}`" in page
+    return runpy.run_path(str(FILE), run_name="dft")
 
 
 def test_it_learns_resumes_and_its_folder_is_a_model(names, tmp_path):
