@@ -22,11 +22,24 @@ _OF_ANOTHER = re.compile(
 )
 """Words after a number that add a part: " men and half of another"."""
 _LACKS = re.compile(
-    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,3}?(missing|lacking|absent|gone|departed|removed|used to"
-    r"|left the|(?:flew|ran|drove|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
+    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,3}?(missing|lacking|absent|gone|departed"
+    r"|(?:flew|ran|drove|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
     r"|mancano|ontbreken|saknas|mangler|brakuje|chybí|hiányzik|lipsesc|eksik|hilang)\b)"
 )
 """A predicate, in several languages, of things that are absent: " are missing"."""
+_OF_ALL_LACKS = re.compile(
+    r"\W{0,4}(?:[^\W\d]+\s){0,3}?(?:removed|used to (?:be|have|stand)|left the)\b", re.IGNORECASE
+)
+"""A predicate of things that are not there, if a question asks how many are."""
+_OTHER = re.compile(r"\s(?:other|additional|extra)\b", re.IGNORECASE)
+_ASKS_ALL = re.compile(
+    r"\A(?!.*\b(?:besides|exclud\w+|except|apart|aside|other|another|more|extra|additional|spare)\b)"
+    r".*\bhow many (?:[a-z-]+ ){1,3}(?:are|is|were) (?:there|(?:(?:visible|present|shown) )?in"
+    r" (?:the|this) (?:image|picture|photo|video|scene|room))"
+    r"(?: (?:in|on) (?:the|this) (?:image|picture|photo|video|scene|room))?\W*\Z",
+    re.IGNORECASE,
+)
+"""A question on all things of a kind: "How many chairs are there in the room?"."""
 _COMPARED = re.compile(
     r"\s(?:[a-z]+\s){1,2}(?:more|fewer|less)(?:\sthan\b|\W*\Z)|\stimes\W*\Z"
     r"|(?:\s[a-z]+){0,2}\s(?:per|each|every)\b(?!\s(?:of|cent|hour|minute"
@@ -67,22 +80,34 @@ _STATE = re.compile(
 )
 """A thing, words such as "not", and its state: "the door is not open."."""
 _ELSEWHERE = re.compile(
-    r"\b(?:used to|usual(?:ly)?|typical(?:ly)?|on average|previous|(?:in|of|for) (?:another|other)"
-    r"|each|every|was told|(?:some|any|no)(?:one|body)|my first|ought to|lost count"
-    r"|stopped (?:counting|at))\b",
+    r"\b(?:used to|usual(?:ly)?|typical(?:ly)?|on average|previous"
+    r"|(?:in|of|for) (?:another|other(?! words\b))|was told"
+    r"|(?:some|any|no)(?:one|body)|my first|ought to|lost count|stopped (?:counting|at))\b",
     re.IGNORECASE,
 )
 """Words of sentences about other things than what is seen: "A typical room has 3 chairs."."""
+_OF_ONE = re.compile(
+    r"\b(?:each|every) (?:\w+ )?\w+ (?:has|have|had|holds|seats)\b"
+    r"|[\"'](?:min|max|first|missing|other)(?:_\w{1,40})?[\"']\s?:\W*\Z",
+    re.IGNORECASE,
+)
+"""Words, or a key of JSON, before a number that is not of all things: "Each table has"."""
 _OF_THEM = re.compile(
-    r"\sof (?:the|them|these|those)\b(?:\s\w+){0,2}?\s(?:are|is|were|have|has)\s(?:an? |the )?"
-    r"(\w+)",
+    r"\sof (?:the|them|these|those)\b(?:\s\w+){0,2}?\s(?:are|is|were|have|has)\s"
+    r"(?!in (?:the|this) (?:image|picture|photo|video)\b)(?:an? |the )?(\w+)",
     re.IGNORECASE,
 )
 """A part and its predicate: " of them are red"."""
 _SIZE = re.compile(r"[^.;,\d]{1,14}?\s(?:long|wide|tall|high|deep|thick)\b", re.IGNORECASE)
 _ASKS_DISTANCE = re.compile(r"\b(?:how far|distance|apart|away)\b", re.IGNORECASE)
 _MOMENT = re.compile(r"\b(?:at|after|until|by)\s(?:about\s|second\s)?\Z", re.IGNORECASE)
-_ASKS_HOW_LONG = re.compile(r"\bhow (?:long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
+_OF_TIME = re.compile(r"\s?(?:s|sec|seconds?|min|minutes?|hours?)\b", re.IGNORECASE)
+_ASKS_HOW_LONG = re.compile(
+    r"\bhow (?:long|many (?:second|minute|hour)s) (?:do|does|did|is|was)\b"
+    r"(?!.*\b(?:into|until|till|before|after|when|wait|video|clip)\b)",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"\b(?:between|gap|path|distance|space|separat\w+)\b", re.IGNORECASE)
 _PAIRS = (("open", "clos"), ("enter", "leav"), ("sit", "stand"), ("pick", "put"), ("push", "pull"))
 _ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
 """Beginnings of verbs and of their contraries."""
@@ -132,13 +157,16 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
 def _is_part(text: str, number: Numeral, question: str) -> bool:
     """Return True if the sentence of a text's first number is on a part, or on something else."""
     before, rest = sentence_before(text, number.start), text[number.end :]
-    if (part := _OF_THEM.match(rest)) and not _asks(question, part[1]):
-        return True
+    if _ASKS_ALL.search(question):
+        part = _OF_THEM.match(rest)
+        is_part = part and not (part[1].casefold() in _THERE or _asks(question, part[1]))
+        if is_part or any((_OTHER.match(rest), _OF_ALL_LACKS.match(rest), _OF_ONE.search(before))):
+            return True
     elsewhere = _ELSEWHERE.search(before)
     return bool(
         (elsewhere and not _asks(question, elsewhere[0]))
-        or (_ASKS_DISTANCE.search(question) and _SIZE.match(rest))
-        or (_ASKS_HOW_LONG.search(question) and _MOMENT.search(before))
+        or (_ASKS_DISTANCE.search(question) and _SIZE.match(rest) and not _BETWEEN.search(before))
+        or (_ASKS_HOW_LONG.search(question) and _MOMENT.search(before) and _OF_TIME.match(rest))
     )
 
 
