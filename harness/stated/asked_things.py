@@ -111,6 +111,7 @@ _BETWEEN = re.compile(r"\b(?:between|gap|path|distance|space|separat\w+)\b", re.
 _PAIRS = (("open", "clos"), ("enter", "leav"), ("sit", "stand"), ("pick", "put"), ("push", "pull"))
 _ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
 """Beginnings of verbs and of their contraries."""
+_TWO_ACTIONS = re.compile(r"\b(?:and|then|who|which|that|while|before|after)\b", re.IGNORECASE)
 _FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
 """A fraction in French ("3 quarts"), whose words have other meanings in English."""
 
@@ -185,12 +186,8 @@ def says_another_state(text: str, question: str) -> bool:
     >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
     False
     """
-    said, wanted = (
-        frozenset(action for action in _ACTIONS if re.search(rf"\b{action}", words, re.IGNORECASE))
-        for words in (text, question)
-    )
-    pairs = (_ACTIONS[action] for action in wanted)
-    if said and any(contrary in said and wanted.isdisjoint(said) for contrary in pairs):
+    pairs = () if _TWO_ACTIONS.search(text) else _ACTIONS.items()
+    if any(_contradicts(text, question, *pair) for pair in pairs):
         return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
@@ -198,6 +195,14 @@ def says_another_state(text: str, question: str) -> bool:
         if "not" in adverbs or not (_asks(question, state) or state.casefold() in _THERE):
             return True
     return False
+
+
+def _contradicts(text: str, question: str, action: str, contrary: str) -> bool:
+    """Return True if a question has a verb of an action, and a text only one of its contrary."""
+    asks = re.search(rf"\b{action}(?:e|e?s|\w?ing|ed)?\b", question, re.IGNORECASE)
+    does = rf"\b{contrary}e?s\b|\b(?:is|are) {contrary}\w?ing\b"
+    is_said = re.search(rf"\b{action}", text, re.IGNORECASE)
+    return bool(asks and not is_said and re.search(does, text, re.IGNORECASE))
 
 
 def _asks(question: str, word: str) -> bool:

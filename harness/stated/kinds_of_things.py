@@ -195,7 +195,7 @@ def _is_other(said: Sequence[str], asked: Collection[str], beside: Collection[st
 
 
 def are_other_things(said: str, asked: str) -> bool:
-    """Return True if nouns of a text are known, and of other kinds than all of another text.
+    """Return True if words name a known kind of thing, another one than all of another text.
 
     >>> [are_other_things(said, "Is there a dog?") for said in ("a cat", "a puppy", "a pet")]
     [True, False, False]
@@ -204,7 +204,13 @@ def are_other_things(said: str, asked: str) -> bool:
         [word for word in _words(text) if word in _KIND_OF and _KIND_OF[word][0] != 8]
         for text in (said, asked)
     )
-    return bool(words and wanted) and all(_is_other([word], wanted, ()) for word in words)
+    is_known = bool(words and wanted) and _words(said)[-1:] == words[-1:]
+    return is_known and all(_is_other([word], wanted, ()) for word in words)
+
+
+def is_person(word: str) -> bool:
+    """Return True if a noun is of a kind of people."""
+    return _KIND_OF.get("".join(_words(word)[:1]), (1, 0))[0] == 0
 
 
 def _are_other_colours(said: Sequence[str], asked: Collection[str]) -> bool:
