@@ -32,12 +32,13 @@ _OF_ALL_LACKS = re.compile(
 )
 """A predicate of things that are not there, if a question asks how many are."""
 _OTHER = re.compile(r"\s(?:other|additional|extra)\b", re.IGNORECASE)
+_IN_IMAGE = r"(?:\s(?:in|on) (?:the|this) (?:image|picture|photo|video|scene|room))"
 _ASKS_ALL = re.compile(
     r"\A(?!.*\b(?:besides|exclud\w+|except|apart|aside|other|another|more|extra|additional|spare)\b)"
-    r".*\bhow many (?:[a-z-]+ ){1,3}(?:are|is|were) (?:there|(?:(?:visible|present|shown) )?in"
-    r" (?:the|this) (?:image|picture|photo|video|scene|room))"
-    r"(?: (?:in|on) (?:the|this) (?:image|picture|photo|video|scene|room))?\W*\Z",
-    re.IGNORECASE,
+    r".*\b(?:how many (?:[a-z-]+(?:\(s\))? ){1,3}(?:can (?:you|we) see|can be seen"
+    rf"|(?:are|is|were)(?: there| visible| present| shown|(?={_IN_IMAGE})))"
+    rf"|(?:count|number of)(?: the)?(?: [a-z-]+){{1,2}}){_IN_IMAGE}{{0,2}}\s*(?:[.?!\n]|\Z)",
+    re.IGNORECASE | re.DOTALL,
 )
 """A question on all things of a kind: "How many chairs are there in the room?"."""
 _COMPARED = re.compile(

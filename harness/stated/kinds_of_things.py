@@ -97,6 +97,8 @@ def of_asked_kind(text: str, question: str) -> str:
     """
     words = _words(question)
     asked = _words(" ".join(phrases := _ASKED.findall(question.casefold())))
+    if "non" in asked:  # "non-red"
+        asked = [word for word in asked if word not in _COLOURS]
     if not phrases and (is_foreign(question) or not question.isascii()):
         asked = [word for word in words if word in _KIND_OF]
     beside = set(_words(" ".join(_BESIDE.findall(question.casefold())))) if phrases else set()

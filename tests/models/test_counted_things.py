@@ -177,6 +177,18 @@ def test_another_kind_of_thing_is_no_count(question, response, value):
         ("Besides the man, how many people are there?", "There are 3 other people.", 3),
         ("How many people are behind the woman?", "There are 3 other people behind her.", 3),
         (CHAIRS, "There are 3 other chairs.", None),
+        *(
+            (f"{asked}\nAnswer with a number.", "3 of the chairs are red.", None)
+            for asked in (
+                "How many chair(s) are in this room?",
+                "How many chairs can you see?",
+                "Count the chairs.",
+                "What is the number of chairs in the image?",
+            )
+        ),
+        ("How many non-red cubes are there?", "4 blue cubes", 4),
+        ("How many times does he jump?", "He claps 3 times.", None),
+        ("How many times does he clap?", "He claps his hands 3 times.", 3),
         ("How many slices have been eaten?", "2 slices have been removed.", 2),
         ("How many people leave the room?", "3 people left the room.", 3),
         ("How many screws are there?", "the 3 screws used to fix the shelf", 3),
