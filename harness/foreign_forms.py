@@ -411,7 +411,8 @@ FORMS = (
         lambda plain: isinstance(plain.get("PredictionString"), str) and len(plain) == 2,
         '(keys - ["PredictionString"])[0] as $key | ([.PredictionString | splits("[ ]+") '
         '| select(. != "") | tonumber] | if length % 5 == 0 then [range(0; length; 5) as $n '
-        '| .[$n:$n + 5]] else error("not five numbers for each box") end) as $rows '
+        '| .[$n:$n + 5]] else error("not five numbers for each box") end '
+        '| if any(.[0] < 0 or .[0] > 1) then error("a confidence above 1") else . end) as $rows '
         "| {id: (.[$key] | tostring), "
         "boxes: ($rows | map([.[1], .[2], .[1] + .[3], .[2] + .[4]])), "
         "box_scores: ($rows | map(.[0]))}",
@@ -518,7 +519,7 @@ def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:
             condition = f"the largest number of {key} is that of the chosen option, the first A, "
             condition += "and two largest ones are no answer"
             return f"{{id: {id_path}, answer: (.{key} | {single})}}", condition
-    for start, end in BOUNDS:
+    for start, end in BOUNDS if "answer" not in plain else BOUNDS[:1]:
         if _is_number(plain.get(start)) and _is_number(plain.get(end)):
             span = f"(if .{start} == null then null else [.{start}, .{end}] end)"
             condition = f"{start} and {end} are what the model predicted, in seconds"

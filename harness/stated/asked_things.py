@@ -22,11 +22,25 @@ _OF_ANOTHER = re.compile(
 )
 """Words after a number that add a part: " men and half of another"."""
 _LACKS = re.compile(
-    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,3}?(missing|lacking|absent|gone|departed|removed|used to"
-    r"|left the|(?:flew|ran|drove|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
+    r"(?i:\W{0,4}(?:[^\W\d]+\s){0,3}?(missing|lacking|absent|gone|departed"
+    r"|(?:flew|ran|drove|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
     r"|mancano|ontbreken|saknas|mangler|brakuje|chybí|hiányzik|lipsesc|eksik|hilang)\b)"
 )
 """A predicate, in several languages, of things that are absent: " are missing"."""
+_OF_ALL_LACKS = re.compile(
+    r"\W{0,4}(?:[^\W\d]+\s){0,3}?(?:removed|used to (?:be|have|stand)|left the)\b", re.IGNORECASE
+)
+"""A predicate of things that are not there, if a question asks how many are."""
+_OTHER = re.compile(r"\s(?:other|additional|extra)\b", re.IGNORECASE)
+_IN_IMAGE = r"(?:\s(?:in|on) (?:the|this) (?:image|picture|photo|video|scene|room))"
+_ASKS_ALL = re.compile(
+    r"\A(?!.*\b(?:besides|exclud\w+|except|apart|aside|other|another|more|extra|additional|spare)\b)"
+    r".*\b(?:how many (?:[a-z-]+(?:\(s\))? ){1,3}(?:can (?:you|we) see|can be seen"
+    rf"|(?:are|is|were)(?: there| visible| present| shown|(?={_IN_IMAGE})))"
+    rf"|(?:count|number of)(?: the)?(?: [a-z-]+){{1,2}}){_IN_IMAGE}{{0,2}}\s*(?:[.?!\n]|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A question on all things of a kind: "How many chairs are there in the room?"."""
 _COMPARED = re.compile(
     r"\s(?:[a-z]+\s){1,2}(?:more|fewer|less)(?:\sthan\b|\W*\Z)|\stimes\W*\Z"
     r"|(?:\s[a-z]+){0,2}\s(?:per|each|every)\b(?!\s(?:of|cent|hour|minute"
@@ -67,25 +81,38 @@ _STATE = re.compile(
 )
 """A thing, words such as "not", and its state: "the door is not open."."""
 _ELSEWHERE = re.compile(
-    r"\b(?:used to|usual(?:ly)?|typical(?:ly)?|on average|previous|(?:in|of|for) (?:another|other)"
-    r"|each|every|was told|(?:some|any|no)(?:one|body)|my first|ought to|lost count"
-    r"|stopped (?:counting|at))\b",
+    r"\b(?:used to|usual(?:ly)?|typical(?:ly)?|on average|previous"
+    r"|(?:in|of|for) (?:another|other(?! words\b))|was told"
+    r"|(?:some|any|no)(?:one|body)|my first|ought to|lost count|stopped (?:counting|at))\b",
     re.IGNORECASE,
 )
 """Words of sentences about other things than what is seen: "A typical room has 3 chairs."."""
+_OF_ONE = re.compile(
+    r"\b(?:each|every) (?:\w+ )?\w+ (?:has|have|had|holds|seats)\b"
+    r"|[\"'](?:min|max|first|missing|other)(?:_\w{1,40})?[\"']\s?:\W*\Z",
+    re.IGNORECASE,
+)
+"""Words, or a key of JSON, before a number that is not of all things: "Each table has"."""
 _OF_THEM = re.compile(
-    r"\sof (?:the|them|these|those)\b(?:\s\w+){0,2}?\s(?:are|is|were|have|has)\s(?:an? |the )?"
-    r"(\w+)",
+    r"\sof (?:the|them|these|those)\b(?:\s\w+){0,2}?\s(?:are|is|were|have|has)\s"
+    r"(?!in (?:the|this) (?:image|picture|photo|video)\b)(?:an? |the )?(\w+)",
     re.IGNORECASE,
 )
 """A part and its predicate: " of them are red"."""
 _SIZE = re.compile(r"[^.;,\d]{1,14}?\s(?:long|wide|tall|high|deep|thick)\b", re.IGNORECASE)
 _ASKS_DISTANCE = re.compile(r"\b(?:how far|distance|apart|away)\b", re.IGNORECASE)
 _MOMENT = re.compile(r"\b(?:at|after|until|by)\s(?:about\s|second\s)?\Z", re.IGNORECASE)
-_ASKS_HOW_LONG = re.compile(r"\bhow (?:long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
+_OF_TIME = re.compile(r"\s?(?:s|sec|seconds?|min|minutes?|hours?)\b", re.IGNORECASE)
+_ASKS_HOW_LONG = re.compile(
+    r"\bhow (?:long|many (?:second|minute|hour)s) (?:do|does|did|is|was)\b"
+    r"(?!.*\b(?:into|until|till|before|after|when|wait|video|clip)\b)",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"\b(?:between|gap|path|distance|space|separat\w+)\b", re.IGNORECASE)
 _PAIRS = (("open", "clos"), ("enter", "leav"), ("sit", "stand"), ("pick", "put"), ("push", "pull"))
 _ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
 """Beginnings of verbs and of their contraries."""
+_TWO_ACTIONS = re.compile(r"\b(?:and|then|who|which|that|while|before|after)\b", re.IGNORECASE)
 _FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
 """A fraction in French ("3 quarts"), whose words have other meanings in English."""
 
@@ -132,13 +159,16 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
 def _is_part(text: str, number: Numeral, question: str) -> bool:
     """Return True if the sentence of a text's first number is on a part, or on something else."""
     before, rest = sentence_before(text, number.start), text[number.end :]
-    if (part := _OF_THEM.match(rest)) and not _asks(question, part[1]):
-        return True
+    if _ASKS_ALL.search(question):
+        part = _OF_THEM.match(rest)
+        is_part = part and not (part[1].casefold() in _THERE or _asks(question, part[1]))
+        if is_part or any((_OTHER.match(rest), _OF_ALL_LACKS.match(rest), _OF_ONE.search(before))):
+            return True
     elsewhere = _ELSEWHERE.search(before)
     return bool(
         (elsewhere and not _asks(question, elsewhere[0]))
-        or (_ASKS_DISTANCE.search(question) and _SIZE.match(rest))
-        or (_ASKS_HOW_LONG.search(question) and _MOMENT.search(before))
+        or (_ASKS_DISTANCE.search(question) and _SIZE.match(rest) and not _BETWEEN.search(before))
+        or (_ASKS_HOW_LONG.search(question) and _MOMENT.search(before) and _OF_TIME.match(rest))
     )
 
 
@@ -157,12 +187,8 @@ def says_another_state(text: str, question: str) -> bool:
     >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
     False
     """
-    said, wanted = (
-        frozenset(action for action in _ACTIONS if re.search(rf"\b{action}", words, re.IGNORECASE))
-        for words in (text, question)
-    )
-    pairs = (_ACTIONS[action] for action in wanted)
-    if said and any(contrary in said and wanted.isdisjoint(said) for contrary in pairs):
+    pairs = () if _TWO_ACTIONS.search(text) else _ACTIONS.items()
+    if any(_contradicts(text, question, *pair) for pair in pairs):
         return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
@@ -170,6 +196,14 @@ def says_another_state(text: str, question: str) -> bool:
         if "not" in adverbs or not (_asks(question, state) or state.casefold() in _THERE):
             return True
     return False
+
+
+def _contradicts(text: str, question: str, action: str, contrary: str) -> bool:
+    """Return True if a question has a verb of an action, and a text only one of its contrary."""
+    asks = re.search(rf"\b{action}(?:e|e?s|\w?ing|ed)?\b", question, re.IGNORECASE)
+    does = rf"\b{contrary}e?s\b|\b(?:is|are) {contrary}\w?ing\b"
+    is_said = re.search(rf"\b{action}", text, re.IGNORECASE)
+    return bool(asks and not is_said and re.search(does, text, re.IGNORECASE))
 
 
 def _asks(question: str, word: str) -> bool:

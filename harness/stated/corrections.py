@@ -70,9 +70,10 @@ _NEXT_ROUND = re.compile(rf"\S\s{{0,9}}\n{_ROUND}")
 """Labels of rounds of hint, question and answer, in a benchmark's format; a network makes up all
 rounds but the first."""
 _STRUCK = re.compile(
-    r"<(s|del|strike)>[^<>]{0,200}</\1>|~~(?=\S)[^~\n]{1,200}(?<=\S)~~", re.IGNORECASE
+    r"(?<=\w\s)<s>[^<>]{0,200}</s>|<(del|strike)>[^<>]{0,200}</\1>|~~(?=\S)[^~\n]{1,200}(?<=\S)~~",
+    re.IGNORECASE,
 )
-"""Text that is struck out."""
+"""Text that is struck out; "<s>" at the beginning is a token of Llama."""
 _QUESTION_ENDS = re.compile(r"[^.!?\n。！]{0,400}(?:[.!](?=\S)[^.!?\n。！]{0,200}){0,9}[?？]")
 
 

@@ -141,7 +141,7 @@ _NOT_WITHIN = re.compile(  # "before 3", the video's own length, or the call of 
     r"|(?:earl|lat)\w+ than)"
     r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*=|\w_\w+\("
     r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans)\b"
-    r"|\b(?i:(?:starts?|begins?|ends?|stops?|some ?time|some point|once|somewhere)\s+between"
+    r"|\b(?i:(?:starts?|begins?|ends?|stops?|some ?time|some point|somewhere)\s+between"
     r"|at (?:least|most)(?: from)?)\s+\d"
 )
 

@@ -30,7 +30,9 @@ fruits / apples / oranges / bananas / pears
 - / meters metres m cm inches / seconds minutes hours / years months days / degrees
 - / images pictures photos / observations reasons / breeds / steps
 """
-_COLOURS = frozenset("red orange yellow green blue purple pink brown black white gray grey".split())
+_ANYONE = frozenset("people person individual human".split())
+_PLURALS = frozenset("people men women children cattle".split())
+_COLOURS = frozenset("red orange yellow green blue purple pink brown black white gray".split())
 _WORD = re.compile(r"[a-zà-ÿ]+|고양이|사람|[^\W\da-zà-ÿ_]")
 """A word of a Latin script, or one letter of another."""
 _PLURAL = re.compile(r"(?<=ch|sh|ss)es\Z|(?<!s)s\Z")
@@ -95,6 +97,8 @@ def of_asked_kind(text: str, question: str) -> str:
     """
     words = _words(question)
     asked = _words(" ".join(phrases := _ASKED.findall(question.casefold())))
+    if "non" in asked:  # "non-red"
+        asked = [word for word in asked if word not in _COLOURS]
     if not phrases and (is_foreign(question) or not question.isascii()):
         asked = [word for word in words if word in _KIND_OF]
     beside = set(_words(" ".join(_BESIDE.findall(question.casefold())))) if phrases else set()
@@ -104,10 +108,17 @@ def of_asked_kind(text: str, question: str) -> str:
     others = [number for number in rest if _is_other(number.words, asked, beside)]
     known = {*named, sum(named)}
     unlike = [number for number in rest if number.value not in known]
-    general = [number for number in unlike if _KIND_OF.get(_head(number.words), (0, 1))[1] == 0]
+    if sum(number.value for number in unlike) in known:  # "2 adults and 1 child: 3 people"
+        unlike = []
+    kinds = {_KIND_OF[word] for word in asked if word in _KIND_OF}
+    heads = [(number, _head(number.words)) for number in unlike]
+    general = [
+        number
+        for number, head in heads
+        if (kind := _KIND_OF.get(head, (0, 1)))[1] == 0 and (kind not in kinds or head in _ANYONE)
+    ]
     named_so = [number for number in unlike if re.search(r"[a-z]{2}s\Z", text[: number.end])]
-    are_parts = sum(number.value for number in unlike) in known
-    if not (others or (named and (general or (named_so and not are_parts)))):
+    if not (others or (named and (general or named_so))):
         return text
     for number in reversed(rest):
         if number in others or number in general:
@@ -133,7 +144,8 @@ def _unknown(text: str, number: _Counted) -> str:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text, in the singular."""
-    return [_PLURAL.sub("", word) for word in _WORD.findall(text.casefold())]
+    words = _WORD.findall(text.casefold().replace("grey", "gray"))
+    return [_PLURAL.sub("", word) for word in words]
 
 
 _KIND_OF = dict(_kinds())
@@ -149,11 +161,24 @@ def _counted(text: str, number: Numeral) -> _Counted:
     attached = re.search(r"(?<=\d)[^\W\d_]+\Z", text[number.start : number.end])
     end = number.start + attached.start() if attached else number.end
     if after := _COUNTED.match(text, end):
-        return _Counted(number.value, number.start, end, after.end(), _words(after[0]))
+        return _Counted(number.value, number.start, end, after.end(), _words(_thing(after[0])))
     label = _LABEL.search(text[max(0, number.start - 80) : number.start])
     said = _words(" ".join(filter(None, label.groups()))) if label else []
     start = max(0, number.start - 80) + label.start() if label else number.start
     return _Counted(number.value, start, end, end, said)
+
+
+def _thing(words: str) -> str:
+    """Return words for things without what these do: "women" of "women wearing glasses"."""
+    for word in _WORD.finditer(words.casefold()):
+        is_plural = word[0].endswith("s") or word[0] in _PLURALS
+        if is_plural and _PLURAL.sub("", word[0]) in _KIND_OF:
+            return words[: word.end()]
+        if re.fullmatch("[a-z]{2,}(?:ing|ed)", word[0]):
+            before = words[: word.start()].rstrip()
+            if before.endswith("s") or any(known in _KIND_OF for known in _words(before)):
+                return before
+    return words
 
 
 def _is_asked(said: Sequence[str], asked: Collection[str]) -> bool:
@@ -172,7 +197,7 @@ def _is_other(said: Sequence[str], asked: Collection[str], beside: Collection[st
 
 
 def are_other_things(said: str, asked: str) -> bool:
-    """Return True if nouns of a text are known, and of other kinds than all of another text.
+    """Return True if words name a known kind of thing, another one than all of another text.
 
     >>> [are_other_things(said, "Is there a dog?") for said in ("a cat", "a puppy", "a pet")]
     [True, False, False]
@@ -181,7 +206,13 @@ def are_other_things(said: str, asked: str) -> bool:
         [word for word in _words(text) if word in _KIND_OF and _KIND_OF[word][0] != 8]
         for text in (said, asked)
     )
-    return bool(words and wanted) and all(_is_other([word], wanted, ()) for word in words)
+    is_known = bool(words and wanted) and _words(said)[-1:] == words[-1:]
+    return is_known and all(_is_other([word], wanted, ()) for word in words)
+
+
+def is_person(word: str) -> bool:
+    """Return True if a noun is of a kind of people."""
+    return _KIND_OF.get("".join(_words(word)[:1]), (1, 0))[0] == 0
 
 
 def _are_other_colours(said: Sequence[str], asked: Collection[str]) -> bool:

@@ -75,10 +75,13 @@ _HEDGE = re.compile(
 """Words before the only letter of a response: "I think B", "Overall: B"."""
 _DOUBT = re.compile(
     r"(?i:\b(?:not|never|doubt|unless|if|whether|unlikely|cannot|wrong|incorrect|why|thought"
-    r"|initially|originally|previous(?:ly)?|(?<=i )first|at first|neither|almost|nearly|false"
-    r"|was going to|no way|(?:no|some|any)(?:one|body)|wrote|(?:user|hint|caption|you|they|people"
-    r"|many|some) (?:\w+ )?(?:says?|said|thinks?|claims?|suggests?))\b"
-    r"|n['’]t\b|不|一开始|起初|最初|错误|次\Z|备选\Z)"
+    r"|initially|originally|previous(?:ly| (?:answer|guess|choice|response|attempt|option|user))"
+    r"|(?<=i )first|at first|neither|almost|nearly|false|was going to|no way"
+    r"|(?:no|some|any)(?:one|body) (?:\w+ )?(?:says?|said|thinks?|claims?"
+    r"|picks?|chooses?|answers?|guess|believes?)|wrote|(?:user|hint|caption|you|they|people"
+    r"|many|some) (?:\w+ )?(?:says?|said|thinks?|claims?|suggests?)"
+    r"(?!.*\b(?:therefore|thus|hence|so)\b))\b"
+    r"|n['’]t\b|不|一开始|起初|最初|错误|(?<![这此本再一每首初多])次\Z|备选\Z)"
 )
 _OF_NO_ANSWER = re.compile(
     r"\b(?i:another|other|opposite|second|third|next|first|initial|original|previous|earlier"

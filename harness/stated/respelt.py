@@ -100,6 +100,10 @@ _SAYS_YEAR = re.compile(
 _TWICE = re.compile(rf"\b({SMALL}|\d{{1,4}})\s\(({SMALL}|\d{{1,4}})\)", re.IGNORECASE)
 """A number in words and in digits: "five (5)"."""
 _ASKS_TIMES = re.compile(r"\bhow (?:many times|long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
+_VERBS = re.compile(
+    r"(?<!\bthe )(?<!\bhis )(?<!\bher )\b(?!does\b)([a-z]{2,}?[a-z])(?:s|ed|es|ing)\b"
+)
+"""A verb with an ending, and its stem: "claps"."""
 _TIMES = re.compile(
     rf"\sfor\s(?:about\s)?(?=\d[\d.]{{0,6}}\s(?:second|minute|hour))"
     rf"|(?<=[a-z][sd])\s(?=(?:\d{{1,4}}|{SMALL})\stimes)"
@@ -129,7 +133,7 @@ def respelt(text: str, question: str = "") -> str:
         text = _MEASURED.sub(_from_han, text)
     text = _TWICE.sub(_once, text)
     if _ASKS_TIMES.search(question):
-        text = _TIMES.sub(" = ", text)
+        text = _TIMES.sub(lambda place: _joined(place, question), text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)
 
 
@@ -137,6 +141,15 @@ def _value(words: str) -> float:
     """Return the number of "half a", of a word of `_DIGITS` or of digits."""
     lower = words.casefold()
     return 0.5 if lower == "half a" else float(_DIGITS.get(lower, 0) or lower)
+
+
+def _joined(place: re.Match[str], question: str) -> str:
+    """Return " = " for a place behind a verb of the question, else what is there."""
+    sentence = re.split(r"[.!?;\n]", place.string[max(0, place.start() - 200) : place.start()])[
+        -1
+    ].casefold()
+    stems = (verb[1] for verb in _VERBS.finditer(sentence))
+    return " = " if any(stem[:4] in question.casefold() for stem in stems) else place[0]
 
 
 def _once(twice: re.Match[str]) -> str:

@@ -55,8 +55,8 @@ _OF_INPUT = re.compile(
 )
 _MAXIMUM = re.compile(r"(?i:\b(?:max|min)(?:imum)?[.:=\s]*)\Z")
 _SETS = re.compile(
-    r"(?i:\b(?:set(?:ting)?|let|suppose|assum(?:e|ing)|try|substitut(?:e|ing))\b"
-    r"[^.;,]{0,40}(?:equal to|=|to)\s*)\Z"
+    r"(?i:\b(?:set(?:ting)?|let(?!['’]s| me| us)|suppose|assum(?:e|ing)|substitut(?:e|ing))\b"
+    r"(?:(?!\b(?:get|gets|find|obtain|yields?|gives?)\b)[^.;,]){0,40}(?:equal to|=|to)\s*)\Z"
 )
 _NAMED = (
     r"(?:frames?|images?|rooms?|videos?|views?|steps?|figures?|scenes?|cameras?|shots?|pages?"
@@ -70,7 +70,7 @@ _KEY = re.compile(r"[\"']([^\"'\n]{1,60})[\"']\s?:[\s\"']{0,9}\Z")  # "count": 3
 _ANY_KEY = re.compile(r"[\"']\s?:")
 _OF_INPUT_KEY = re.compile(  # frame_id, year, x1: a key of JSON that holds no answer
     rf"(?i:(?:\w{{0,20}}_)?{_NAMED}(?:_(?:id|idx|index|number|no))?|year|time|scores?|rank|class(?:_id)?"
-    r"|category(?:_id)?|(?:not|missing|wrong|previous|old|first|min|max|initial|other)(?:_\w{1,40})?|[xy](?:[12]|_?m(?:in|ax))?)"
+    r"|category(?:_id)?|(?:not|wrong|previous|old|initial)_\w{1,40}|[xy](?:[12]|_?m(?:in|ax))?)"
 )
 _OF_ANSWER_KEY = re.compile(  # final_answer, num_chairs
     r"(?i:(?:\w{0,40}[_ ])?(?:answer|result|count|number|total|value|sum|estimate|prediction|output"
@@ -107,11 +107,11 @@ _OF_WHICH = re.compile(
     r"(?i:\b(?:of (?:which|whom|them)|including)\s*|其中(?:有)?)\Z"
 )  # "including 3"
 _CHANGED = re.compile(  # "3 more", "3 times as long", "3, not counting the one"
-    r"(?i:\s?(?:percent(?:age points?)?\s|%\s)?(?:more|fewer|less|other|additional|extra"
+    r"(?i:\s?(?:percent(?:age points?)?\s|%\s)?(?:more|fewer|less"
     r"|o['’]clock)\b"
     r"|\sof (?:a|one) percent\b|[^.;\n]{0,40}\b(?:in addition to|too (?:many|few|low|high))\b"
-    r"|\s(?:is|was|seems|would be)\s(?!(?:the|my|your|our)\s(?:\w+\s){0,2}(?:answer|number"
-    r"|count|total|result|value|sum|amount|solution)\b|(?:correct|right|shown|visible|present|left|there|in|on)\b|\d)"
+    r"|\s(?:is|was|seems|would be)\s(?:(?:my|the|an?) )?(?:(?:first|initial|previous|earlier)"
+    r" (?:guess|answer|count|estimate|attempt)|wrong|incorrect|mistaken|not)\b"
     r"|\s(?:by one|another|after (?:an)?other)\b"
     r"|\s?times (?:as|more|fewer|less|larger|bigger|smaller|taller|longer|wider|faster)\b"
     r"|[^.;\n]{0,60}\b(?:excluding|not (?:counting|including)|plus|aside from"

@@ -7,7 +7,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from harness.stated.kinds_of_things import are_other_things
+from harness.stated.kinds_of_things import are_other_things, is_person
+from harness.stated.languages import is_foreign
 from harness.stated.presence import ASKS_THERE, IS_THERE, THERE, names, present
 from harness.stated.refusals import denied_after, denies
 
@@ -96,8 +97,8 @@ _NEVER = re.compile(
 )
 """Words that deny, beside those of `denied_after`."""
 _THERE_IS = re.compile(
-    r"\W*(?:da ist|es gibt|hay|il y a|c['’]è|há|图中有|有)\b"
-    r"|\W*[^.,。]{1,12}(?:がい|があ|가 있|есть)",
+    r"\W*(?:da ist|es gibt|hay|il y a|c['’]è|há|图中有|有)\b(?:\s(?:ein\w*|une?|una|um|uma))?"
+    r"\s?(?P<what>\w*)|\W*(?P<thing>[^.,。]{1,12})(?:がい|があ|가 있|есть)",
     re.IGNORECASE,
 )
 _NO_DOUBT = re.compile(
@@ -149,7 +150,14 @@ _NOT_SO = re.compile(
 )
 """Words that deny the whole sentence after them: "it is not the case that"."""
 _IS = re.compile(r"\b(it|he|she|that|there|they)['’](?:s|re)\b")
-_OF_THINGS = re.compile(r"(?:it is|only|the only \w+ is) an? |(?:the|an?) \w+ (?:is|are) ")
+_OF_THING = re.compile(
+    r"(?:it is|only|the only \w+ is|there (?:is|are)|the (?:image|picture|photo|video) shows)\s"
+    r"(?:only\s)?(?:an?|some|several|two|three|\d+)\s(?P<what>(?!(?:behind|in|on|at|near|under|of"
+    r"|with|by|beside|next)\b)(?:\w+\s){0,2}\w+?)"
+    r"(?:\s(?:in|on) (?:the|this) (?:image|picture|photo|video))?"
+)
+"""A clause that only names what is there: "there is a cat"."""
+_OF_SUBJECT = re.compile(r"(?:the|an?) (\w+) (?:is|are) (.+)")
 _PRONOUN = re.compile(r"(?:he|she|it|they)\s")
 _LEAD = re.compile(
     r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?)[,.]?\s"
@@ -253,8 +261,10 @@ def concluded_yes_no(text: str, question: str) -> str | None:
     return said
 
 
-def foreign_yes_no(text: str) -> str | None:
+def foreign_yes_no(text: str, question: str = "") -> str | None:
     """Return "yes" or "no" for a response in another language that begins with it; else None.
+
+    "No, there is …" may name the thing of the question, unless this has the same language.
 
     >>> [foreign_yes_no(text) for text in ("Sí, hay un perro.", "Nein.", "Ja, aber nicht hier.")]
     ['yes', 'no', None]
@@ -265,7 +275,9 @@ def foreign_yes_no(text: str) -> str | None:
         if first and not _BUT.search(rest):
             denies_yes = denied_after(rest, whole=True) or _NEVER.search(_NO_DOUBT.sub(" ", rest))
             affirms = any(map(_YES.fullmatch, re.split(r"[.,;:!。，！、\n]", rest)))
-            affirms |= bool(_THERE_IS.match(rest) and not denies_yes)
+            if (there := _THERE_IS.match(rest)) and not denies_yes:
+                thing = (there["what"] or (there["thing"] or "").strip()[-4:])[:4].casefold()
+                affirms |= not is_foreign(question) or thing in question.casefold()
             return None if (denies_yes if said == "yes" else affirms) else said
     return None
 
@@ -300,8 +312,7 @@ def says_opposite(said: str, text: str, question: str) -> bool:
     if said == "yes" and _says_another_order(sentence, asked):
         return True
     if said == "yes":
-        is_of_things = THERE.match(clause) or _OF_THINGS.match(clause)
-        if is_of_things and are_other_things(clause, asked):
+        if _is_of_another(clause, text.casefold(), asked):
             return True
         return any(absent[0] not in asked for absent in _ABSENT.finditer(sentence))
     there = THERE.match(sentence) or IS_THERE.match(sentence)
@@ -366,12 +377,28 @@ def _says_another_order(sentence: str, asked: str) -> bool:
     )
 
 
+def _is_of_another(clause: str, text: str, asked: str) -> bool:
+    """Return True if a clause names only another thing, or says of another what is asked."""
+    if thing := _OF_THING.fullmatch(clause):
+        return are_other_things(("" if denies(text) else text) + " " + thing["what"], asked)
+    says = _OF_SUBJECT.fullmatch(clause)
+    if says is None or not set(_in_order(says[2])) <= set(_in_order(asked)):
+        return False
+    subject = re.match(r"\W*(?:is|are) (?:the|an?|this|that) (\w+)", asked)
+    are_people = subject and is_person(subject[1]) and is_person(says[1])
+    return not are_people and are_other_things(says[1], subject[1] if subject else asked)
+
+
 def _has_opposite(clause: str, asked: str) -> bool:
     """Return True if a clause says of a question's subject the opposite of one of its words."""
     words, wanted = _in_order(clause), _in_order(asked)
     is_pronoun = clause.startswith("they ") or (clause.startswith("it ") and "than" not in wanted)
     if not (is_pronoun or (words and words[:1] == wanted[:1])):
         return False
+    if "than" in wanted:
+        left, right = wanted[: wanted.index("than")], wanted[wanted.index("than") :]
+        if set(right) & set(words) and not (set(left) - {"there"}) & set(words):
+            return False
     opposites = (_opposites_of(word).intersection(wanted) for word in set(words) - set(wanted))
     return any(opposite and opposite.isdisjoint(words) for opposite in opposites)
 

@@ -32,7 +32,7 @@ OF_IMAGES = (
     'class: (.[0].row[4:] | join(" ")), boxes: map(.row[:4] | map(tonumber))}'
 )
 """Program of jq for files of an image each that have a box and its class a line."""
-BOX = re.compile(rf"\s*(?:{NUMBER}[\s,]+){{4}}\S")
+BOX = re.compile(rf"\s*(?:{NUMBER}[\s,]+){{4}}(?:\d+\s*\Z|(?!{NUMBER}(?:[\s,]|\Z))\S)")
 OF_ONES = (
     "makes lines of boxes by class, of .jpg images: write the questions; are boxes xyxy or xywh?"
 )

@@ -22,6 +22,7 @@ from harness.tasks.table.draft_answer import draft_answer
 from harness.tasks.table.draft_fields import (
     Draft,
     columns_of,
+    named,
     sentences_in,
     values_of,
 )
@@ -201,6 +202,8 @@ def _refuse_first_line(table: Path) -> None:
         fix = f"{typed}, named NEW.jsonl, makes records, if it has the names of the values."
     elif kind is not dict or {*plain[0]} & {*plain[1]} or not plain[0]:
         return
+    elif named(plain[:1], "question") and named(plain[:1], "answer"):
+        return  # a record with other names
     found = str([*plain[0]])[:80]
     raise DataError(f"{table}, line 1", expected="a record as below", found=found, fix=fix)
 
@@ -214,7 +217,8 @@ def _layout(table: Path) -> str:
             keys = set()
         if keys == {"videos"}:
             return VIDEOS
-        is_coco = {"images", "annotations"} <= keys and "descriptions" not in keys
+        is_coco = {"images", "annotations"} <= keys
+        is_coco &= "descriptions" not in keys or "categories" in keys
         if is_coco and "categories" not in keys:
             refuse_captions(table)
         if is_coco:

@@ -258,7 +258,7 @@ def refuse_object(path: Path) -> None:
             "empty questions, and times in the whole video: videos are the clips, CLIP_UID.mp4"
         )
     for form, of_form, files, lacks in FORMS:
-        if form == {*keys} or (form < {*keys} and of_form is not SEGMENT_ANYTHING):
+        if form == {*keys} or (form < {*keys} and of_form not in (SEGMENT_ANYTHING, FIFTYONE)):
             typed = f"jq {files[:2]} {quote(f'{of_form} | {NOT_EMPTY}')} {files[3:] or name}"
             command, left_out = f"{typed} > {'NEW.json' if files else to}", lacks
     ends = f", without {left_out}" if left_out else ""

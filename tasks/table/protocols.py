@@ -148,7 +148,7 @@ def yes_or_no(text: str, question: str = "") -> str | None:
         if box := BOX.search(text):
             return yes_or_no(box[1], question)
         stated = restated(text, question) or present(text, question)
-        return stated or concluded_yes_no(text, question) or foreign_yes_no(text)
+        return stated or concluded_yes_no(text, question) or foreign_yes_no(text, question)
     return None if says_opposite(said, text, question) else said
 
 

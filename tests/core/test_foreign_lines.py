@@ -513,9 +513,18 @@ def test_boxes_of_kaggle_are_read_five_numbers_each(tmp_path):
     two, none = convert(path, error)
     assert (two.id, two.value) == ("0", [[10, 20, 40, 60], [1, 2, 4, 6]])
     assert (none.value, two.box_scores) == ([], (0.9, 0.5))
-    path.write_text(json.dumps({**lines[0], "PredictionString": "0.9 10 20 30"}) + "\n")
-    with pytest.raises(subprocess.CalledProcessError):
-        convert(path, error)
+    for wrong in ("0.9 10 20 30", " ".join(["14 0.9 10 20 30 40"] * 5)):
+        path.write_text(json.dumps({**lines[0], "PredictionString": wrong}) + "\n")
+        with pytest.raises(subprocess.CalledProcessError):
+            convert(path, error)
+
+
+def test_the_bounds_of_a_clip_beside_an_answer_are_not_the_answer(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "1", "start": 1, "end": 4, "answer": "B"}\n')
+    with pytest.raises(DataError) as error:
+        list(read_rows(path))
+    assert "[.start, .end]" not in str(error.value)
 
 
 def test_the_first_line_of_a_table_without_a_header_is_kept(tmp_path):

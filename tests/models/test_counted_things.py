@@ -101,6 +101,7 @@ def test_parts_of_a_count(question, response, value):
     test_a_conclusion_about_other_things_is_a_failure(question, response, value)
 
 
+PEOPLE = "How many people are in the image?"
 DOGS, RED_CARS = "How many dogs are in the image?", "How many red cars are parked?"
 BENCH = "How many people are sitting on the bench?"
 
@@ -161,6 +162,59 @@ BENCH = "How many people are sitting on the bench?"
     ],
 )
 def test_another_kind_of_thing_is_no_count(question, response, value):
+    test_a_conclusion_about_other_things_is_a_failure(question, response, value)
+
+
+@pytest.mark.parametrize(
+    ("question", "response", "value"),
+    [
+        *(
+            (CHAIRS, f"3 {rest}", 3)
+            for rest in ("is my best estimate.", "seems to be the answer.", "of them are visible.")
+        ),
+        ("How many people are sitting?", "3 of them are seated.", 3),
+        ("How many other people are there?", "There are 3 other people.", 3),
+        ("Besides the man, how many people are there?", "There are 3 other people.", 3),
+        ("How many people are behind the woman?", "There are 3 other people behind her.", 3),
+        (CHAIRS, "There are 3 other chairs.", None),
+        *(
+            (f"{asked}\nAnswer with a number.", "3 of the chairs are red.", None)
+            for asked in (
+                "How many chair(s) are in this room?",
+                "How many chairs can you see?",
+                "Count the chairs.",
+                "What is the number of chairs in the image?",
+            )
+        ),
+        ("How many non-red cubes are there?", "4 blue cubes", 4),
+        ("How many times does he jump?", "He claps 3 times.", None),
+        ("How many times does he clap?", "He claps his hands 3 times.", 3),
+        ("How many slices have been eaten?", "2 slices have been removed.", 2),
+        ("How many people leave the room?", "3 people left the room.", 3),
+        ("How many screws are there?", "the 3 screws used to fix the shelf", 3),
+        ("How many players does a team have?", "Each team has 5 players.", 5),
+        (CHAIRS, "Each table has 3 chairs.", None),
+        (CHAIRS, "In other words, there are 3 chairs.", 3),
+        (CHAIRS, "I looked at every corner: there are 3 chairs.", 3),
+        ("How many seconds into the video does he jump?", "He jumps at 5 seconds.", 5),
+        ("How long is the table, in meters?", "I would put it at 2 meters.", 2),
+        ("How far is it, in meters?", "The path between them is 3 m long.", 3),
+        ("What is the median?", "45 is the median.", 45),
+        ("What number is on the bus?", "42 is written on the bus.", 42),
+        ("What is the maximum value?", '{"max_value": 45}', 45),
+        (CHAIRS, '{"max": 45}', None),
+        ("How many women are there?", "2 women wearing glasses", 2),
+        (PEOPLE, "3 cyclists riding bikes", 3),
+        (DOGS, "2 cats chasing dogs", None),
+        (PEOPLE, "There are 2 adults and 1 child, making a total of 3 people.", 3),
+        (PEOPLE, "There are 3 people and 1 child.", None),
+        ("How many gray cubes are there?", "3 grey cubes", 3),
+        ("What is x?", "Substitute to get x = 3.", 3),
+        (CHAIRS, "Let's count: 2 + 1 = 3.", 3),
+        ("What is x?", "Let x = 3.", None),
+    ],
+)
+def test_words_of_an_answer_that_name_no_other_thing(question, response, value):
     test_a_conclusion_about_other_things_is_a_failure(question, response, value)
 
 

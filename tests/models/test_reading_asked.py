@@ -61,6 +61,16 @@ def test_a_count_of_a_part_or_of_others(text, question, said):
         ("The action is visible from 3 s to 7 s.", "a person opens the door", True),
         ("The man closes the door from 3 s to 7 s.", "When does the man open the door?", False),
         ("The man opens and closes the door from 3 s to 7 s.", "the man opens the door", True),
+        *(
+            (f"{said} from 3 s to 7 s.", asked, True)
+            for said, asked in (
+                ("a standing person takes a seat", "a person sits down"),
+                ("The closest man twists off the lid", "a man is opening a bottle"),
+                ("He picks the bag and then places it", "the man puts the bag on the table"),
+            )
+        ),
+        ("A man is pushing it from 3 s to 7 s.", "a man pulls the cart", False),
+        ("It occurs at least once between 3 and 7 seconds.", "a person opens the door", True),
         ("It starts between 3 and 7 seconds.", "a person opens the door", False),
         ("sometime between 3 and 7 seconds", "a person opens the door", False),
         ("between 3 and 7 seconds", "a person opens the door", True),

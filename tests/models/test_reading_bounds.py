@@ -251,6 +251,20 @@ def test_words_that_reject_a_box_or_name_another_object(text, is_read):
         (DOG, "No, I do not see a dog. There is a cat on the sofa.", "no"),
         *((DOG, text, "no") for text in ("There are no dogs.", "The image does not show a dog.")),
         (DOG, "I don't think there is a dog.", "no"),
+        *(
+            (DOG, f"Yes, {rest}", "yes")
+            for rest in (
+                "there is one on the chair.",
+                "there are two people with a pet.",
+                "there is a chair, and a dog is on it.",
+            )
+        ),
+        ("Is the man riding a horse?", "Yes, the boy is riding.", "yes"),
+        ("Are there more cats than dogs?", "Yes, there are fewer dogs.", "yes"),
+        ("Are there more cats than dogs?", "Yes, there are fewer cats.", None),
+        ("Gibt es einen Hund?", "Nein, da ist eine Katze.", "no"),
+        ("Gibt es einen Hund?", "Nein, da ist ein Hund.", None),
+        ("犬はいますか？", "いいえ、猫がいます。", "no"),
         (DOG, "There is no hot dog.", None),
         (DOG, "Nein, da ist ein Hund.", None),
         (DOG, "Nein, da ist kein Hund.", "no"),

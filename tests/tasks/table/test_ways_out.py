@@ -664,3 +664,26 @@ def test_options_that_say_whether_they_are_right_are_not_questions(tmp_path):
 def test_no_command_leaves_out_all_records_with_several_windows(tmp_path):
     row = {"video": "v.mp4", "query": "a cat", "relevant_windows": [[1, 5], [20, 30]]}
     assert "`" not in draft(put(tmp_path / "t.jsonl", [row])).doubts["answer.form"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "not_said"),
+    [
+        (
+            "two.jsonl",
+            '{"question": "What?", "answer": "x"}\n{"text": "Who?", "label": "y"}\n',
+            "leaves it out",
+        ),
+        ("columns.json", '{"classes": ["a"], "labels": [0], "images": ["i.png"]}', "bounding_box"),
+        (
+            "coco.json",
+            '{"images": [], "annotations": [], "categories": [], "descriptions": "x"}',
+            "description_ids",
+        ),
+        ("scores.txt", "10 20 30 40 0.9\n", "a box and its class"),
+        ("corners.txt", "10 20 30 40 50 60 70 80\n", "a box and its class"),
+    ],
+)
+def test_a_file_is_not_taken_for_one_of_another_tool(name, text, not_said, tmp_path):
+    (tmp_path / name).write_text(text)
+    assert not_said not in said(tmp_path / name)
