@@ -3,9 +3,8 @@
 `harness data check` and `info` print them.
 """
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -84,7 +83,6 @@ def _complete(task: Task) -> dict[str, object]:
     asked: list[tuple[str, str]] = []
     ends: set[str] = set()
     letters: Counter[str] = Counter()
-    texts: list[str] = []
 
     def count_samples() -> Iterator[Sample]:
         for sample in samples_of(task):
@@ -96,8 +94,6 @@ def _complete(task: Task) -> dict[str, object]:
                 ends.update(_conventions(sample.target.answer.choice, len(sample.query.options)))
             elif sample.target.answer.boxes:
                 asked.append((sample.group, sample.query.text))
-            elif (text := sample.target.answer.text) and not sample.target.references:
-                texts.append(text)
             yield sample
 
     media = same_media(count_samples())
@@ -115,7 +111,6 @@ def _complete(task: Task) -> dict[str, object]:
             *_unchecked(task),
             *_other_places(task, ends),
             *_one_letter(task, letters),
-            *_several_texts(task, texts),
         ],
         "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": media + same,
@@ -197,23 +192,6 @@ def _one_letter(task: Task, letters: Mapping[str, int]) -> Iterator[str]:
             f"{letter} is the right option of all {count} questions: is the right option always at "
             "one place in the file? A model that says this letter has them all right. Shuffle them"
         )
-
-
-def _several_texts(task: Task, texts: Sequence[str]) -> Iterator[str]:
-    """Yield a note on right texts of a table that may be several with a mark between them."""
-    from harness.tasks.table.alternatives import mark_in
-    from harness.tasks.table.description import read_description
-
-    for path in _descriptions(task):
-        is_open = read_description(path).answer.separator is None
-        marked = [text for text in texts if mark_in(text)] if is_open else []
-        if marked:
-            mark = json.dumps(mark_in(marked[0]), ensure_ascii=False)
-            yield (
-                f"{counted(len(marked), 'right text')} may be several, such as {marked[0]!r:.60}: "
-                f'separator = {mark} in [answer] reads them so, separator = "" says that each is '
-                "one"
-            )
 
 
 def task_facts(key: str, task: Task) -> dict[str, object]:

@@ -52,7 +52,9 @@ _SYSTEM = r"A chat between a curious (?:user|human) and an artificial [^:]{0,300
 _PROMPT = re.compile(
     rf"\A\s{{0,9}}(?:{_SYSTEM})?"
     r"(?:(?:<\|im_start\|>\s?)?\b(?i:user|human)\s?[:\n].{0,9000}?(?:<\|im_start\|>\s?|\b))?"
-    r"(?i:assistant)\s?[:\n]",
+    r"(?:<\|im_start\|>\s?|<\|start_header_id\|>|#{1,4}\s?)?"
+    r"(?i:assistant)\s?(?:[:\n]|<\|end_header_id\|>)"
+    r"|\A\s{0,9}<start_of_turn>model\n|\A\s{0,9}(?:<s>\s?)?\[INST\].{0,9000}?\[/INST\]",
     re.DOTALL,
 )
 """A prompt ("user … assistant:"), or the end of it, that a program decoded with the response."""

@@ -15,7 +15,9 @@ from harness.stated.languages import unmarked
 BOX = "<|begin_of_box|>"
 """Mark before the answer of GLM's networks, which is kept."""
 _SPECIAL = re.compile(r"<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>")  # <|im_end|>
-_END_TOKEN = re.compile(r"(?:<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>|<eos>|<end_of_turn>)\Z")
+_END_TOKEN = re.compile(
+    r"(?:<\|(?!begin_of_box\|>)[^<>\n]{1,60}\|>|</s>|<eos>|<end_of_(?:turn|utterance)>)\Z"
+)
 _TAG = re.compile(r"<(/?)(su[bp])?[a-zA-Z][^<>\n]{0,60}>|<su([bp])>", re.IGNORECASE)
 _LISTS = re.compile(  # [1,2] or (1,2)
     r"\[[^\[\]\n]{0,200}\]|\([-+−.,\s\d]{0,200}\)|(?<![\w^}])\{[-+−.,\s\d]{0,200}\}"

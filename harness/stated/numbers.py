@@ -28,7 +28,7 @@ from harness.stated.respelt import respelt
 from harness.stated.scales import asked_scale, in_scale
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
-from harness.stated.units import asked_unit, in_unit, without_other_measures
+from harness.stated.units import asked_unit, in_unit, other_unit, without_other_measures
 
 _STATED = re.compile(  # "the answer is", "\boxed{", "答案是"
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
@@ -117,6 +117,8 @@ def stated_number(response: str, question: str = "") -> float:
     if scale := asked_scale(question):
         text = in_scale(text, scale)
     text = without_parts(without_others(text, question), question, _asked_things(question))
+    if other := other_unit(text, question):
+        raise ParseError("number", expected="the unit of the question", found=other)
     if unit := asked_unit(question):
         text = without_other_measures(in_unit(text, unit), unit)
     segments = stated_segments(text)

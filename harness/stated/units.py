@@ -97,6 +97,31 @@ _OF_SEVERAL = re.compile(r"(?i:\b(?:are|were|between|both|each|respectively|to)\
 _FEET_AND_INCHES = re.compile(r"(?<![\w.])(\d)\s?['′’]\s?(\d{1,2})\s?(?:[\"″”]|'')")
 
 
+_NOT_CONVERTED = tuple(
+    tuple(re.compile(rf"(?:{names})(?![^\W_])", re.IGNORECASE) for names in family)
+    for family in (
+        (
+            "kg|kilo(?:gram)?s?|公斤|千克",
+            "g|grams?|克",
+            "mg|milligrams?",
+            "lbs?|pounds?",
+            "oz|ounces?",
+        ),
+        (
+            r"km/?h|kph|kilomet(?:er|re)s? per hour",
+            "mph|miles? per hour",
+            r"m/s|met(?:er|re)s? per second",
+        ),
+        ("bars?", "kpa|kilopascals?", "mpa|megapascals?", "psi", r"mm\s?hg"),
+        (r"°\s?c|℃|(?:degrees? )?celsius", r"°\s?f|℉|(?:degrees? )?fahrenheit", "kelvin"),
+        ("ml|millilit(?:er|re)s?|毫升", "l|lit(?:er|re)s?|升", "gallons?", "cups?"),
+        ("kw|kilowatts?", "w|watts?"),
+        ("kb|kilobytes?", "mb|megabytes?", "gb|gigabytes?"),
+    )
+)
+"""Units of further kinds, by their names: those of one kind are told apart, not converted."""
+
+
 class Unit(NamedTuple):
     """A unit of length, area or time."""
 
@@ -154,6 +179,30 @@ def asked_unit(question: str) -> Unit | None:
         if unit is not None and not _GIVEN.match(question, place + len(unit.name))
     ]
     return asked[0] if len({unit[:2] for unit in asked}) == 1 else None
+
+
+def other_unit(text: str, question: str) -> str:
+    """Return the unit of a number that is of the asked kind, but is not the asked unit; "" if none.
+
+    Only of kinds that are not converted.
+
+    >>> other_unit("It shows 620 kPa.", "What is the pressure in bar?")
+    'kPa'
+    >>> other_unit("6.2 bar", "What is the pressure in bar?"), other_unit("5 kg", "How many?")
+    ('', '')
+    """
+    places = [match.end() for match in _ASKS.finditer(question)]
+    for family in _NOT_CONVERTED:
+        asked = [unit for unit in family if any(unit.match(question, place) for place in places)]
+        if len(asked) != 1:
+            continue
+        for number in islice(numerals(text), MOST):
+            attached = _ATTACHED.search(text, number.start, number.end)
+            gap = _GAP.match(text, attached.start() if attached else number.end)
+            for unit in family:
+                if gap and unit is not asked[0] and (match := unit.match(text, gap.end())):
+                    return match[0]
+    return ""
 
 
 def in_unit(text: str, unit: Unit) -> str:

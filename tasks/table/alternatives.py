@@ -14,6 +14,7 @@ MARKS: Mapping[str, re.Pattern[str]] = {
     "strong": re.compile(
         r"(?i:<\|?(?:sep|or)\|?>|\[sep\])"
         rf"|(?<=[\w.)\"'])(?:\s*(?:\|\|?|&&|｜)\s*|#|\s+#\s+|\s+##\s+)(?=[(\"']?{WORD})"
+        r"|(?<=[\w.)\"'])\s*;\s+(?=[(\"']?(?-i:[A-Z]))"  # prose goes on in small letters
     ),
     "weak": re.compile(
         rf"(?<=[\w.)\"'])(?:\s*[;；]\s*|\s+[/／]\s+|\s+or\s+|\s*\n\s*)(?=[(\"']?{WORD})"
@@ -37,6 +38,8 @@ def mark_in(text: str) -> str:
 
     >>> [mark_in(text) for text in ("us - ultrasound#us", "grey; gray", "sofa/couch", "C# code")]
     ['#', ';', '/', '']
+    >>> [mark_in(f"The shoes are not visible; {end} them") for end in ("We cannot see", "it hides")]
+    [';', '']
     >>> [mark_in(text) for text in ("cats and/or dogs", "60 miles/hour", "a.com/b#c", "R&amp;B")]
     ['', '', '', '']
     """

@@ -2,11 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
+from random import Random
 from shlex import quote
+from typing import TypeVar
 
 from harness.errors import DataError
 from harness.files import lines_of
@@ -41,8 +44,11 @@ from harness.tasks.table.rows import (
 from harness.tasks.table.truth import are_points
 from harness.tasks.table.unread_fields import NOTHING
 
+T = TypeVar("T")
 LOOKED_AT = 200
-"""Number of records from which a description is drafted."""
+"""Number of records from which a description is drafted: the first, and as many of `SCANNED`."""
+SCANNED = 5_000
+"""Number of records of which some are drawn, since later ones may have other values."""
 OBJECTS: Mapping[str, str] = {"coco": "category", "captions": "caption", "odvg": "phrase"}
 """Field of the question in each layout of objects; their boxes are always xyxy in pixels."""
 OF_SEGMENTS = (
@@ -78,8 +84,8 @@ def draft(table: Path) -> Draft:
             doubts={} if folder else {"media.folder": "the folder that has JPEGImages"},
         )
     columns = file_columns(table)
-    parsed = [parse for _, parse in islice(LAYOUTS[layout](table, columns, ()), LOOKED_AT)]
-    records = [parse() for parse in parsed]
+    parsers = (parse for _, parse in LAYOUTS[layout](table, columns, ()))
+    records = [parse() for parse in _drawn(parsers)]
     if not records:
         raise DataError(f"table {table}", expected="records", found="none")
     refuse_label_studio(table, records)
@@ -139,6 +145,18 @@ def draft(table: Path) -> Draft:
                 "question.text", "is the hint shown, or does it give the answer away?"
             )
     return description
+
+
+def _drawn(parsers: Iterator[T]) -> list[T]:
+    """Return the first `LOOKED_AT` members, and as many of the next ones to `SCANNED`, in order."""
+    first = list(islice(parsers, LOOKED_AT))
+    random, drawn = Random(0), list[tuple[int, T]]()
+    for number, parser in enumerate(islice(parsers, SCANNED - LOOKED_AT)):
+        if len(drawn) < LOOKED_AT:
+            drawn.append((number, parser))
+        elif (slot := random.randrange(number + 1)) < LOOKED_AT:
+            drawn[slot] = number, parser
+    return first + [parser for _, parser in sorted(drawn, key=itemgetter(0))]
 
 
 def _output(records: Sequence[Record]) -> str:

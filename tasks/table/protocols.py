@@ -18,6 +18,7 @@ from harness.metrics.numeric import mean_relative_accuracy, only_number
 from harness.metrics.point_readers import share_points
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
+from harness.stated.corrections import own_turn
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
 from harness.stated.markup import without_end_tokens, without_envelope
@@ -104,7 +105,7 @@ def score_text(
     """
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
-    text = None if text is None else without_end_tokens(text)
+    text = None if text is None else _own_text(text)
     said = () if text is None else (text, without_envelope(text))
     truths = [target.answer.text or "", *target.references]
     right = any(same_words(words, truth) for words in said for truth in truths)
@@ -115,6 +116,14 @@ def score_text(
         case = Case(sample.query.text, text, " / ".join(truths))
         right = judgement(judge, rubric(RUBRIC), case).correct
     return {"accuracy": Mean(float(right)), "contains": Mean(float(has_words))}
+
+
+def _own_text(response: str) -> str:
+    """Return a response without special tokens, a prompt before it and turns after it."""
+    text = without_end_tokens(response)
+    with suppress(ParseError):  # several questions: the text as it is, which is wrong
+        text = own_turn(text).strip()
+    return text
 
 
 def _contains(text: str, truth: str) -> bool:
@@ -256,7 +265,7 @@ TEXT = Protocol(
     ceiling=Ceiling(value=1.0),
     about="equal words but for case, blanks and a full stop at the end; a sentence around is wrong",
     beside=("contains",),
-    reads=read_by(lambda _, text: without_envelope(text) or None),
+    reads=read_by(lambda _, text: without_envelope(_own_text(text)) or None),
 )
 BINARY = replace(
     TEXT,

@@ -1,5 +1,6 @@
 """Read the ground truth in a cell, by the form and the convention that the description names."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from harness.media import Media, files_of
 from harness.tasks.pointing.task import Levels
 from harness.tasks.qa.questions import numeric
 from harness.tasks.refer.annotations import ImageInfo, Thing, is_polygon, union
+from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.cells import (
     clock_span,
     image_cells,
@@ -100,6 +102,15 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
             "field.",
         )
     texts = [str(part) for part in parts]
+    if field.separator is None and (marked := marked_text([value])):
+        mark, text = marked
+        raise DataError(
+            where,
+            expected="one right text, or a list of them",
+            found=f"{text!r:.60}, which may be several",
+            fix=f'In [answer], separator = {json.dumps(mark)} reads several, and separator = "" '
+            "states that each cell is one text.",
+        )
     if field.separator:
         pieces = [piece.strip() for text in texts for piece in text.split(field.separator)]
         texts = [piece for piece in pieces if piece]

@@ -64,6 +64,7 @@ SEVERAL = {
     "sofa/couch": "/",
     "two or 2": " or ",
     "grey\ngray": "\n",
+    "The shoes are not visible in it; We cannot see what she wears": ";",
 }
 
 
@@ -71,9 +72,9 @@ SEVERAL = {
 def test_right_texts_between_marks_are_to_be_checked(text, tmp_path):
     path = written(tmp_path / "t.jsonl", asked("a cat") + asked(text))
     assert json.dumps(SEVERAL[text]) in draft(path).doubts["answer.separator"]
-    assert samples(path)[1].target == samples(path, ('separator = ""\n', ""))[1].target
-    (note,) = notes(path)
-    assert f"separator = {json.dumps(SEVERAL[text])}" in note
+    with pytest.raises(DataError, match="which may be several") as error:
+        samples(path, ('separator = ""\n', ""))
+    assert f"separator = {json.dumps(SEVERAL[text])}" in str(error.value)
     stated = ('separator = ""', f"separator = {json.dumps(SEVERAL[text])}")
     first, second = samples(path, stated)
     assert (second.target.answer.text, *second.target.references) == tuple(
@@ -81,6 +82,11 @@ def test_right_texts_between_marks_are_to_be_checked(text, tmp_path):
     )
     assert first.target.answer == Answer(text="a cat")
     assert notes(path) == []
+
+
+def test_a_draft_looks_at_later_records_too(tmp_path):
+    path = written(tmp_path / "t.jsonl", asked("a cat") * 200 + asked(["a cat", "a dog"]) * 200)
+    assert "right alone" in draft(path).doubts["answer.field"]
 
 
 @pytest.mark.parametrize(

@@ -340,6 +340,12 @@ def test_yes_and_no_without_the_word(question, response, said):
         ("-5", "It is -5.", 0, 1),
         ("C++", "It is C++.", 0, 1),
         (["cat", "a dog"], "I see a dog here", 0, 1),
+        ("CT scan", "Assistant: CT scan.", 1, 1),
+        ("CT scan", "USER: A CT scan or an MRI? ASSISTANT: MRI", 0, 0),
+        ("CT scan", "CT scan\nUser: And now?\nAssistant: An MRI", 1, 1),
+        ("CT scan", "[INST] What is it? [/INST] CT scan</s>", 1, 1),
+        ("CT scan", "<|im_start|>assistant\nCT scan<|im_end|>", 1, 1),
+        ("CT scan", "CT scan.<end_of_utterance>", 1, 1),
     ],
 )
 def test_a_sentence_around_the_right_text_is_told(truth, response, accuracy, contains, tmp_path):
