@@ -199,11 +199,13 @@ def says_another_state(text: str, question: str) -> bool:
 
 
 def _contradicts(text: str, question: str, action: str, contrary: str) -> bool:
-    """Return True if a question has a verb of an action, and a text only one of its contrary."""
-    asks = re.search(rf"\b{action}(?:e|e?s|\w?ing|ed)?\b", question, re.IGNORECASE)
+    """Return True if a question has only a verb of an action, a text only one of its contrary."""
+    verb = rf"\b{action}(?:e|e?s|\w?ing|ed)?\b"
     does = rf"\b{contrary}e?s\b|\b(?:is|are) {contrary}\w?ing\b"
     is_said = re.search(rf"\b{action}", text, re.IGNORECASE)
-    return bool(asks and not is_said and re.search(does, text, re.IGNORECASE))
+    asks = re.search(verb, question, re.IGNORECASE)
+    asks_both = re.search(rf"\b{contrary}", question, re.IGNORECASE)
+    return bool(asks and not (is_said or asks_both) and re.search(does, text, re.IGNORECASE))
 
 
 def _asks(question: str, word: str) -> bool:

@@ -386,7 +386,7 @@ def _is_of_another(clause: str, text: str, asked: str) -> bool:
         return False
     subject = re.match(r"\W*(?:is|are) (?:the|an?|this|that) (\w+)", asked)
     are_people = subject and is_person(subject[1]) and is_person(says[1])
-    return not are_people and are_other_things(says[1], subject[1] if subject else asked)
+    return not are_people and are_other_things(says[1], asked)
 
 
 def _has_opposite(clause: str, asked: str) -> bool:

@@ -69,6 +69,7 @@ def test_a_count_of_a_part_or_of_others(text, question, said):
                 ("He picks the bag and then places it", "the man puts the bag on the table"),
             )
         ),
+        ("He stands up from 3 s to 7 s.", "the man sits at the table and stands up", True),
         ("A man is pushing it from 3 s to 7 s.", "a man pulls the cart", False),
         ("It occurs at least once between 3 and 7 seconds.", "a person opens the door", True),
         ("It starts between 3 and 7 seconds.", "a person opens the door", False),

@@ -260,6 +260,8 @@ def test_words_that_reject_a_box_or_name_another_object(text, is_read):
             )
         ),
         ("Is the man riding a horse?", "Yes, the boy is riding.", "yes"),
+        ("Is the chair next to the table?", "Yes, the table is next to the chair.", "yes"),
+        ("Is the dog on the chair?", "Yes, the cat is on the chair.", None),
         ("Are there more cats than dogs?", "Yes, there are fewer dogs.", "yes"),
         ("Are there more cats than dogs?", "Yes, there are fewer cats.", None),
         ("Gibt es einen Hund?", "Nein, da ist eine Katze.", "no"),
