@@ -12,8 +12,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 BLOCK = re.compile(r"^```(?:toml|python|csv) (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-GREAT = "great/"
-"""Beginning of the names of the files of the page's second package."""
+CARD = "bright/card.toml"
 
 
 def blocks() -> dict[str, str]:
@@ -36,7 +35,8 @@ def install(folder: Path, files: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    files = {name: text for name, text in blocks().items() if not name.startswith(GREAT)}
+    """The package without its card: what the source states is listed."""
+    files = {name: text for name, text in blocks().items() if name != CARD}
     return install(tmp_path_factory.mktemp("bright"), files)
 
 
@@ -51,18 +51,21 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_page_has_one_file_and_one_line_for_each_plugin():
-    files = {name: text for name, text in blocks().items() if not name.startswith(GREAT)}
+    files = blocks()
     assert set(files) == {
         "pyproject.toml",
-        "bright_task.py",
-        "bright_model.py",
-        "bright_metric.py",
-        "bright_reward.py",
-        "bright_accuracy.py",
+        "bright/__init__.py",
+        "bright/task.py",
+        "bright/model.py",
+        "bright/metric.py",
+        "bright/reward.py",
+        "bright/card.toml",
+        "bright/boards/1.toml",
+        "bright/boards/bright.csv",
         "test_bright.py",
     }
-    lines = [line for line in files["pyproject.toml"].splitlines() if '= "bright_' in line]
-    assert len(lines) == 5
+    lines = re.findall(r'^\w+ = "bright[.:]', files["pyproject.toml"], re.MULTILINE)
+    assert len(lines) == 6
 
 
 COMMANDS = """
@@ -94,22 +97,17 @@ def after_each_other(process, *lines):
     return json.loads(done.stdout)
 
 
-def test_a_package_folder_brings_a_card_a_board_and_its_numbers(
-    installed, images, process, tmp_path
-):
-    files = {
-        name.removeprefix(GREAT): text for name, text in blocks().items() if name.startswith(GREAT)
-    }
-    process.path += [installed, install(tmp_path / "great", files)]
-    (card,) = process.json("list", "tasks", "great_light")
+def test_the_package_brings_a_card_a_board_and_its_numbers(images, process, tmp_path):
+    process.path.append(install(tmp_path / "whole", blocks()))
+    (card,) = process.json("list", "tasks", "brightest")
     assert (card["title"], card["default_split"], card["protocols"]) == (
-        "GreatLight",
+        "Brightest",
         "test",
         {"brightest/iou": ""},
     )
-    done = process("reproduce", "great", "1", "--data", images, "--out", "made")
+    done = process("reproduce", "bright", "1", "--data", images, "--out", "made")
     assert done.returncode == 0, done.stderr
-    board = (process.folder / "made" / "great-1" / "board.md").read_text("utf-8")
+    board = (process.folder / "made" / "bright-1" / "board.md").read_text("utf-8")
     assert "GreatNet (2026), Table 1: bright parts" in board and "| *77.5* → 100.0 |" in board
 
 
