@@ -139,6 +139,10 @@ def _of_rows(given: Mapping[str, str], size: tuple[int, int]) -> BoolArray:
     return mask
 
 
+OF_VIDEOS = ("timelinelabels", "videorectangle")
+"""Types of Label Studio's results that name frames of a video by their numbers."""
+
+
 def label_studio(path: str) -> Iterator[Record]:
     """Yield the records of Label Studio's JSON, JSON-MIN or CSV, whose shapes are in percent.
 
@@ -198,6 +202,15 @@ def _shapes(row: Mapping[str, Any], where: str) -> tuple[list[str], list[dict[st
         if len(kept) > 1:
             raise DataError(where, expected="one annotation", found=f"{len(kept)}", fix=ONE)
         results = [result for entry in kept for result in entry["result"]]
+        for kind in (str(result.get("type")) for result in results):
+            if kind in OF_VIDEOS:
+                raise DataError(
+                    where,
+                    expected="shapes on an image",
+                    found=f"{kind}: numbers of frames of a video",
+                    fix="Write a record for each: the video, the question, and the moment, its "
+                    "frames divided by the frames per second of the video.",
+                )
         regions = [result for result in results if {"value", "original_width"} <= result.keys()]
         return texts, [{**result, **result["value"]} for result in regions]
     cells = [cell for cell in map(plain_value, fields.values()) if isinstance(cell, list)]

@@ -145,7 +145,14 @@ def _program(name: str, key: str, label: str, first_object: Mapping[str, object]
     listed, mode = f".[{json.dumps(name)}]", MODES.get(key, "")
     path = jq_path(name) if "." in name else json.dumps([name])
     if "." in name:
-        listed = f'(getpath({path}) // error("a record without {name}"))'
+        # Encord and others name a part of the path by the record's own hash.
+        names = json.loads(path)
+        alike = (
+            f"first(paths(arrays) as $path | select(($path | length) == {len(names)} and "
+            f"$path[0] == {json.dumps(names[0])} and $path[-1] == {json.dumps(names[-1])}) "
+            "| getpath($path))"
+        )
+        listed = f'(getpath({path}) // {alike} // error("a record without {name}"))'
     sides = first = f".[{json.dumps(key)}]"
     box = first_object[key] if key else first_object
     plain: Mapping[str, object] = box if isinstance(box, Mapping) else {}
@@ -155,6 +162,10 @@ def _program(name: str, key: str, label: str, first_object: Mapping[str, object]
             first = first if key else f".[{json.dumps(keys[0])}]"
             sides = f"{sides if key else '.'} | [{', '.join(f'.[{json.dumps(k)}]' for k in keys)}]"
             mode = f"{written.upper()}_ABS" if key == "box2d" else mode or written.upper()
+            if key:  # a polygon beside boxes
+                other = f'error("{key}, no box: write such objects as polygons, in masks")'
+                first = sides = f'({first} | if type == "array" then {other} else . end)'
+                sides = f"{sides} | [{', '.join(f'.[{json.dumps(k)}]' for k in keys)}]"
             break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)
     binds = f'(.[{json.dumps(label)}] | if type == "array" then .[] else . end) as $class'

@@ -151,3 +151,14 @@ def test_text_files_of_mots_whose_frames_share_names_are_refused(tmp_path):
         path.write_text("1 2001 2 4 4 04444\n\n", encoding="utf-8")
     with pytest.raises(DataError, match="Convert each file by itself"):
         list(mots(map(str, paths)))
+
+
+def test_moments_of_label_studio_are_refused_with_what_to_write(tmp_path):
+    value = {"ranges": [{"start": 11, "end": 30}], "timelinelabels": ["Run"]}
+    result = {"type": "timelinelabels", "value": value}
+    path = tmp_path / "export.json"
+    path.write_text(
+        json.dumps([{"data": {"video": "v.mp4"}, "annotations": [{"result": [result]}]}])
+    )
+    with pytest.raises(DataError, match="divided by the frames per second"):
+        list(label_studio(str(path)))

@@ -465,6 +465,28 @@ def test_the_command_states_the_order_that_the_sides_of_a_box_have(box, mode, tm
     assert json.loads((tmp_path / "NEW").read_text()).get("bbox_mode") == mode
 
 
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+def test_the_command_finds_lists_below_names_of_each_record_and_stops_at_polygons(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    box = {"x": 0.1, "y": 0.1, "w": 0.5, "h": 0.5}
+    records = [
+        {"image": f"{name}.png", "units": {name: {"objects": [{"name": "cat", "box": box}]}}}
+        for name in ("hash1", "hash2")
+    ]
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    typed = re.search("`(.*?)`", draft(path).doubts["answer.form"])[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    rows = [*map(json.loads, (tmp_path / "NEW").read_text().splitlines())]
+    assert [(row["image"], row["question"]) for row in rows] == [
+        ("hash1.png", "cat"),
+        ("hash2.png", "cat"),
+    ]
+    records[1]["units"]["hash2"]["objects"].append({"name": "dog", "box": [[1, 2], [3, 4], [5, 6]]})
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    end = subprocess.run(typed, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert end.returncode and "polygons" in end.stderr
+
+
 @pytest.mark.parametrize(
     ("names", "order"),
     [
