@@ -116,6 +116,7 @@ _NOT_CONVERTED = tuple(
         (r"°\s?c|℃|(?:degrees? )?celsius", r"°\s?f|℉|(?:degrees? )?fahrenheit", "kelvin"),
         ("ml|millilit(?:er|re)s?|毫升", "l|lit(?:er|re)s?|升", "gallons?", "cups?"),
         ("kw|kilowatts?", "w|watts?"),
+        ("days?", "weeks?", "months?", "years?"),
         ("kb|kilobytes?", "mb|megabytes?", "gb|gigabytes?"),
     )
 )
