@@ -33,7 +33,7 @@ OF_VIDEOS = ("rvtbench.md", "video_segmentation.md")
 """Pages whose commands segment videos with `saliency`, for a minute: run in the slow tier."""
 NOT_HERE = {
     "spatio_temporal_qa.md": ("chat(", "verdicts.jsonl", "runs/said/v_star"),
-    "general_video_qa.md": ("predictions/video-llava", "checkpoint=…"),
+    "general_video_qa.md": ("checkpoint=…",),
 }
 """Parts of commands that need what cannot be had here: weights, verdicts, or published files."""
 HUB = "data fetch"
