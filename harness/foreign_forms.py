@@ -439,7 +439,8 @@ BY_ID = (
     Form(
         "numbers by id",
         _by_id(lambda value: value is None or _is_number(value) or _are_numbers(value, 2)),
-        "to_entries[] | {id: .key, answer: .value}",
+        "to_entries[] | {id: .key} + if .value == null then {response: null} else "
+        "{answer: .value} end",
         f"{KEYS}, and its numbers the answers, or pairs [start, end] in seconds",
     ),
     Form(

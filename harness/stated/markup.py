@@ -34,9 +34,10 @@ _HOW_SURE = re.compile(  # "(confidence: 90%)", "I'm 90% sure"
 _SCALAR = re.compile(r"\\scalar\s?\{([^{}\n]{1,40})\}\s{0,4}\\distance_unit\s?\{([^{}\n]{1,40})\}")
 """A value and its unit as the prompts of Q-Spatial ask for them."""
 
+_BRACED = r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*"  # with braces in it, as of \frac{1}{2}
 _ENVELOPES = (  # marks around a whole answer
     re.compile(r"<\|begin_of_box\|>([^<]*)(?:<\|end_of_box\|>\.?)?"),
-    re.compile(r"\\boxed\s*\{\s*(?:\\text\s*\{([^{}]*)\}|([^{}]*))\}\.?"),
+    re.compile(rf"\\boxed\s*\{{\s*(?:\\text\s*\{{([^{{}}]*)\}}|({_BRACED}))\}}\.?"),
     re.compile(r"[$]{1,2}([^$]+)[$]{1,2}\.?"),
     re.compile(
         r"<(?:(?:s_|final_)?answer|ans|response|conclusion|CONCLUSION)>([^<>]+)"
@@ -49,7 +50,8 @@ _ENVELOPES = (  # marks around a whole answer
 _LAST_BOX = re.compile(  # at the end of a sentence that does not deny it
     r"(?:(?!\b(?i:not|no|never|nor|neither)\b|n['’]t\b|\\boxed|<\|begin_of_box\|>|\n).)*"
     r"(?<![-+−.\w])\$?(?:<\|begin_of_box\|>([^<]*\S[^<]*)<\|end_of_box\|>"
-    r"|\\boxed\s*\{\s*(?:\\text\s*\{([^{}]*[^{}\s][^{}]*)\}|([^{}]*[^{}\s][^{}]*))\})[$\s.]*"
+    r"|\\boxed\s*\{\s*(?:\\text\s*\{([^{}]*[^{}\s][^{}]*)\}"
+    rf"|(?!\s*\}})({_BRACED}))\}})[$\s.]*"
 )
 _ANSWER_LABEL = re.compile(  # "Answer: ", "### The final answer is "
     r"[#>\s-]{0,8}(?:(?i:(?:(?:so|therefore|thus),? )?(?:the |my )?(?:final |correct )?answer)"
@@ -142,3 +144,27 @@ def without_envelope(response: str) -> str:
         if inside := envelope.fullmatch(text.strip()):
             text = next(group for group in inside.groups() if group is not None)
     return text.strip()
+
+
+_LATEX_TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mathit|boldsymbol)\s?\{([^{}]*)\}")
+
+
+def without_latex(text: str) -> str:
+    r"""Return a text without LaTeX around plain words and signs, and without blanks in formulas.
+
+    >>> [without_latex(text) for text in (r"$50\%$", r"90^\circ", r"\textbf{R\&D}", r"\$4.99")]
+    ['50%', '90°', 'R&D', '$4.99']
+    >>> without_latex(r"2 \sqrt { 221 }"), without_latex(r"\(x\)"), without_latex("a red cup")
+    ('2\\sqrt{221}', 'x', 'a red cup')
+    """
+    text = text.strip()
+    for begin, end in (("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
+        inside = text.removeprefix(begin).removesuffix(end)
+        if len(text) == len(begin) + len(inside) + len(end) and begin not in inside.replace(
+            r"\$", ""
+        ):
+            text = inside
+    text = _LATEX_TEXT.sub(r"\1", text)
+    text = re.sub(r"\s?\^\s?(?:\{\s?\\circ\s?\}|\\circ\b)", "°", text).replace("{,}", ",")
+    text = re.sub(r"\\([$%&_#])", r"\1", re.sub(r"\\[,;:! ]", " ", text))
+    return "".join(text.split()) if "\\" in text else text.strip()

@@ -61,6 +61,14 @@ OF_LISTS = (
     "| from_entries"
 )
 """Program of jq for lists of values below a list of their names."""
+OF_WORDS = re.compile("text|caption|sentence|description", re.IGNORECASE)
+"""Names of texts that need not be questions."""
+ASKS = re.compile(
+    r"[?？]|\A\W*(?:what|which|who|where|when|why|how|is|are|does|do|did|can|name|give|find|list|"
+    r"describe|count|select|choose|identify|answer|tell)\b|<image>",
+    re.IGNORECASE,
+)
+"""Signs of a text that asks something."""
 OUTPUT = re.compile(
     r"responses?|predict(ion|ed|s)?|(model_)?outputs?|generat(ed|ion)(_text)?", re.IGNORECASE
 )
@@ -132,6 +140,7 @@ def draft(table: Path) -> Draft:
     if output and description.answer.get("field") == "reply":
         description.doubt("answer.field", f"or did a model write it, as {output}?")
     _doubt_points(description, records)
+    _doubt_words(description, records)
     if listed := of_questions(table, records):
         description.doubts["question.text"] = listed
     elif second := of_second_file(table, records):
@@ -190,6 +199,20 @@ def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
             if not field:
                 description.doubts["answer.form"] = doubt
             description.doubts.setdefault("answer.form", doubt)
+
+
+def _doubt_words(description: Draft, records: Sequence[Record]) -> None:
+    """Add a doubt about texts that ask nothing: the words on a meme, beside its label."""
+    name = str(description.question["text"])
+    places = ("boxes", "points", "mask", "interval", "mask_track")
+    if OF_WORDS.fullmatch(name.rpartition(".")[2]) and description.answer["form"] not in places:
+        texts = list(map(str, values_of(records, name)))
+        if 2 * sum(bool(ASKS.search(text)) for text in texts) < len(texts):
+            description.doubt(
+                "question.text",
+                "is it asked, or are they words of the image? constant = … in place of text asks "
+                "one question of all",
+            )
 
 
 def _refuse_panoptic(table: Path) -> None:

@@ -14,6 +14,7 @@ Boxes are (left, top, right, bottom) in pixels; masks are COCO's segmentations.
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -171,7 +172,7 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
 
     Crowds, and objects to ignore, are not among its boxes and masks; `iscrowd` is 1 beside them.
     So it is for all questions of an image with a region to ignore, and for a category of which an
-    image has objects that are not annotated, as LVIS says.
+    image has objects that are not annotated, as LVIS says, and TAO of its video.
     """
     names = {
         entry["id"]: str(entry["name"]) for _, entry in _entries(path, "categories", ("id", "name"))
@@ -193,12 +194,18 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
         else:
             objects.setdefault(key, []).append(entry)
     images = {entry["id"]: _with_file(entry, where) for where, entry in _entries(path, "images")}
+    videos: dict[object, Mapping[str, Any]] = {}
+    with suppress(DataError):  # most files have none
+        videos = {entry["id"]: entry for _, entry in _entries(path, "videos")}
     for (image, category), entries in objects.items():
         where = f"{path}, image {image!r}, category {names[category]!r}"
         if image not in images:
             raise DataError(where, expected="an image of this id", found="none")
-        incomplete = images[image].get("not_exhaustive_category_ids")
-        is_open = isinstance(incomplete, list) and category in incomplete
+        is_open = any(
+            isinstance(incomplete, list) and category in incomplete
+            for part in (images[image], videos.get(images[image].get("video_id"), {}))
+            for incomplete in [part.get("not_exhaustive_category_ids")]
+        )
         is_open |= image in images_with_regions or (image, category) in crowds
         row = {
             "id": f"{image}/{category}",

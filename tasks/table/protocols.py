@@ -21,7 +21,7 @@ from harness.scores import Mean, Metric, Scores
 from harness.stated.corrections import own_turn
 from harness.stated.intervals import refuse_beyond, refuse_unit, stated_interval
 from harness.stated.letters import stated_letter
-from harness.stated.markup import without_end_tokens, without_envelope
+from harness.stated.markup import without_end_tokens, without_envelope, without_latex
 from harness.stated.presence import present
 from harness.stated.yes_no import (
     concluded_yes_no,
@@ -108,8 +108,12 @@ def score_text(
     text = None if text is None else _own_text(text)
     said = () if text is None else (text, without_envelope(text))
     truths = [target.answer.text or "", *target.references]
-    right = any(same_words(words, truth) for words in said for truth in truths)
-    has_words = text is not None and any(_contains(text, truth) for truth in truths)
+    right = any(
+        same_words(words, truth) or same_words(without_latex(words), without_latex(truth))
+        for words in said
+        for truth in truths
+    )
+    has_words = right or (text is not None and any(_contains(text, truth) for truth in truths))
     if text and not right and is_judged:
         if judge is None:
             raise unjudged(RUBRIC)

@@ -532,7 +532,7 @@ def test_the_first_line_of_a_table_without_a_header_is_kept(tmp_path):
     path.write_text("q0,B\nq1,C\n")
     with pytest.raises(DataError) as error:
         list(read_rows(path))
-    typed = re.search(r"`(python -c .*?) > NEW`", str(error.value), re.DOTALL)[1]
+    typed = re.search(r"`(\S+ -c .*?) > NEW`", str(error.value), re.DOTALL)[1]
     done = subprocess.run(in_this_python(typed), cwd=tmp_path, capture_output=True, check=True)
     first, second = map(json.loads, done.stdout.splitlines())
     assert (first, second["id"]) == ({"id": "q0", "response": "B"}, "q1")

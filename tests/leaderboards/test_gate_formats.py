@@ -180,8 +180,8 @@ def test_the_action_has_the_gates_options_and_the_page_says_so():
     assert action.keys() - own == options.keys() - others - of_the_parser
     for name in ("max-cut", "level"):
         assert float(action[name]["default"]) == options[name]
-    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs" / "ci.md").read_text(), re.MULTILINE)
-    assert sorted(re.findall(r"`([a-z-]+)`", " ".join(rows))) == sorted(action)
+    inputs = re.search(r"Inputs: (.*?) Outputs:", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
+    assert set(re.findall(r"`([a-z-]+)`", inputs[1])) >= action.keys()
 
 
 def test_each_step_of_the_page_is_whole():

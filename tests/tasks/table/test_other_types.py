@@ -152,6 +152,10 @@ def test_a_table_without_any_answer_has_no_list_of_classes(tmp_path):
 def test_categories_that_are_not_exhaustive(listed, is_open, tmp_path):
     path = coco(tmp_path, image={"not_exhaustive_category_ids": listed})
     assert read("coco", path)[0]["iscrowd"] == is_open
+    plain = json.loads(coco(tmp_path, image={"video_id": 5}).read_text())
+    plain["videos"] = [{"id": 5, "not_exhaustive_category_ids": listed}]  # as in TAO
+    path.write_text(json.dumps(plain))
+    assert read("coco", path)[0]["iscrowd"] == is_open
 
 
 @pytest.mark.parametrize("spans", [[[2, 8]], [[-3, -1]], [[3, 1]], [[1, 1]], [1, 3], "x"])

@@ -84,6 +84,20 @@ def test_right_texts_between_marks_are_to_be_checked(text, tmp_path):
     assert notes(path) == []
 
 
+@pytest.mark.parametrize(
+    ("texts", "is_doubted"),
+    [
+        (["its their character", "love is all"], True),
+        (["Is it red?", "What is it?"], False),
+        (["Count the cats.", "Name the tool."], False),
+    ],
+)
+def test_words_of_an_image_are_not_taken_for_its_question(texts, is_doubted, tmp_path):
+    rows = [{"image": f"{text[0]}.png", "text": text, "answer": "yes"} for text in texts]
+    doubts = draft(written(tmp_path / "t.jsonl", rows)).doubts
+    assert ("words of the image" in doubts.get("question.text", "")) == is_doubted
+
+
 def test_a_draft_looks_at_later_records_too(tmp_path):
     path = written(tmp_path / "t.jsonl", asked("a cat") * 200 + asked(["a cat", "a dog"]) * 200)
     assert "right alone" in draft(path).doubts["answer.field"]
