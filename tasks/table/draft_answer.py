@@ -217,6 +217,8 @@ def _doubt_texts(
     if WEAK_NAMES.fullmatch(field):
         description.doubt("answer.field", f"is {field} the answer, or what kind of record it is?")
     different = {str(value).strip().lower() for value in values}
+    if different <= {"accept", "reject", "ignore"}:
+        description.doubt("answer.field", "does it say what an annotator decided, as in Prodigy?")
     if len(values) > 2 and len(different) == 1 and not different & {"yes", "no"}:
         description.doubt("answer.field", f"all are {values[0]!r:.40}: does it say what is right?")
     if several := next((v for v in values if len({*map(str, right_texts(v))}) > 1), None):

@@ -50,7 +50,9 @@ def option_columns(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -
     """Return the columns that hold an option each, in their order; [] if there are none."""
     series: dict[tuple[str, str], dict[str, str]] = {}
     for name in names:
-        if (match := SERIES.fullmatch(name)) and not NOT_OPTIONS.fullmatch(match[1]):
+        if (match := SERIES.fullmatch(name)) and not any(
+            NOT_OPTIONS.fullmatch(part) for part in (match[1], re.split(r"[._\s-]", match[1])[-1])
+        ):
             separated = bool(match[2]) or not match[1] or match[3].isdecimal() or match[3].isupper()
             if separated:
                 series.setdefault((match[1], match[2]), {})[match[3]] = name

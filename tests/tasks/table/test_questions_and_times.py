@@ -98,6 +98,17 @@ def test_words_of_an_image_are_not_taken_for_its_question(texts, is_doubted, tmp
     assert ("words of the image" in doubts.get("question.text", "")) == is_doubted
 
 
+def test_corners_of_a_box_are_no_options(tmp_path):
+    box = {"Roi.X1": 6, "Roi.Y1": 5, "Roi.X2": 48, "Roi.Y2": 49}
+    path = written(tmp_path / "t.jsonl", [{"image": "a.png", "question": "Which?", **box}])
+    assert "options" not in draft(path).question
+
+
+def test_decisions_of_annotators_are_to_be_checked(tmp_path):
+    path = written(tmp_path / "t.jsonl", asked("accept") + asked("reject"))
+    assert "annotator" in draft(path).doubts["answer.field"]
+
+
 def test_a_draft_looks_at_later_records_too(tmp_path):
     path = written(tmp_path / "t.jsonl", asked("a cat") * 200 + asked(["a cat", "a dog"]) * 200)
     assert "right alone" in draft(path).doubts["answer.field"]
