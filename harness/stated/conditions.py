@@ -8,7 +8,7 @@ NO_ANSWER = (
     r"(?:decoy|distractors?|trap|lure|red herring|runner-?up|(?:close )?second|mistake"
     r"|(?:first|initial|second|earlier|popular|common) guess)\b"
 )
-"""What an option is called that is not the answer."""
+"""Names of an option that is not the answer."""
 _SUPPOSED = re.compile(
     r"\b(?i:if)\b[^.!?\n]*(?:,\s?then\b[^.!?\n,]{0,40}|\b(?:answer|option|choice) would be\b"
     r"[^.!?\n,]{0,20})\Z"

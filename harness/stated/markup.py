@@ -167,4 +167,5 @@ def without_latex(text: str) -> str:
     text = _LATEX_TEXT.sub(r"\1", text)
     text = re.sub(r"\s?\^\s?(?:\{\s?\\circ\s?\}|\\circ\b)", "°", text).replace("{,}", ",")
     text = re.sub(r"\\([$%&_#])", r"\1", re.sub(r"\\[,;:! ]", " ", text))
-    return "".join(text.split()) if "\\" in text else text.strip()
+    # In formulas blanks mean nothing, but between two words or numbers.
+    return re.sub(r"(?<!\w)\s+|\s+(?!\w)", "", text) if "\\" in text else text.strip()

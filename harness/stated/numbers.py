@@ -117,11 +117,11 @@ def stated_number(response: str, question: str = "") -> float:
     if scale := asked_scale(question):
         text = in_scale(text, scale)
     text = without_parts(without_others(text, question), question, _asked_things(question))
-    if other := other_unit(text, question):
-        raise ParseError("number", expected="the unit of the question", found=other)
     if unit := asked_unit(question):
         text = without_other_measures(in_unit(text, unit), unit)
     segments = stated_segments(text)
+    if other := other_unit(" ".join(segments) or text, question):
+        raise ParseError("number", expected="the unit of the question", found=other)
     if segments and not any(numerals(segments[-1])):
         segments = [""]
     concluded = conclusion(text) or (None if segments else _concluding_clause(text))

@@ -114,9 +114,8 @@ _NOT_CONVERTED = tuple(
         ),
         ("bars?", "kpa|kilopascals?", "mpa|megapascals?", "psi", r"mm\s?hg"),
         (r"°\s?c|℃|(?:degrees? )?celsius", r"°\s?f|℉|(?:degrees? )?fahrenheit", "kelvin"),
-        ("ml|millilit(?:er|re)s?|毫升", "l|lit(?:er|re)s?|升", "gallons?", "cups?"),
+        ("ml|millilit(?:er|re)s?|毫升", "l|lit(?:er|re)s?|升", "gallons?"),
         ("kw|kilowatts?", "w|watts?"),
-        ("days?", "weeks?", "months?", "years?"),
         ("kb|kilobytes?", "mb|megabytes?", "gb|gigabytes?"),
     )
 )

@@ -148,11 +148,13 @@ def _program(name: str, key: str, label: str, first_object: Mapping[str, object]
         # Encord and others name a part of the path by the record's own hash.
         names = json.loads(path)
         alike = (
-            f"first(paths(arrays) as $path | select(($path | length) == {len(names)} and "
+            f"([paths(arrays) as $path | select(($path | length) == {len(names)} and "
             f"$path[0] == {json.dumps(names[0])} and $path[-1] == {json.dumps(names[-1])}) "
-            "| getpath($path))"
+            "| getpath($path)] | if length == 1 then .[0] else null end)"
         )
-        listed = f'(getpath({path}) // {alike} // error("a record without {name}"))'
+        is_own = any(re.search(r"\d", str(part)) for part in names[1:-1])  # a hash
+        by_shape = f"{alike} // " if is_own else ""
+        listed = f'(getpath({path}) // {by_shape}error("a record without {name}"))'
     sides = first = f".[{json.dumps(key)}]"
     box = first_object[key] if key else first_object
     plain: Mapping[str, object] = box if isinstance(box, Mapping) else {}

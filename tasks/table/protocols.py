@@ -105,8 +105,11 @@ def score_text(
     """
     sample, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
-    text = None if text is None else _own_text(text)
-    said = () if text is None else (text, without_envelope(text))
+    said: tuple[str, ...] = ()
+    if text is not None:
+        whole, text = without_end_tokens(text), _own_text(text)
+        said = (whole, text, without_envelope(text))  # the right text may be "User: admin"
+        text = text or whole
     truths = [target.answer.text or "", *target.references]
     right = any(
         same_words(words, truth) or same_words(without_latex(words), without_latex(truth))

@@ -102,7 +102,7 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
             "field.",
         )
     texts = [str(part) for part in parts]
-    if field.separator is None and (marked := marked_text([value])):
+    if field.separator is None and parts == [value] and (marked := marked_text([value])):
         mark, text = marked
         raise DataError(
             where,

@@ -205,7 +205,7 @@ def refuse_marks(
 
     A mark with its end, `<b>…</b>`, is part of the text. Another one stands for a value if its name
     says so (`FEATURES`); so does one of `VALUES` beside a list of numbers, and any other mark
-    beside a list that has as many numbers, or texts, as the texts have marks. The only mark of a
+    beside a list that has as many numbers as the texts have marks. The only mark of a
     question may be the gap of a cloze (`CLOZE`) if no other field can hold its value.
 
     Args:
@@ -230,7 +230,6 @@ def refuse_marks(
         for name, value in others.items()
         if not SIZES.fullmatch(name) and (plain := _numbers(value))
     }
-    words = {name: plain for name, value in others.items() if (plain := _texts(value))}
     totals = {*marks.values(), sum(marks.values())}
     is_cloze = list(marks) in [[name] for name in CLOZE] and not MARK.search(truth)
     if is_cloze and not any(_may_hold(name, value) for name, value in others.items()):
@@ -243,7 +242,6 @@ def refuse_marks(
             if (VALUES.fullmatch(mark) or len(plain) in totals)
             and (is_numbered or len(_flat(plain)) > 1)
         ]
-        holders += [name for name, listed in words.items() if len(listed) in totals]
         if holders or FEATURES.fullmatch(mark):
             beside = f", beside the lists {', '.join(map(repr, holders))}" if holders else ""
             raise DataError(
@@ -274,10 +272,3 @@ def _numbers(value: object) -> list[object]:
     if not isinstance(plain, list):
         return []
     return plain if all(type(part) in (int, float) for part in _flat(plain)) else []
-
-
-def _texts(value: object) -> list[object]:
-    """Return a list of texts; [] for other values."""
-    plain = plain_value(value)
-    is_listed = isinstance(plain, list) and all(isinstance(part, str) for part in plain)
-    return plain if is_listed else []

@@ -118,6 +118,8 @@ def test_other_words_for_a_count(text, said):
         ("What is the temperature in degrees Celsius?", "98.6 °F", None),
         ("What is the temperature in degrees Celsius?", "37 degrees", 37),
         ("What is its weight in kg?", "2000g", None),
+        ("What is its weight in kg?", "The scale shows 5000 g.\nAnswer: 5", 5),
+        ("What is the pressure in bar?", r"It reads 90 psi. Final answer: \boxed{6.2}", 6.2),
         ("How fast is it in km/h?", "about 50 mph", None),
         ("How fast is it in km/h?", "80 kilometers per hour", 80),
         ("How many cups are on the table?", "There are 3 cups.", 3),

@@ -494,8 +494,7 @@ def test_what_is_to_be_ignored_is_read_of_parquet_and_may_be_left_out(tmp_path):
         ({"question": "The <mask> sat."}, False),
         ({"question": "The <mask> sat.", "box": [1, 2, 3, 4]}, True),
         ({"question": "The <mask> sat.", "cat_mask": "m.png"}, True),
-        ({"question": "Is the <Object> playing?", "values": '["violin"]'}, True),
-        ({"question": "Is the <Object> playing?", "values": "[]"}, False),
+        ({"question": "Press <Enter> now", "tags": ["x"]}, False),
     ],
 )
 def test_marks_of_values_in_other_fields_are_refused(fields, is_refused, tmp_path):

@@ -340,6 +340,8 @@ def test_yes_and_no_without_the_word(question, response, said):
         ("-5", "It is -5.", 0, 1),
         ("C++", "It is C++.", 0, 1),
         (["cat", "a dog"], "I see a dog here", 0, 1),
+        ("User: admin", "User: admin", 1, 1),
+        (r"\sqrt{2} 1020", r"\sqrt{2} 10 20", 0, 0),
         ("$4.99", r"\boxed{\$4.99}", 1, 1),
         ("50%", r"$50\%$", 1, 1),
         ("90°", r"\boxed{90^\circ}", 1, 1),
