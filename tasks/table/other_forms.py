@@ -237,7 +237,7 @@ def refuse_object(path: Path) -> None:
     keys = [key for key, _ in table.members()]
     name, to = quote(path.name), new_name(path.name, ".json")
     refuse_tool_object(path, keys)
-    if {"imgHeight", "imgWidth", "objects"} <= {*keys}:
+    if {"imgHeight", "imgWidth", "objects"} <= {*keys} and '"polygon"' in _first(table, "objects"):
         what = "Cityscapes' polygons of an image, of which later ones cover earlier ones"
         fix = "Write a mask image for each class that you ask for, of the pixels that have its "
         fix += "number in …_gtFine_labelIds.png, which lies beside; the image is …_leftImg8bit.png."
@@ -273,10 +273,15 @@ def refuse_object(path: Path) -> None:
 
 def _has_queries(table: JsonFile) -> bool:
     """Return True if videos have clips with questions, as Ego4D NLQ has them."""
+    return '"language_queries"' in _first(table, "videos")
+
+
+def _first(table: JsonFile, key: str) -> str:
+    """Return the text of the first member of a list in an object; "" without one."""
     with suppress(DataError):  # not a list
-        first = next(JsonFile(table.path, ("videos",)).items(), None)
-        return first is not None and '"language_queries"' in first.text
-    return False
+        first = next(JsonFile(table.path, (key,)).items(), None)
+        return "" if first is None else first.text
+    return ""
 
 
 def _are_shapes(table: JsonFile, key: str) -> bool:
