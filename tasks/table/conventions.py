@@ -98,9 +98,6 @@ def leave_one_out(marks: Iterable[str]) -> bool:
     (True, False, False, True)
     """
     names = sorted((str(mark).upper() for mark in marks), key=_in_parts)
-    counted = {
-        first: [str(n) for n in range(int(first), int(first) + len(names))] for first in "01"
-    }
-    rows = {"A": list(ascii_uppercase[: len(names)]), **counted}
+    rows = [list(ascii_uppercase), *(list(map(str, range(first, 100))) for first in (0, 1))]
     are_marks = all(len(name) == 1 or name.isdecimal() for name in names)
-    return bool(names) and are_marks and rows.get(names[0]) != names
+    return are_marks and names not in [row[: len(names)] for row in rows]

@@ -79,7 +79,11 @@ def draft_media(description: Draft, records: Sequence[Record]) -> None:
         named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
         description.media[key] = named_so if len(chosen) > 1 else named_so[0]
         if kind == "video":
-            _draft_rate(description, names, pattern)
+            root = Path(description.table.parent, str(description.media["folder"]))
+            if any((root / (pattern.replace("{}", n) or n)).is_dir() for n in names[:1]):
+                description.media["frames_per_second"] = 1.0
+                doubt = "videos are folders of frames: how many are of one second?"
+                description.doubts["media.frames_per_second"] = doubt
             _draft_clip(description, records)
         elif videos := [name for name in named(records, "video") if name not in chosen]:
             description.doubt(
@@ -103,15 +107,6 @@ def _are_black_and_white(description: Draft, names: Sequence[str], pattern: str)
     return bool(colours) and all(
         len(pair) == 2 and (0, 0, 0) in [colour for _, colour in pair] for pair in colours
     )
-
-
-def _draft_rate(description: Draft, names: Sequence[str], pattern: str) -> None:
-    """Fill in the rate of videos that are folders of frames, of which their times depend."""
-    folder = Path(description.table.parent, str(description.media["folder"]))
-    if any((folder / (pattern.replace("{}", name) or name)).is_dir() for name in names[:1]):
-        description.media["frames_per_second"] = 1.0
-        doubt = "videos are folders of frames: how many are of one second?"
-        description.doubts["media.frames_per_second"] = doubt
 
 
 def _draft_clip(description: Draft, records: Sequence[Record]) -> None:

@@ -63,7 +63,7 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
         if OF_ANSWER.fullmatch(name.rpartition(".")[0].rpartition(".")[2]):
             continue
         values = [str(row.get(name)) for row in records]
-        if len(set(values)) == len(values):
+        if len(set(values)) == len(values) and not values[0].startswith("["):  # of objects
             question["id"] = name
             break
     else:

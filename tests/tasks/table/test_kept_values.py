@@ -10,6 +10,7 @@ from PIL import Image
 from harness.errors import DataError
 from harness.foreign_lines import of_whole, way_out
 from harness.tasks.table.draft import draft
+from harness.tasks.table.joined import joined
 from harness.tasks.table.layouts import captions, coco
 from harness.tasks.table.line_files import icdar
 from harness.tasks.table.task import table
@@ -222,6 +223,9 @@ def test_the_rate_of_frames_in_a_folder_is_doubted(tmp_path):
     drafted = draft(filmed(tmp_path, start=2.0, end=5.0, answer="yes"))
     assert drafted.media["frames_per_second"] == 1
     assert "how many are of one second" in drafted.doubts["media.frames_per_second"]
+    path = put(tmp_path, "b.jsonl", [{"video": "w.mp4", "question": "Who?", "answer": "a cat"}])
+    (tmp_path / "w.mp4").touch()
+    assert "frames_per_second" not in draft(path).media
 
 
 def test_times_in_an_object_are_read(tmp_path):
@@ -233,6 +237,20 @@ def test_boxes_of_persons_are_not_polygons_of_cityscapes(tmp_path):
     plain = {"imgHeight": 48, "imgWidth": 64, "objects": [{"bbox": [1, 2, 9, 9], "label": "car"}]}
     with pytest.raises(DataError, match="an object with the keys"):
         draft(put(tmp_path, "a.json", plain))
+
+
+def test_answers_beside_other_fields_of_their_file_are_joined(tmp_path):
+    questions = put(tmp_path, "q.json", json.dumps([{"question_id": 7, "question": "Who?"}]))
+    listed = [{"question_id": 7, "answer": "a cat"}]
+    answers = put(tmp_path, "a.json", {"info": {}, "license": "x", "annotations": listed})
+    assert list(joined(str(questions), str(answers))) == [
+        {"question_id": 7, "question": "Who?", "answer": "a cat"}
+    ]
+
+
+def test_ids_of_objects_are_no_id_of_a_question(tmp_path):
+    rows = [asked(objects={"id": [n], "bbox": [[1, 2, 9, 9]]}) for n in range(2)]
+    assert "id" not in draft(put(tmp_path, "a.jsonl", rows)).question
 
 
 @pytest.mark.parametrize("name", ["questionId", "q_uid", "sampleId"])
