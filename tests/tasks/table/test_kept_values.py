@@ -70,6 +70,12 @@ def test_entries_that_are_equal_are_one(tmp_path):
     assert [parse()["image"] for _, parse in coco(path)] == ["a.png"]
 
 
+@pytest.mark.parametrize("more", [{"caption": "the red car"}, {"caption": ""}, {}])
+def test_texts_of_annotations_are_doubted(more, tmp_path):
+    doubts = draft(put(tmp_path, "a.json", {**COCO, "annotations": [{**CAR, **more}]})).doubts
+    assert ("question.text" in doubts) == bool(more.get("caption"))
+
+
 def test_two_captions_of_one_id_are_refused(tmp_path):
     images = [{"id": 1, "file_name": f"{name}.png", "caption": f"a {name}"} for name in "ab"]
     with pytest.raises(DataError, match="no other entry of images has"):
