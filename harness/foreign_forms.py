@@ -164,6 +164,11 @@ def _is_run_length(value: object) -> bool:
 
 
 IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid", "index")
+OTHER_IDS = re.compile(
+    r"(?:question|qa?|sample|example|problem|item|data)_?(?:u?id|idx|index|uuid)",
+    re.IGNORECASE,
+)
+"""Further names of the id: `questionId`, `q_uid`."""
 TEXTS = (
     *("response", "prediction", "text", "output", "pred", "model_output", "predict"),
     *("model_prediction", "model_response", "raw_response", "raw_output"),
@@ -475,6 +480,18 @@ BY_ID = (
     ),
 )
 """Forms of a file that is one object whose keys are ids; not tested on rows of a table."""
+
+
+def id_keys(plain: Plain) -> list[str]:
+    """Return the keys that may hold the id of a question, the likeliest first.
+
+    >>> id_keys({"image_id": 1, "questionId": 2, "data_id": 3})
+    ['questionId', 'image_id', 'data_id']
+    """
+    last = len(IDS)
+    rank = {key: 0.5 if key.lower().startswith("q") else last for key in plain}
+    rank |= {key: place for place, key in enumerate(IDS)}
+    return sorted((k for k in plain if k in IDS or OTHER_IDS.fullmatch(k)), key=lambda k: rank[k])
 
 
 def truths_of(plain: Plain) -> list[str]:

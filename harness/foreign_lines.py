@@ -15,7 +15,6 @@ from harness.foreign import interpreter, new_name, to_lines
 from harness.foreign_forms import (
     BY_ID,
     FORMS,
-    IDS,
     INDICES,
     LISTS,
     NAMES,
@@ -23,6 +22,7 @@ from harness.foreign_forms import (
     READ,
     Form,
     Plain,
+    id_keys,
     is_completion,
     is_object,
     of_chosen,
@@ -343,7 +343,7 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
         )
     if key:
         return f"{command(f'.{key}[]', name)} makes a line of each entry. {OWN_LINES}"
-    if is_row and "id" not in plain and (id_key := next((k for k in IDS if k in plain), "")):
+    if is_row and "id" not in plain and (id_key := next(iter(id_keys(plain)), "")):
         program = f"del(.{id_key}) + {{id: (.{id_key} | tostring)}}"
         return f"If {id_key} is the benchmark's id, {command(program, name)} names it so."
     if is_row and "id" not in plain:
@@ -354,11 +354,14 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
 
 def _renaming(plain: Plain) -> tuple[str, str] | None:
     """Return the jq program that renames a line's keys, and its condition; None if unknown."""
-    id_key = next((key for key in (*IDS, "id") if type(plain.get(key)) in (str, int)), None)
+    id_key = next(
+        (key for key in (*id_keys(plain), "id") if type(plain.get(key)) in (str, int)), None
+    )
     if id_key is None or type(plain.get("id")) is str:
         return None
     name, of_id = f"(.{id_key} | tostring)", f"{id_key} is the benchmark's id and"
-    if written := text_key(plain):
+    completion = "completion" if isinstance(plain.get("completion"), str) else ""
+    if written := text_key(plain) or completion:
         instead = _instead(plain, written)
         return _response(written, name), f"{of_id} {written} what the model wrote{instead}"
     if of_numbers := of_places(plain, name) or of_chosen(plain, name):

@@ -294,9 +294,14 @@ def _answer(row: Row, query: Query) -> Answer:
         return Answer(choice=_letter(value, row, query))
     if form is AnswerForm.TEXT:
         if not isinstance(value, str):
-            yes = 'if . == 1 then "yes" elif . == 0 then "no" else . end'
             fix = f"{rewrite('answer', 'tostring', row.file)} writes numbers as texts"
-            fix += f". If 1 is yes: {rewrite('answer', yes, row.file)}" if value in (0, 1) else ""
+            is_truth = isinstance(value, bool)
+            if value in (0, 1):
+                one, zero = ("true", "false") if is_truth else ("1", "0")
+                yes = f'if .answer == {one} then .answer = "yes"'
+                yes += f' elif .answer == {zero} then .answer = "no" else . end'
+                said = f"If {one} is yes: {command(yes, row.file)}"
+                fix = said if is_truth else f"{fix}. {said}"
             raise ParseError('"answer"', expected="text", found=repr(value)[:40], fix=fix)
         return Answer(text=value)
     raise ParseError(

@@ -365,6 +365,7 @@ def numeric(value: object, where: str, *, positive: bool = False) -> float:
     """Return a number as a float, also if it is written as text; otherwise raise DataError."""
     try:
         parsed = float(value) if isinstance(value, (str, int, float)) else None
+        parsed = None if "_" in str(value) else parsed  # Python reads 10_20 as 1020
     except ValueError:
         parsed = None
     if (

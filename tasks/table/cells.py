@@ -42,8 +42,12 @@ BETWEEN = re.compile(r"\s*(?:-|–|—|~|;|,(?=\s)|\bto\b)\s*")
 def plain_value(value: object) -> Any:
     """Return a cell's value; the text of a list or an object, as in text tables, is parsed.
 
+    A number in brackets is none of these: `(12.5)` is negative in tables of finance.
+
     >>> plain_value("[1, 2]"), plain_value("['a', 'b']"), plain_value("a"), plain_value("[x")
     ([1, 2], ['a', 'b'], 'a', '[x')
+    >>> plain_value("(12.5)"), plain_value("(3, 4)")
+    ('(12.5)', (3, 4))
     """
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
@@ -51,7 +55,8 @@ def plain_value(value: object) -> Any:
         return value
     for read in (json.loads, _literal):  # a Python literal, as pandas writes lists
         try:
-            return read(value)
+            plain = read(value)
+            return value if value[0] == "(" and not isinstance(plain, (list, tuple)) else plain
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     return value

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import ascii_uppercase
 
+PARTS = re.compile(r"(\d+)")
 LETTER = re.compile(r"\(([A-Za-z])\)|([A-Za-z])")
 """A letter of an option, which may stand in parentheses."""
 
@@ -71,11 +72,32 @@ def conventions_of(text: str, options: Sequence[str], columns: Sequence[str]) ->
     return [name for name, read in CONVENTIONS.items() if read(text, options, columns) is not None]
 
 
-def in_order(marks: Iterable[str]) -> list[str]:
-    """Return the marks by which an object has its options in their order, numbers by their value.
+def by_marks(options: Mapping[str, object]) -> list[object]:
+    """Return the options that an object has by their marks, in the order of these.
 
-    >>> in_order(["B", "A"]), in_order(["10", "2", "1"])
-    (['A', 'B'], ['1', '2', '10'])
+    Numbers count by their value. Empty options behind the last one are none.
+
+    >>> by_marks({"B": "x", "A": "y", "C": None}), by_marks({"no10": "x", "no9": "y"})
+    (['y', 'x'], ['y', 'x'])
     """
-    names = list(marks)
-    return sorted(names, key=int if all(map(str.isdecimal, names)) else str)
+    marks = sorted(options, key=_in_parts)
+    while marks and options[marks[-1]] is None:
+        marks.pop()
+    return [options[mark] for mark in marks]
+
+
+def _in_parts(mark: str) -> list[tuple[int, str]]:
+    """Return the numbers of a mark and the texts between them, for comparisons."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in PARTS.split(str(mark))]
+
+
+def leave_one_out(marks: Iterable[str]) -> bool:
+    """Return True for letters or numbers that do not go on from A, 0 or 1 without a gap.
+
+    >>> leave_one_out("BCD"), leave_one_out("ABCD"), leave_one_out(["2", "1"]), leave_one_out("AC")
+    (True, False, False, True)
+    """
+    names = sorted((str(mark).upper() for mark in marks), key=_in_parts)
+    rows = [list(ascii_uppercase), *(list(map(str, range(first, 100))) for first in (0, 1))]
+    are_marks = all(len(name) == 1 or name.isdecimal() for name in names)
+    return are_marks and names not in [row[: len(names)] for row in rows]

@@ -121,6 +121,10 @@ def draft(table: Path) -> Draft:
                 f"leaves out {n_crowded} of the first {len(records)} questions: right boxes in "
                 "a crowd of the same category would count as wrong"
             )
+        first = next(JsonFile(table, ("annotations",)).items(), None) if layout == "coco" else None
+        if texts := named([first.parse()], "question") if first else []:
+            doubt = f"annotations have {texts[0]}: is it asked? Then write a record for each"
+            description.doubts["question.text"] = doubt
         if layout == "captions" and any(row["phrase"] != row["caption"] for row in records):
             asked = {(row["image"], row["caption"]) for row in records}
             description.question["text"] = "phrase" if len(asked) < len(records) else "caption"

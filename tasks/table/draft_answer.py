@@ -11,7 +11,7 @@ from harness.media import open_image
 from harness.tasks.qa.questions import fill_pattern, filled
 from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.cells import is_absent, is_empty, plain_value, right_texts
-from harness.tasks.table.conventions import in_order
+from harness.tasks.table.conventions import by_marks
 from harness.tasks.table.description import AnswerField
 from harness.tasks.table.draft_fields import NAMES, Draft, columns_of, named, values_of
 from harness.tasks.table.draft_options import (
@@ -70,7 +70,7 @@ def draft_answer(description: Draft, records: Sequence[Record]) -> None:
     ]
     if description.layout == "messages" and not fields and values_of(records, "labels"):
         fields = ["labels"]
-    boxes = of_objects(description.table, records[0]) or of_columns(records[0])
+    boxes = of_objects(description.table, records[0]) or of_columns(description.table, records)
     if not fields or (boxes and fields == ["timestamp"]):  # the time of the image
         _draft_no_field(description, records, boxes)
         return
@@ -124,6 +124,8 @@ def draft_answer(description: Draft, records: Sequence[Record]) -> None:
         _doubt_options(description, answered, values, options or ())
     elif truth.form == "text":
         _doubt_texts(description, answered, field, others)
+    if truth.form in ("text", "number") and (sides := of_columns(table, records)):
+        description.doubt("answer.form", sides)
     is_in_llava = description.layout in ("llava", "messages")
     is_relative = truth.keys.get("coordinates") == "relative"
     if is_in_llava and is_relative and are_in_padded(values, sizes):
@@ -163,6 +165,15 @@ def _doubt_regions(
         description.doubts.setdefault("answer.form", doubt)
     field = str(description.answer["field"])
     if doubt := of_lists(description.table, answered, field, truth.form):
+        description.doubt("answer.field", doubt)
+    image = next(iter(named(records, "image")), "")
+    asked = {
+        (str(row[image]), _question_of(description, row), str(row.get(field)))
+        for row in records
+        if isinstance(row.get(image), (str, int))
+    }
+    if len({what[:2] for what in asked}) < len(asked):
+        doubt = "records of one image ask the same: put all right regions of a question into one"
         description.doubt("answer.field", doubt)
     if truth.form == "mask" and truth.keys["written"] == "image":
         _draft_mask_images(description, answered)
@@ -284,7 +295,9 @@ def _draft_no_field(description: Draft, records: Sequence[Record], boxes: str) -
     if window:
         others = description.doubts.pop("media.clip", "").partition("; ")[2]
         name = str(window[0]).removesuffix(".0")
-        field = name if window == [f"{name}.0", f"{name}.1"] else window
+        field: object = name if window == [f"{name}.0", f"{name}.1"] else window
+        if field is window and any("." in str(side) for side in window):
+            field = " - ".join(f"{{{side}}}" for side in window)
         description.answer |= {"form": "interval", "field": field, "written": "seconds"}
         description.doubts["answer.field"] = (
             "is this time the answer, in seconds? If the question is about this part of the video, "
@@ -361,7 +374,7 @@ def _texts(options: object, row: Record) -> list[str]:
         return [str(cell[0]).strip() for cell in cells if cell and not is_absent(cell[0])]
     value = plain_value(row.get(str(options), ""))
     if isinstance(value, dict):  # by letter
-        value = [value[letter] for letter in in_order(value)]
+        value = by_marks(value)
     lines = value if isinstance(value, list) else str(value).split("\n")
     return [str(line).strip() for line in lines]
 

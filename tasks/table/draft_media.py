@@ -58,6 +58,7 @@ def draft_media(description: Draft, records: Sequence[Record]) -> None:
             continue
         fields += numbered_beside(fields, columns_of(records))  # the first record may lack some
         numbered = [name for name in fields if re.search(r"\d$", name)]
+        numbered.sort(key=lambda name: int(re.findall(r"\d+", name)[-1]))  # 2 before 10
         chosen = numbered if len(numbered) > 1 and kind == "image" else fields[:1]
         pattern = _draft_folder(description, values_of(records, fields[0]), fields[0], kind)
         unused = {*_of_files(records, "image")} - {*chosen, *named(records, "answer")}
@@ -78,6 +79,11 @@ def draft_media(description: Draft, records: Sequence[Record]) -> None:
         named_so = [pattern.replace("{", f"{{{name}") or name for name in chosen]
         description.media[key] = named_so if len(chosen) > 1 else named_so[0]
         if kind == "video":
+            root = Path(description.table.parent, str(description.media["folder"]))
+            if any((root / (pattern.replace("{}", n) or n)).is_dir() for n in names[:1]):
+                description.media["frames_per_second"] = 1.0
+                doubt = "videos are folders of frames: how many are of one second?"
+                description.doubts["media.frames_per_second"] = doubt
             _draft_clip(description, records)
         elif videos := [name for name in named(records, "video") if name not in chosen]:
             description.doubt(

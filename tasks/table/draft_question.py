@@ -63,7 +63,7 @@ def draft_question(description: Draft, records: Sequence[Record]) -> None:
         if OF_ANSWER.fullmatch(name.rpartition(".")[0].rpartition(".")[2]):
             continue
         values = [str(row.get(name)) for row in records]
-        if len(set(values)) == len(values):
+        if len(set(values)) == len(values) and not values[0].startswith("["):  # of objects
             question["id"] = name
             break
     else:
@@ -129,7 +129,7 @@ def _draft_options(description: Draft, records: Sequence[Record]) -> None:
                 question["lettered"] = True
             return
         question["options"] = lists[0]
-        _draft_list(description, lists[0], values)
+        _draft_list(description, lists[0], values, len(records))
         _doubt_lists(description, values)
         if all(letters_in(str(row.get(str(question["text"])))) for row in records):
             doubt = "the question's text has options too: are they asked twice?"
@@ -166,7 +166,7 @@ def _doubt_lists(description: Draft, values: Sequence[object]) -> None:
         description.doubt("question.options", doubt)
 
 
-def _draft_list(description: Draft, name: str, values: Sequence[object]) -> None:
+def _draft_list(description: Draft, name: str, values: Sequence[object], n_records: int) -> None:
     """Say if all lists of options have letters; doubt them if some lack letters or are empty."""
     lists = [value for value in values if isinstance(value, list)]
     lettered = [are_lettered(value) for value in lists if value]
@@ -175,6 +175,6 @@ def _draft_list(description: Draft, name: str, values: Sequence[object]) -> None
     elif any(lettered):
         doubt = f"{sum(lettered)} of {len(lettered)} lists begin with A., B., …: write all alike"
         description.doubts["question.options"] = doubt
-    if empty := len(lists) - len(lettered):
-        doubt = f"{empty} of {len(lists)} records have none, which are questions of another form: "
+    if empty := n_records - len(values) + len(lists) - len(lettered):
+        doubt = f"{empty} of {n_records} records have none, which are questions of another form: "
         description.doubts["question.options"] = doubt + with_options(description.table, name)

@@ -59,6 +59,8 @@ HOLES = (
     "some polygons lie in others of their record: they belong to the mask, as in COCO. For holes, "
     "write run-lengths or images"
 )
+CODE = re.compile(r"0\d+|\d+[eE]\d+")
+"""A text that is a number, and may be a code: `007`, `3E5`."""
 PAIRS = re.compile(r"\d+ \d+(?: \d+ \d+)*")
 PARTS_OF_SIDES = ("percent", "thousandths")
 """Frames whose numbers may also be pixels."""
@@ -126,9 +128,10 @@ class Values:
             return Truth("text", doubts={"form": doubt}, protocol="text/yes_no")
         if self.values and all(map(_is_number, self.values)):
             whole = all(float(str(value)).is_integer() for value in self.values)
-            codes = [value for value in self.values if re.fullmatch(r"0\d+", str(value).strip())]
-            if codes:
-                doubt = f"{codes[0]!r} begins with 0: is it a number, or a text such as a code?"
+            texts = (str(value).strip() for value in self.values if type(value) is not float)
+            if code := next(filter(CODE.fullmatch, texts), ""):
+                why = "begins with 0" if code[0] == "0" else "has an E"
+                doubt = f"{code!r} {why}: is it a number, or a text such as a code?"
                 return Truth("number", doubts={"form": doubt})
             if whole and OF_NUMBERED.fullmatch(self.field):
                 doubt = "are they numbers of options or classes? Write their texts, or options"
@@ -411,7 +414,7 @@ def _is_number(value: object) -> bool:
         float(str(value))
     except ValueError:
         return False
-    return not isinstance(value, bool)
+    return not isinstance(value, bool) and "_" not in str(value)
 
 
 def _has_decimal_comma(value: object) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from harness.errors import DataError, counted
 from harness.foreign import new_name, to_lines
@@ -144,11 +145,17 @@ def _by_id(path: Path) -> list[Record]:
     if path.suffix.lower() != ".json" or is_lines(path):
         return []
     plain = json.loads(path.read_text(encoding="utf-8-sig"))
-    if not isinstance(plain, dict) or len(plain) < 2:
+    if not isinstance(plain, dict) or len(plain) < 2 or _only_list(plain):
         return []
     if all(isinstance(answer, dict) for answer in plain.values()):
         return [{BY_ID: name, **answer} for name, answer in plain.items()]
     return [{BY_ID: name, "answer": answer} for name, answer in plain.items()]
+
+
+def _only_list(plain: dict[str, Any]) -> list[Any]:
+    """Return the one list of objects in an object; [] if there is none, or several."""
+    lists = [v for v in plain.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
+    return lists[0] if len(lists) == 1 else []
 
 
 def _records(path: Path) -> Iterator[Record]:
@@ -156,7 +163,7 @@ def _records(path: Path) -> Iterator[Record]:
     rows: Iterable[Record] = ()
     if path.suffix.lower() == ".json" and not is_lines(path):
         plain = json.loads(path.read_text(encoding="utf-8-sig"))
-        rows = next(iter(plain.values())) if isinstance(plain, dict) and len(plain) == 1 else plain
+        rows = _only_list(plain) if isinstance(plain, dict) else plain
         rows = rows if isinstance(rows, list) else ()
     else:
         rows = (parse() for _, parse in table_records(path, file_columns(path)))

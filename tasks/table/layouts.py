@@ -174,9 +174,8 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     So it is for all questions of an image with a region to ignore, and for a category of which an
     image has objects that are not annotated, as LVIS says, and TAO of its video.
     """
-    names = {
-        entry["id"]: str(entry["name"]) for _, entry in _entries(path, "categories", ("id", "name"))
-    }
+    named = _by_id(path, "categories", ("id", "name"))
+    names = {number: str(entry["name"]) for number, (_, entry) in named.items()}
     objects: dict[tuple[object, object], list[Any]] = {}
     crowds, images_with_regions = set(), set()
     for where, entry in _entries(path, "annotations", ("image_id", "category_id", "bbox")):
@@ -193,17 +192,18 @@ def coco(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
             crowds.add(key)
         else:
             objects.setdefault(key, []).append(entry)
-    images = {entry["id"]: _with_file(entry, where) for where, entry in _entries(path, "images")}
-    videos: dict[object, Mapping[str, Any]] = {}
+    listed = _by_id(path, "images").items()
+    images = {number: _with_file(entry, where) for number, (where, entry) in listed}
+    videos: dict[str, Mapping[str, Any]] = {}
     with suppress(DataError):  # most files have none
-        videos = {entry["id"]: entry for _, entry in _entries(path, "videos")}
+        videos = {str(entry["id"]): entry for _, entry in _entries(path, "videos")}
     for (image, category), entries in objects.items():
         where = f"{path}, image {image!r}, category {names[category]!r}"
         if image not in images:
             raise DataError(where, expected="an image of this id", found="none")
         is_open = any(
             isinstance(incomplete, list) and category in incomplete
-            for part in (images[image], videos.get(images[image].get("video_id"), {}))
+            for part in (images[image], videos.get(str(images[image].get("video_id")), {}))
             for incomplete in [part.get("not_exhaustive_category_ids")]
         )
         is_open |= image in images_with_regions or (image, category) in crowds
@@ -223,9 +223,8 @@ def captions(path: Path, columns: Columns = (), optional: Columns = ()) -> Rows:
     Objects with the same `tokens_positive`, which are parts of the caption, are of one phrase. An
     object without them has the caption.
     """
-    images = {
-        entry["id"]: entry for _, entry in _entries(path, "images", ("id", "file_name", "caption"))
-    }
+    listed = _by_id(path, "images", ("id", "file_name", "caption")).items()
+    images = {number: entry for number, (_, entry) in listed}
     objects: dict[tuple[object, str], list[tuple[str, Mapping[str, Any]]]] = {}
     for where, entry in _entries(path, "annotations", ("id", "image_id", "bbox")):
         if entry["image_id"] not in images:
@@ -341,6 +340,22 @@ def _with_file(image: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if not isinstance(image.get("coco_url"), str):
         raise DataError(where, expected="file_name", found=repr(image)[:80])
     return {**image, "file_name": "/".join(image["coco_url"].split("/")[-2:])}
+
+
+def _by_id(
+    path: Path, name: str, keys: Sequence[str] = ("id",)
+) -> dict[object, tuple[str, Mapping[str, Any]]]:
+    """Return (place for errors, entry) by the entry's id, of a list in which no id is of two."""
+    entries: dict[object, tuple[str, Mapping[str, Any]]] = {}
+    for where, entry in _entries(path, name, keys):
+        if entries.setdefault(entry["id"], (where, entry))[1] != entry:
+            raise DataError(
+                f"{where}: 'id'",
+                expected=f"an id that no other entry of {name} has",
+                found=repr(entry["id"])[:40],
+                fix="Were files joined? Give each entry a number of its own, also in annotations.",
+            )
+    return entries
 
 
 def _entries(

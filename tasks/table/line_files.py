@@ -20,6 +20,8 @@ LANGUAGES = frozenset(
 )
 """Scripts that ICDAR MLT names before each text."""
 ILLEGIBLE = "###"
+MORE_CORNERS = re.compile(r"(?:-?\d+,\s*){4}")
+"""The beginning of what follows four corners in files of polygons, as of CTW1500."""
 FACE = "face"
 CORNERS = 8  # numbers of a quadrilateral
 Object: TypeAlias = tuple[Region, bool]
@@ -120,7 +122,7 @@ def _of_icdar(path: Path) -> Iterator[Object]:
     has_scripts = all(script.strip() in LANGUAGES and comma for script, comma, _ in texts)
     for (where, fields), (_, _, text) in zip(rows, texts, strict=True):
         corners = _numbers(fields, where, CORNERS)
-        if len(fields) != CORNERS + 1:
+        if len(fields) != CORNERS + 1 or MORE_CORNERS.match(fields[-1]):
             raise DataError(where, expected="a text after four corners", found=",".join(fields))
         said = (text if has_scripts else fields[-1]).strip()
         image = f"{path.stem.removeprefix('gt_')}.jpg"

@@ -5,12 +5,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.foreign import to_lines
 from harness.tasks.table.cells import plain_value
 from harness.tasks.table.description import CHECK
 from harness.tasks.table.nested import jq_path
-from harness.tasks.table.rows import per_record
+from harness.tasks.table.rows import FILE, per_record
 from harness.tasks.table.truth import SIDES
 
+LINE_FILES = "harness.tasks.table.line_files"
+"""Module of the command for a table that has a box a row."""
 BOXES = (
     *("box2d", "bbox", "box", "boxes", "bndbox", "bounding_box", "boundingbox", "rect"),
     "points",  # of two corners, as SuperAnnotate has them
@@ -104,14 +107,29 @@ def of_lists(table: Path, records: Sequence[Mapping[str, object]], regions: str,
     return ""
 
 
-def of_columns(record: Mapping[str, object]) -> str:
-    """Return the keys of a description that read a box whose sides are four fields; "" else."""
-    keys = {PREFIX.sub("", key.lower()): key for key in record}
+def of_columns(table: Path, records: Sequence[Mapping[str, object]]) -> str:
+    """Return what to do about records whose box has its sides in four fields; "" about others.
+
+    It is the keys of a description that read the box or, where an image has several records, the
+    command that makes one for each class in an image.
+    """
+    keys = {PREFIX.sub("", key.lower()): key for key in records[0]}
     for written in SIDES:
         sides = [keys.get(side, "") for side in _sides(keys, written)]
-        if all(sides):
-            field = ", ".join(f"{{{side}}}" for side in sides)
-            return f'a box? form = "boxes", field = "[{field}]", written = "{written}" read it'
+        if not all(sides):
+            continue
+        image = next((n for n, cell in records[0].items() if FILE.fullmatch(str(cell))), "")
+        label = next((name for name in records[0] if name.lower() in CLASSES), "")
+        n_images = len({str(row.get(image)) for row in records})
+        if written == "xyxy" and image and label and n_images < len(records):
+            given = ", ".join(map(repr, (image, label, " ".join(sides))))
+            typed = to_lines(f"{LINE_FILES}.columns(sys.argv[1], {given})", table.name, LINE_FILES)
+            return (
+                f"boxes, of which an image has several: {typed}, named NEW.jsonl, makes a record "
+                f"for each {label} in an image, in pixels"
+            )
+        field = ", ".join(f"{{{side}}}" for side in sides)
+        return f'a box? form = "boxes", field = "[{field}]", written = "{written}" read it'
     return ""
 
 

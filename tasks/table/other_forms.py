@@ -237,7 +237,7 @@ def refuse_object(path: Path) -> None:
     keys = [key for key, _ in table.members()]
     name, to = quote(path.name), new_name(path.name, ".json")
     refuse_tool_object(path, keys)
-    if {"imgHeight", "imgWidth", "objects"} <= {*keys}:
+    if {"imgHeight", "imgWidth", "objects"} <= {*keys} and _first_has(table, "objects", "polygon"):
         what = "Cityscapes' polygons of an image, of which later ones cover earlier ones"
         fix = "Write a mask image for each class that you ask for, of the pixels that have its "
         fix += "number in …_gtFine_labelIds.png, which lies beside; the image is …_leftImg8bit.png."
@@ -252,7 +252,7 @@ def refuse_object(path: Path) -> None:
         files = f"{name} ANNOTATIONS.json" if part == "questions" else f"QUESTIONS.json {name}"
         command = f"jq -s {quote(f'{VQA} | {NOT_EMPTY}')} {files} > {to}"
         left_out = "the answers' confidence: it joins the files of questions and of annotations"
-    if "videos" in keys and _has_queries(table):
+    if "videos" in keys and _first_has(table, "videos", "language_queries"):
         command = f"jq {quote(f'{EGO4D} | {NOT_EMPTY}')} {name} > {to}"
         left_out = (
             "empty questions, and times in the whole video: videos are the clips, CLIP_UID.mp4"
@@ -271,11 +271,14 @@ def refuse_object(path: Path) -> None:
     )
 
 
-def _has_queries(table: JsonFile) -> bool:
-    """Return True if videos have clips with questions, as Ego4D NLQ has them."""
+def _first_has(table: JsonFile, key: str, name: str) -> bool:
+    """Return True if the first member of a list in an object has a key of this name, at any depth.
+
+    Ego4D NLQ has questions in clips of videos so.
+    """
     with suppress(DataError):  # not a list
-        first = next(JsonFile(table.path, ("videos",)).items(), None)
-        return first is not None and '"language_queries"' in first.text
+        first = next(JsonFile(table.path, (key,)).items(), None)
+        return first is not None and f'"{name}"' in first.text
     return False
 
 

@@ -27,7 +27,7 @@ from harness.tasks.table.cells import (
     plain_value,
     without_marks,
 )
-from harness.tasks.table.conventions import conventions_of, in_order, letter_of
+from harness.tasks.table.conventions import by_marks, conventions_of, leave_one_out, letter_of
 from harness.tasks.table.description import CHECK, WRITTEN, Description
 from harness.tasks.table.image_fields import (
     as_list,
@@ -493,7 +493,14 @@ class Records:
         if isinstance(options, str):
             value = plain_value(row[options]) if options else None
             if isinstance(value, dict):  # by letter: {"A": "left", "B": "right"}
-                value = [value[letter] for letter in in_order(value)]
+                written = self.description.answer.written
+                if written in ("letter", "place", "place_from_1") and leave_one_out(value):
+                    raise DataError(
+                        f"{where}: {options!r}",
+                        expected="options from A, 0 or 1 on, of which none is left out",
+                        found=", ".join(map(str, value))[:60],
+                    )
+                value = by_marks(value)
             if isinstance(value, list):
                 return [repr(text) if type(text) in (int, float) else text for text in value]
             return value

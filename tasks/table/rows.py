@@ -139,6 +139,12 @@ def _text_rows(
                 refuse_decimal_commas(row, path, reader.line_num + before)
             if len(row) != len(names):
                 raise DataError(where, expected=f"{len(names)} cells", found=f"{len(row)}")
+            n_between = len(names) - 1
+            if delimiter == "\t" and any(
+                cell.count("\t") == n_between * cell.count("\n") > 0 for cell in row
+            ):
+                found = "a cell between quotation marks with the tabs and the end of a record"
+                raise DataError(where, expected="a record a line", found=found, fix=_unquoted(path))
             yield where, dict(zip(names, row, strict=True))
 
 
@@ -165,11 +171,21 @@ def has_semicolons(path: Path) -> bool:
 
 
 def _unquoted(path: Path) -> str:
-    """Return the fix for a table whose quotation marks are part of its texts: a command."""
+    """Return the fix for a table whose quotation marks are not in pairs: a command.
+
+    It ends with an error at a record that has other numbers of cells than the header.
+    """
     mark = DELIMITERS[path.suffix.lower()]
-    rows = "csv.DictReader(open(sys.argv[1], newline=''), delimiter=%r, quoting=csv.QUOTE_NONE)"
-    lines = to_lines(rows % mark, path.name, "csv")
-    return f"If marks are part of the texts: {lines}, named NEW.jsonl."
+    with open_regular(path) as file:
+        has_escaped = b'\\"' in file.read(MAX_CELL)
+    lines, given = "open(sys.argv[1], newline='')", "quoting=csv.QUOTE_NONE"
+    if has_escaped:
+        lines = rf"""(line.replace('\\"', '""') for line in {lines})"""
+        given = "strict=True"
+    checked = "row if None not in (*row, *row.values()) else sys.exit(f'cells of {row}')"
+    rows = f"({checked} for row in csv.DictReader({lines}, delimiter={mark!r}, {given}))"
+    what = "have a backslash before them in cells" if has_escaped else "are part of the texts"
+    return f"If marks {what}: {to_lines(rows, path.name, 'csv')}, named NEW.jsonl."
 
 
 def _delimiter(header: str, usual: str) -> str:

@@ -81,25 +81,26 @@ SA_V = Tool(
 MOTS = Tool(
     "MOTS' run-lengths by frame",
     "tracking_files.mots",
-    "makes lines of masks by class and frame, without pixels to ignore",
+    "makes lines of masks by class and frame; `ignored` says which frames have pixels to ignore",
     "*.txt",
 )
 KITTI = Tool(
     "KITTI's labels",
     "tracking_files.kitti",
-    "makes lines of boxes (xyxy) by class, in pixels as they are, without DontCare",
+    "makes lines of boxes (xyxy) by class, in pixels as they are; `ignored` counts DontCare",
     "*.txt",
 )
 MOT = Tool(
     "boxes by frame, as MOTChallenge has them",
     "tracking_files.mot",
-    "makes lines of boxes (xyxy), all called pedestrian, in pixels from 0: MOT's own count from 1",
+    "makes lines of boxes (xyxy), all called pedestrian, in pixels from 0: MOT's own count from 1; "
+    "`ignored` counts persons that its evaluation counts neither way",
 )
 VISDRONE = Tool(
     "VisDrone's boxes",
     "tracking_files.visdrone",
-    "makes lines of boxes (xyxy) by category, in pixels as they are, without ignored regions and "
-    "boxes of score 0",
+    "makes lines of boxes (xyxy) by category, in pixels as they are; `ignored` counts ignored "
+    "regions and boxes of score 0",
     "*.txt",
 )
 DOTA = Tool(

@@ -15,15 +15,16 @@ import numpy as np
 from harness.errors import DataError
 from harness.layout.mask_image import read_mask_image
 from harness.masks import Rle
-from harness.tasks.table.regions import Record, Region, image_of, of_files, records_of
+from harness.tasks.table.regions import UNCOUNTED, Record, Region, image_of, of_files, records_of
 from harness.types import Box
 
-CLASSES = {1: "car", 2: "pedestrian"}
+CLASSES = {1: "car", 2: "pedestrian", 10: UNCOUNTED}
 """Numbers of classes in MOTS; 10 marks pixels to ignore."""
-IGNORED = 10
 OBJECTS = 1000
 """Numbers of objects of one class in an image of MOTS."""
 PEDESTRIAN = "1"
+NEUTRAL = ("2", "6", "7", "8", "12")
+"""Classes that count neither way: on a vehicle, a bicycle, standing still, alike, a reflection."""
 NUMBER = r"-?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]\d+)?"
 SIDES = rf"{NUMBER}(?:,{NUMBER}){{3}}"
 TRACK = rf"\d+,-?\d+,{SIDES}"
@@ -59,7 +60,7 @@ def mots(paths: Iterable[str]) -> Iterator[Record]:
     """Yield the records of MOTS' text files: frame, object, class, height, width, run-length.
 
     Frames of `0002.txt` are called as KITTI's (`0002/000000.png`), those of other files as
-    MOTChallenge's (`img1/000001.jpg`). Pixels to ignore are left out.
+    MOTChallenge's (`img1/000001.jpg`). Pixels to ignore are counted as ignored.
     """
     files = list(map(Path, paths))
     if len([file for file in files if not file.stem.isdecimal()]) > 1:
@@ -83,9 +84,8 @@ def _of_mots(path: Path) -> Iterator[Region]:
             )
         frame, _, kind, height, width, counts = fields
         mask = Rle(int(height), int(width), counts)
-        if int(kind) != IGNORED:
-            name = _class(int(kind), f"{path}, line {number}")
-            yield Region(_frame(path, int(frame)), name, mask, (int(width), int(height)))
+        name = _class(int(kind), f"{path}, line {number}")
+        yield Region(_frame(path, int(frame)), name, mask, (int(width), int(height)))
 
 
 def _frame(path: Path, frame: int) -> str:
@@ -109,7 +109,7 @@ def _of_mots_image(path: Path) -> Iterator[Region]:
     """Yield the union of each class's objects in one image of MOTS."""
     values = read_mask_image(path, str(path)).values
     for kind in np.unique(values // OBJECTS):
-        if kind not in (0, IGNORED):
+        if kind:
             mask = Rle.from_array(values // OBJECTS == kind)
             image = f"{path.parent.name}/{path.name}"
             yield Region(image, _class(int(kind), str(path)), mask, values.shape[::-1])
@@ -118,7 +118,7 @@ def _of_mots_image(path: Path) -> Iterator[Region]:
 def kitti(paths: Iterable[str]) -> Iterator[Record]:
     """Yield the records of KITTI's labels of images (`000012.txt`) or of sequences (`0002.txt`).
 
-    Boxes are in pixels as they are. Regions that are called DontCare are left out.
+    Boxes are in pixels as they are. Regions that are called DontCare are counted as ignored.
     """
     return records_of(of_files(paths, _of_kitti, image_of))
 
@@ -130,16 +130,15 @@ def _of_kitti(path: Path) -> Iterator[Region]:
         image = f"{path.stem}.png"
         if fields[0].isdecimal():  # the frame and the track come first
             image, fields = _frame(path, int(fields[0])), fields[2:]
-        if fields[0] != "DontCare":
-            yield Region(image, fields[0], Box(*map(float, fields[4:8])))
+        yield Region(image, fields[0], Box(*map(float, fields[4:8])))
 
 
 def mot(path: str) -> Iterator[Record]:
     """Yield the records of MOTChallenge's files: frame, object, left, top, width, height, ….
 
     Its pixels are counted from 1. Of ground truth (nine columns, in 2015 ten) the pedestrians that
-    count are kept. Boxes are cut at the image where `seqinfo.ini` beside the folder of the file has
-    its size.
+    count are kept, and those that count neither way are counted as ignored. Boxes are cut at the
+    image where `seqinfo.ini` beside the folder of the file has its size.
     """
     return records_of(_of_mot(Path(path)))
 
@@ -152,13 +151,15 @@ def _of_mot(path: Path) -> Iterator[Region]:
     size = (int(sides[0]), int(sides[1])) if len(sides) == 2 else None
     with path.open(encoding="utf-8-sig", newline="") as file:
         for row in filter(None, csv.reader(file)):
-            if float(row[6]) == 0 or (len(row) == 9 and row[7] != PEDESTRIAN):
+            is_counted, kind = float(row[6]) != 0, row[7] if len(row) == 9 else PEDESTRIAN
+            if kind not in (PEDESTRIAN, *NEUTRAL):
                 continue
+            name = "pedestrian" if is_counted and kind == PEDESTRIAN else UNCOUNTED
             left, top, width, height = (float(cell) for cell in row[2:6])
             box = Box(left - 1, top - 1, left - 1 + width, top - 1 + height)
             if size:
                 box = Box(*(min(max(v, 0), end) for v, end in zip(box, 2 * size, strict=True)))
-            yield Region(_frame(path, int(row[0])), "pedestrian", box, size)
+            yield Region(_frame(path, int(row[0])), name, box, size)
 
 
 def is_mot(path: Path) -> bool:
@@ -185,7 +186,7 @@ def visdrone(paths: Iterable[str]) -> Iterator[Record]:
     """Yield the records of VisDrone's files, in pixels as they are: one an image, or one a video.
 
     Frames of the video `a.txt` are called `a/0000001.jpg`. Ignored regions, and boxes whose score
-    is 0, are left out.
+    is 0, are counted as ignored.
 
     Raises:
         DataError: a file is neither.
@@ -201,9 +202,8 @@ def _of_visdrone(path: Path) -> Iterator[Region]:
         cells = line.rstrip(",").split(",")
         frame = f"{path.stem}/{int(cells[0]):07}.jpg" if len(cells) > 8 else f"{path.stem}.jpg"
         left, top, width, height, score = map(float, cells[-8:-3])
-        category = int(cells[-3])
-        if score and category:
-            yield Region(frame, VISDRONE[category], Box(left, top, left + width, top + height))
+        name = VISDRONE[int(cells[-3])] if score else UNCOUNTED
+        yield Region(frame, name, Box(left, top, left + width, top + height))
 
 
 def sa_v(path: str) -> Iterator[Record]:

@@ -82,6 +82,8 @@ def _objects(
                 found=", ".join(f"<{name}>" for name in sorted(unknown)),
                 fix=f"`harness data init {quote(str(path))}` prints the command for such elements.",
             )
+        if several := [tag for tag in (question, "bndbox") if len(entry.findall(tag)) > 1]:
+            raise DataError(where, expected=f"one <{several[0]}>", found="several in one object")
         corners = [_text(entry, f"bndbox/{side}") for side in SIDES]
         texts = {"filename": _text(root, "filename"), question: _text(entry, question)}
         if missing := [name for name, text in texts.items() if not text]:

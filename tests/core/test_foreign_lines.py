@@ -538,11 +538,12 @@ def test_the_first_line_of_a_table_without_a_header_is_kept(tmp_path):
     assert (first, second["id"]) == ({"id": "q0", "response": "B"}, "q1")
 
 
-def test_1_and_0_become_yes_and_no(tmp_path):
+@pytest.mark.parametrize(("value", "place"), [(0, 1), (False, 0)])
+def test_numbers_and_truth_values_become_yes_and_no(value, place, tmp_path):
     path = tmp_path / "p.jsonl"
-    path.write_text('{"id": "a", "answer": 0}\n')
+    path.write_text(json.dumps({"id": "a", "answer": value}))
     (row,) = read_rows(path)
     with pytest.raises(DataError) as error:
         row_to_answer(row, asking(form=AnswerForm.TEXT))
-    (row,) = convert(path, error, place=1)
+    (row,) = convert(path, error, place=place)
     assert row_to_answer(row, asking(form=AnswerForm.TEXT)).text == "no"

@@ -187,7 +187,7 @@ def test_clock_times_beside_a_video_are_an_interval(tmp_path):
         Image.new("RGB", (8, 8)).save(tmp_path / "v" / f"{number:02}.png")
     path = tmp_path / "mine.csv"
     path.write_text("video,question,answer\nv,When?,00:02-00:05\n", encoding="utf-8")
-    assert CHECK not in draft(path).toml("mine")
+    assert [*draft(path).doubts] == ["media.frames_per_second"]
     assert read(path) == [Answer(interval=Interval(2.0, 5.0))]
 
 

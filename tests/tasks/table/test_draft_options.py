@@ -198,7 +198,7 @@ def test_aliases_and_times_in_an_answer_are_told(tmp_path):
     assert "answer.aliases" in draft(lines(tmp_path / "a.jsonl", rows)).doubts["answer.field"]
     path = tmp_path / "b.jsonl"
     path.write_text('{"source": "v1", "question": "When?", "answer": {"start": 1, "end": 4}}')
-    assert draft(path).answer["field"] == ["answer.start", "answer.end"]
+    assert draft(path).answer["field"] == "{answer.start} - {answer.end}"
 
 
 def test_the_placeholder_of_a_printed_command_is_no_question(tmp_path):

@@ -47,6 +47,15 @@ def samples(path, images):
     return list(table(path.parent, file=path).samples())
 
 
+def accepted(path, image, n_ignored):
+    """Return a table that is refused for what its images have to ignore, without that field."""
+    with pytest.raises(DataError, match=rf"'ignored': expected nothing.*found {n_ignored}\."):
+        samples(path, [image])
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {row.pop("ignored") for row in rows} == {n_ignored}
+    return written(path, "".join(f"{json.dumps(row)}\n" for row in rows))
+
+
 def brush(mask):
     """Return Label Studio's bytes of a mask: runs of repeated bytes of the four channels."""
     values = np.repeat((mask * 255).ravel(), 4).tolist()
@@ -273,6 +282,10 @@ BOXES = {
     "VisDrone, image": ("i.txt", VISDRONE),
     "VisDrone, video": ("v.txt", "".join(f"3,7,{line}\n" for line in VISDRONE.split())),
 }
+N_IGNORED = {
+    **dict.fromkeys(("KITTI, image", "KITTI, sequence"), 1),
+    **dict.fromkeys(("MOT", "VisDrone, image", "VisDrone, video"), 2),
+}
 
 
 @pytest.mark.parametrize("name", BOXES)
@@ -285,6 +298,8 @@ def test_boxes_have_a_command(name, tmp_path):
         "VisDrone, video": "v/0000003.jpg",
     }
     converted = obeyed(written(tmp_path / file, text))
+    if name in N_IGNORED:
+        converted = accepted(converted, images.get(name, "i.png"), N_IGNORED[name])
     (sample,) = samples(converted, [images.get(name, "i.png")])
     assert [tuple(box) for box in sample.target.answer.boxes] == [BOX]
     names = {"Supervisely": "rectangle", "MOT": "pedestrian"}
@@ -472,7 +487,8 @@ IGNORED[:4, :4] = True
 def test_mots_objects_of_a_class_are_united(tmp_path):
     lines = [(0, 1001, 1, LEFT), (0, 1002, 1, RIGHT), (0, 10000, 10, IGNORED)]
     path = written(tmp_path / "0002.txt", "".join(mots_line(*line) for line in lines))
-    (sample,) = samples(obeyed(path), ["0002/000000.png"])
+    path = accepted(obeyed(path), "0002/000000.png", 1)
+    (sample,) = samples(path, ["0002/000000.png"])
     assert sample.query.text == "car"
     assert sample.target.answer.masks == (Rle.from_array(SQUARE),)
 
@@ -488,7 +504,8 @@ def test_images_of_mots_are_neither_masks_nor_probabilities(tmp_path):
         samples(path, ["i.png"])
     typed = re.search(r"`(.*?)`", str(error.value), re.DOTALL)[1].replace("SEQUENCE", "0002")
     subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
-    (sample,) = samples((tmp_path / "NEW").rename(tmp_path / "mine.jsonl"), ["0002/000000.png"])
+    path = accepted((tmp_path / "NEW").rename(tmp_path / "mine.jsonl"), "0002/000000.png", 1)
+    (sample,) = samples(path, ["0002/000000.png"])
     assert sample.target.answer.masks == (Rle.from_array(SQUARE),)
 
 
@@ -564,7 +581,7 @@ SIZED = {
         "p.json",
         json.dumps([task(("rectanglelabels", "cat", RECTANGLE))]).replace(f": {WIDTH}", ": 128"),
     ),
-    "MOT": ("seq/gt/gt.txt", MOT),
+    "MOT": ("seq/gt/gt.txt", MOT.partition("\n")[0]),
 }
 
 
