@@ -23,7 +23,7 @@ _TAGGED = re.compile(  # "<ref>a dog</ref><box>(536,509),(588,602)</box>"
 )
 _SENTENCE = re.compile(r"(?i:\b(?:is|are|was|were|at|in|not|near|to|from)\b)")  # in no label
 _BARE = re.compile(  # "the dog(536,509),(588,602)", before a space, the next name, or the end
-    rf"({_NAME}(?<!\s))?{_CORNERS}(?:\s{{1,9}}|(?=[^\W\d])|(?=[.<])|\Z)"
+    rf"({_NAME}(?<!\s))?{_CORNERS}(?:\s{{1,9}}|(?=[^\W\d])|(?=[.<(])|\Z)"
 )
 _END = re.compile(r"\.?\s{0,9}(?:<\|(?:im_end|endoftext)\|>\s{0,9})*\Z")  # ".<|im_end|>"
 

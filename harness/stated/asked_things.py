@@ -54,12 +54,6 @@ _ASKS_COMPARED = re.compile(
     re.IGNORECASE,
 )
 _COUNTS = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
-_HOLDS = re.compile(
-    r"\s(?:[a-z]+\s)?(flocks?|groups?|rows?|columns?|bunch(?:es)?|piles?|stacks?|packs?|herds?"
-    r"|clusters?|crates?|boxes|bags|teams?|families|types?|kinds?|species)\sof\b",
-    re.IGNORECASE,
-)
-"""Things that hold others: " flocks of birds"."""
 _IS = r"(?:are|were|sind|waren|sont|étaient|están|estaban|son|eran|são|estão|eram|sono|erano|zijn)"
 _PREDICATE = re.compile(rf"(?i:\s{_IS}\s([^\W\d_]{{3,}})\W*(?:[.,;!\n]|\Z))")
 """The predicate right after a number: " are empty." in "3 are empty."."""
@@ -87,6 +81,7 @@ _ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 """Words of sentences about other things than what is seen: "A typical room has 3 chairs."."""
+_OTHER_IMAGE = re.compile(r"\bin the (?:previous|other|next) (?:image|picture|photo|video|frame)\b")
 _OF_ONE = re.compile(
     r"\b(?:each|every) (?:\w+ )?\w+ (?:has|have|had|holds|seats)\b"
     r"|[\"'](?:min|max|first|missing|other)(?:_\w{1,40})?[\"']\s?:\W*\Z",
@@ -147,8 +142,6 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
     asks_count = _COUNTS.search(question)
     if asks_count and _COMPARED.match(rest) and not _ASKS_COMPARED.search(question):
         return True
-    if question and (holds := _HOLDS.match(rest)) and not _asks(question, holds[1]):
-        return True
     if (lacks := _LACKS.match(rest)) and not _asks(question, lacks[1]):
         return True
     if (predicate := _PREDICATE.match(rest)) is None:
@@ -164,7 +157,7 @@ def _is_part(text: str, number: Numeral, question: str) -> bool:
         is_part = part and not (part[1].casefold() in _THERE or _asks(question, part[1]))
         if is_part or any((_OTHER.match(rest), _OF_ALL_LACKS.match(rest), _OF_ONE.search(before))):
             return True
-    elsewhere = _ELSEWHERE.search(before)
+    elsewhere = _ELSEWHERE.search(before) or _OTHER_IMAGE.search(re.split(r"[.!?\n]", rest)[0])
     return bool(
         (elsewhere and not _asks(question, elsewhere[0]))
         or (_ASKS_DISTANCE.search(question) and _SIZE.match(rest) and not _BETWEEN.search(before))

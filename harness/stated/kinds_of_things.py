@@ -1,12 +1,11 @@
-"""Detection of numbers that count another kind of thing than the question: "3 cats" for dogs.
+"""Detection of numbers that count other things than the question: "3 cats" for dogs.
 
-`harness.stated.numbers` calls `of_asked_kind` with the response. Things are of another kind only if
-both are nouns of `_KINDS`, or if the question names them beside what it asks to count; any other
-noun may be a synonym.
+`harness.stated.numbers` calls `of_asked_kind` with the response. A number counts what is asked if
+its noun is one that the question asks for, of the same kind in `_KINDS`, or one for any thing.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,27 +14,60 @@ from harness.stated.numerals import Numeral, numerals
 
 MOST = 40
 """Most numbers of a text that are read."""
-# A line holds general nouns, which may stand for all kinds of the line, and then its kinds.
+# A line holds general nouns, which may stand for all kinds of the line, and then its kinds; each
+# noun behind ";" is a kind.
 _KINDS = """
-people person persons individuals humans child children kids人사람 personas personen
- menschen personnes / man men guys / woman women ladies / boys / girls
-animals creatures / dogs puppy puppies狗犬 perros hunde chiens / cats kittens猫고양이 gatos katzen
- chats / horses马馬 / cows cattle牛 / sheep lambs羊 / pigs猪豚 / birds鸟鳥 / fish鱼魚
-vehicles / cars车車 / trucks / buses / bikes bicycles motorcycles / trains / boats ships / planes
-furniture seats / chairs armchairs stools椅 sillas stühle chaises / tables desks桌 / sofas couches
- / beds / lamps / windows / doors / shelves / cups mugs glasses / plates / bottles / books / bowls
-plants / trees / flowers / bushes
-fruits / apples / oranges / bananas / pears
-- / legs / paws / tails / ears / eyes / wheels / houses / benches
-- / meters metres m cm inches / seconds minutes hours / years months days / degrees
-- / images pictures photos / observations reasons / breeds / steps
+people persons individuals humans beings figures members folks players teammates employees
+ respondents participants residents voters人位名사람 personas personen menschen personnes pessoas
+ persone children child kids babies toddlers teenagers孩童 / men guys gentlemen男 / women ladies女 ;
+ boys girls friends students teachers workers officers soldiers firefighters guards athletes skiers
+ skaters surfers snowboarders skateboarders riders cyclists bikers motorcyclists runners joggers
+ swimmers divers climbers hikers pedestrians passengers drivers pilots spectators fans tourists
+ visitors customers shoppers diners doctors nurses patients dancers singers musicians performers
+ actors waiters chefs cooks farmers
+animals creatures pets / dogs puppies pups canines pugs retrievers labradors poodles beagles
+ bulldogs terriers huskies collies corgis狗犬 perros hunde chiens cães cani / cats kittens
+ felines猫고양이 gatos katzen chats gatti / horses ponies马馬 caballos pferde / cows cattle bulls牛
+ vacas / sheep lambs羊 / pigs hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 / birds
+ pigeons doves gulls seagulls ducks geese swans parrots eagles penguins chickens chicks hens crows
+ owls鸟鳥 ; elephants giraffes zebras bears monkeys deer lions tigers goats
+vehicles / cars sedans automobiles taxis cabs jeeps suvs车車 coches autos voitures / trucks lorries
+ / buses coaches / bikes bicycles motorcycles motorbikes scooters / boats ships sailboats canoes
+ kayaks yachts / planes airplanes aeroplanes aircraft jets ; trains vans tractors helicopters
+furniture seats / chairs armchairs stools椅 sillas stühle chaises cadeiras sedie / tables desks桌
+ mesas tische tavoli / sofas couches / cups mugs glasses杯 / plates dishes ; beds lamps windows
+ doors shelves bottles books bowls
+plants / trees palms树 / flowers roses tulips花 ; bushes
+fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawberries
+- / phones smartphones cellphones / televisions tvs / laptops computers notebooks / screens monitors
+ / pillows cushions / donuts doughnuts / cakes cupcakes / slices pieces / floors stories levels /
+ teeth tooth / feet foot / leaves leaf / knives knife / shoes sneakers / bags suitcases backpacks
+ luggage / lights signals / types kinds sorts species / times repetitions occasions / metres meters
+ m cm inches / seconds minutes hours / years months days / degrees ; legs paws tails ears eyes
+ wheels houses benches球伞
+- / images pictures photos ; observations reasons breeds steps
 """
-_ANYONE = frozenset("people person individual human".split())
-_PLURALS = frozenset("people men women children cattle".split())
-_COLOURS = frozenset("red orange yellow green blue purple pink brown black white gray".split())
+_QUALITIES = """
+red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gray; wooden wood/plastic
+/metal metallic steel/rubber/glass/leather/paper; small little tiny/large big huge; open/closed shut
+; empty vacant unoccupied/full occupied taken; sitting seated/standing/lying/walking/running
+; male/female; adult/child children kid toddler baby/teenager; left/right
+"""
+"""Qualities, of which those beside a "/" exclude one another."""
 _WORD = re.compile(r"[a-zà-ÿ]+|고양이|사람|[^\W\da-zà-ÿ_]")
 """A word of a Latin script, or one letter of another."""
-_PLURAL = re.compile(r"(?<=ch|sh|ss)es\Z|(?<!s)s\Z")
+_PLURAL = re.compile(
+    r"(?!(?:is|was|has|does|this|gives|makes|equals|plus|minus|always|seems|looks|appears"
+    r"|remains)\Z)[a-zà-ÿ]{2,}(?<![su])(?<!ni)(?<!si)s|\w*men|children|people|sheep|fish|deer"
+)
+_SINGULAR = re.compile(
+    r"(?!(?:left|here|there|shown|seen|only|alone|more|out|other|each|is|was|has|in|on|at)\Z)"
+    r"(?!.*(?:ing|ed|ly|ble|al|nt|ous|ful|[^s]s)\Z)[a-z]{3,}"
+)
+"""A word that is a noun behind "one", and no verb or adjective."""
+_IS = ("is", "are", "was", "were")
+_VERB = re.compile(r"[a-z]{2,}(?:ing|ed)")
+_PARTS = re.compile(r",\s|\s(?:and|or)\s")
 _STOPS = (
     r"(?:in|on|at|with|that|which|who|whose|near|from|to|for|but|than|are|is|was|were|do|the|an?|this|around|along"
     r"|above|below|under|over|inside|outside|beside|through"
@@ -45,12 +77,15 @@ _ASKED = re.compile(
     r"\b(?:how many|(?:number|count) of|count)\b"
     rf"((?:,?\s(?:(?:of|and|or|the)\s){{0,2}}(?!{_STOPS})[a-z-]{{1,20}}){{1,5}})"
 )
-_BESIDE = re.compile(
-    r"\b(?:in|on|of|by|at|with|near|behind)\s(?:the\s|an?\s)?(?!million|billion)([a-z]+)\b"
+_FOREIGN_ASKED = re.compile(
+    r"\b(?:cu[aá]nt[oa]s|quant(?:[oa]s|[ie])|wie ?viele|combien d(?:e\s|['’]))"
+    r"((?:\s?[a-zà-ÿ]+){1,3})|(?:几|多少)([^\W\da-z_]{1,8})"
 )
+_SMALL = frozenset("davon sichtbar visibles visíveis visibili total totale insgesamt".split())
+_MEASURES = "个個只隻把张張辆輛名位条條块棵朵匹头頭架艘座扇盏台颗顆本子的色"
 _COUNTED = re.compile(
     r"(?:\s(?:of\s(?:which|whom|them|these|those|the\s\d+\s\w+)\s)?(?:are|is)(?=\s))?"
-    rf"(?:[\s*_]{{1,4}}(?!{_STOPS}|(?:of|and|or)\b)[a-zà-ÿ'’-]{{1,20}}){{1,4}}"
+    rf"(?:(?:[^\S\n]|[*_]){{1,4}}(?!{_STOPS}|(?:of|and|or)\b)[a-zà-ÿ'’-]{{1,20}}){{1,4}}"
     r"|[^\W\da-z_]{1,8}(?:\s[가-힣]{1,8})?",
     re.IGNORECASE,
 )
@@ -61,17 +96,27 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 """Words for the counted things before a number: "the number of dogs is", "Dogs: "."""
+_PREDICATE = re.compile(r"(?i:\s(?:(?:is|are|was|were)\s(?:all\s|on the\s)?|on the\s)([a-z]+))")
 _JOINS = re.compile(r"(?:,\s(?:and\s)?|\s(?:and|with|next to|on|beside)\s)\Z")
 _JOINED = re.compile(r"(?:,(?:\sand)?|:|\sand|\swith)\s")
-_EACH = re.compile(r"\b(?:each|every|per|(?!one\b|1\b)\w+ \w+ with)\b", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"\s(?:in|on|at|with|near|above|below|behind|beside|next to|around|under|along|from|by|across"
+    r"|(?!includ|be|count)[a-z]{2,}ing)\s\Z",
+    re.IGNORECASE,
+)
+"""Words after which a number counts what is beside the counted things: "dogs playing with"."""
+_EACH = re.compile(r"(?i:\b(?:each|every|per|(?:\d\d|[2-9]|two|three|four|five|six) \w+ with)\b)")
 """Words with which numbers of two kinds multiply: "2 tables with 4 chairs"."""
+_NO_THINGS = 7
+"""The last line of `_KINDS`."""
 
 
-def _kinds() -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield each noun with the places of its line and of its kind; general nouns are of kind 0."""
-    for line, kinds in enumerate(_KINDS.strip().replace("\n ", " ").split("\n")):
-        for kind, nouns in enumerate(kinds.split("/")):
-            yield from ((noun, (line, kind)) for noun in _words(nouns))
+def _places(table: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield each word of a table with the places of its line and of its kind in the line."""
+    for line, kinds in enumerate(table.strip().replace("\n ", " ").split("\n")):
+        several, _, single = kinds.partition(";")
+        for kind, words in enumerate([*several.split("/"), *_words(single)]):
+            yield from ((_stem(word), (line, kind)) for word in _words(words))
 
 
 class _Counted(NamedTuple):
@@ -82,48 +127,67 @@ class _Counted(NamedTuple):
     number_end: int
     end: int
     words: Sequence[str]
+    qualities: Collection[str]
+    """Stems of these words and of a predicate: "cars are blue"."""
+
+    @property
+    def noun(self) -> str:
+        """The stem of the last word if it is a plural, else of the last known one."""
+        stems = ["", *map(_stem, self.words)]
+        if self.words and _PLURAL.fullmatch(self.words[-1]):
+            return stems[-1]
+        return next((stem for stem in reversed(stems) if stem in _KIND_OF), stems[-1])
+
+    @property
+    def kind(self) -> tuple[int, int] | None:
+        return _KIND_OF.get(self.noun)
+
+
+class _Asked(NamedTuple):
+    """Stems of what a question asks to count, and of all its words."""
+
+    nouns: Collection[str]
+    phrase: Collection[str]
+    """The nouns with the words before them: "red cars"."""
+    question: Collection[str]
+    beginnings: set[str]
+    """Beginnings of the words for the things, in another language than English."""
+
+    @property
+    def kinds(self) -> list[tuple[int, int]]:
+        return [_KIND_OF[noun] for noun in self.nouns if noun in _KIND_OF]
 
 
 def of_asked_kind(text: str, question: str) -> str:
-    """Return a text in which numbers of other kinds of things than the asked one are `NOT_KNOWN`.
+    """Return a text in which numbers of other things than the asked ones are `NOT_KNOWN`.
 
     Where another number counts the asked thing by its name, they are removed.
 
     >>> asked = "How many dogs are on the chairs?"
-    >>> [of_asked_kind(f"There are 3 {things}.", asked) for things in ("cats", "chairs", "pets")]
-    ['There are 0/0 cats.', 'There are 0/0 chairs.', 'There are 3 pets.']
+    >>> [of_asked_kind(f"There are 3 {things}.", asked) for things in ("cats", "toys", "animals")]
+    ['There are 0/0 cats.', 'There are 0/0 toys.', 'There are 3 animals.']
     >>> of_asked_kind("There are 5 animals: 3 dogs and 2 cats.", asked)
     'There are 3 dogs.'
     """
-    words = _words(question)
-    asked = _words(" ".join(phrases := _ASKED.findall(question.casefold())))
-    if "non" in asked:  # "non-red"
-        asked = [word for word in asked if word not in _COLOURS]
-    if not phrases and (is_foreign(question) or not question.isascii()):
-        asked = [word for word in words if word in _KIND_OF]
-    beside = set(_words(" ".join(_BESIDE.findall(question.casefold())))) if phrases else set()
+    asked = _asked(question.casefold())
     numbers = [_counted(text, number) for number in islice(numerals(text), MOST)]
-    named = [number.value for number in numbers if _is_asked(number.words, asked)]
-    rest = [number for number in numbers if not _is_asked(number.words, asked)] if asked else []
-    others = [number for number in rest if _is_other(number.words, asked, beside)]
+    named = [number.value for number in numbers if _is_asked(number, asked)]
+    rest = [number for number in numbers if not _is_asked(number, asked)] if asked.nouns else []
     known = {*named, sum(named)}
     unlike = [number for number in rest if number.value not in known]
     if sum(number.value for number in unlike) in known:  # "2 adults and 1 child: 3 people"
         unlike = []
-    kinds = {_KIND_OF[word] for word in asked if word in _KIND_OF}
-    heads = [(number, _head(number.words)) for number in unlike]
-    general = [
-        number
-        for number, head in heads
-        if (kind := _KIND_OF.get(head, (0, 1)))[1] == 0 and (kind not in kinds or head in _ANYONE)
-    ]
-    named_so = [number for number in unlike if re.search(r"[a-z]{2}s\Z", text[: number.end])]
-    if not (others or (named and (general or named_so))):
-        return text
-    for number in reversed(rest):
-        if number in others or number in general:
-            is_apart = named and not _EACH.search(text[: number.end + 40])
-            text = _without(text, number) if is_apart else _unknown(text, number)
+    others = [number for number in rest if _is_other(number, asked)]
+    others = [number for number in others if number in unlike or number.kind]
+    if named or others:  # numbers of which the asked ones are some: "5 animals"
+        wider = [number for number in unlike if number.kind and not number.kind[1]]
+        others += [n for n in wider if n.kind not in asked.kinds or n.noun in _ANYONE]
+    for number in reversed(rest if others else []):
+        if number in others:
+            is_known = number.kind or number.noun in {*_ANYTHING, *asked.nouns}
+            is_apart = named and (is_known or _BESIDE.search(text, 0, number.start))
+            is_each = _EACH.search(text[: number.end + 40])
+            text = _without(text, number) if is_apart and not is_each else _unknown(text, number)
         elif named and number in unlike:
             text = _unknown(text, number)
     return text
@@ -143,17 +207,62 @@ def _unknown(text: str, number: _Counted) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text, in the singular."""
-    words = _WORD.findall(text.casefold().replace("grey", "gray"))
-    return [_PLURAL.sub("", word) for word in words]
+    return _WORD.findall(text.casefold().replace("grey", "gray").replace("colour", "color"))
 
 
-_KIND_OF = dict(_kinds())
+def _stem(word: str) -> str:
+    """Return a word without the ending of a plural.
+
+    >>> [_stem(word) for word in ("buses", "bus", "horses", "horse", "puppies", "puppy", "men")]
+    ['bus', 'bus', 'hors', 'hors', 'puppi', 'puppi', 'man']
+    """
+    singular = re.sub(r"men\Z", "man", re.sub(r"(?<=[a-z]{2})(?<![su])s\Z", "", word))
+    return re.sub(r"(?<=[a-z]{2})y\Z", "i", re.sub(r"(?<=[a-z]{2})e\Z", "", singular))
 
 
-def _head(words: Sequence[str]) -> str:
-    """Return the last known noun of words for things, else their last word."""
-    return next((word for word in reversed(words) if word in _KIND_OF), ("", *words)[-1])
+def _stems(words: Iterable[str]) -> set[str]:
+    return {_stem(word) for word in words}
+
+
+_KIND_OF = dict(_places(_KINDS))
+_ANYTHING = frozenset(
+    "object item thing on total instanc unit exampl element entri other adult piec".split()
+)
+"""Stems of nouns for things of any kind."""
+_ANYONE = frozenset("peopl person individual human".split())
+_QUALITY_OF = dict(_places(_QUALITIES.replace("\n", " ").replace(";", "\n")))
+
+
+def asked_things(question: str) -> list[list[str]]:
+    """Return the words, the noun last, for the things that a question asks to count.
+
+    >>> asked_things("How many red cars and dogs are there?")
+    [['red', 'cars'], ['dogs']]
+    """
+    phrases = _ASKED.findall(question.casefold())
+    parts = [_words(_thing(part)) for phrase in phrases for part in _PARTS.split(phrase)]
+    return [part for part in parts if part]
+
+
+def _asked(question: str) -> _Asked:
+    """Return what a question in small letters asks to count: nothing if it has no "how many"."""
+    question = question.replace("pieces of ", "")
+    words, things = _words(question), asked_things(question)
+    if not things and (is_foreign(question) or not question.isascii()):
+        found = _FOREIGN_ASKED.search(question)
+        counted = _words(found[1] or found[2]) if found else []
+        nouns = (_stems(words) & _KIND_OF.keys()) | _stems(counted)
+        return _Asked(nouns, (), _stems(words), _beginnings(counted))
+    nouns = {_stem(part[-1]) for part in things}
+    if re.search(r"\b(?:non|not)\b|n['’]t\b", question):  # "non-red"
+        return _Asked(nouns, (), (), set())
+    return _Asked(nouns, _stems(word for part in things for word in part), _stems(words), set())
+
+
+def _beginnings(words: Iterable[str]) -> set[str]:
+    """Return the first four letters of words, or single letters of Chinese but measure words."""
+    long = (word for word in words if len(word) > 3 or not (word.isascii() or word in _MEASURES))
+    return {word[:4] for word in long}
 
 
 def _counted(text: str, number: Numeral) -> _Counted:
@@ -161,60 +270,128 @@ def _counted(text: str, number: Numeral) -> _Counted:
     attached = re.search(r"(?<=\d)[^\W\d_]+\Z", text[number.start : number.end])
     end = number.start + attached.start() if attached else number.end
     if after := _COUNTED.match(text, end):
-        return _Counted(number.value, number.start, end, after.end(), _words(_thing(after[0])))
+        predicate = _PREDICATE.match(text, after.end())
+        qualities = _stems(_words(after[0] + (predicate[0] if predicate else "")))
+        words = _words(_thing(after[0]))
+        return _Counted(number.value, number.start, end, after.end(), words, qualities)
     label = _LABEL.search(text[max(0, number.start - 80) : number.start])
     said = _words(" ".join(filter(None, label.groups()))) if label else []
     start = max(0, number.start - 80) + label.start() if label else number.start
-    return _Counted(number.value, start, end, end, said)
+    return _Counted(number.value, start, end, end, said, _stems(said))
 
 
 def _thing(words: str) -> str:
-    """Return words for things without what these do: "women" of "women wearing glasses"."""
+    """Return words for things up to their noun: "women" of "women wearing glasses".
+
+    That is the first in the plural with those right behind it ("sports cars"), or one before a
+    verb.
+    """
+    end = 0
     for word in _WORD.finditer(words.casefold()):
-        is_plural = word[0].endswith("s") or word[0] in _PLURALS
-        if is_plural and _PLURAL.sub("", word[0]) in _KIND_OF:
-            return words[: word.end()]
-        if re.fullmatch("[a-z]{2,}(?:ing|ed)", word[0]):
-            before = words[: word.start()].rstrip()
-            if before.endswith("s") or any(known in _KIND_OF for known in _words(before)):
-                return before
-    return words
+        before = words[: end or word.start()].rstrip()
+        if _PLURAL.fullmatch(word[0]):
+            end = word.end()
+        elif end or (_VERB.fullmatch(word[0]) and any(map(_is_known, _words(before)))):
+            return before
+    return words[:end] if end else words
 
 
-def _is_asked(said: Sequence[str], asked: Collection[str]) -> bool:
-    """Return True if words for things name the asked ones, and their colour if it is asked."""
-    return _head(said) in asked and _COLOURS.intersection(asked) <= set(said)
+def _is_known(word: str) -> bool:
+    return word in _IS or _stem(word) in _KIND_OF
 
 
-def _is_other(said: Sequence[str], asked: Collection[str], beside: Collection[str]) -> bool:
-    """Return True if words for things name another kind, another colour, or what is beside it."""
-    head, kinds = _KIND_OF.get(_head(said)), [_KIND_OF[word] for word in asked if word in _KIND_OF]
-    if head and kinds:
-        return not any(
-            head == kind or (head[0] == kind[0] and 0 in (head[1], kind[1])) for kind in kinds
-        ) or _are_other_colours(said, asked)
-    return (_head(said) in beside and _head(said) not in asked) or _are_other_colours(said, asked)
+def _is_asked(number: _Counted, asked: _Asked) -> bool:
+    """Return True if words for things name the asked ones, and their qualities if these are."""
+    is_kind = bool(number.kind and number.kind[1]) and number.kind in asked.kinds
+    is_named = number.noun in asked.nouns or is_kind
+    if asked.beginnings:
+        is_named = not asked.beginnings.isdisjoint(_beginnings(number.words))
+    of_quality = _qualities(asked.phrase) <= _qualities(number.qualities)
+    return is_named and of_quality and not _exclude(number.qualities, asked.question)
 
 
-def are_other_things(said: str, asked: str) -> bool:
+def _exclude(said: Iterable[str], asked: Iterable[str]) -> bool:
+    """Return True if qualities among some stems exclude those among others: "blue" for "red"."""
+    qualities, wanted = _qualities(said), _qualities(asked)
+    lines = {line for line, _ in qualities}.intersection(line for line, _ in wanted)
+    return bool(lines) and qualities.isdisjoint(wanted)
+
+
+def _qualities(stems: Iterable[str]) -> set[tuple[int, int]]:
+    return {_QUALITY_OF[stem] for stem in stems if stem in _QUALITY_OF}
+
+
+def _is_other(number: _Counted, asked: _Asked) -> bool:
+    """Return True if words for things name other ones than asked, or ones of another quality."""
+    noun, kind = number.noun, number.kind
+    if not noun or _exclude(number.qualities, asked.question):
+        return bool(noun)
+    if noun in asked.nouns or not _ANYTHING.isdisjoint({noun, *asked.nouns}):
+        return False
+    if "tim" in asked.nouns and noun in asked.question:  # "3 jumps"
+        return False
+    if kind and not asked.kinds:
+        return kind[0] == 0 or kind[1] != 0  # and not "animals", which may be of an unknown kind
+    if kind:
+        return not _are_akin(kind, asked.kinds)
+    if noun in asked.phrase or (noun[3:] and any(full.endswith(noun) for full in asked.nouns)):
+        return False  # "boards" for surfboards
+    if asked.beginnings:
+        first, *rest = number.words
+        return (len(first) > 3 and first not in _SMALL) or bool(first in _MEASURES and rest)
+    pattern = _SINGULAR if number.value == 1 else _PLURAL
+    return pattern.fullmatch(number.words[-1]) is not None
+
+
+def _are_akin(kind: tuple[int, int], kinds: Iterable[tuple[int, int]]) -> bool:
+    """Return True if a kind is one of some kinds, or general for it, or one of a general one."""
+    return any(kind == one or (kind[0] == one[0] and not kind[1] * one[1]) for one in kinds)
+
+
+def _kinds_in(text: str) -> list[tuple[int, int]]:
+    """Return the kinds of things that a text names, without general ones beside special ones."""
+    kinds = [_KIND_OF[stem] for stem in map(_stem, _words(text)) if stem in _KIND_OF]
+    special = {line for line, kind in kinds if kind}
+    return [kind for kind in kinds if kind[0] != _NO_THINGS and (kind[1] or kind[0] not in special)]
+
+
+def are_other_things(said: str, asked: str, *, if_unknown: bool = False) -> bool:
     """Return True if words name a known kind of thing, another one than all of another text.
 
     >>> [are_other_things(said, "Is there a dog?") for said in ("a cat", "a puppy", "a pet")]
     [True, False, False]
     """
-    words, wanted = (
-        [word for word in _words(text) if word in _KIND_OF and _KIND_OF[word][0] != 8]
-        for text in (said, asked)
+    named, wanted = _kinds_in(said), _kinds_in(asked)
+    if not (named and wanted and _kinds_in(_words(said)[-1])):
+        return if_unknown
+    return not any(_are_akin(kind, wanted) for kind in named)
+
+
+def are_other_qualities(said: str, asked: str) -> bool:
+    """Return True if a clause says a quality that excludes one of a question of the same thing.
+
+    >>> asked = "Is the car red?"
+    >>> [are_other_qualities(f"the car {it}", asked) for it in ("is blue", "is by a blue wall")]
+    [True, False]
+    """
+    words, stems = [*_words(said), ""], _stems(_words(asked))
+    of_thing = any(
+        _stem(word) in _QUALITY_OF and (words[place - 1] in _IS or _stem(words[place + 1]) in stems)
+        for place, word in enumerate(words[:-1])
     )
-    is_known = bool(words and wanted) and _words(said)[-1:] == words[-1:]
-    return is_known and all(_is_other([word], wanted, ()) for word in words)
+    return of_thing and _exclude(_stems(words) - {"left", "right"}, stems)
+
+
+def is_wider(said: str, asked: str) -> bool:
+    """Return True for one noun that is general for the things of another text.
+
+    >>> [is_wider(said, "a dog") for said in ("animal", "animals", "big animal", "plant")]
+    [True, True, False, False]
+    """
+    kinds, lines = _kinds_in(said), {line for line, _ in _kinds_in(asked)}
+    return len(said.split()) == 1 and bool(lines) and [(line, 0) for line in lines] == kinds
 
 
 def is_person(word: str) -> bool:
     """Return True if a noun is of a kind of people."""
-    return _KIND_OF.get("".join(_words(word)[:1]), (1, 0))[0] == 0
-
-
-def _are_other_colours(said: Sequence[str], asked: Collection[str]) -> bool:
-    colours = _COLOURS.intersection(said)
-    return bool(colours and _COLOURS.intersection(asked) and colours.isdisjoint(asked))
+    return _KIND_OF.get(_stem(word.casefold()), (1, 0))[0] == 0

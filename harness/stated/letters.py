@@ -36,6 +36,7 @@ from harness.stated.option_text import (
 )
 from harness.stated.refusals import ABOUT_ANSWER
 from harness.stated.replies import OTHER_ONE, replies_another, reply
+from harness.stated.yes_no import says_opposite
 
 _WIDE = str.maketrans(
     {0xFF21 + place: ord("A") + place for place in range(26)}
@@ -128,8 +129,6 @@ _IS_NO = re.compile(r"(?i:no)\W*")
 _TURNS = re.compile(r"(?:[.!?;]\s|,\s|\n)\s{0,3}(?i:however|instead|but|yet|rather)\b")
 """A word that turns against what is stated before it."""
 _CLAUSE = re.compile(r"[.,;:!?\n]|\bbut\b")
-
-
 _ENDS_CORRECT = re.compile(r"(?i:correct)[*_).,;!]{0,4}\s{0,9}\n")
 """The end of a line with "correct", which does not refer to the letter of the next line."""
 _ATTEMPT = re.compile(  # the beginning of a statement of an answer, whether a letter follows or not
@@ -198,12 +197,14 @@ def stated_letter(
         or pointed_at(alone, letters)
         or answering(text, options, question)
     )
+    said = dict(options_by_letter(options)).get(min(stated, default=""), "")
     if (
         len(stated) != 1
         or (_ENDS_NO.search(text) and not any(map(_IS_NO.fullmatch, options)))
         or _has_text_of_another(text, min(stated), options)
         or replies_another(text, min(stated))
         or (alone != text and is_rejected(alone, min(stated)))
+        or (question and said in ("yes", "no") and says_opposite(said, text, question))
     ):
         excerpt = repr(response.strip()[:60])
         raise ParseError("response", expected="the letter of one option", found=excerpt)

@@ -45,7 +45,7 @@ _IS = r"(?:is|are|was|were)(?:\s(?:in|on|at|to|the|an?|of)){0,3}"
 _SMALL = frozenset(
     "the a an is are was were it this that there he she they its his her their to of in on at by"
     " be do does did has have had which who what image picture photo video shown visible seen"
-    " color colour how many number count there doing".split()
+    " where color colour state condition how many number count there doing".split()
 )
 _ENDINGS = re.compile(r"(?:ing|es|ed|s)\Z")
 
@@ -135,13 +135,15 @@ def answering(text: str, options: Sequence[str], question: str) -> set[str]:
         return set()
     ((letter, subject),) = named.items()
     words = list(_stems(subject))
-    is_answer = words == list(_stems(question)) != [] and not _DOUBTS.search(subject)
+    is_it = subject in ("it", "they", "this", *re.findall(r"\b(?:s?he)\b", question.casefold()))
+    is_same = is_it or words == list(_stems(question)) != []
+    is_answer = is_same and not _DOUBTS.search(subject)
     return {letter} if is_answer else set()
 
 
 def _subject(sentence: str, name: str) -> str | None:
     """Return the words beside an option in a sentence that it ends, or "there are 3 birds"."""
-    ends = re.fullmatch(rf"(?P<subject>.{{3,300}}?)\s{_IS}\s{re.escape(name)}", sentence)
+    ends = re.fullmatch(rf"(?P<subject>.{{2,300}}?)\s{_IS}\s{re.escape(name)}", sentence)
     if ends:
         return ends["subject"]
     if name.isdigit():

@@ -18,7 +18,7 @@ from harness.errors import ParseError
 from harness.stated.asked_things import without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
-from harness.stated.kinds_of_things import of_asked_kind
+from harness.stated.kinds_of_things import asked_things, of_asked_kind
 from harness.stated.languages import certain, unmarked
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
@@ -28,7 +28,7 @@ from harness.stated.respelt import respelt
 from harness.stated.scales import asked_scale, in_scale
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
-from harness.stated.units import asked_unit, in_unit, other_unit, without_other_measures
+from harness.stated.units import asked_unit, in_unit, named_unit, without_other_measures
 
 _STATED = re.compile(  # "the answer is", "\boxed{", "答案是"
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
@@ -47,14 +47,12 @@ _IN_BRACES = re.compile(r"[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*")
 _JSON_VALUE = re.compile(
     r"\s*(?:\"[^\"\n]{0,400}\"|\[[^\]\n]{0,400}\]|'[^'\n]{0,400}'|[^,}\n]{0,400})"
 )
-
-
 _CONCLUDES = re.compile(  # the beginning of a conclusion: "So", "In summary,"
     r"(?:\A|[.!?:]\s|\n)[^\w\n]{0,8}(?i:so|thus|hence|therefore|consequently|in (?:conclusion"
     r"|summary|short)|to (?:conclude|sum up|summari[sz]e))\b[,:]?(?=\s)"
 )
 _SO = re.compile(
-    r",\s(?i:so|thus|hence|therefore)\s(?=(?i:the|there|that|this|it)\b)"
+    r",\s(?i:so|thus|hence|therefore)\s(?=(?i:the|there|that|this|it)\b|\d)"
     r"|[.,;]\s(?i:that(?:['’]s| is)|i\.e\.,?)\s(?=\d)"
 )
 _ONE_MORE = re.compile(r"(?i:\b(?:one more|another(?: one)?)\b)")
@@ -69,9 +67,6 @@ _THE_ASKED = re.compile(
 )
 """Words before a number that is the one asked for."""
 
-_HOW_MANY = re.compile(r"\b(?:how many|(?:number|count) of|count)\b((?:\s[a-z-]{1,20}){1,4})")
-_THINGS = re.compile(r"\b(?!(?:this|its|has|was|is|does|remains|units)\b)[a-z]{2,20}s\b")
-"""Things in the plural."""
 _NONE = re.compile(
     r"(?:(?:(?:there (?:are|is)|(?:i|we|you) (?:can )?see) )?(?:no|zero)"
     r"|there (?:are(?: not|n['’]t)|is(?: not|n['’]t)) any|(?:i|we) (?:do not"
@@ -112,16 +107,19 @@ def stated_number(response: str, question: str = "") -> float:
     """
     if _says_none(plain(response), question):
         return 0.0
-    text = respelt(of_asked_kind(plain(response), question), question)
+    unit, text = asked_unit(question), plain(response)
+    text = respelt(text if unit else of_asked_kind(text, question), question)
     text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
         text = in_scale(text, scale)
-    text = without_parts(without_others(text, question), question, _asked_things(question))
-    if unit := asked_unit(question):
-        text = without_other_measures(in_unit(text, unit), unit)
+    text = without_parts(
+        without_others(text, question), question, {part[-1] for part in asked_things(question)}
+    )
+    if unit:
+        text = in_unit(text, unit)
+    if named := unit or named_unit(question):
+        text = without_other_measures(text, named)
     segments = stated_segments(text)
-    if other := other_unit(" ".join(segments) or text, question):
-        raise ParseError("number", expected="the unit of the question", found=other)
     if segments and not any(numerals(segments[-1])):
         segments = [""]
     concluded = conclusion(text) or (None if segments else _concluding_clause(text))
@@ -229,9 +227,3 @@ def _contradicts(text: str, value: float) -> bool:
         value_of(_sentence_from(right, opening.end())) for opening in _THE_ASKED.finditer(right)
     }
     return WRONG in right or bool(is_total and listed != value) or bool(asked - {value})
-
-
-def _asked_things(question: str) -> set[str]:
-    """Return the things in the plural that a question asks the number of: "how many girls"."""
-    phrases = _HOW_MANY.findall(question.casefold())
-    return {word for phrase in phrases for word in _THINGS.findall(phrase)}

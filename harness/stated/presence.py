@@ -2,14 +2,20 @@
 
 import re
 
+from harness.stated.kinds_of_things import is_wider
+
 _SMALL = frozenset(
     "a an any the some of this that visible present"
     " shown seen indeed clearly definitely also here there".split()
 )
 _IN_IMAGE = re.compile(r"\b(?:in|on|of) (?:the|this) (?:image|picture|photo|video)\b")
-ASKS_THERE = re.compile(r"(?:is|are|was|were)\sthere\s(?P<what>.*)")
+ASKS_THERE = re.compile(
+    r"(?:(?:is|are|was|were)\sthere|(?:can|do) you see|(?:does|do) (?:the|this)"
+    r" (?:image|picture|photo|video) (?:show|contain|have|include|depict))\s(?P<what>.*)"
+)
 THERE = re.compile(
-    r"(?:there(?:['’]s| is| are| was| were)|(?:you|we|i|one) (?:can )?(?:clearly )?see"
+    r"(?:(?:there|it|this)(?:['’]s| is)|there (?:are|was|were)"
+    r"|(?:you|we|i|one) (?:can )?(?:clearly )?see"
     r"|(?:the|this) (?:image|picture|photo|video) (?:shows|contains|has|depicts))\s(?P<what>.*)"
 )
 IS_THERE = re.compile(
@@ -23,8 +29,8 @@ _IS_NOT = re.compile(
     rf"|(?:(?:i|we) (?:do not|don['’]t) see|(?:the|this) (?:image|picture|photo|video) (?:does not"
     rf"|doesn['’]t) (?:show|contain|have)){_ANY}"
     r"|(?:i|we) (?:can )?see no)\s(?P<what>.*)"
-    r"|no (?P<which>[^.]{1,60}) (?:is|are) (?:visible|present|shown|seen|depicted|there|here)\b"
-    r"(?P<where>.{0,60})"
+    r"|no (?P<which>[^.]{1,60}) (?:is|are|can be)"
+    r" (?:visible|present|shown|seen|depicted|there|here)\b(?P<where>.{0,60})"
 )
 _RESTRICTED = re.compile(
     r"\b(?:or|all|every|each|both|only|always|most|not?|more|less|fewer|than|exactly)\b|n['’]t\b"
@@ -53,14 +59,17 @@ def present(text: str, question: str) -> str | None:
     sentence = _OPENING.sub("", text.casefold().strip(" *_\n"), count=1).rstrip(" .!*_")
     if asks is None or _RESTRICTED.search(asked) or re.search(r"[.!?,;:—–\n]", sentence):
         return None
-    is_there, is_not = THERE.fullmatch(sentence), _IS_NOT.fullmatch(sentence)
+    is_there = THERE.fullmatch(sentence) or IS_THERE.fullmatch(sentence)
+    is_not = _IS_NOT.fullmatch(sentence)
     if is_not:
         here = is_not["what"] or f"{is_not['which']}{is_not['where']}"
     elif is_there and not _DOUBTS.search(sentence):
         here = is_there["what"]
     else:
         return None
-    is_same = names(here) == names(asks["what"]) != [] and _digits(here) == _digits(asks["what"])
+    said, wanted = names(here), names(asks["what"])
+    is_same = said == wanted != [] or (is_not and is_wider(" ".join(said), asks["what"]))
+    is_same = is_same and _digits(here) == _digits(asks["what"])
     return ("no" if is_not else "yes") if is_same else None
 
 

@@ -42,11 +42,11 @@ _ASSUMES = re.compile(
 """A first clause on what is assumed: "Assuming a chair is 0.5 m wide, the distance is 2 m."."""
 _HAS_COUNTER = re.compile(  # "in the image there are 7 birds", in Japanese and Korean
     r"\A(?:(?:この)?(?:画像|写真|動画|映像|シーン)(?:の中)?に?は?、?)?(?:全部で|合計で?)?(\d{1,4})"
-    r"(?:[個人匹台本枚冊頭羽脚杯軒]|つ)の(?!うち|内|他|ほか|半|み)[一-鿿ぁ-んァ-ヶー]{1,8}が"
+    r"(?:[個人匹台本枚冊頭羽脚杯軒]|つ)の(?!うち|内|他|ほか|半|み)([一-鿿ぁ-んァ-ヶー]{1,8})が"
     r"(?:います|あります|いる|ある|見えます|写っています|映っています)。?\s*\Z"
     r"|\A(?:이?\s?(?:이미지|사진|그림|영상|비디오|장면|화면)(?: ?속)?에는?\s)?(?:총\s"
     r"|모두\s)?(\d{1,4})"
-    r"\s?(?:개|명|마리|대|권|장|그루|송이|잔|병)의\s[가-힣]{1,8}[이가]\s(?:있습니다|보입니다|있어요)\.?\s*\Z"
+    r"\s?(?:개|명|마리|대|권|장|그루|송이|잔|병)의\s([가-힣]{1,8})[이가]\s(?:있습니다|보입니다|있어요)\.?\s*\Z"
 )
 _SPAN = re.compile(r"\s?\((?:from )?((?:1[5-9]|20)\d\d)\s?(?:to|[-–])\s?((?:1[5-9]|20)\d\d)\)")
 """The years of a difference: "6 years (from 2010 to 2016)"."""
@@ -126,7 +126,10 @@ def respelt(text: str, question: str = "") -> str:
     text = _DOZEN.sub(lambda match: f"{12 * _value(match[1]):g}", text)
     text = _HALF.sub(lambda match: f"{_value(match[1]) + 0.5:g}", text)
     text = _ONE_AND_A_HALF.sub(r"1.5 \1s", _HALF_A.sub("0.5 ", text))
-    text = _SPAN.sub(_without_span, _HAS_COUNTER.sub(lambda match: match[1] or match[2], text))
+    counter = _HAS_COUNTER.search(text)
+    if counter and (question.isascii() or (counter[2] or counter[4]) in question):
+        text = counter[1] or counter[3]
+    text = _SPAN.sub(_without_span, text)
     if (assumes := _ASSUMES.match(text)) and assumes["what"] in question.casefold():
         text = text[assumes.end() :]
     if not re.search(r"\d", text):

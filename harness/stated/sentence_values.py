@@ -26,7 +26,7 @@ _STATES = (
     r"|accounts? for|separated by|identif(?:y|ied)|features?|spot(?:ted)?|observed?|detect(?:ed)?"
     r"|counting|costs?(?=\s[$€£¥])|amounts? to|adds? up to|achiev(?:es|ed)|obtains?|attains?"
     r"|(?:is|are|was|were) (?:earning|paying)"
-    r"|earn(?:s|ed)?"
+    r"|earn(?:s|ed)?|lasts?|takes?|took|weighs?|covers?"
     r"|(?:indicates?|states?|suggests?|shows?) that"
     r"|so|thus|hence|therefore|go with|reads?|shows?|shown|depicts?|makes?|making|sum|altogether"
     r"|ist|sind|gibt|est|sont|y a|es|son|hay|sono|há|er zijn|det finns)\b|['’](?:s|re)\b"

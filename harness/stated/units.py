@@ -40,6 +40,7 @@ _ENDS = r"(?![^\W_]|\s?/\s?\w|[²³^]|\s(?:per|squared|cubed|by)\b)"
 _SQUARED = re.compile(r"\s?(?:²|\^\s?\{?2\}?|2(?!\d))|\s(?:squared)\b")
 _SQUARE = r"(?:square|sq\.?)[\s-]?"
 _ASKS = re.compile(r"\b(?:in(?:to)?|how many)\s(?!\d)", re.IGNORECASE)
+_IN = re.compile(r"\bin(?:to)?\s(?![a-z]{1,2}\s)", re.IGNORECASE)
 _GIVEN = re.compile(r"[^.?!\n]{0,60}?\s(?:are|is|were|was)\s{0,3}:?\s{0,3}\d", re.IGNORECASE)
 """Text after a unit whose numbers the question gives: "in meters, the sides are 3"."""
 _SAYS_AGAIN = (
@@ -48,13 +49,10 @@ _SAYS_AGAIN = (
 )
 _BEFORE = re.compile(rf"(?:\s*{_SAYS_AGAIN})*\s*\Z")
 _AFTER = re.compile(rf"\s*(?:,?\s(?:or|i\.e\.,?|which is|that is)\s|[=≈/])(?:{_SAYS_AGAIN}|\s)*")
-
-
 _ATTACHED = re.compile(r"(?<=\d)[^\W\d_]+\Z")
-_GAP = re.compile(r"(?:[-$*_`{}]|[^\S\n]){0,6}")
+_MONEY = re.compile(r"[$€£¥₹](?=\s?\Z)")
+_GAP = re.compile(r"(?:[-$*_`{}\\]|[^\S\n]){0,6}")
 """Marks of formulas and bold text between a number and its unit."""
-
-
 _BARE = re.compile(
     r"[\s*_`$\\{}()\[\]\"'”’~≈=:]*(?:\Z|[.,;!?/|<>-]|[\n—–+×]|\d|[^\x00-\x7f°℃℉‰µμΩ]"
     r"|(?:away|apart|long|tall|wide|high|deep|in|on|at|from|to|between|for|is|are|was|and|or|as|which"
@@ -64,15 +62,16 @@ _BARE = re.compile(
     re.IGNORECASE,
 )
 """Text that may follow a number without a unit."""
-_ALIKE: Mapping[float, str] = {
-    0.01: r"(?:cent[íi]m|zentim|centym)[eèé]t\w{0,4}",
-    1.0: r"(?:metros?|m[èé]tres?|metern|metr(?:i|y|ów)|sekund[eya]?n?|segundos?|secondes?|secondi)",
+_NEVER = re.compile("(?!)")
+_ALIKE: Mapping[float, re.Pattern[str]] = {
+    0.01: re.compile(r"(?i:(?:cent[íi]m|zentim|centym)[eèé]t\w{0,4}\b)"),
+    1.0: re.compile(
+        r"(?i:(?:metros?|m[èé]tres?|metern|metr(?:i|y|ów)|sekund[eya]?n?|segundos?|second(?:es?|i))\b)"
+    ),
 }
 """Names of units in other languages, of a length or a time, by their sizes."""
 _UNMEASURED = "0/0"
 """Text in place of a number of another measure; `numerals` reads it as NaN."""
-
-
 _COMPOUNDS = tuple(
     (
         re.compile(
@@ -90,36 +89,25 @@ _COMPOUNDS = tuple(
     )
 )
 """Patterns of a quantity in two units, "5 feet 6 inches", with the parts and name of the larger."""
-
-
 _OF_SEVERAL = re.compile(r"(?i:\b(?:are|were|between|both|each|respectively|to)\b)")
 """Words with which "2 m and 40 cm" may be two quantities."""
 _FEET_AND_INCHES = re.compile(r"(?<![\w.])(\d)\s?['′’]\s?(\d{1,2})\s?(?:[\"″”]|'')")
-
-
 _NOT_CONVERTED = tuple(
-    tuple(re.compile(rf"(?:{names})(?![^\W_])", re.IGNORECASE) for names in family)
-    for family in (
-        (
-            "kg|kilo(?:gram)?s?|公斤|千克",
-            "g|grams?|克",
-            "mg|milligrams?",
-            "lbs?|pounds?",
-            "oz|ounces?",
-        ),
-        (
-            r"km/?h|kph|kilomet(?:er|re)s? per hour",
-            "mph|miles? per hour",
-            r"m/s|met(?:er|re)s? per second",
-        ),
-        ("bars?", "kpa|kilopascals?", "mpa|megapascals?", "psi", r"mm\s?hg"),
-        (r"°\s?c|℃|(?:degrees? )?celsius", r"°\s?f|℉|(?:degrees? )?fahrenheit", "kelvin"),
-        ("ml|millilit(?:er|re)s?|毫升", "l|lit(?:er|re)s?|升", "gallons?"),
-        ("kw|kilowatts?", "w|watts?"),
-        ("kb|kilobytes?", "mb|megabytes?", "gb|gigabytes?"),
-    )
+    re.compile(rf"(?:{names})(?![^\W_]|\s?/\s?\w|\sper\b)", re.IGNORECASE)
+    for names in r"""
+kg|kilo(?:gram(?:me)?)?s?|公斤|千克 g|gram(?:me)?s?|克 mg|milligram(?:me)?s? lbs?|pounds?|£
+oz|ounces? stones? tonn?es?|(?:metric\s)?tons? knots?|kn|kts? mph|miles?\sper\shour psi bars?
+km/?h|km?ph|kilomet(?:er|re)s?\sper\shour m/s|met(?:er|re)s?\sper\ssecond hpa|hectopascals?
+kpa|kilopascals? mpa|megapascals? pascals? mm\s?hg atm(?:ospheres?)? kelvins?
+(?:°|degrees?)?\s?c|℃|(?:degrees?\s)?celsius|(?:°|degrees?)(?!\s?[fk])
+(?:°|degrees?)?\s?f|℉|(?:degrees?\s)?fahrenheit|(?:°|degrees?)(?!\s?[ck])
+ml|millilit(?:er|re)s?|毫升 l|lit(?:er|re)s?|升 gallons?|gal kw|kilowatts? w|watts? mw|megawatts?
+gw|gigawatts? kwh joules? kj k?cal(?:ories)? kb|kilobytes? mb|megabytes? gb|gigabytes?
+tb|terabytes? hectares? acres? volts?|v(?=\W*\Z) mv|millivolts? kv|kilovolts? amps?|amperes?
+hz|hertz khz mhz ghz ohms?|Ω newtons? dollars?|usd|\$ euros?|eur|€
+""".split()
 )
-"""Units of further kinds, by their names: those of one kind are told apart, not converted."""
+"""Units of further kinds, by their names: other ones are told apart, not converted."""
 
 
 class Unit(NamedTuple):
@@ -181,28 +169,15 @@ def asked_unit(question: str) -> Unit | None:
     return asked[0] if len({unit[:2] for unit in asked}) == 1 else None
 
 
-def other_unit(text: str, question: str) -> str:
-    """Return the unit of a number that is of the asked kind, but is not the asked unit; "" if none.
+def named_unit(question: str) -> re.Pattern[str] | None:
+    """Return the pattern of the one unit of `_NOT_CONVERTED` that a question asks for; else None.
 
-    Only of kinds that are not converted.
-
-    >>> other_unit("It shows 620 kPa.", "What is the pressure in bar?")
-    'kPa'
-    >>> other_unit("6.2 bar", "What is the pressure in bar?"), other_unit("5 kg", "How many?")
-    ('', '')
+    >>> named_unit("What is the pressure in bar?").fullmatch("bars")[0], named_unit("How many?")
+    ('bars', None)
     """
-    places = [match.end() for match in _ASKS.finditer(question)]
-    for family in _NOT_CONVERTED:
-        asked = [unit for unit in family if any(unit.match(question, place) for place in places)]
-        if len(asked) != 1:
-            continue
-        for number in islice(numerals(text), MOST):
-            attached = _ATTACHED.search(text, number.start, number.end)
-            gap = _GAP.match(text, attached.start() if attached else number.end)
-            for unit in family:
-                if gap and unit is not asked[0] and (match := unit.match(text, gap.end())):
-                    return match[0]
-    return ""
+    places = [match.end() for match in _IN.finditer(question)]
+    asked = [unit for unit in _NOT_CONVERTED if any(unit.match(question, at) for at in places)]
+    return asked[0] if len(asked) == 1 else None
 
 
 def in_unit(text: str, unit: Unit) -> str:
@@ -238,7 +213,7 @@ def _in_one_unit(compound: re.Match[str], *, parts: int, name: str) -> str:
     return f"{int(compound[1]) + share!r} {name}" if share < 1 else compound[0]
 
 
-def without_other_measures(text: str, unit: Unit) -> str:
+def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
     """Return a text in which numbers of other measures than the unit's are `_UNMEASURED`.
 
     A number without a unit counts as one of the asked unit.
@@ -247,14 +222,21 @@ def without_other_measures(text: str, unit: Unit) -> str:
     >>> [without_other_measures(text, meter) for text in ("3 paces", "2.4 m/s", "3 m", "3.")]
     ['0/0 paces', '0/0 m/s', '3 m', '3.']
     """
-    of_kind = {quantity.start for quantity in _quantities(text) if quantity.unit.kind == unit.kind}
-    alike = re.compile(rf"[\s-]*(?:{_ALIKE.get(unit.size, '(?!)')})\b", re.IGNORECASE)
+    of_kind = set[int]()
+    names = unit if isinstance(unit, re.Pattern) else _ALIKE.get(unit.size, _NEVER)
+    if isinstance(unit, Unit):
+        of_kind = {found.start for found in _quantities(text) if found.unit.kind == unit.kind}
     for number in reversed(list(islice(numerals(text), MOST))):
         attached = _ATTACHED.search(text, number.start, number.end)
         end = attached.start() if attached else number.end
-        if number.start in of_kind or _BARE.match(text, end) or alike.match(text, end):
-            continue
-        text = f"{text[: number.start]}{_UNMEASURED}{text[end:]}"
+        money = _MONEY.search(text, 0, number.start)
+        is_bare = _BARE.match(text, end) and not (money and names is unit)
+        named = _GAP.match(text, end)
+        is_named = named and names.match(text, named.end())
+        if not (
+            number.start in of_kind or is_bare or is_named or (money and names.match(money[0]))
+        ):
+            text = f"{text[: number.start]}{_UNMEASURED}{text[end:]}"
     return text
 
 

@@ -7,8 +7,14 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from harness.stated.kinds_of_things import are_other_things, is_person
+from harness.stated.kinds_of_things import (
+    are_other_qualities,
+    are_other_things,
+    is_person,
+    is_wider,
+)
 from harness.stated.languages import is_foreign
+from harness.stated.numerals import numerals
 from harness.stated.presence import ASKS_THERE, IS_THERE, THERE, names, present
 from harness.stated.refusals import denied_after, denies
 
@@ -43,7 +49,7 @@ _PLACED_NAME = re.compile(
 """A thing and its place, "the grey box on the right"; `the right grey box` says the same."""
 _INVERTED = frozenset(
     "a an the any is are was were be does do did has have had can could will would it indeed also"
-    " still actually clearly really then so side hand".split()
+    " still actually clearly really then so side hand wide fully completely".split()
 )
 """Words that a question and its restatement have in other places, or one of them has not."""
 _VERB_ENDING = re.compile(r"(?<=ss|sh|ch)es\Z|(?<!s)s\Z")
@@ -52,8 +58,7 @@ _IT_IS = re.compile(
     r"(?:is|are|was|were|does|do|did|has|have|can|will)"
 )
 """A whole clause that affirms any question."""
-
-
+_COMPARES = re.compile(r"\b(?:more|less|fewer|than|least|most|over|or)\b")
 _ONE_CLAUSE = re.compile(r"[^.!?\n,;:—–]+[.!]?")
 _ASKS = re.compile(r"(?:is|are|was|were|do|does|did|has|have|had|can|will)(?:n['’]t)?\b")
 _OPEN = re.compile(r"\b(?:or|all|every|each|both|only|always|most|not)\b|n['’]t\b")
@@ -86,7 +91,7 @@ _YES = re.compile(
     re.IGNORECASE,
 )
 _NO = re.compile(
-    r"\W*(?:nein|non|não|nee|нет|不是的?|不对|没有?|否|无|いいえ|아니요|아니오)(?:[,.!，。！、]|\s*\Z)",
+    r"\W*(?:nein|non?|não|nee|нет|不是的?|不对|没有?|否|无|いいえ|아니요|아니오)(?:[,.!，。！、]|\s*\Z)",
     re.IGNORECASE,
 )
 _NEVER = re.compile(
@@ -97,8 +102,9 @@ _NEVER = re.compile(
 )
 """Words that deny, beside those of `denied_after`."""
 _THERE_IS = re.compile(
-    r"\W*(?:da ist|es gibt|hay|il y a|c['’]è|há|图中有|有)\b(?:\s(?:ein\w*|une?|una|um|uma))?"
-    r"\s?(?P<what>\w*)|\W*(?P<thing>[^.,。]{1,12})(?:がい|があ|가 있|есть)",
+    r"\W*(?:(?:da ist|es gibt|hay|il y a|c['’]è|há|есть)\b(?:\s(?:ein\w*|une?|una|um|uma))?"
+    r"|(?:图中)?有(?:[一两]\w)?)\s?(?P<what>\w*)"
+    r"|\W*(?P<thing>[^.,。]{1,12})(?:がい|があ|가 있|есть)",
     re.IGNORECASE,
 )
 _NO_DOUBT = re.compile(
@@ -110,8 +116,6 @@ _NO_DOUBT = re.compile(
 _BUT = re.compile(
     r"\b(?:aber|mais|mas|pero|ma|но|maar)\b|(?:\A|[,;.–—])\s*doch\b|但|でも|[?？]", re.IGNORECASE
 )
-
-
 _OPPOSITES: Mapping[str, frozenset[str]] = {
     left: frozenset(rights.split())
     for left, rights in (
@@ -149,15 +153,21 @@ _NOT_SO = re.compile(
     r"|isn['’]t (?:the case|true|correct|right)) that)\s"
 )
 """Words that deny the whole sentence after them: "it is not the case that"."""
-_IS = re.compile(r"\b(it|he|she|that|there|they)['’](?:s|re)\b")
+_IS = re.compile(r"\b(it|he|she|that|there|they|this)['’](?:s|re)\b")
 _OF_THING = re.compile(
-    r"(?:it is|only|the only \w+ is|there (?:is|are)|the (?:image|picture|photo|video) shows)\s"
-    r"(?:only\s)?(?:an?|some|several|two|three|\d+)\s(?P<what>(?!(?:behind|in|on|at|near|under|of"
-    r"|with|by|beside|next)\b)(?:\w+\s){0,2}\w+?)"
-    r"(?:\s(?:in|on) (?:the|this) (?:image|picture|photo|video))?"
+    r"(?:(?:(?:it|this) is|only|the (?:only \w+|animal|object|vehicle|person) is|there (?:is|are)"
+    r"|(?:i|you|we) (?:can )?see|the (?:image|picture|photo|video) shows)\s)?(?:only\s)?"
+    r"(?:an?|some|several|two|three|\d+)\s"
+    r"(?P<what>(?!(?:behind|in|on|at|near|under|of|with|by|beside|next)\b)(?:\w+\s){0,2}\w+?)"
+    r"(?:\s(?:in|on) (?:the|this) (?:image|picture|photo|video)|\s[a-z]{3,}ing\b.*)?"
 )
 """A clause that only names what is there: "there is a cat"."""
 _OF_SUBJECT = re.compile(r"(?:the|an?) (\w+) (?:is|are) (.+)")
+_OBJECT = re.compile(
+    r"\b(?:(?P<verb>[a-z]{3,}ing)|is (?:this|it|that)|(?:this|it|that) is)"
+    r" an? (?:\w+ ){0,2}?(?P<what>\w+)\s?(?:\?|\Z)"
+)
+"""The end of a question or a clause with what someone holds, or something is: "is it a bus?"."""
 _PRONOUN = re.compile(r"(?:he|she|it|they)\s")
 _LEAD = re.compile(
     r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?)[,.]?\s"
@@ -183,6 +193,7 @@ _SHORT = re.compile(
 )
 """A whole response "yes it is" or "no he isn't"."""
 _THINKS_SO = re.compile(r"\A(yes),? i (?:think|believe) so\W*\Z", re.IGNORECASE)
+_NONE_ON = re.compile(r"\swith no ([a-z]+) on(?=[.!]|\Z)", re.IGNORECASE)
 _BUT_THERE = re.compile(
     rf"\A[\s*_]*no,? but (?=(?:{THERE.pattern})\Z)(?!.*(?:[.!?]\s|\b(?:yes|not?|may|might|could"
     r"|maybe|perhaps|possibl\w+|probabl\w+|if|unless)\b|n['’]t\b))",
@@ -191,7 +202,7 @@ _BUT_THERE = re.compile(
 """The beginning of "No, but there is a cat."."""
 
 
-def plainly(text: str) -> str:
+def plainly(text: str, question: str = "") -> str:
     """Return a response with its yes or no as its first word, where only known words are before it.
 
     >>> plainly("Based on the image, no."), plainly("Nope."), plainly("Yeah, right.")
@@ -200,6 +211,8 @@ def plainly(text: str) -> str:
     ('No, there is a cat.', 'No, but there may be a dog.')
     """
     text = _LEAD.sub("", text)
+    if (none := _NONE_ON.search(text)) and none[1].casefold() not in question.casefold():
+        text = text[: none.start()] + text[none.end() :]
     for pattern, word in _SLANG:
         text = pattern.sub(word, text)
     text = _SHORT.sub(lambda short: short["yes"] or short["no"], text)
@@ -269,15 +282,21 @@ def foreign_yes_no(text: str, question: str = "") -> str | None:
     >>> [foreign_yes_no(text) for text in ("Sí, hay un perro.", "Nein.", "Ja, aber nicht hier.")]
     ['yes', 'no', None]
     """
+    if re.match(r"\W*no\b", text, re.IGNORECASE) and not is_foreign(text):
+        return None
     for said, pattern in (("yes", _YES), ("no", _NO)):
         first = pattern.match(text)
         rest = text[first.end() :] if first else ""
         if first and not _BUT.search(rest):
-            denies_yes = denied_after(rest, whole=True) or _NEVER.search(_NO_DOUBT.sub(" ", rest))
+            never = _NEVER.search(_NO_DOUBT.sub(" ", rest))
+            denies_yes = denied_after(rest, whole=True) or never is not None
             affirms = any(map(_YES.fullmatch, re.split(r"[.,;:!。，！、\n]", rest)))
             if (there := _THERE_IS.match(rest)) and not denies_yes:
                 thing = (there["what"] or (there["thing"] or "").strip()[-4:])[:4].casefold()
-                affirms |= not is_foreign(question) or thing in question.casefold()
+                thing = thing[:1] if re.match("[一-鿿]", thing) else thing
+                is_asked = question.isascii() and not is_foreign(question)
+                is_asked |= thing in question.casefold()
+                affirms, denies_yes = affirms or is_asked, not is_asked
             return None if (denies_yes if said == "yes" else affirms) else said
     return None
 
@@ -303,22 +322,33 @@ def says_opposite(said: str, text: str, question: str) -> bool:
     first, asked = _FIRST.match(text), question.casefold()
     if first is None:
         return False
+    if is_foreign(first["said"]):
+        return foreign_yes_no(text, question) != said
     sentence = _IS.sub(r"\1 is", first["said"].casefold().strip())
     clause = _CLAUSES.split(sentence)[0]
     if _has_opposite(clause, asked) and (said == "no") == denies(clause):
         return True
-    if said == "no" and _restates(sentence, asked):
+    later = re.split(r"(?<=[.!?])\s+", text.strip())[1:]
+    if any((present(it, question) or restated(it, question) or said) != said for it in later):
+        return True
+    if said == "no" and (_restates(sentence, asked) or present(clause, question) == "yes"):
         return True
     if said == "yes" and _says_another_order(sentence, asked):
         return True
     if said == "yes":
-        if _is_of_another(clause, text.casefold(), asked):
+        if _is_of_another(clause, text.casefold(), asked) or are_other_qualities(clause, asked):
+            return True
+        if THERE.match(clause) and _other_number(clause, asked) and not _COMPARES.search(asked):
             return True
         return any(absent[0] not in asked for absent in _ABSENT.finditer(sentence))
     there = THERE.match(sentence) or IS_THERE.match(sentence)
     asks = None if " than " in asked else ASKS_THERE.search(asked)
+    if asks and [clause.removeprefix("the ").split(" is ")[0]] == names(asks["what"]):
+        return not denies(clause)
     if there and asks and not denies(sentence) and not _other_number(sentence, asked):
         here, what = names(there["what"]), names(asks["what"])
+        if len(here) == len(what) == 1 and is_wider(*what, *here):
+            return True
         if not here or here[:1] != what[:1]:
             return False
         goes_on = _PLACED.match(there["what"], there["what"].index(here[0]) + len(here[0]))
@@ -328,7 +358,7 @@ def says_opposite(said: str, text: str, question: str) -> bool:
 
 def _other_number(sentence: str, asked: str) -> bool:
     """Return True if a sentence has numbers, and other ones than the question."""
-    stated, wanted = (set(re.findall(r"\d+", text)) for text in (sentence, asked))
+    stated, wanted = ({number.value for number in numerals(text)} for text in (sentence, asked))
     return bool(stated and wanted and stated != wanted)
 
 
@@ -379,6 +409,9 @@ def _says_another_order(sentence: str, asked: str) -> bool:
 
 def _is_of_another(clause: str, text: str, asked: str) -> bool:
     """Return True if a clause names only another thing, or says of another what is asked."""
+    asks, does = _OBJECT.search(asked), _OBJECT.search(clause)
+    if asks and does and asks["verb"] == does["verb"] and asks["what"] not in text:
+        return are_other_things(does["what"], asks["what"], if_unknown=True)
     if thing := _OF_THING.fullmatch(clause):
         return are_other_things(("" if denies(text) else text) + " " + thing["what"], asked)
     says = _OF_SUBJECT.fullmatch(clause)

@@ -57,6 +57,9 @@ SPACED = r"[^\W_\u0e00-\u109f\u1780-\u17ff\u3000-\u9fff\uac00-\ud7af]"
 """A letter or digit of a script that has blanks between words."""
 BOX = re.compile(r"<\|begin_of_box\|>(?!.*<\|begin)(.*?)(?:<\|end_of_box\|>|\Z)", re.DOTALL)
 """The last answer between marks that GLM writes around it."""
+THOUSANDS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
+TYPED = str.maketrans("‐‑‒–−‘’“”", "-----''\"\"")
+"""Typographic dashes and quotes, and the keys of a keyboard for them."""
 BITS: Mapping[str, str] = {
     **{"1": "yes", "0": "no", "true": "yes", "false": "no", "y": "yes", "n": "no"},
 }
@@ -112,7 +115,7 @@ def score_text(
         text = text or whole
     truths = [target.answer.text or "", *target.references]
     right = any(
-        same_words(words, truth) or same_words(without_latex(words), without_latex(truth))
+        same_words(words, truth) or same_words(_typed(words), _typed(truth))
         for words in said
         for truth in truths
     )
@@ -123,6 +126,17 @@ def score_text(
         case = Case(sample.query.text, text, " / ".join(truths))
         right = judgement(judge, rubric(RUBRIC), case).correct
     return {"accuracy": Mean(float(right)), "contains": Mean(float(has_words))}
+
+
+def _typed(text: str) -> str:
+    """Return a text without LaTeX, typographic dashes and quotes, and commas of thousands.
+
+    >>> _typed("2008–09"), _typed("“1,204”"), _typed("1,20")
+    ('2008-09', '"1204"', '1,20')
+    """
+    return THOUSANDS.sub(lambda number: number[0].replace(",", ""), without_latex(text)).translate(
+        TYPED
+    )
 
 
 def _own_text(response: str) -> str:
@@ -154,7 +168,7 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     >>> yes_or_no("False.", "Two cars pass. True or false?"), yes_or_no("False.", "Do cars pass?")
     ('no', None)
     """
-    text = plainly(text)
+    text = plainly(text, question)
     if TRUE_FALSE.search(question):
         with suppress(ParseError):
             return YES_NO[stated_letter(text, "".join(YES_NO), ("true", "false"))]

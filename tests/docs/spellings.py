@@ -907,6 +907,7 @@ BOXES = {
     "<|box_start|>(10,20),(30,40)<|box_end|><|im_end|>": [BOX],
     "<box>(10, 20), (30, 40)</box><box>(50, 60), (70, 80)</box>": TWO,
     "the dog(10,20),(30,40)": [BOX],
+    "the dogs(10,20),(30,40)(50,60),(70,80)": TWO,
     "<|box_start|>(10,20),(30,40), (50,60),(70,80)<|box_end|>": TWO,
     "<ref>cat</ref><box>(10,20),(30,40)</box><ref>dog</ref><box>(50,60),(70,80)</box>": None,
     "<|box_start|>(10,20),(30,1)<|box_end|>": None,

@@ -52,7 +52,7 @@ SECONDS = "How many seconds does the man wait?"
         (SECONDS, "1 h 5 min 30 s", 3930),
         ("How far is it?", "It is 240 cm.", 240.0),
         ("Is it in meters or in feet?", "It is 240 cm.", 240.0),
-        ("How fast is it, in meters per second?", "It is 240 cm.", 240.0),
+        ("How fast is it, in meters per second?", "It is 240 cm.", None),
         (METERS, "It moves at 3 m/s.", None),
         (METERS, "3 paces", None),
         (METERS, "2.4 pixels", None),

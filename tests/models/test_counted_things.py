@@ -44,7 +44,7 @@ HATS = "How many people wear hats?"
         ("How many animals?", "There are 2 dogs and 1 cat, so the number of animals is 3.", 3),
         ("How many dogs?", "There are 2 dogs and 1 cat, so the number of animals is 3.", 2),
         ("How many animals?", "There are 2 dogs and 1 cat, so there are 4 animals.", None),
-        (GIRLS, "The image shows 5 girls and 3 boys, for a total of 8 students.", None),
+        (GIRLS, "The image shows 5 girls and 3 boys, for a total of 8 students.", 5),
         (GIRLS, "There are 8 students in total, including 5 girls and 3 boys.", None),
         (GIRLS, "There is 1 girl and 3 boys, 4 children in total.", 1),
         (GIRLS, "Five girls + 3 boys = 8 children.", 5),
@@ -244,3 +244,67 @@ def test_a_part_is_never_read_for_the_whole_nor_the_whole_for_a_part(data, thing
     for question in (f"How many {things} are {one}?", f"How many {one} {things} are there?"):
         with suppress(ParseError):
             assert stated_number(response, question) == first
+
+
+SKY, FRUIT, SOFA = "kites are in the sky", "pieces of fruit are there", "dogs are on the sofa"
+
+
+@pytest.mark.parametrize(
+    ("asked", "response", "value"),
+    [
+        *((SKY, f"There are 5 {said}.", None) for said in ("people", "trees", "strings", "toys")),
+        *(
+            (SKY, f"There are 5 {said}.", 5)
+            for said in ("kites", "red kites", "objects", "of them")
+        ),
+        ("people are there", "There are 2 balls.", None),
+        ("people are there", "There is one ball.", None),
+        ("people are there", "There is one skier.", 1),
+        ("people are there", "There are 4 people carrying 3 backpacks.", 4),
+        ("fish are in the tank", "There are 7 fish, swimming above 2 coral heads", 7),
+        ("cars are there", "In total, there are **29** cars", 29),
+        ("people are riding bikes", "2 bikes", None),
+        ("pairs of shoes are there", "There are 4 shoes.", None),
+        (FRUIT, "There are 3 apples.", 3),
+        (FRUIT, "There are 3 bowls.", None),
+        ("surfboards are there", "There are 3 boards.", 3),
+        ("times does she jump", "3 jumps", 3),
+        ("times does she jump", "3 seconds", None),
+        ("kites are there", "There are 3 birds of which 2 are kites.", None),
+        (SOFA, "There are 2 dogs playing with 3 balls.", 2),
+        (SOFA, "There are 2 dogs and 3 mutts.", None),
+        (SOFA, "There are 2 flocks of birds.", None),
+        (SOFA, "There were 2 dogs in the previous image.", None),
+        ("cars are red", "There are 3 blue cars.", None),
+        ("cars are red", "3 cars are blue.", None),
+        ("cars are not red", "There are 3 blue cars.", 3),
+        ("red cars are there", "There are 3 red cars and 2 blue ones.", 3),
+        ("balloons are red", "There are 3 red balloons and 2 blue balloons.", 3),
+        ("people are standing", "3 people are sitting on a bench.", None),
+        ("people are standing", "3 people are standing by a sitting dog.", 3),
+        ("people are on the left", "There are 3 people on the right.", None),
+        ("metal cubes are there", "2 metallic cubes", 2),
+        ("metal cubes are there", "2 rubber cubes", None),
+    ],
+)
+def test_a_noun_that_the_question_does_not_ask_for_is_no_count(asked, response, value):
+    question = f"How many {asked}?"
+    test_a_conclusion_about_other_things_is_a_failure(question, response, value)
+
+
+@pytest.mark.parametrize(
+    ("question", "response", "value"),
+    [
+        ("¿Cuántas sillas hay?", "Hay 4 ventanas.", None),
+        ("¿Cuántas sillas hay?", "Hay 4 sillas rojas.", 4),
+        ("Wie viele Stühle gibt es?", "Es gibt 4 Bälle.", None),
+        ("Wie viele rote Stühle gibt es?", "Es gibt 4 rote Stühle.", 4),
+        ("图中有几个苹果？", "图中有5个盒子。", None),
+        ("图中有几个红色的苹果？", "图中有5个绿色的苹果。", None),
+        ("图中有几个苹果？", "一共有5个。", 5),
+        ("画像には犬が何匹いますか？", "画像には3個のボールがあります。", None),
+        ("画像には犬が何匹いますか？", "画像には3匹の犬がいます。", 3),
+    ],
+)
+def test_a_noun_in_another_language(question, response, value):
+    test_a_conclusion_about_other_things_is_a_failure(question, response, value)

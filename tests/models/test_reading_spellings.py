@@ -121,6 +121,19 @@ def test_other_words_for_a_count(text, said):
         ("What is its weight in kg?", "The scale shows 5000 g.\nAnswer: 5", 5),
         ("What is the pressure in bar?", r"It reads 90 psi. Final answer: \boxed{6.2}", 6.2),
         ("How fast is it in km/h?", "about 50 mph", None),
+        *(("How fast is it in km/h?", f"90 {unit}", None) for unit in ("knots", "ft/s", "warp")),
+        *(
+            ("What is its weight in kg?", f"9 {unit}", None)
+            for unit in ("stone", "grammes", "tons")
+        ),
+        ("What is the power in kW?", "The plant has 1.2 MW.", None),
+        ("What is the capacity in GB?", "2 TB", None),
+        ("What is the pressure in kPa?", "It reads 101325 Pa.", None),
+        ("What is the temperature in Celsius?", "It is 72 F.", None),
+        ("What is the temperature in Celsius?", "It is 22 C.", 22),
+        ("What is the price in dollars?", "€20", None),
+        ("What is the price in dollars?", "The price is $20.", 20),
+        ("How long does it take, in minutes?", "It takes 1 hour and 30 minutes.", 90),
         ("How fast is it in km/h?", "80 kilometers per hour", 80),
         ("How many cups are on the table?", "There are 3 cups.", 3),
         (METERS, "Approximately 2 meters and 40 centimeters", 2.4),
@@ -294,6 +307,36 @@ def test_a_sentence_with_the_words_of_the_question(question, text, said):
         (LEFT, "Yes, the plate is to the left of the cup.", None),
         ("Is the lamp on?", "Yes, the lamp is off.", None),
         ("Is the man wearing a hat?", "No, he is wearing a hat.", None),
+        *(
+            (DOG, f"{said}.", None)
+            for said in (
+                *("Yes, a cat", "Yes, I can see a cat sleeping on it", "Yes, the animal is a cat"),
+                *("No, it's a dog", "No, the dog is on the left", "Yes. There is no dog here"),
+                *("No, hay un perro", "No, il y a un chien"),
+            )
+        ),
+        (DOG, "Yes, it's a puppy.", "yes"),
+        (DOG, "No animal is visible.", "no"),
+        (DOG, "No plant is visible.", None),
+        (DOG, "No dogs can be seen.", "no"),
+        (DOG, "A dog is visible.", "yes"),
+        ("Is there an animal?", "No, there is a dog.", None),
+        ("¿Hay un perro en la imagen?", "No, hay un perro.", None),
+        ("¿Hay un perro en la imagen?", "No, hay un gato.", "no"),
+        ("¿Hay un perro en la imagen?", "Sí, hay un gato.", None),
+        ("图中有狗吗？", "是的，图中有一只猫。", None),
+        ("图中有狗吗？", "是的，图中有一只狗。", "yes"),
+        ("Is the car red?", "Yes, the car is blue.", None),
+        ("Is there a red car?", "Yes, there is a red car by a blue van.", "yes"),
+        ("Is there a red car?", "Yes, there is a car by a blue van.", "yes"),
+        ("Are there two cats?", "Yes, there are three cats.", None),
+        ("Are there at least two cats?", "Yes, there are three cats.", "yes"),
+        ("Is this a train?", "Yes, this is a bus.", None),
+        ("Is this a school?", "Yes, it is a hospital.", None),
+        ("Is she riding a bike?", "Yes, she is riding a bicycle.", "yes"),
+        ("Is she riding a bike?", "Yes, she is riding a horse.", None),
+        ("Is he at work?", "Yes, he works with no gloves on.", "yes"),
+        ("Does he wear gloves?", "Yes, he works with no gloves on.", None),
     ],
 )
 def test_yes_and_no_in_other_words(question, text, said):
@@ -412,3 +455,20 @@ def test_words_in_another_order_or_place_say_something_else():
         stated_letter("The cat chasing the dog is black.", "ABCD", colours, question)
     assert yes_or_no("I see a cup on the box.", "Is there a cup in the box?") is None
     assert yes_or_no("The photo shows a picture of a dog.", "Is there a dog?") is None
+
+
+@pytest.mark.parametrize(
+    ("question", "options", "text", "letter"),
+    [
+        (DOG, ("Yes", "No"), "Yes, it is a cat.", None),
+        (DOG, ("Yes", "No"), "No, there is a dog.", None),
+        (DOG, ("Yes", "No"), "No, there is a cat.", "B"),
+        ("What is the state of the apple?", ("whole", "sliced"), "The apple is sliced.", "B"),
+        ("What is the state of the apple?", ("whole", "sliced"), "The pear is sliced.", None),
+        ("What is she doing?", ("she sits", "running"), "She is running.", "B"),
+        ("What is she doing?", ("she sits", "running"), "He is running.", None),
+        ("Where is the cat?", ("on the left", "on the right"), "The cat is on the left.", "A"),
+    ],
+)
+def test_an_option_in_a_sentence(question, options, text, letter):
+    assert value_of(stated_letter, text, "AB", options, question) == letter

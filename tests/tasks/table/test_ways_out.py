@@ -410,6 +410,20 @@ def test_marks_of_a_cell_are_left_out_of_a_response_too(response, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("truth", "response", "is_right"),
+    [
+        *(("2008-09", "2008–09", 1), ("No 1204", "no 1,204", 1), ("$1,204,500", "$1204500", 1)),
+        *(("it's", "it’s", 1), ("120", "1,20", 0), ("1204", "1.204", 0), ("x1204", "x1,204", 0)),
+    ],
+)
+def test_dashes_quotes_and_thousands_are_typed_in_any_way(truth, response, is_right, tmp_path):
+    (sample,) = samples(put(tmp_path / "t.jsonl", [{**HERE, "question": "Q?", "answer": truth}]))
+    prediction = Prediction(query_id=sample.query.id, answer=Answer(text=response))
+    scored = PROTOCOLS["text"]["text/exact"].score([sample], [prediction])
+    assert scored["accuracy"].value == is_right
+
+
+@pytest.mark.parametrize(
     ("response", "read"),
     [("True", "yes"), ("The answer is false.", "no"), ("Yes", "yes"), ("A car.", None)],
 )
