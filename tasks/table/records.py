@@ -1,73 +1,55 @@
 """Read the records of a table as questions or phrases, by its description."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from string import Formatter
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from harness.errors import DataError
 from harness.media import Media
 from harness.spec import Spec
 from harness.tasks.pointing.task import region_answer
 from harness.tasks.qa.images import open_images
-from harness.tasks.qa.questions import FILE, INDEX, Fields, Question, fill_pattern, filled
+from harness.tasks.qa.questions import FILE, INDEX, Fields, Question, filled
 from harness.tasks.qa.task import Videos
 from harness.tasks.qa.videos import Clip
 from harness.tasks.segmentation.task import Phrase
 from harness.tasks.table.cells import (
-    BASE64_LENGTH,
     THOUSANDS,
-    image_cells,
     is_absent,
     is_empty,
     plain_value,
-    without_marks,
 )
-from harness.tasks.table.conventions import by_marks, conventions_of, leave_one_out, letter_of
 from harness.tasks.table.description import CHECK, WRITTEN, Description
 from harness.tasks.table.image_fields import (
     as_list,
     found_in,
-    has_image,
-    is_no_image,
     numbered_beside,
-    refuse_more_images,
-    with_images,
 )
-from harness.tasks.table.layouts import LAYOUTS, SIZE
+from harness.tasks.table.layouts import LAYOUTS
 from harness.tasks.table.lengths import Lengths
-from harness.tasks.table.nested import at_path, jq_path
+from harness.tasks.table.nested import jq_path
+from harness.tasks.table.patterns import cell_of, names_in, pattern_of
 from harness.tasks.table.protocols import BINARY, BITS, check_truth
+from harness.tasks.table.record_images import RecordImages
+from harness.tasks.table.record_options import Options, refuse_equal
 from harness.tasks.table.rows import Record, file_columns, per_record
+from harness.tasks.table.stated_sizes import check_size
 from harness.tasks.table.truth import boxes_of, mask_of, plain_answer, region_of
 from harness.tasks.table.unread_fields import (
-    SIZES_OF_IMAGES,
     UNREAD,
     refuse_ignored,
     refuse_marks,
     refuse_other_boxes,
-    stated_size,
 )
 from harness.types import Answer, AnswerForm
 
 T = TypeVar("T")
-WRITTEN_IN_PIXELS = ("boxes", "points", "mask")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+")
 """The text of a number with a point."""
-MEMBER = re.compile(r"(?P<list>.+)\.(?P<place>\d+)(?:\.\D.*)?")
-"""Field of a member of a list, or of a field of that: `options.0`, `options.0.text`."""
-CHOICE_FORMS: Mapping[str, Literal["letter", "marked", "place", "option"]] = {
-    "letter": "letter",
-    "marked": "marked",
-    "place": "place",
-    "place_from_1": "place",
-    "option": "option",
-    "field": "place",
-}
 
 
 @dataclass(frozen=True)
@@ -124,7 +106,7 @@ class Records:
         images = self.description.media.image_fields
         if len(images) < 2 or self.table.suffix.lower() not in (".json", ".jsonl"):
             return ()
-        names = [name for image_names in self._names_of_images for name in image_names]
+        names = [name for image_names in self._images.names for name in image_names]
         return found_in(LAYOUTS[self.description.layout](self.table, (), names), names)
 
     def each(self, make: Callable[[Record, str], T]) -> Iterator[T | DataError]:
@@ -153,11 +135,15 @@ class Records:
         """Name of the field for the question's text that `question` adds; messages show it."""
         return f"{self.description.question.text} (question)"
 
-    @property
-    def _options_key(self) -> str:
-        """Name of the field for the list of options that `question` adds."""
-        options = self.description.question.options
-        return f"{options if isinstance(options, str) else ', '.join(options)} (options)"
+    @cached_property
+    def _options(self) -> Options:
+        return Options(self.description.question.options, self.description.answer.written)
+
+    @cached_property
+    def _images(self) -> RecordImages:
+        return RecordImages(
+            self.description, self.table, self.folder, self._names_with_braces, self.rows
+        )
 
     @property
     def _answer_key(self) -> str:
@@ -170,16 +156,16 @@ class Records:
         question, answer = self.description.question, self.description.answer
         clip = self.description.media.clip or None
         return Fields(
-            id=_pattern(question.id) or f"{{{INDEX}}}",
-            media=_pattern(self.description.media.video),
+            id=pattern_of(question.id) or f"{{{INDEX}}}",
+            media=pattern_of(self.description.media.video),
             question=self._text_key,
             answer=self._answer_key if answer.field and answer.form == "choice" else "",
-            form=CHOICE_FORMS.get(answer.written, "letter"),
-            options=self._options_key if question.options else "",
+            form=self._options.form,
+            options=self._options.key if question.options else "",
             lettered=question.lettered,
             letters=question.letters,
             clip=None if clip is None else (clip[0], clip[1]),
-            group=_pattern(question.group),
+            group=pattern_of(question.group),
             categories=question.categories,
         )
 
@@ -192,7 +178,7 @@ class Records:
         patterns = (*media.image_fields, question.id, question.text, question.group, media.video)
         for pattern in (*patterns, answer.field):
             is_name = pattern in self._names_with_braces
-            names += [pattern] if is_name else names_in(_pattern(pattern))
+            names += [pattern] if is_name else names_in(pattern_of(pattern))
         if isinstance(question.options, str):
             names += [question.options] if question.options else []
         return [name for name in dict.fromkeys(names) if name not in (FILE, INDEX)]
@@ -233,27 +219,20 @@ class Records:
         refuse_ignored(row, answer.form, named, where)
         if answer.written in WRITTEN["boxes"]:
             refuse_other_boxes(row, answer.written, answer.field not in ("", *row), where)
-        if described.media.image_fields and not has_image(row, self._names_of_images):
-            fields = ", ".join(map(repr, described.media.image_fields))
-            raise DataError(
-                f"{where}: {fields}",
-                expected="at least one image",
-                found="none",
-                fix=f"{self._without_images}.",
-            )
+        self._images.refuse_none(row, where)
         prepared = {
             **row,
             **{name: _time(row[name]) for name in described.media.clip if name in row},
             self._text_key: self._text(row, where),
-            self._options_key: self._options(row, where),
+            self._options.key: self._options.of(row, where),
         }
         if answer.form == "choice" and answer.field:
             place = f"{where}: {answer.field!r}"
-            choice, options = _cell(row, answer.field, place), prepared[self._options_key]
-            self._refuse_other_convention(choice, options, place)
-            prepared[self._answer_key] = self._choice(choice)
+            choice, options = cell_of(row, answer.field, place), prepared[self._options.key]
+            self._options.refuse_other_convention(choice, options, place)
+            prepared[self._answer_key] = self._options.choice(choice)
         texts = [str(prepared[self._text_key])]
-        if isinstance(options := prepared[self._options_key], list):
+        if isinstance(options := prepared[self._options.key], list):
             texts += map(str, options)
         is_text = answer.form == "text" and answer.field in row
         refuse_marks(row, texts, str(row[answer.field]) if is_text else "", named, where)
@@ -261,23 +240,23 @@ class Records:
         where = f"{where}, question {question.id!r}"
         if question.text.strip() == CHECK:  # the printed command of `data init` has it
             raise DataError(where, expected="a question", found=f"the placeholder {CHECK}")
-        _refuse_equal(question.options, f"{where}: {self._options_key}")
+        refuse_equal(question.options, f"{where}: {self._options.key}")
         if question.clip is not None:
             names = " and ".join(map(repr, described.media.clip))
             self._lengths.check(str(question.media), question.clip, f"{where}: {names}")
         if described.media.image_fields:
             question = replace(
                 question,
-                media=self._images(row, where),
+                media=self._images.of(row, where),
                 text=question.text.replace("<image>", "").strip(),
                 group=question.group if described.question.group else "",
                 place=f"{where}: {', '.join(map(repr, described.media.image_fields))}",
             )
-        self._check_size(row, question, where)
+        check_size(row, answer, partial(self._opened, question), where)
         if not answer.field or answer.form == "choice":
             return replace(question, form=AnswerForm(answer.form))
         place = f"{where}: {answer.field!r}"
-        answered = self._with_truth(question, _cell(row, answer.field, place), place)
+        answered = self._with_truth(question, cell_of(row, answer.field, place), place)
         for name in answer.also:
             if name in self._unknown:
                 raise DataError(place, expected=f"some records with {name!r} (also)", found="none")
@@ -372,47 +351,6 @@ class Records:
     def _lengths(self) -> Lengths:
         return Lengths(self.folder, self.description.media.frames_per_second)
 
-    def _check_size(self, row: Record, question: Question, where: str) -> None:
-        """Raise DataError if the file states another size for an image than the image has."""
-        answer = self.description.answer
-        in_pixels = answer.form in WRITTEN_IN_PIXELS and answer.coordinates == "pixels"
-        are_of_box = {"width", "height"} & {*names_in(_pattern(answer.field))}
-        names: tuple[str, ...] = ("width", "height")
-        stated = row.get(SIZE)
-        is_beside = in_pixels and answer.written != "image" and not are_of_box
-        if not isinstance(stated, list) and not (is_beside and SIZES_OF_IMAGES & row.keys()):
-            return
-        media = self._opened(question)
-        if stated is None:
-            names, stated = stated_size(row, media.size) or (names, None)
-        if not isinstance(stated, list):
-            return
-        is_other = media.fault is None and tuple(stated) != media.size
-        if is_other and not (names == ("width", "height") and self._are_sides(row, stated)):
-            width, height = media.size
-            raise DataError(
-                f"{where}: {' and '.join(map(repr, names))}",
-                expected=f"the size of its image, {width} × {height}",
-                found=" × ".join(map(str, stated)),
-                fix="Was the image resized or turned? Its boxes and masks are in pixels of the "
-                "original. If the stated size is wrong, remove it.",
-            )
-
-    def _are_sides(self, row: Record, size: Sequence[int]) -> bool:
-        """Return True if [width, height] are the extent of the record's only box, in pixels."""
-        answer = self.description.answer
-        box = plain_value(row.get(answer.field))
-        if isinstance(box, list) and len(box) == 1:
-            box = box[0]
-        if answer.written not in WRITTEN["boxes"] or not isinstance(box, list) or len(box) != 4:
-            return False
-        if not all(type(side) in (int, float) for side in box):
-            return False
-        first, extent = box[:2], box[2:]
-        if answer.written == "xyxy":
-            extent = [end - start for start, end in zip(first, extent, strict=True)]
-        return all(abs(side - of_box) < 1 for side, of_box in zip(size, extent, strict=True))
-
     def _opened(self, question: Question) -> Media:
         """Open a question's image; a DataError if the description has videos."""
         if self.videos is not None:
@@ -440,7 +378,7 @@ class Records:
             text=question.text,
             image=image,
             mask=mask_of(
-                _cell(row, field, place),
+                cell_of(row, field, place),
                 self.description.answer,
                 media,
                 self.folder,
@@ -461,7 +399,7 @@ class Records:
         if constant := self.description.question.constant:
             return constant
         pattern = self.description.question.text
-        for name in [pattern] if pattern in row else names_in(_pattern(pattern)):
+        for name in [pattern] if pattern in row else names_in(pattern_of(pattern)):
             if isinstance(row[name], (list, dict)):
                 raise self._text_error(row[name], name, where)
         if "{" not in pattern or pattern in row:
@@ -487,148 +425,6 @@ class Records:
         fix = typed if isinstance(value, list) else ""
         return DataError(f"{where}: {name!r}", expected="a text", found=repr(value)[:60], fix=fix)
 
-    def _options(self, row: Record, where: str) -> object:
-        """Return the options as a list of texts, or a value that the reader refuses, as it is."""
-        options = self.description.question.options
-        if isinstance(options, str):
-            value = plain_value(row[options]) if options else None
-            if isinstance(value, dict):  # by letter: {"A": "left", "B": "right"}
-                written = self.description.answer.written
-                if written in ("letter", "place", "place_from_1") and leave_one_out(value):
-                    raise DataError(
-                        f"{where}: {options!r}",
-                        expected="options from A, 0 or 1 on, of which none is left out",
-                        found=", ".join(map(str, value))[:60],
-                    )
-                value = by_marks(value)
-            if isinstance(value, list):
-                return [repr(text) if type(text) in (int, float) else text for text in value]
-            return value
-        values = [row.get(name) for name in options]
-        _refuse_more(row, options, where)
-        while values and is_absent(values[-1]):
-            values.pop()
-        if any(map(is_absent, values)):
-            raise DataError(
-                f"{where}: {', '.join(map(repr, options))}",
-                expected="options in the first fields, and none between them empty",
-                found=repr(values)[:60],
-            )
-        return [value if isinstance(value, str) else repr(value) for value in values]
-
-    def _choice(self, value: object) -> object:
-        """Return an answer in the convention of `CHOICE_FORMS` that its own one stands for."""
-        answer = self.description.answer
-        if isinstance(value, str):
-            value = value.strip()
-        if answer.written == "place_from_1":
-            number = int(value) if isinstance(value, str) and value.isdecimal() else value
-            return number - 1 if type(number) is int else value
-        names = self.description.question.options
-        if answer.written == "field" and value in names and not isinstance(names, str):
-            return names.index(str(value))
-        if answer.written == "letter" and isinstance(value, str):
-            return letter_of(value) or value
-        is_number = type(value) in (int, float)
-        return repr(value) if answer.written == "option" and is_number else value
-
-    def _refuse_other_convention(self, value: object, options: object, where: str) -> None:
-        """Raise DataError if an answer names an option in another convention than the stated."""
-        answer, names = self.description.answer, self.description.question.options
-        if not isinstance(options, list) or is_empty(value):
-            return
-        columns = () if isinstance(names, str) else names
-        fitting = conventions_of(str(value).strip(), [str(text) for text in options], columns)
-        if fitting and answer.written not in (*fitting, "marked"):
-            ways = " or ".join(f'written = "{name}"' for name in fitting)
-            raise DataError(
-                where,
-                expected=f"an option, written as {answer.written!r}",
-                found=repr(value)[:60],
-                fix=f"If all answers are so, {ways} in the description reads them.",
-            )
-
-    def _images(self, row: Record, where: str) -> tuple[bytes | Path, ...]:
-        """Return the images of a record, of which there must be one at least."""
-        images: list[bytes | Path] = []
-        refuse_more_images(row, self.description.media.image_fields, where)
-        for name in self.description.media.image_fields:
-            place = f"{where}: {name!r}"
-            value = _cell(row, name, place)
-            if not is_no_image(value):
-                images += image_cells(self._referred(value), place, self.folder)
-        return tuple(images)
-
-    @property
-    def _names_of_images(self) -> Sequence[Sequence[str]]:
-        """The fields of each image: one, or those of a pattern."""
-        images = self.description.media.image_fields
-        braced = self._names_with_braces
-        return [[image] if image in braced else names_in(_pattern(image)) for image in images]
-
-    @cached_property
-    def _without_images(self) -> str:
-        """The way to leave out records without an image."""
-        description = self.description
-        where = description.question.where
-        return with_images(self.table, description.layout, self._names_of_images, where)[1]
-
-    def _referred(self, cell: object) -> object:
-        """Return a cell, or, as in VLMEvalKit, the image of the other record whose id it is."""
-        if not isinstance(cell, str) or not cell.strip().isdecimal():
-            return cell
-        if (self.folder / cell).exists():
-            return cell
-        return self._shared_images.get(cell.strip(), cell)
-
-    @cached_property
-    def _shared_images(self) -> Mapping[str, object]:
-        """Images, by the record's id, that other records name; only these are held in memory."""
-        name, key = self.description.media.image_fields[0], self._id_field
-        rows = [(str(row[key]), row[name]) for _, parse in self.rows() if key in (row := parse())]
-        named = {str(cell).strip() for _, cell in rows if len(str(cell)) < BASE64_LENGTH}
-        return {id: cell for id, cell in rows if id in named and len(str(cell)) >= BASE64_LENGTH}
-
-    @property
-    def _id_field(self) -> str:
-        """Field of the id that other records name; `index` where the description has none."""
-        id = self.description.question.id
-        return id if id and "{" not in id else "index"
-
-
-def _refuse_more(row: Record, options: Sequence[str], where: str) -> None:
-    """Raise DataError if a list has more options than the fields that name its members."""
-    places = [match for name in options if (match := MEMBER.fullmatch(name))]
-    names = {match["list"] for match in places}
-    if len(places) < len(options) or len(names) != 1 or len({m["place"] for m in places}) == 1:
-        return
-    (list_name,) = names
-    listed = plain_value(next(iter(at_path(row, list_name)), None))
-    if isinstance(listed, list) and len(listed) > len(options):
-        raise DataError(
-            f"{where}: {list_name!r}",
-            expected=f"{len(options)} options at most, as the description names",
-            found=str(len(listed)),
-            fix="Name the fields of the others in the description, too.",
-        )
-
-
-def _refuse_equal(options: Sequence[str], where: str) -> None:
-    """Raise DataError if two options of a question are equal but for blanks."""
-    words = [" ".join(option.split()) for option in options]
-    if equal := [word for word in words if words.count(word) > 1]:
-        raise DataError(
-            where,
-            expected="options that differ",
-            found=f"{equal[0]!r} {words.count(equal[0])} times"[:80],
-            fix="Leave the cells of absent options empty, or such records out with `where`.",
-        )
-
-
-def _pattern(text: str) -> str:
-    """Return a field's name as a pattern; a pattern as it is."""
-    return f"{{{text}}}" if text and "{" not in text else text
-
 
 def _require(row: Record, names: Sequence[str], where: str) -> None:
     """Raise DataError if a record lacks one of these fields."""
@@ -645,17 +441,3 @@ def _time(cell: object) -> object:
     if not isinstance(cell, str) or is_absent(cell):
         return None if isinstance(cell, str) else cell
     return float(cell) if re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", cell) else cell
-
-
-def _cell(row: Record, name: str, where: str) -> object:
-    """Return a record's field, or of a pattern its text; None if a field of it is empty."""
-    if "{" not in name or name in row:
-        return without_marks(row[name])
-    if any(is_empty(row[part]) for part in names_in(name)):
-        return None
-    return fill_pattern(name, row, where)
-
-
-def names_in(pattern: str) -> list[str]:
-    """Return the fields that a pattern names."""
-    return [name for _, name, _, _ in Formatter().parse(pattern) if name]
