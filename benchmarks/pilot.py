@@ -72,7 +72,7 @@ SETTINGS = {
     "pocket, masks": Setting("reason_seg", 500),
     "pocket, masks of videos": Setting("mevis", 100),
     "pocket, letters on videos": Setting("tempcompass", 600),
-    "pocket, counts, 2 processes": Setting("counting", 800, workers=2),
+    "pocket, counts, 2 processes": Setting("counting", 1600, workers=2),
     "server, equal, 1 at once": Setting("counting", 120, 1, ("--seconds", "0.4")),
     "server, equal, 8 at once": Setting("counting", 300, 8, ("--seconds", "1.0")),
     "server, equal, 64 at once": Setting("counting", 400, 64, ("--seconds", "4.0")),
