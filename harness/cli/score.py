@@ -86,9 +86,10 @@ def score(arguments: Namespace) -> int:
         if differs := submission.deviations(task):
             say(sentence(submission.name, reader_spec, task.name, differs), to=sys.stderr)
         judged = bind_judge(task, judge, folder)
-        results_of_name[key] = public(
-            score_file(judged, submission, folder=folder, task_spec=str(spec))
+        scored = score_file(
+            judged, submission, folder=folder, task_spec=str(spec), restart=arguments.restart
         )
+        results_of_name[key] = public(scored)
     _show(arguments, arguments.name or path.stem, results_of_name, folders)
     return 0
 

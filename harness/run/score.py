@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import DataError, StoreError
+from harness.errors import DataError, StoreError, counted
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
 from harness.formats import Matched
@@ -27,7 +27,7 @@ from harness.record import MANIFEST, RESULTS, SCORES, finish
 from harness.run.batching import Batch, Selection, select
 from harness.run.differing import Differing
 from harness.run.external_predictions import Submission, match_rows, units_with_predictions
-from harness.run.manifest import manifest_of
+from harness.run.manifest import manifest_of, set_aside
 from harness.run.predict import begin, records
 from harness.run.rescore import selection_of
 from harness.run.sample_cache import read_once
@@ -40,6 +40,8 @@ from harness.store.lease import lease
 from harness.task import Protocol, Task
 from harness.types import FailureKind, Prediction, Sample
 
+NAMED = 5
+"""Number of samples without a prediction that a note names."""
 INSIDE = 0.2
 """Share of responses with the right text in them, beyond those that are equal to it, to note."""
 PREDICTIONS = "predictions"
@@ -87,6 +89,31 @@ class Unread:
 
 
 @dataclass(slots=True)
+class Absent:
+    """Samples of which a file has no prediction."""
+
+    ids: list[str] = field(default_factory=list)
+    n_samples: int = 0
+
+    def add(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
+        """Count those of a unit."""
+        self.n_samples += len(unit)
+        for sample, prediction in zip(unit, predictions, strict=True):
+            failure = prediction.failure
+            if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
+                self.ids.append(sample.id)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note that names the first of them, if there are any."""
+        if not self.ids:
+            return ()
+        more = "" if len(self.ids) <= NAMED else ", …"
+        named = ", ".join(self.ids[:NAMED]) + more
+        absent = f"{len(self.ids)} of {counted(self.n_samples, 'sample')}"
+        return (f"{absent} without a prediction count as failed: {named}",)
+
+
+@dataclass(slots=True)
 class Unsure:
     """Counts the predicted boxes that the protocol leaves out because of their scores."""
 
@@ -126,7 +153,12 @@ def _inside(metrics: object) -> tuple[str, ...]:
 
 
 def score_file(
-    task: Task, submission: Submission, *, folder: Path | None, task_spec: str = ""
+    task: Task,
+    submission: Submission,
+    *,
+    folder: Path | None,
+    task_spec: str = "",
+    restart: bool = False,
 ) -> dict[str, object]:
     """Score a predictions file; a sample without a line is a failed sample.
 
@@ -135,6 +167,7 @@ def score_file(
         submission: The file, and the settings that it is read with.
         folder: Run folder to write, which boards can use; None: none is written.
         task_spec: The task's SPEC as typed, for the record.
+        restart: Rename a run in the folder, instead of refusing it.
 
     Returns:
         The content of results.json.
@@ -159,10 +192,12 @@ def score_file(
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = units_with_predictions(submission, samples, matched)
         covered, agreement, unread, differing = MaskCount(), Agreement(), Unread(), Differing()
-        unsure = Unsure()
+        unsure, absent = Unsure(), Absent()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
+            if submission.run is None:
+                absent.add(unit, predictions)
             unsure.add(task.protocol, predictions)
             unread.add(task, unit, predictions)
             differing.add(task, unit, predictions)
@@ -180,7 +215,7 @@ def score_file(
         unlike = differing.notes(task.protocol.name)
         sure = unsure.notes(task.protocol)
         answered = unread.notes(submission.reader_spec)
-        for text in chain(covered.notes(), sure, answered, unlike, doubts):
+        for text in chain(absent.notes(), covered.notes(), sure, answered, unlike, doubts):
             submission.note(f"{submission.path}: {text}")
         results = scorer.results(manifest)
         for text in _inside(results.get("metrics")):
@@ -189,6 +224,8 @@ def score_file(
 
     if folder is None:
         return score_into(None)
+    if restart and (folder / MANIFEST).exists():
+        set_aside(folder)
     with _run_folder(folder) as journal:
         with journal:
             results = score_into(journal)
@@ -294,7 +331,7 @@ def _run_folder(folder: Path) -> Iterator[Writer]:
             f"run folder {folder}",
             expected="a new folder",
             found="a run",
-            fix="Choose another --out or --name.",
+            fix="Choose another --out or --name, or pass --restart to rename the old run.",
         )
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

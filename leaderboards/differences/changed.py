@@ -140,21 +140,21 @@ def _line(name: str, before: object, after: object) -> str:
     return f"{name}: {' → '.join(cut_alike(*values))}"
 
 
-def cut_alike(before: str, after: str) -> tuple[str, str]:
-    """Return two texts of at most `LONGEST` characters each, with the place where they differ.
+def cut_alike(before: str, after: str, *, longest: int = LONGEST) -> tuple[str, str]:
+    """Return two texts of at most `longest` characters each, with the place where they differ.
 
     >>> cut_alike("x" * 99 + "in one word", "x" * 99 + "in short")
     ('…xxxxxxxxxxxxxxxxxin one word', '…xxxxxxxxxxxxxxxxxin short')
     """
     start = 0
-    if max(len(before), len(after)) > LONGEST:
+    if max(len(before), len(after)) > longest:
         n_alike = len(
             [*takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))]
         )
-        start = max(n_alike - LONGEST // 3, 0)
+        start = max(n_alike - longest // 3, 0)
 
     def cut(text: str) -> str:
         text = f"…{text[start:]}" if start else text
-        return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
     return cut(before), cut(after)

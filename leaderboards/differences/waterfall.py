@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from html import escape
 
 from harness.errors import counted
+from harness.leaderboards.differences.changed import cut_alike
 from harness.leaderboards.differences.diff import SUBSET, Difference
 from harness.leaderboards.differences.steps import Step
 from harness.leaderboards.formatting import signed_span
@@ -14,7 +15,7 @@ BAR = 24
 """Width of a bar in a terminal, in columns."""
 UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
-WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 280, 260, 40
+WIDTH, ROW, LEFT, RIGHT, TOP = 1020, 30, 280, 380, 40
 """Pixels of the SVG: its width, a row's height, margins."""
 
 
@@ -39,15 +40,15 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
     low, high = min(numbers), max(numbers)
     if low >= 0 and high <= 1:  # a share: bars have the scale of all scores
         low, high = 0.0, 1.0
-    names = [diff.a, diff.b, *(step.name for step in diff.steps)]
-    room = min(LABEL, max(map(len, names)))
+    a, b = cut_alike(diff.a, diff.b, longest=LABEL)
+    room = min(LABEL, max(map(len, [a, b, *(step.name for step in diff.steps)])))
     in_both = " in both" * any(step.name == SUBSET for step in diff.steps)
     yield (
         f"{diff.task}, {diff.headline} on {counted(diff.n_samples, 'sample')}{in_both}: "
         f"{diff.a} {_number(diff.first)} → {diff.b} {_number(diff.second)}"
     )
     yield ""
-    yield f"  {_label(diff.a):{room}}  {_number(diff.first):>8}"
+    yield f"  {a:{room}}  {_number(diff.first):>8}"
     for step, (before, after) in zip(diff.steps, spans, strict=True):
         bar = _bar(before, after, low, high)
         points = _moved(before, after)
@@ -55,7 +56,7 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
         yield f"  {_label(step.name):{room}}  {points:>8}  {bar}  {evidence}".rstrip()
         for line in step.details:
             yield f"      {_cut(line, width)}"
-    yield f"  {_label(diff.b):{room}}  {_number(diff.second):>8}"
+    yield f"  {b:{room}}  {_number(diff.second):>8}"
 
 
 def _number(value: float | None) -> str:
@@ -96,7 +97,8 @@ def _bar(before: float, after: float, low: float, high: float) -> str:
 def svg(diff: Difference) -> str:
     """Return the chart as an SVG: both numbers as full bars, each step as a bar of its change."""
     spans = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
-    names = [diff.a, *(step.name for step in diff.steps), diff.b]
+    a, b = cut_alike(diff.a, diff.b, longest=LABEL)
+    names = [a, *(step.name for step in diff.steps), b]
     evidence = ["", *(_evidence(step, diff.level) for step in diff.steps), ""]
     numbers = [level for pair in spans for level in pair]
     low, high = min(numbers), max(numbers) or 1.0
@@ -122,7 +124,7 @@ def svg(diff: Difference) -> str:
             x = LEFT + (after - low) * scale
             bars.append(f'<path d="M{x:.1f} {y + 20}v{ROW - 20}" stroke="#999"/>')
     height = TOP + len(spans) * ROW + 30
-    title = f"{diff.headline} on {diff.task}: {diff.b} against {diff.a}"
+    title = f"{diff.headline} on {diff.task}: {b} against {a}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'height="{height}" font-family="sans-serif" font-size="13" fill="#222">'

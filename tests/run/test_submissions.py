@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.errors import DataError
+from harness.errors import DataError, StoreError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.record import Run
@@ -113,6 +113,27 @@ def test_a_refusal_leaves_no_run_folder(tmp_path, noise):
     assert not (tmp_path / "run").exists()
     score_file(tracks(3), Submission(path=lines(path, 3, noise), name="p"), folder=tmp_path / "run")
     assert Run.open(tmp_path / "run").prediction("2").answer.masks[0].to_json() == noise[0]
+
+
+def test_samples_without_a_prediction_are_named(tmp_path, noise):
+    said = []
+    path = lines(tmp_path / "p.jsonl", 3, noise)
+    path.write_text("\n".join(path.read_text().splitlines()[::2]))
+    score_file(tracks(3), Submission(path=path, name="p", note=said.append), folder=None)
+    assert [f"{path}: 1 of 3 samples without a prediction count as failed: 1"] == said
+
+
+def test_corrected_predictions_replace_a_run_only_if_that_is_asked(tmp_path, noise):
+    folder, path = tmp_path / "run", tmp_path / "p.jsonl"
+    score_file(tracks(3), Submission(path=lines(path, 3, noise), name="p"), folder=folder)
+    old = Run.open(folder).results
+    corrected = Submission(path=lines(path, 3, [EMPTY[0].to_json()] * FRAMES), name="p")
+    with pytest.raises(StoreError, match="--restart"):
+        score_file(tracks(3), corrected, folder=folder)
+    assert Run.open(folder).results == old
+    score_file(tracks(3), corrected, folder=folder, restart=True)
+    assert Run.open(folder).results["metrics"]["area"] == 0.0
+    assert Run.open(tmp_path / "run.old1").results == old
 
 
 def test_what_a_killed_call_left_is_not_scored_with_a_corrected_file(tmp_path, noise, monkeypatch):

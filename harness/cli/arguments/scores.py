@@ -164,10 +164,7 @@ def add_score(commands: Commands) -> None:
     parser.option("--coordinates NAME", about, choices=get_args(Coordinates))
     about = "with --format jsonl and coco: direction of run-lengths (default: columns, checked)"
     parser.option("--mask-order NAME", about, choices=("columns", "rows"))
-    about = (
-        'the model that parses "response" lines, or the responses of a RUN, such as '
-        "qwen_vl(backend=stored)"
-    )
+    about = 'the model that parses "response" lines or a RUN, such as qwen_vl(backend=stored)'
     parser.option("--model SPEC", about)
     about = (
         "score a RUN's predictions under these protocols of its benchmark, or under `all`; "
@@ -180,6 +177,7 @@ def add_score(commands: Commands) -> None:
     parser.flag("--allow-missing", "continue if images or videos are missing")
     parser.option("--workers N", "processes for scoring RUNs (default 1)", default=1)
     parser.option("--out DIR", "write a run folder for boards")
+    parser.flag("--restart", "with --out: rename an earlier run in the same folder")
     parser.metrics()
     parser.judge()
     parser.config()

@@ -31,7 +31,7 @@ export type Row = {
   data?: string;
   config_hash?: string;
   ceiling?: number | null;
-  deviations?: Record<string, string>[];
+  deviations?: { setting: string; used: string; paper: string; of: string }[];
   trained_on?: unknown;
   transductive?: boolean;
   adaptation?: string | null;

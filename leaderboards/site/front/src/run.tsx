@@ -48,7 +48,7 @@ export function RunPage({ name, run }: { name: string; run: string }) {
       {row.deviations?.length ? (
         <section>
           <h2>Differences from the paper</h2>
-          <ul>{row.deviations.map((one, at) => <li key={at}>{Object.entries(one).map(([key, value]) => `${key} ${value}`).join(", ")}</li>)}</ul>
+          <ul>{row.deviations.map(({ setting, used, paper, of }) => <li key={setting}>{setting}: {used}; the {of}: {paper}</li>)}</ul>
         </section>
       ) : null}
       {columns && found.run && <Failures both={both} columns={columns} run={found.run} row={row} />}
