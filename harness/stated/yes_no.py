@@ -296,6 +296,7 @@ def foreign_yes_no(text: str, question: str = "") -> str | None:
                 thing = thing[:1] if re.match("[一-鿿]", thing) else thing
                 is_asked = question.isascii() and not is_foreign(question)
                 is_asked |= thing in question.casefold()
+                is_asked |= said == "yes" and not are_other_things(there[0], question)
                 affirms, denies_yes = affirms or is_asked, not is_asked
             return None if (denies_yes if said == "yes" else affirms) else said
     return None
@@ -411,7 +412,7 @@ def _is_of_another(clause: str, text: str, asked: str) -> bool:
     """Return True if a clause names only another thing, or says of another what is asked."""
     asks, does = _OBJECT.search(asked), _OBJECT.search(clause)
     if asks and does and asks["verb"] == does["verb"] and asks["what"] not in text:
-        return are_other_things(does["what"], asks["what"], if_unknown=True)
+        return are_other_things(does["what"], asks["what"])
     if thing := _OF_THING.fullmatch(clause):
         return are_other_things(("" if denies(text) else text) + " " + thing["what"], asked)
     says = _OF_SUBJECT.fullmatch(clause)
