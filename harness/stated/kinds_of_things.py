@@ -20,36 +20,45 @@ MOST = 40
 _KINDS = """
 people persons individuals humans beings figures members folks players teammates employees
  respondents participants residents voters人位名사람 personas personen menschen personnes pessoas
- persone children child kids babies toddlers teenagers孩童 / men guys gentlemen males男남 / women
- ladies females女여 / boys / girls ; friends students teachers workers officers soldiers skiers
- firefighters guards athletes skaters surfers snowboarders skateboarders riders cyclists bikers
- motorcyclists runners joggers swimmers divers climbers hikers pedestrians passengers drivers pilots
- spectators fans tourists visitors customers shoppers diners doctors nurses patients dancers singers
- musicians performers actors waiters chefs cooks farmers
-animals creatures pets动物動物 / dogs puppies pups canines pugs retrievers labradors poodles beagles
- bulldogs terriers huskies collies corgis狗犬 perros hunde chiens cães cani / cats kittens
- felines猫고양이 gatos katze katzen chats gatti / horses ponies马馬 caballos pferde / cows cattle
- bulls牛 vacas / sheep lambs羊 / pigs hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 /
- birds pigeons doves gulls seagulls ducks geese swans parrots eagles penguins chickens chicks hens
- crows owls鸟鳥 ; elephants giraffes zebras bears monkeys deer lions tigers goats
-vehicles / cars sedans automobiles taxis cabs jeeps suvs车車 coches autos voitures / trucks lorries
- / buses coaches / bikes bicycles motorcycles motorbikes scooters / boats ships sailboats canoes
- kayaks yachts / planes airplanes aeroplanes aircraft jets helicopters ; trains tractors
+ persone children child kids niños kinder enfants babies toddlers teenagers孩童 / men guys gentlemen
+ males hombres männer hommes homens uomini男남 / women ladies females mujeres frauen femmes mulheres
+ donne女여 / boys / girls ; friends students teachers workers officers soldiers skiers firefighters
+ guards athletes skaters surfers snowboarders skateboarders riders cyclists bikers motorcyclists
+ runners joggers swimmers divers climbers hikers pedestrians passengers drivers pilots spectators
+ fans tourists visitors customers shoppers diners doctors nurses patients dancers singers musicians
+ performers actors waiters chefs cooks farmers
+animals creatures pets animales tiere animaux动物動物 / dogs puppies pups welpe welpen chiots
+ cachorros canines pugs retrievers labradors poodles beagles bulldogs terriers huskies collies
+ corgis狗犬 perros hunde chiens cães cani / cats kittens felines猫고양이 gatos katze katzen chats
+ gatti / horses ponies马馬 caballos pferde / cows cattle bulls牛 vacas / sheep lambs羊 / pigs
+ hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 / birds pigeons doves gulls seagulls ducks
+ geese swans parrots eagles penguins chickens chicks hens crows owls鸟鳥 ; elephants giraffes zebras
+ bears monkeys deer lions tigers goats
+vehicles vehículos fahrzeuge véhicules / cars sedans automobiles taxis cabs jeeps suvs车車 coches
+ autos voitures / trucks lorries / buses coaches / bikes bicycles motorcycles motorbikes scooters /
+ boats ships sailboats canoes kayaks yachts / planes airplanes aeroplanes aircraft jets helicopters
+ ; trains tractors
 furniture seats / chairs armchairs stools椅 sillas stühle chaises cadeiras sedie / tables desks桌
  mesas tische tavoli / sofas couches / cups mugs glasses杯 ; beds windows ventanas doors books
 plants / trees palms树 / flowers roses tulips花 ; bushes
 fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawberries
-- / televisions tvs laptops computers notebooks screens monitors / phones smartphones cellphones
- / pillows cushions / teeth tooth / feet foot / leaves leaf / knives knife / shoes sneakers /
- times repetitions occasions / metres meters m cm inches / seconds minutes hours / years months
- days / degrees / types kinds sorts species varieties / lamps lights signals / wheels tires /
- plates bowls / bottles / balls spheres bälle球ボ / cubes blocks / boxes盒箱 / hats helmets / houses
- buildings towers ; legs paws tails ears eyes benches umbrellas伞 kites ties shirts jackets
- frisbees skis snowboards skateboards surfboards bats gloves rackets forks spoons pizzas
- sandwiches carrots donuts toilets sinks ovens microwaves clocks vases toothbrushes backpacks
- blankets shelves candles flags leashes branches rocks clouds towels hydrants strings cylinders
- cones flocks groups rows columns bunches piles stacks packs herds clusters crates teams families
- cabinets signs tomatoes bathtubs kitchens bathrooms bedrooms schools hospitals
+- / televisions tvs laptops computers notebooks screens monitors / phones smartphones cellphones /
+ pillows cushions / teeth tooth / feet foot / mice mouse / leaves leaf / knives knife / shoes
+ sneakers / times repetitions occasions / metres meters m cm inches / seconds minutes hours / years
+ months days / degrees / types kinds sorts species varieties / lamps lights signals / wheels tires /
+ plates bowls saucers / floors stories levels / steps stairs / bottles / balls spheres bälle pelotas
+ bolas球ボ / cubes blocks / boxes盒箱 / hats helmets caps / houses buildings towers / bags handbags
+ purses suitcases luggage backpacks / cakes cupcakes / cans bins / remotes controllers controls /
+ refrigerators fridges / curtains drapes / rugs carpets ; legs paws tails ears eyes benches
+ umbrellas伞 kites ties shirts jackets frisbees skis snowboards skateboards surfboards bats gloves
+ rackets forks spoons pizzas sandwiches carrots donuts toilets sinks ovens microwaves clocks vases
+ toothbrushes blankets shelves candles flags leashes branches rocks clouds towels hydrants strings
+ cylinders cones flocks groups rows columns bunches piles stacks packs herds clusters crates teams
+ families cabinets signs tomatoes bathtubs kitchens bathrooms bedrooms schools hospitals keyboards
+ toasters scissors mirrors hands arms fingers wings streets collars bones cages sails pens pencils
+ potatoes headlights lanes cartons poles petals chimneys locks pans tents mannequins cables fences
+ socks laces tanks railings lips tracks tusks rings slices handles pockets baskets feeders sidewalks
+ roads buttons eggs keys words letters triangles circles squares stars
 - / images pictures photos ; observations reasons breeds
 """
 _QUALITIES = """
@@ -255,7 +264,7 @@ def asked_things(question: str) -> list[list[str]]:
 
 def _asked(question: str) -> _Asked:
     """Return what a question in small letters asks to count: nothing if it has no "how many"."""
-    question = question.replace("pieces of ", "")
+    question = re.sub(r"pieces of (?!pizza|cake|bread)", "", question)
     words, things = _words(question), asked_things(question)
     if not things and (is_foreign(question) or not question.isascii()):
         found = _FOREIGN_ASKED.search(question)
@@ -384,6 +393,15 @@ def are_other_things(said: str, asked: str) -> bool:
     if not (named and wanted and _kinds_in(_words(said)[-1])):
         return False
     return not any(_are_akin(kind, wanted) for kind in named)
+
+
+def are_of_kind(said: str, asked: str) -> bool:
+    """Return True if the first known thing of a text is of a kind that another text names.
+
+    >>> are_of_kind("tres hombres", "¿hay personas?"), are_of_kind("un gato", "¿hay un perro?")
+    (True, False)
+    """
+    return any(_are_akin(kind, _kinds_in(asked)) for kind in _kinds_in(said)[:1])
 
 
 def are_other_qualities(said: str, asked: str) -> bool:

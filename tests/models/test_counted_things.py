@@ -366,6 +366,9 @@ def test_another_word_in_another_language_or_for_a_unit_counts(question, respons
         ("bananas", "bunches"),
         ("people", "signs"),
         ("carrots", "tomatoes"),
+        ("pizzas", "slices"),
+        ("elephants", "tusks"),
+        ("suitcases", "keyboards"),
     ],
 )
 def test_a_known_noun_for_another_thing_is_no_count(asked, said):
