@@ -132,7 +132,7 @@ def test_quotation_marks_hold_no_records(tmp_path):
 
 
 def test_a_table_in_a_cell_has_a_command(tmp_path):
-    cell = "name\tage\tsex\nAnn\t3\tf"
+    cell = "Table:\nname\tage\tsex\nAnn\t3\tf"
     path = put(tmp_path, "a.tsv", f'image\tquestion\tanswer\na.png\t"{cell}"\t3\n')
     with pytest.raises(DataError, match="tabs and the end of a record") as error:
         draft(path)
