@@ -1,7 +1,8 @@
 """Detection of numbers that count other things than the question: "3 cats" for dogs.
 
 `harness.stated.numbers` calls `of_asked_kind` with the response. A number counts what is asked if
-its noun is one that the question asks for, of the same kind in `_KINDS`, or one for any thing.
+its noun is one that the question asks for, of the same kind in `_KINDS`, or unknown: models name
+things by many nouns ("3 golfers" for people). Nouns of the question's other things never count.
 """
 
 import re
@@ -19,33 +20,46 @@ MOST = 40
 _KINDS = """
 people persons individuals humans beings figures members folks players teammates employees
  respondents participants residents voters人位名사람 personas personen menschen personnes pessoas
- persone children child kids babies toddlers teenagers孩童 / men guys gentlemen男 / women ladies女 ;
- boys girls friends students teachers workers officers soldiers firefighters guards athletes skiers
- skaters surfers snowboarders skateboarders riders cyclists bikers motorcyclists runners joggers
- swimmers divers climbers hikers pedestrians passengers drivers pilots spectators fans tourists
- visitors customers shoppers diners doctors nurses patients dancers singers musicians performers
- actors waiters chefs cooks farmers
-animals creatures pets / dogs puppies pups canines pugs retrievers labradors poodles beagles
- bulldogs terriers huskies collies corgis狗犬 perros hunde chiens cães cani / cats kittens
- felines猫고양이 gatos katzen chats gatti / horses ponies马馬 caballos pferde / cows cattle bulls牛
- vacas / sheep lambs羊 / pigs hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 / birds
- pigeons doves gulls seagulls ducks geese swans parrots eagles penguins chickens chicks hens crows
- owls鸟鳥 ; elephants giraffes zebras bears monkeys deer lions tigers goats
-vehicles / cars sedans automobiles taxis cabs jeeps suvs车車 coches autos voitures / trucks lorries
- / buses coaches / bikes bicycles motorcycles motorbikes scooters / boats ships sailboats canoes
- kayaks yachts / planes airplanes aeroplanes aircraft jets ; trains vans tractors helicopters
+ persone children child kids niños kinder enfants babies toddlers teenagers孩童 / men guys gentlemen
+ males hombres männer hommes homens uomini男남 / women ladies females mujeres frauen femmes mulheres
+ donne女여 / boys / girls ; friends students teachers workers officers soldiers skiers firefighters
+ guards athletes skaters surfers snowboarders skateboarders riders cyclists bikers motorcyclists
+ runners joggers swimmers divers climbers hikers pedestrians passengers drivers pilots spectators
+ fans tourists visitors customers shoppers diners doctors nurses patients dancers singers musicians
+ performers actors waiters chefs cooks farmers
+animals creatures pets animales tiere animaux动物動物 / dogs puppies pups welpe welpen chiots
+ cachorros canines pugs retrievers labradors poodles beagles bulldogs terriers huskies collies
+ corgis狗犬 perros hunde chiens cães cani / cats kittens felines猫고양이 gatos katze katzen chats
+ gatti / horses ponies马馬 caballos pferde / cows cattle bulls牛 vacas / sheep lambs羊 / pigs
+ hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 / birds pigeons doves gulls seagulls ducks
+ geese swans parrots eagles penguins chickens chicks hens crows owls鸟鳥 ; elephants giraffes zebras
+ bears monkeys deer lions tigers goats
+vehicles vehículos fahrzeuge véhicules / cars sedans automobiles taxis cabs jeeps suvs车車 coches
+ autos voitures / trucks lorries / buses coaches / bikes bicycles motorcycles motorbikes scooters /
+ boats ships sailboats canoes kayaks yachts / planes airplanes aeroplanes aircraft jets helicopters
+ ; trains tractors
 furniture seats / chairs armchairs stools椅 sillas stühle chaises cadeiras sedie / tables desks桌
- mesas tische tavoli / sofas couches / cups mugs glasses杯 / plates dishes ; beds lamps windows
- doors shelves bottles books bowls
+ mesas tische tavoli / sofas couches / cups mugs glasses杯 ; beds windows ventanas doors books
 plants / trees palms树 / flowers roses tulips花 ; bushes
 fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawberries
-- / phones smartphones cellphones / televisions tvs / laptops computers notebooks / screens monitors
- / pillows cushions / donuts doughnuts / cakes cupcakes / slices pieces / floors stories levels /
- teeth tooth / feet foot / leaves leaf / knives knife / shoes sneakers / bags suitcases backpacks
- luggage / lights signals / types kinds sorts species / times repetitions occasions / metres meters
- m cm inches / seconds minutes hours / years months days / degrees ; legs paws tails ears eyes
- wheels houses benches球伞
-- / images pictures photos ; observations reasons breeds steps
+- / televisions tvs laptops computers notebooks screens monitors / phones smartphones cellphones /
+ pillows cushions / teeth tooth / feet foot / mice mouse / leaves leaf / knives knife / shoes
+ sneakers / times repetitions occasions / metres meters m cm inches / seconds minutes hours / years
+ months days / degrees / types kinds sorts species varieties / lamps lights signals / wheels tires /
+ plates bowls saucers / floors stories levels / steps stairs / bottles / balls spheres bälle pelotas
+ bolas球ボ / cubes blocks / boxes盒箱 / hats helmets caps / houses buildings towers / bags handbags
+ purses suitcases luggage backpacks / cakes cupcakes / cans bins / remotes controllers controls /
+ refrigerators fridges / curtains drapes / rugs carpets ; legs paws tails ears eyes benches
+ umbrellas伞 kites ties shirts jackets frisbees skis snowboards skateboards surfboards bats gloves
+ rackets forks spoons pizzas sandwiches carrots donuts toilets sinks ovens microwaves clocks vases
+ toothbrushes blankets shelves candles flags leashes branches rocks clouds towels hydrants strings
+ cylinders cones flocks groups rows columns bunches piles stacks packs herds clusters crates teams
+ families cabinets signs tomatoes bathtubs kitchens bathrooms bedrooms schools hospitals keyboards
+ toasters scissors mirrors hands arms fingers wings streets collars bones cages sails pens pencils
+ potatoes headlights lanes cartons poles petals chimneys locks pans tents mannequins cables fences
+ socks laces tanks railings lips tracks tusks rings slices handles pockets baskets feeders sidewalks
+ roads buttons eggs keys words letters triangles circles squares stars
+- / images pictures photos ; observations reasons breeds
 """
 _QUALITIES = """
 red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gray; wooden wood/plastic
@@ -54,17 +68,12 @@ red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gra
 ; male/female; adult/child children kid toddler baby/teenager; left/right
 """
 """Qualities, of which those beside a "/" exclude one another."""
-_WORD = re.compile(r"[a-zà-ÿ]+|고양이|사람|[^\W\da-zà-ÿ_]")
+_WORD = re.compile(r"[a-zà-ÿ]+|고양이|사람|动物|動物|[^\W\da-zà-ÿ_]")
 """A word of a Latin script, or one letter of another."""
 _PLURAL = re.compile(
     r"(?!(?:is|was|has|does|this|gives|makes|equals|plus|minus|always|seems|looks|appears"
     r"|remains)\Z)[a-zà-ÿ]{2,}(?<![su])(?<!ni)(?<!si)s|\w*men|children|people|sheep|fish|deer"
 )
-_SINGULAR = re.compile(
-    r"(?!(?:left|here|there|shown|seen|only|alone|more|out|other|each|is|was|has|in|on|at)\Z)"
-    r"(?!.*(?:ing|ed|ly|ble|al|nt|ous|ful|[^s]s)\Z)[a-z]{3,}"
-)
-"""A word that is a noun behind "one", and no verb or adjective."""
 _IS = ("is", "are", "was", "were")
 _VERB = re.compile(r"[a-z]{2,}(?:ing|ed)")
 _PARTS = re.compile(r",\s|\s(?:and|or)\s")
@@ -81,7 +90,6 @@ _FOREIGN_ASKED = re.compile(
     r"\b(?:cu[aá]nt[oa]s|quant(?:[oa]s|[ie])|wie ?viele|combien d(?:e\s|['’]))"
     r"((?:\s?[a-zà-ÿ]+){1,3})|(?:几|多少)([^\W\da-z_]{1,8})"
 )
-_SMALL = frozenset("davon sichtbar visibles visíveis visibili total totale insgesamt".split())
 _MEASURES = "个個只隻把张張辆輛名位条條块棵朵匹头頭架艘座扇盏台颗顆本子的色"
 _COUNTED = re.compile(
     r"(?:\s(?:of\s(?:which|whom|them|these|those|the\s\d+\s\w+)\s)?(?:are|is)(?=\s))?"
@@ -131,10 +139,14 @@ class _Counted(NamedTuple):
     """Stems of these words and of a predicate: "cars are blue"."""
 
     @property
+    def is_plural(self) -> bool:
+        return bool(self.words and _PLURAL.fullmatch(self.words[-1]))
+
+    @property
     def noun(self) -> str:
         """The stem of the last word if it is a plural, else of the last known one."""
         stems = ["", *map(_stem, self.words)]
-        if self.words and _PLURAL.fullmatch(self.words[-1]):
+        if self.is_plural:
             return stems[-1]
         return next((stem for stem in reversed(stems) if stem in _KIND_OF), stems[-1])
 
@@ -164,8 +176,8 @@ def of_asked_kind(text: str, question: str) -> str:
     Where another number counts the asked thing by its name, they are removed.
 
     >>> asked = "How many dogs are on the chairs?"
-    >>> [of_asked_kind(f"There are 3 {things}.", asked) for things in ("cats", "toys", "animals")]
-    ['There are 0/0 cats.', 'There are 0/0 toys.', 'There are 3 animals.']
+    >>> [of_asked_kind(f"There are 3 {things}.", asked) for things in ("cats", "chairs", "mutts")]
+    ['There are 0/0 cats.', 'There are 0/0 chairs.', 'There are 3 mutts.']
     >>> of_asked_kind("There are 5 animals: 3 dogs and 2 cats.", asked)
     'There are 3 dogs.'
     """
@@ -177,10 +189,16 @@ def of_asked_kind(text: str, question: str) -> str:
     unlike = [number for number in rest if number.value not in known]
     if sum(number.value for number in unlike) in known:  # "2 adults and 1 child: 3 people"
         unlike = []
-    others = [number for number in rest if _is_other(number, asked)]
+    others = [
+        number
+        for number in rest
+        if _is_other(number, asked)
+        or (named and number.is_plural and _BESIDE.search(text, 0, number.start))
+    ]
     others = [number for number in others if number in unlike or number.kind]
     if named or others:  # numbers of which the asked ones are some: "5 animals"
-        wider = [number for number in unlike if number.kind and not number.kind[1]]
+        of_sex = any(map(_is_sex, asked.kinds))
+        wider = [n for n in unlike if n.kind and (not n.kind[1] or (of_sex and n.kind[0] == 0))]
         others += [n for n in wider if n.kind not in asked.kinds or n.noun in _ANYONE]
     for number in reversed(rest if others else []):
         if number in others:
@@ -217,7 +235,7 @@ def _stem(word: str) -> str:
     ['bus', 'bus', 'hors', 'hors', 'puppi', 'puppi', 'man']
     """
     singular = re.sub(r"men\Z", "man", re.sub(r"(?<=[a-z]{2})(?<![su])s\Z", "", word))
-    return re.sub(r"(?<=[a-z]{2})y\Z", "i", re.sub(r"(?<=[a-z]{2})e\Z", "", singular))
+    return re.sub(r"(?<=[a-z]{2})y\Z", "i", re.sub(r"(?<=[a-z]{2})(?<!cub)e\Z", "", singular))
 
 
 def _stems(words: Iterable[str]) -> set[str]:
@@ -246,7 +264,7 @@ def asked_things(question: str) -> list[list[str]]:
 
 def _asked(question: str) -> _Asked:
     """Return what a question in small letters asks to count: nothing if it has no "how many"."""
-    question = question.replace("pieces of ", "")
+    question = re.sub(r"pieces of (?!pizza|cake|bread)", "", question)
     words, things = _words(question), asked_things(question)
     if not things and (is_foreign(question) or not question.isascii()):
         found = _FOREIGN_ASKED.search(question)
@@ -330,22 +348,32 @@ def _is_other(number: _Counted, asked: _Asked) -> bool:
         return False
     if "tim" in asked.nouns and noun in asked.question:  # "3 jumps"
         return False
-    if kind and not asked.kinds:
-        return kind[0] == 0 or kind[1] != 0  # and not "animals", which may be of an unknown kind
-    if kind:
+    if kind and asked.kinds:
         return not _are_akin(kind, asked.kinds)
-    if noun in asked.phrase or (noun[3:] and any(full.endswith(noun) for full in asked.nouns)):
-        return False  # "boards" for surfboards
-    if asked.beginnings:
-        first, *rest = number.words
-        return (len(first) > 3 and first not in _SMALL) or bool(first in _MEASURES and rest)
-    pattern = _SINGULAR if number.value == 1 else _PLURAL
-    return pattern.fullmatch(number.words[-1]) is not None
+    return (
+        bool(asked.phrase and (kind or number.is_plural))
+        and noun in asked.question
+        and noun not in asked.phrase
+    )
 
 
 def _are_akin(kind: tuple[int, int], kinds: Iterable[tuple[int, int]]) -> bool:
-    """Return True if a kind is one of some kinds, or general for it, or one of a general one."""
-    return any(kind == one or (kind[0] == one[0] and not kind[1] * one[1]) for one in kinds)
+    """Return True if a kind is one of some kinds, or general for it, or one of a general one.
+
+    Of people, a man is one with any occupation.
+    """
+    return any(
+        kind == one
+        or (
+            kind[0] == one[0]
+            and (not kind[1] * one[1] or (kind[0] == 0 and _is_sex(kind) != _is_sex(one)))
+        )
+        for one in kinds
+    )
+
+
+def _is_sex(kind: tuple[int, int]) -> bool:
+    return (0, 0) < kind < (0, 5)
 
 
 def _kinds_in(text: str) -> list[tuple[int, int]]:
@@ -355,7 +383,7 @@ def _kinds_in(text: str) -> list[tuple[int, int]]:
     return [kind for kind in kinds if kind[0] != _NO_THINGS and (kind[1] or kind[0] not in special)]
 
 
-def are_other_things(said: str, asked: str, *, if_unknown: bool = False) -> bool:
+def are_other_things(said: str, asked: str) -> bool:
     """Return True if words name a known kind of thing, another one than all of another text.
 
     >>> [are_other_things(said, "Is there a dog?") for said in ("a cat", "a puppy", "a pet")]
@@ -363,8 +391,17 @@ def are_other_things(said: str, asked: str, *, if_unknown: bool = False) -> bool
     """
     named, wanted = _kinds_in(said), _kinds_in(asked)
     if not (named and wanted and _kinds_in(_words(said)[-1])):
-        return if_unknown
+        return False
     return not any(_are_akin(kind, wanted) for kind in named)
+
+
+def are_of_kind(said: str, asked: str) -> bool:
+    """Return True if the first known thing of a text is of a kind that another text names.
+
+    >>> are_of_kind("tres hombres", "¿hay personas?"), are_of_kind("un gato", "¿hay un perro?")
+    (True, False)
+    """
+    return any(_are_akin(kind, _kinds_in(asked)) for kind in _kinds_in(said)[:1])
 
 
 def are_other_qualities(said: str, asked: str) -> bool:

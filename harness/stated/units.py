@@ -95,16 +95,17 @@ _FEET_AND_INCHES = re.compile(r"(?<![\w.])(\d)\s?['′’]\s?(\d{1,2})\s?(?:[\"�
 _NOT_CONVERTED = tuple(
     re.compile(rf"(?:{names})(?![^\W_]|\s?/\s?\w|\sper\b)", re.IGNORECASE)
     for names in r"""
-kg|kilo(?:gram(?:me)?)?s?|公斤|千克 g|gram(?:me)?s?|克 mg|milligram(?:me)?s? lbs?|pounds?|£
+kgs?|kilo(?:gram(?:me)?)?s?|公斤|千克 g|gram(?:me)?s?|克 mg|milligram(?:me)?s? lbs?|pounds?|£
 oz|ounces? stones? tonn?es?|(?:metric\s)?tons? knots?|kn|kts? mph|miles?\sper\shour psi bars?
 km/?h|km?ph|kilomet(?:er|re)s?\sper\shour m/s|met(?:er|re)s?\sper\ssecond hpa|hectopascals?
 kpa|kilopascals? mpa|megapascals? pascals? mm\s?hg atm(?:ospheres?)? kelvins?
 (?:°|degrees?)?\s?c|℃|(?:degrees?\s)?celsius|(?:°|degrees?)(?!\s?[fk])
 (?:°|degrees?)?\s?f|℉|(?:degrees?\s)?fahrenheit|(?:°|degrees?)(?!\s?[ck])
-ml|millilit(?:er|re)s?|毫升 l|lit(?:er|re)s?|升 gallons?|gal kw|kilowatts? w|watts? mw|megawatts?
-gw|gigawatts? kwh joules? kj k?cal(?:ories)? kb|kilobytes? mb|megabytes? gb|gigabytes?
-tb|terabytes? hectares? acres? volts?|v(?=\W*\Z) mv|millivolts? kv|kilovolts? amps?|amperes?
-hz|hertz khz mhz ghz ohms?|Ω newtons? dollars?|usd|\$ euros?|eur|€
+ml|millilit(?:er|re)s?|毫升 l|lit(?:er|re)s?|升 gallons?|gal kw|kilowatts?(?!-h) w|watts?
+mw|megawatts? gw|gigawatts? kwh|kilowatt[-\s]hours? joules? kj k?cal(?:ories)? kb|kilobytes?
+mb|megabytes? gb|gigabytes?|gigs? tb|terabytes? hectares? acres? volts?|v(?=\W*\Z) mv|millivolts?
+kv|kilovolts? a(?=\W*\Z)|amps?|amperes?
+hz|hertz khz mhz ghz ohms?|Ω newtons? (?:us\s)?dollars?|usd|\$ euros?|eur|€
 """.split()
 )
 """Units of further kinds, by their names: other ones are told apart, not converted."""
@@ -175,7 +176,8 @@ def named_unit(question: str) -> re.Pattern[str] | None:
     >>> named_unit("What is the pressure in bar?").fullmatch("bars")[0], named_unit("How many?")
     ('bars', None)
     """
-    places = [match.end() for match in _IN.finditer(question)]
+    is_count = "how many" in question.casefold()  # "in C" names a set
+    places = [] if is_count else [match.end() for match in _IN.finditer(question)]
     asked = [unit for unit in _NOT_CONVERTED if any(unit.match(question, at) for at in places)]
     return asked[0] if len(asked) == 1 else None
 

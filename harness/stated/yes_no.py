@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from harness.stated.kinds_of_things import (
+    are_of_kind,
     are_other_qualities,
     are_other_things,
     is_person,
@@ -168,6 +169,7 @@ _OBJECT = re.compile(
     r" an? (?:\w+ ){0,2}?(?P<what>\w+)\s?(?:\?|\Z)"
 )
 """The end of a question or a clause with what someone holds, or something is: "is it a bus?"."""
+_PLACE = re.compile(r"\s(?:on|in|at|near|next|behind|under|by|beside)\s")
 _PRONOUN = re.compile(r"(?:he|she|it|they)\s")
 _LEAD = re.compile(
     r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?)[,.]?\s"
@@ -296,6 +298,7 @@ def foreign_yes_no(text: str, question: str = "") -> str | None:
                 thing = thing[:1] if re.match("[一-鿿]", thing) else thing
                 is_asked = question.isascii() and not is_foreign(question)
                 is_asked |= thing in question.casefold()
+                is_asked |= said == "yes" and are_of_kind(rest, question)
                 affirms, denies_yes = affirms or is_asked, not is_asked
             return None if (denies_yes if said == "yes" else affirms) else said
     return None
@@ -411,9 +414,11 @@ def _is_of_another(clause: str, text: str, asked: str) -> bool:
     """Return True if a clause names only another thing, or says of another what is asked."""
     asks, does = _OBJECT.search(asked), _OBJECT.search(clause)
     if asks and does and asks["verb"] == does["verb"] and asks["what"] not in text:
-        return are_other_things(does["what"], asks["what"], if_unknown=True)
+        return are_other_things(does["what"], asks["what"])
     if thing := _OF_THING.fullmatch(clause):
-        return are_other_things(("" if denies(text) else text) + " " + thing["what"], asked)
+        there = ASKS_THERE.search(asked)
+        wanted = _PLACE.split(there["what"])[0] if there else asked
+        return are_other_things(("" if denies(text) else text) + " " + thing["what"], wanted)
     says = _OF_SUBJECT.fullmatch(clause)
     if says is None or not set(_in_order(says[2])) <= set(_in_order(asked)):
         return False

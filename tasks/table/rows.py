@@ -144,7 +144,9 @@ def _text_rows(
                 cell.count("\t") == n_between * cell.count("\n") > 0 for cell in row
             ):
                 found = "a cell between quotation marks with the tabs and the end of a record"
-                raise DataError(where, expected="a record a line", found=found, fix=_unquoted(path))
+                read = r"csv.DictReader(open(sys.argv[1], newline=''), delimiter='\t')"
+                fix = f"{_unquoted(path)} If it is one cell: {to_lines(read, path.name, 'csv')}."
+                raise DataError(where, expected="a record a line", found=found, fix=fix)
             yield where, dict(zip(names, row, strict=True))
 
 

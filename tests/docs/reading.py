@@ -86,9 +86,10 @@ animals"), numbers that only say what is measured ("The number of chairs above 2
 of a value, and a value to which the end compares it ("45%, compared to 38% before"), unless the
 question may ask for both. A number that counts two things fails ("3 on the left and 3 on the
 right"), and so does a number under another JSON key than the answer's, or a count with a
-noun that the question does not ask for ("3 cats" or "3 balls" for dogs; "3 puppies" and "3 animals"
-count) or with another quality ("3 blue cars" for red ones), unless the asked one is counted as well
-("3 dogs and 2 cats"). `1,500` is one thousand five hundred, `1,5` is one and a half.
+noun for another thing ("3 cats" or "3 balls" for dogs; "3 puppies" and "3 animals" count, and so do
+nouns that the reader does not know, "3 mutts") or with another quality ("3 blue cars" for red
+ones), unless the asked one is counted as well ("3 dogs and 2 cats"). `1,500` is one thousand five
+hundred, `1,5` is one and a half.
 
 | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` | texts |
 | --- | --- | --- | --- | --- | --- |"""

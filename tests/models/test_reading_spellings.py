@@ -472,3 +472,22 @@ def test_words_in_another_order_or_place_say_something_else():
 )
 def test_an_option_in_a_sentence(question, options, text, letter):
     assert value_of(stated_letter, text, "AB", options, question) == letter
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "said"),
+    [
+        ("Is the man wearing a hat?", "Yes, he is wearing a cap.", "yes"),
+        ("Is the man holding a ball?", "Yes, he is holding a bat.", None),
+        ("Is this a mammal?", "Yes, it is a dog.", "yes"),
+        ("Is there food on the table?", "Yes, there is a pizza.", "yes"),
+        ("Is there a plate on the table?", "Yes, there is a pizza.", None),
+        ("¿Hay personas?", "Sí, hay tres hombres.", "yes"),
+        ("¿Hay un perro?", "Sí, hay un gato.", None),
+        ("Gibt es einen Hund?", "Ja, da ist ein Welpe.", "yes"),
+        ("图中有人吗？", "是的，图中有一个男人。", "yes"),
+        ("图中有狗吗？", "是的，图中有一只猫。", None),
+    ],
+)
+def test_another_word_for_the_asked_thing_is_no_other_thing(question, text, said):
+    assert yes_or_no(text, question) == said

@@ -131,6 +131,16 @@ def test_quotation_marks_hold_no_records(tmp_path):
     assert texts == ["stop", "a man", "home"]
 
 
+def test_a_table_in_a_cell_has_a_command(tmp_path):
+    cell = "Table:\nname\tage\tsex\nAnn\t3\tf"
+    path = put(tmp_path, "a.tsv", f'image\tquestion\tanswer\na.png\t"{cell}"\t3\n')
+    with pytest.raises(DataError, match="tabs and the end of a record") as error:
+        draft(path)
+    obey(str(error.value).partition("If it is one cell: ")[2], tmp_path)
+    (sample,) = samples((tmp_path / "NEW").rename(tmp_path / "n.jsonl"))
+    assert sample.query.text == cell
+
+
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
