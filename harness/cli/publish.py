@@ -1,4 +1,4 @@
-"""`harness publish`: bundles of runs that can be scored again, and their check."""
+"""`harness publish`: write publications (runs that others can score again), and check them."""
 
 import os
 from argparse import Namespace
@@ -13,7 +13,7 @@ from harness.record import Run, no_run, runs_below
 
 
 def publish(arguments: Namespace) -> int:
-    """Write publications, or check and score them again; exit code 1 if one has a fault."""
+    """Write publications, check them, write the workflow that does, or show receipts; 1: faults."""
     if arguments.workflow is not None:
         template = files("harness.leaderboards").joinpath("rescore.yml")
         write_text(arguments.workflow, template.read_text("utf-8"))
@@ -22,8 +22,8 @@ def publish(arguments: Namespace) -> int:
             return 0
     if arguments.receipt and not (arguments.runs or arguments.check):
         for receipt in _receipts(arguments):
-            about = "task", "split", "number", "account", "method", "received_at", "sha256", "shown"
-            say("✓ " + ", ".join(f"{name} {receipt[name]}" for name in about if name in receipt))
+            keys = "task", "split", "number", "account", "method", "received_at", "sha256", "shown"
+            say("✓ " + ", ".join(f"{key} {receipt[key]}" for key in keys if key in receipt))
         return 0
     if bool(arguments.runs) == bool(arguments.check):
         raise UsageError("harness publish", expected="RUN or --check DIR", found="both or neither")
@@ -56,8 +56,8 @@ def _write_publications(arguments: Namespace) -> int:
         for path in paths:
             run = Run.open(path)
             refuse_rehearsal(run)
-            below = path.relative_to(folder)
-            copy_folder = arguments.out / (below if below.parts else path.name)
+            relative = path.relative_to(folder)  # of no parts if the folder is the run
+            copy_folder = arguments.out / (relative if relative.parts else path.name)
             heads[str(copy_folder)] = publish_run(run, copy_folder)
             root = run.manifest["data"]["root"]
             for copy in copy_folder.glob("samples.*") if root else ():

@@ -23,7 +23,7 @@ from harness.chat import ChatRequest, ChatResponse
 from harness.environments.session import EnvironmentSettings, RewardEnvironment, open_environment
 
 RESPONSES = "responses"
-"""Key in a trace's `info` of the responses for each sample, to score the trace again."""
+"""Key in a trace's `info` that holds the responses of each sample, to score the trace again."""
 UNREACHED = 1
 """Exit code if the framework refused a request, or the policy failed."""
 
@@ -85,7 +85,7 @@ class UnitTask(vf.Task[UnitData, EpisodeState]):
 def _score(data: UnitData, trace: vf.Trace) -> dict[str, float]:
     """Return the reward of a trace by its name; record the protocol's numbers in the trace."""
     environment = data.open()
-    # Another program than `ModelLoop` leaves only the assistant's messages.
+    # A program other than `ModelLoop` stores no responses: the assistant's messages hold them.
     texts = [message.content or "" for message in trace.assistant_messages]
     responses = trace.info.get(RESPONSES, [texts])
     predictions = trace.state.predictions or environment.read(data.unit, responses)
@@ -110,7 +110,7 @@ class HarnessTaskset(vf.Taskset[UnitTask, HarnessTasksetConfig]):
 
 
 def _has_video(messages: Sequence[dict[str, Any]]) -> bool:
-    """Return True if messages hold a video, which verifiers' own types of messages cannot."""
+    """Return True if messages hold a video, which verifiers' message types cannot hold."""
     return any(part["type"] == "video_url" for part in _parts(messages))
 
 
@@ -151,7 +151,7 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
     ) -> vf.ProgramResult:
         """Play an episode; every request goes through verifiers."""
         assert isinstance(data, UnitData), "`HarnessTaskset` yields no others"
-        trace.info[RESPONSES] = []  # an aborted episode has failed
+        trace.info[RESPONSES] = []  # until the episode ends: `_score` reads it as a failure
         environment = await asyncio.to_thread(data.open)
         episode = await asyncio.to_thread(environment.begin, data.unit)
         headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
@@ -160,9 +160,9 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
             async def ask(request: ChatRequest) -> ChatResponse:
                 fields = await asyncio.to_thread(environment.fields, request, ctx.model)
                 body = json.dumps(fields)
-                answer = await client.post(f"{endpoint}/chat/completions", content=body)
-                answer.raise_for_status()
-                return environment.response(request, answer.json())
+                http_response = await client.post(f"{endpoint}/chat/completions", content=body)
+                http_response.raise_for_status()
+                return environment.response(request, http_response.json())
 
             try:
                 while requests := await asyncio.to_thread(episode.requests):
