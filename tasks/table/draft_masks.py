@@ -17,15 +17,19 @@ PERCENT = (
     "all numbers are at most 100: are they percent of the image's sides? Polygons in percent are "
     "not read: write pixels"
 )
+"""Doubt about polygons whose numbers are all small."""
 HOLES = (
     "some polygons lie in others of their record: they belong to the mask, as in COCO. For holes, "
     "write run-lengths or images"
 )
+"""Doubt about polygons that lie in others."""
 PAIRS = re.compile(r"\d+ \d+(?: \d+ \d+)*")
+"""Run-lengths as a text, as Kaggle writes them."""
 OF_PAIRS = (
     "pairs of a start and a length, as on Kaggle: `from_pairs` of docs/predictions.md makes a mask "
     "of them, and Rle.from_array(mask).to_json() COCO's run-lengths, which are read"
 )
+"""Doubt about run-lengths as a text."""
 MIN_SIDE = 200
 """Least side of images in pixels whose polygons rarely all lie between 0 and 100."""
 
