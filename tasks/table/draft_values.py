@@ -1,4 +1,4 @@
-"""What the modules that guess a form of answers share: their result, and lists of numbers."""
+"""Shared by the modules that guess a form of answers: their result, and lists of numbers."""
 
 import re
 from dataclasses import dataclass, field
