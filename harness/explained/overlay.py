@@ -1,4 +1,4 @@
-"""The picture of `harness explain --image`: a sample's answers drawn on its frames.
+"""The image of `harness explain --image`: a sample's answers drawn on its frames.
 
 Below them are the frames that the networks were shown, in the size in which they were shown.
 """
@@ -13,17 +13,18 @@ from harness.media import Frame
 from harness.models.backends.shown_media import squashed
 from harness.types import Answer, Call, Prediction, Query, Sample, Shown
 
-FRAMES = 6  # drawn of a video, at most
+MAX_FRAMES = 6
+"""Largest number of frames of a video that are drawn."""
 
 
 def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
-    """Draw rows of frames as one picture, (height, width, 3) uint8.
+    """Draw rows of frames as one image, (height, width, 3) uint8.
 
     The rows are the ground truth, if known; the prediction with the ground truth's outline; and
     the frames that the networks were shown. Frames of a video are evenly spaced.
     """
     media = sample.query.media[0]
-    step = max(1, -(-len(media) // FRAMES))
+    step = max(1, -(-len(media) // MAX_FRAMES))
     frames = range(0, len(media), step)
     ground_truth = sample.target.answer if sample.target else None
     truth_row = [(ground_truth, overlay.GROUND_TRUTH, True)]
@@ -33,7 +34,7 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
     ]
     layers_of_rows = [truth_row, prediction_row] if ground_truth else [prediction_row]
     rows = [_row(sample, frames, layers) for layers in layers_of_rows]
-    rows += _draw_frames(sample.query, prediction.calls)
+    rows += _rows_shown(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [
         np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
@@ -59,10 +60,10 @@ def _row(
     return overlay.side_by_side(images)
 
 
-def _draw_frames(query: Query, calls: Sequence[Call]) -> list[Frame]:
-    """Draw a row of frames for each medium of the query that a call showed; equal rows once.
+def _rows_shown(query: Query, calls: Sequence[Call]) -> list[Frame]:
+    """Return a row of frames for each medium of the query that a call showed; equal rows once.
 
-    Media of other queries, and altered ones, are not in the record and are left out.
+    The pixels of other media and of altered ones are not recorded, so these have no row.
     """
     rows = dict.fromkeys(display for call in calls for display in call.request.shown)
     return [
@@ -78,6 +79,6 @@ def _draw_frames(query: Query, calls: Sequence[Call]) -> list[Frame]:
 
 
 def _as_seen(frame: Frame, display: Shown) -> Frame:
-    """Resize a frame as it was before it was shown to a network."""
+    """Return the frame in the size that the network saw."""
     image: Frame = squashed(squashed(frame, display.resize), display.canvas)
     return np.ascontiguousarray(image)

@@ -1,6 +1,7 @@
-"""Make prediction lines of Kaggle's run-lengths: pairs of start, from 1, and length.
+"""Make prediction lines of Kaggle's run-lengths.
 
-The command that messages print calls `masks_of_pairs`.
+They are pairs: the number of the first pixel, from 1, and the number of pixels. The command that
+messages print calls `masks_of_pairs`.
 """
 
 import csv
@@ -16,15 +17,16 @@ from harness.types import Sample
 
 
 def masks_of_pairs(path: Path | str, samples: Iterable[Sample]) -> Iterator[dict[str, object]]:
-    """Yield a line with one mask for each sample that a table has, the union of its rows.
+    """Yield a prediction line for each sample in a table; its mask is the union of its rows.
 
     Args:
-        path: CSV with the columns ImageId, which is a sample's id with or without a suffix, and
-            EncodedPixels, whose pixels are numbered down the columns.
+        path: CSV with the columns ImageId and EncodedPixels. An ImageId is a sample's id, with or
+            without a suffix. EncodedPixels are pairs; pixels are numbered down the columns.
         samples: The benchmark's samples.
 
     Raises:
-        DataError: a row is of no sample, is not in pairs, or has pixels outside of its image.
+        DataError: a row belongs to no sample, does not hold pairs of whole numbers, or has pixels
+            outside its image.
     """
     by_id = {sample.id: sample for sample in samples}
     pairs: dict[str, list[int]] = defaultdict(list)
@@ -57,7 +59,7 @@ def masks_of_pairs(path: Path | str, samples: Iterable[Sample]) -> Iterator[dict
         width, height = by_id[name].query.media[0].size
         pixels = np.zeros(width * height, bool)
         for start, length in zip(numbers[::2], numbers[1::2], strict=True):
-            if not (start >= 1 <= length <= pixels.size + 1 - start):
+            if start < 1 or length < 1 or start - 1 + length > pixels.size:
                 raise DataError(
                     f"{path}, sample {name!r}",
                     expected=f"pixels from 1 to {pixels.size}, of an image of {width}×{height}",

@@ -13,10 +13,10 @@ from harness.layout.files import folder as folder
 from harness.layout.files import path_inside as path_inside
 from harness.layout.files import read_json as read_json
 from harness.layout.files import readable as readable
-from harness.layout.files import rows as rows
 from harness.layout.json_file import Entry as Entry
 from harness.layout.json_file import JsonFile as JsonFile
 from harness.layout.json_index import JsonIndex as JsonIndex
 from harness.layout.json_lines import parse_line as parse_line
 from harness.layout.json_lines import read_by_id as read_by_id
 from harness.layout.json_lines import read_lines as read_lines
+from harness.layout.parquet_rows import rows as rows

@@ -1,4 +1,4 @@
-"""Folders, file names, small JSON files and Parquet tables of a benchmark.
+"""Folders, file names and small JSON files of a benchmark.
 
 Tasks call these functions with paths below the folder that the user gave. Each returns what it read
 or raises a DataError that names the file and says how to obtain or repair it.
@@ -7,35 +7,21 @@ or raises a DataError that names the file and says how to obtain or repair it.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from harness.errors import DataError, raised_as
-from harness.files import read_bytes, refuse_other
+from harness.files import read_bytes
 from harness.foreign import in_place_of, reading, refuse_foreign
 from harness.responses import NUMBERS, refuse_duplicate_keys
 
-if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetFile
-
 MISSING = object()
-MAX_ROWS = 2**20
-"""Most rows of one Parquet file: the largest benchmark has a quarter of a million, and ten times as
-many would take minutes to read."""
-MAX_TEXT = 2**28
-"""Most bytes of one column's text in one row group of a Parquet file, which may be one cell."""
-MAX_VALUES = 2**29
-"""Most values of one column in one row group of a Parquet file; a mask has one value per pixel."""
-BATCH = 16
-"""Number of rows that are decoded at once."""
-EXPANSION = 100, 2000
-"""Most decoded bytes of text, and of other values, per byte of a Parquet file, plus `MAX_TEXT`."""
 MAX_NAME = 255
-"""Most bytes of a file's name on the usual file systems."""
+"""Largest number of bytes of a file's name on the usual file systems."""
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape such as `\\ud83d`, which may be half of a surrogate pair: no id can hold one half."""
 T = TypeVar("T")
@@ -205,108 +191,3 @@ def field(plain: object, key: str, expected: type | tuple[type, ...], where: str
         names = " or ".join(allowed.__name__ for allowed in types)
         raise DataError(f"{where}: {key!r}", expected=names, found=repr(value)[:60])
     return value
-
-
-def _check_sizes(
-    path: Path, file: "ParquetFile", columns: Collection[str]
-) -> tuple[list[str], int]:
-    """Refuse a Parquet file that is too large by its own metadata, before any value is decoded.
-
-    Returns:
-        The paths of the text columns that are encoded as dictionaries, and the most bytes that one
-        cell of text can have.
-    """
-    dictionaries, longest = set(), 0
-    for row_group in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(row_group)
-        for number in range(group.num_columns):
-            column, chunk = file.schema.column(number), group.column(number)
-            if column.path.split(".")[0] not in columns:
-                continue
-            if chunk.num_values > MAX_VALUES:
-                raise _too_much(
-                    path, f"{MAX_VALUES} values of {column.path!r} in a row group", chunk.num_values
-                )
-            if chunk.physical_type != "BYTE_ARRAY":
-                continue
-            if any("DICTIONARY" in encoding for encoding in chunk.encodings):
-                dictionaries.add(column.path)
-            if column.logical_type.type == "STRING":
-                if chunk.total_uncompressed_size > MAX_TEXT:
-                    raise _too_much(
-                        path,
-                        f"{MAX_TEXT} bytes of text of {column.path!r} in a row group",
-                        chunk.total_uncompressed_size,
-                    )
-                longest = max(longest, chunk.total_uncompressed_size)
-    return sorted(dictionaries), longest
-
-
-def _too_much(path: Path, limit: str, size: object) -> DataError:
-    return DataError(f"file {path}", expected=f"at most {limit}", found=str(size))
-
-
-def _decoded_size(array: Any) -> tuple[int, int]:
-    """Return the least bytes of an Arrow array as Python objects: of its texts, and of the rest.
-
-    Arrow holds a repeated text of a dictionary once; as Python objects each repetition counts.
-    """
-    from pyarrow import compute, types
-
-    if types.is_dictionary(array.type):
-        lengths = compute.binary_length(array.dictionary).take(array.indices)
-        return compute.sum(lengths).as_py() or 0, 0
-    if types.is_list(array.type) or types.is_large_list(array.type):
-        parts = [array.flatten()]
-    elif types.is_struct(array.type):
-        parts = array.flatten()
-    elif types.is_string(array.type) or types.is_large_string(array.type):
-        return compute.sum(compute.binary_length(array)).as_py() or 0, 0
-    else:
-        return 0, max(array.nbytes, 8 * len(array))
-    sizes = [_decoded_size(part) for part in parts]
-    return sum(text for text, _ in sizes), sum(rest for _, rest in sizes)
-
-
-def rows(
-    path: Path, columns: Collection[str], *, optional: Collection[str] = ()
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file as plain data, decoding a few at a time.
-
-    Args:
-        path: The file.
-        columns: Names of the required columns. Others are not read.
-        optional: Names of columns that are read if the file has them.
-
-    Raises:
-        DataError: the file is not Parquet or too large, or a column is missing.
-    """
-    from pyarrow import ArrowException, parquet
-
-    unfit = (ArrowException, OSError, UnicodeDecodeError)
-    with reading(path, DataError, f"file {path}", "a complete Parquet file", *unfit):
-        refuse_other(path, DataError, f"file {path}")
-        with parquet.ParquetFile(path) as file:
-            names = set(file.schema_arrow.names)
-            if missing := [name for name in columns if name not in names]:
-                raise DataError(
-                    f"file {path}",
-                    expected=f"columns {', '.join(columns)}",
-                    found=f"none named {', '.join(missing)}, but {', '.join(sorted(names))}",
-                )
-            if file.metadata.num_rows > MAX_ROWS:
-                raise _too_much(path, f"{MAX_ROWS} rows", file.metadata.num_rows)
-            column_names = [*columns, *(name for name in optional if name in names)]
-            dictionaries, longest = _check_sizes(path, file, column_names)
-        # Texts that stand in a dictionary stay there until they have been counted.
-        bytes_left = [MAX_TEXT + factor * path.stat().st_size for factor in EXPANSION]
-        at_once = min(BATCH, max(1, MAX_TEXT // max(longest, 1)))
-        with parquet.ParquetFile(path, read_dictionary=dictionaries) as file:
-            for batch in file.iter_batches(batch_size=at_once, columns=column_names):
-                for column in batch.columns:
-                    for expansion_index, size in enumerate(_decoded_size(column)):
-                        bytes_left[expansion_index] -= size
-                if min(bytes_left) < 0:
-                    limit = f"{MAX_TEXT} bytes and {EXPANSION[bytes_left[0] >= 0]} times its own"
-                    raise _too_much(path, limit, "more")
-                yield from batch.to_pylist()

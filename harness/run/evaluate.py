@@ -162,7 +162,7 @@ class _Evaluation:
             attempt=journal.next_attempt,
             samples=self.survey.n_total,
             note=self.progress.note,
-            launch=self.launch,
+            rank=self.launch,
         )
         try:
             manifest = self._manifest(workers.info)

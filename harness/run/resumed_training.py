@@ -17,10 +17,13 @@ NOT_COMPARED = (
     *("config_hash", "data_root", "base_is_folder", "devices", "eval_model", "seconds", "result"),
     "changed",
 )
+"""Fields of the manifest that are not compared when a training is resumed."""
 NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
-"""Fields of the provenance that are recorded, and may differ when a training is resumed."""
+"""Fields of the manifest's provenance that are not compared."""
 NOT_COMPARED_OF_TASKS = ("images", "faults")
-SHOWN = 10  # lost samples that are named
+"""Fields of each task in the manifest that are not compared."""
+MAX_NAMED = 10
+"""Largest number of lost samples whose ids a message names."""
 
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
@@ -78,13 +81,15 @@ def start_or_resume(
         UsageError: a finished training without its state is to be continued.
     """
     path = out / MANIFEST
-    if not main:  # a manifest with a result was not written by the current main process
+    if not main:
+        # The main process writes a result only when it ends, so a stored one is of an earlier,
+        # finished training. That goes on only if its totals are now larger.
         if not path.exists():
             return manifest, False
         stored, new = Training.open(out).manifest, json.loads(json.dumps(manifest))
         before, now = (recorded["method"]["settings"] for recorded in (stored, new))
-        same = all(before.get(name) == now.get(name) for name in LARGER_TOTALS)
-        return manifest, "result" in stored and same  # with larger totals the training goes on
+        same_totals = all(before.get(name) == now.get(name) for name in LARGER_TOTALS)
+        return manifest, "result" in stored and same_totals
     if not path.exists():
         write_samples(out / SAMPLES, [row for rows in samples_by_task for row in rows])
         write_json(path, manifest)
@@ -165,9 +170,9 @@ def _allowed_changes(
     refused = [name for name, pair in changed.items() if not trainer.may_change(name, *pair)]
     lines = differences(before, after)
     if missing_ids := _gone_samples(out, samples_by_task):
-        more_text = f" and {len(missing_ids) - SHOWN} more" if missing_ids[SHOWN:] else ""
+        more_text = f" and {len(missing_ids) - MAX_NAMED} more" if missing_ids[MAX_NAMED:] else ""
         lines.append(
-            f"samples that are no longer there: {', '.join(missing_ids[:SHOWN])}{more_text}"
+            f"samples that are no longer there: {', '.join(missing_ids[:MAX_NAMED])}{more_text}"
         )
     lines += [f"{name}: {changed[name][0]!r} → {changed[name][1]!r}" for name in refused]
     if lines:

@@ -37,7 +37,7 @@ def start_workers(
     attempt: int,
     samples: int,
     note: Callable[[str], None],
-    launch: ProcessRank | None,
+    rank: ProcessRank | None,
 ) -> Workers:
     """Start the workers of a run.
 
@@ -48,33 +48,34 @@ def start_workers(
         attempt: Number of the attempt, for the journal.
         samples: Number of the run's samples, which limits the number of workers.
         note: Receives notes for the user about the workers.
-        launch: This process's rank among those of a launcher; None: there is no launcher.
+        rank: This process's rank among those of a launcher; None: there is no launcher.
 
     Raises:
         ModelError: a ready model was given although several processes need one each.
         UsageError: a model has its own environment, and workers are on other machines.
     """
     if is_built_here(model, options):
-        # Each share (of 2, of 3, …) has its own number for its journal, so that folders can be
-        # copied together; 0 is the number of a run without shares.
-        part, parts = options.shard or (1, 1)
-        number = parts * (parts - 1) // 2 + part - 1
+        # A worker's number names its journal. The numbers of shards differ also between runs of
+        # different numbers of shards (0 without shards; 1 and 2; 3, 4 and 5; …), so that folders
+        # can be copied together.
+        shard, n_shards = options.shard or (1, 1)
+        number = n_shards * (n_shards - 1) // 2 + shard - 1
         local = LocalWorker(ready_model(model, options.seed), folder, attempt, worker=number)
-        return local if launch is None else Leader(launch, local, folder, attempt)
+        return local if rank is None else Leader(rank, local, folder, attempt)
     if not isinstance(model, Spec):
         raise ModelError(
             "several or isolated workers",
             expected="a model's SPEC, which they build themselves",
             found="a ready model",
         )
-    if (options.ray or launch) and without_environment(model)[1] is not None:
+    if (options.ray or rank) and without_environment(model)[1] is not None:
         raise UsageError(
             f"model {model}",
             expected="workers of this machine, which its own environment is on",
             found="Ray, or a launch of several processes",
         )
-    total = max(samples, 1)
-    options = replace(options, workers=min(options.workers, total))
+    n_samples = max(samples, 1)
+    options = replace(options, workers=min(options.workers, n_samples))
     if options.ray is None:
-        return Processes(model, folder, attempt, options, samples=total)
-    return Actors(model, folder, attempt, options, note=note, samples=total)
+        return Processes(model, folder, attempt, options, samples=n_samples)
+    return Actors(model, folder, attempt, options, note=note, samples=n_samples)

@@ -1,4 +1,4 @@
-"""Regular expressions of statements and rejections of options' letters, for `letters`.
+"""Regular expressions by which `letters` finds option letters that a text states or rejects.
 
 `patterns` builds them for the letters of a question's options. A *mention* is a letter with its
 marks ("**(B)**", "option B"); *several* are mentions joined by "and", "or" and the like.
@@ -87,32 +87,48 @@ FOREIGN_ANSWERS = (
 """The word "answer" in other languages, in small letters."""
 # Words before a letter that state it: "the answer is ", "I choose ", "答案是".
 _SAYS = (
+    # ans: B; the answer to the question is B
     r"(?:(?i:(?<![a-z])(?:ans|answer(?:\s(?:to|based on|for)\s(?:the|this|your)\s\w+"
     r"(?=\s(?:is|would|should)\b))?"
+    # option number: B; choice B; my pick is B; the correct one is B
     r"|option(?: number)?|choice|selection|pick|correct(?:\s+\w+)?"
+    # the most likely outcome is B
     r"|(?<=[Tt]he )most (?:likely|probable|plausible|suitable|appropriate|accurate|fitting)"
     r"\s(?!(?:wrong|error|mistake|distractor|trap|confusion)\b)\w+(?=\sis\b)"
+    # the correct answer for this scene is B
     r"|(?:correct|right|best) (?:answer|option|choice)(?:(?!\bis\b)[^.:;,?!\n]){1,60}?"
     r"(?=\s(?:is|would be)\b)"
+    # the best match is B; closest match: B; letter: B
     r"|best\s(?!distractor|trap|lure|decoy)\w+|closest match|letter(?=\s*(?:is|[:=]))"
+    # die Antwort ist B; la réponse est B
     rf"|{FOREIGN_ANSWERS})\b[*_`]{{0,3}}"
     r"(?:\s*(?:is|was|should be|would be|must be|ist|est(?: la)?|es(?: la)?|é(?: a)?|è(?: la)?"
     r"|donc|also|jest|là|adalah|=|:)){0,2}"
+    # the car is (B); it would be the option (B)
     r"|\b(?:is|would be)\b:?(?:\s(?:the\s)?(?:option|choice|image|picture|point|box|frame))?"
     r"(?=\s*[*_`]{0,3}\((?-i:[A-Z])\))"
+    # it must be B; therefore, B
     r"|\b(?:it(?: is|['’]s| (?:must|should|has to) be)|so|therefore|thus|hence)\b,?"
+    # best described by option B; best represented as (B)
     r"|(?<!not )(?<!not be )(?<!nnot be )(?<!n['’]t )(?<!n['’]t be )\b(?:best|most accurately) "
     r"(?:described|characteri[sz]ed|represented|captured|summari[sz]ed|explained|depicted)"
     r" (?:by|as)(?=\s*(?:[*_`]{0,3}\(|(?:the )?(?:option|choice)\b|[*_`]{0,3}(?-i:[A-Z])[.:)]))"
+    # that leaves us with B.; we are left with only option B.
     r"|\b(?:(?:that|this|which) leaves(?: us)?(?: with)?|we (?:are|were) left with)(?: only)?"
     r"(?=\s(?:option |choice |answer )?[*_`(\"']{0,4}(?-i:[A-Z])[*_`)\"']{0,4}\s*(?:[.!:\n]|\Z))"
+    # the only option left is B; the only one that remains is B
     r"|\bthe only (?:option|choice|one) (?:left|that (?:remains|is left)) is"
+    # I choose B; we would go with B; I'm going with B
     r"|\b(?:i|we)(?:['’](?:d|ll|m)| would| will)?(?: \w+)?"
     r" (?:choose|chose|pick|select|go(?:ing)? with|say|guess|conclude)|\bi['’]m going with)"
+    # only B fits; only option B matches
     r"|\b(?i:only)\s(?=(?i:option |choice )?[*_(]{0,3}[A-Z][*_)]{0,3}\s(?:matches|fits|works)\b)"
+    # 最有可能的是 B; 最符合描述的是B。
     r"|最(?:有?可能|合适|适合|佳|恰当|符合)[^，。,.;；:\n不非没]{0,14}?[是为](?=\s*[*_(]{0,3}[A-Z][*_)]{0,3}(?:[\s.,。，]|\Z))"
+    # 答案是 B; 应选 B; 正解は B; 정답은 B
     r"|(?:答案|应选|选择|选|正确的(?=是)|答(?=\s?:)|答え|正解|정답|답(?=\s?:))(?:\s*(?:应该|应)?(?:是|为|は|은|:)\s?:?)?(?:\s?选项)?"
-    r"|选项(?:\s*(?:应该|应)?(?:是|为|は)"  # and not "选项B: …", which only names the option
+    # 选项是 B; 选项 B; and not "选项B: …", which only names the option
+    r"|选项(?:\s*(?:应该|应)?(?:是|为|は)"
     r"|\s?:?(?=[^\S\n]?[*_]{0,3}(?:\([A-Z]\)(?!\s?:)|[A-Z](?!\w|[*_]{0,3}\s?[:)])))))"
 )
 _NOT_RIGHT = (

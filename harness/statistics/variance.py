@@ -114,16 +114,19 @@ def components(values: ArrayLike) -> Components:
     table = _check_balanced(values)
     g, t, d = table.shape
     squares = _mean_squares(table)
-    sample, training, decoding, crossed, noise = (square.value for square in squares)
+    sample, training, decoding, sample_training, sample_decoding = (
+        square.value for square in squares
+    )
     names = ("sample", "training", "decoding", "sample_training", "sample_decoding")
     estimates: dict[str, float | None] = dict.fromkeys(names)
-    estimates["sample"] = (sample - (crossed if t > 1 else noise)) / (t * d)
+    estimates["sample"] = (sample - (sample_training if t > 1 else sample_decoding)) / (t * d)
     if t > 1:
-        estimates["training"] = (training - crossed - (decoding - noise)) / (g * d)
-        estimates["sample_training"] = (crossed - noise) / d
+        shift = training - sample_training - (decoding - sample_decoding)
+        estimates["training"] = shift / (g * d)
+        estimates["sample_training"] = (sample_training - sample_decoding) / d
     if d > 1:
-        estimates["decoding"] = (decoding - noise) / g
-        estimates["sample_decoding"] = noise
+        estimates["decoding"] = (decoding - sample_decoding) / g
+        estimates["sample_decoding"] = sample_decoding
     rounding = 1e-12 * max(square.value for square in squares)
     clipped = tuple(n for n, value in estimates.items() if value is not None and value < -rounding)
     estimated = {name: None if v is None else max(v, 0.0) for name, v in estimates.items()}
@@ -161,15 +164,15 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
     check_level(level)
     table = _check_balanced(values)
     _, t, d = table.shape
-    sample, training, decoding, crossed, noise = _mean_squares(table)
+    sample, training, decoding, sample_training, sample_decoding = _mean_squares(table)
     over: tuple[str, ...] = ("samples",)
     terms = [(1, sample)]
     if t > 1:
         over = ("samples", "trainings", *(("decodings",) if d > 1 else ()))
-        terms += [(1, training), (-1, crossed)]
+        terms += [(1, training), (-1, sample_training)]
     elif d > 1:
         over = ("samples", "decodings")
-        terms += [(1, decoding), (-1, noise)]
+        terms += [(1, decoding), (-1, sample_decoding)]
     if sum(sign * square.value for sign, square in terms) < sample.value:
         terms = terms[:1]
     total = sum(sign * square.value for sign, square in terms)
@@ -188,7 +191,10 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
 
 
 def _satterthwaite(squares: list[_Square], total: float) -> float:
-    """Return the degrees of freedom of a sum of mean squares; at least the least of its terms."""
+    """Return the degrees of freedom of a sum of mean squares.
+
+    They are at least the smaller of the two added terms'; the third is subtracted.
+    """
     if total == 0:
         return float(squares[0].degrees)
     # Shares of the total, for the square of a very small number is 0.
@@ -197,15 +203,15 @@ def _satterthwaite(squares: list[_Square], total: float) -> float:
 
 
 def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square, _Square]:
-    """Return five mean squares: of sample, training, decoding, and of the last two by sample.
+    """Return the mean squares of sample, training, decoding, sample_training, sample_decoding.
 
     A source without degrees of freedom has 0.
     """
     g, t, d = table.shape
     cells, runs = table.mean(axis=2), table.mean(axis=0)
     groups, trainings, mean = cells.mean(axis=1), runs.mean(axis=1), table.mean()
-    crossed = cells - groups[:, None] - trainings + mean
-    noise = table - cells[:, :, None] - runs + trainings[:, None]
+    sample_training = cells - groups[:, None] - trainings + mean
+    sample_decoding = table - cells[:, :, None] - runs + trainings[:, None]
 
     def square(deviations: FloatArray, copies: int, degrees: int) -> _Square:
         return _Square(copies * float(np.sum(deviations**2)) / degrees if degrees else 0.0, degrees)
@@ -214,8 +220,8 @@ def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square
         square(groups - mean, t * d, g - 1),
         square(trainings - mean, g * d, t - 1),
         square(runs - trainings[:, None], g, t * (d - 1)),
-        square(crossed, d, (g - 1) * (t - 1)),
-        square(noise, 1, (g - 1) * t * (d - 1)),
+        square(sample_training, d, (g - 1) * (t - 1)),
+        square(sample_decoding, 1, (g - 1) * t * (d - 1)),
     )
 
 

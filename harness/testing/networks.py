@@ -142,18 +142,19 @@ def _qwen(
     template: str = QWEN_TEMPLATE,
 ) -> Path:
     """Save a network of a Qwen class; its processor resizes images to at most 112 × 112 pixels."""
-    config, network = classes(prefix, *NETWORK)
-    (process,), (videos,) = classes(processor, "Processor"), classes(video, "VideoProcessor")
-    (images,) = classes("Qwen2VL", "ImageProcessor")
+    config_class, network_class = classes(prefix, *NETWORK)
+    (processor_class,) = classes(processor, "Processor")
+    (video_processor_class,) = classes(video, "VideoProcessor")
+    (image_processor_class,) = classes("Qwen2VL", "ImageProcessor")
     tokenizer = _qwen_tokenizer()
     token = tokenizer.convert_tokens_to_ids
     ids = {f"{medium}_token_id": token(f"<|{medium}_pad|>") for medium in ("image", "video")}
     ids |= {f"vision_{end}_token_id": token(f"<|vision_{end}|>") for end in ("start", "end")}
     of_text = text_settings(tokenizer, bos_token_id=token("<|im_start|>"))
     of_text["rope_parameters"] = {**ROPE, **rope}
-    del of_text["head_dim"]
-    model = network(
-        config(
+    del of_text["head_dim"]  # Qwen2.5-VL's configuration has no such setting
+    model = network_class(
+        config_class(
             text_config={**of_text, **text},
             vision_config={
                 **{key: VISION[key] for key in ("hidden_size", "intermediate_size")},
@@ -173,10 +174,10 @@ def _qwen(
     limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
     common = {"patch_size": patch, "merge_size": 2, "temporal_patch_size": 2}
     many = {**limits, "longest_edge": 8 * 112 * 112}
-    inputs = process(
-        image_processor=images(size=limits, **common),
-        tokenizer=_qwen_tokenizer(),
-        video_processor=videos(size=many, do_sample_frames=False, **common),
+    inputs = processor_class(
+        image_processor=image_processor_class(size=limits, **common),
+        tokenizer=tokenizer,
+        video_processor=video_processor_class(size=many, do_sample_frames=False, **common),
         chat_template=template,
     )
     return save(folder, model, inputs)

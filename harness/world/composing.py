@@ -22,7 +22,7 @@ Compose: TypeAlias = Callable[[Draws, Scene], tuple[Thing, ...] | None]
 """Draws the things of an empty scene; None: it found no space, and another attempt is made."""
 
 
-def combination(
+def draw_combination(
     draws: Draws,
     split: Split,
     index: int,
@@ -30,10 +30,10 @@ def combination(
     *,
     largest: Size = "large",
 ) -> Combination:
-    """Draw one of the options: never a held-out one in `train`, in other splits at every even
-    `index`.
+    """Draw one of the options that the split allows.
 
-    Sizes above `largest` are taken only if no other option is left.
+    The held-out ones are allowed at even indices of splits other than `train`, and no others there.
+    Sizes above `largest` are drawn only if no other option is left.
     """
     is_held_out = split != "train" and index % 2 == 0
     allowed = [option for option in options if (option in HELD_OUT) == is_held_out]
@@ -52,7 +52,7 @@ def mix_combinations(draws: Draws, split: Split, number: int) -> list[Combinatio
         if chosen and draws.chance(3, 5):
             model = draws.choice(chosen)
             noun = draws.choice((Noun(model.shape), Noun(None, model.colour)))
-        chosen.append(combination(draws, split, index, _named_by(noun)))
+        chosen.append(draw_combination(draws, split, index, _named_by(noun)))
     return chosen
 
 
@@ -61,7 +61,7 @@ def _named_by(noun: Noun) -> tuple[Combination, ...]:
     return tuple(filter(noun.matches, COMBINATIONS))
 
 
-def resting(
+def things_at_rest(
     draws: Draws, empty: Scene, combinations: Sequence[Combination], *, crowded: bool
 ) -> tuple[Thing, ...] | None:
     """Return things at rest, placed by `place_at_rest`; None if there was no space."""

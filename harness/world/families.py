@@ -12,7 +12,13 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.world import levelled
-from harness.world.composing import Compose, combination, mix_combinations, resting, with_depths
+from harness.world.composing import (
+    Compose,
+    draw_combination,
+    mix_combinations,
+    things_at_rest,
+    with_depths,
+)
 from harness.world.draws import Draws
 from harness.world.language import Noun
 from harness.world.placing import draw_path
@@ -122,7 +128,7 @@ def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:
 
 def _still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     combinations = mix_combinations(draws, empty.split, draws.integer_between(3, 7))
-    return resting(draws, empty, combinations, crowded=draws.chance(1, 2))
+    return things_at_rest(draws, empty, combinations, crowded=draws.chance(1, 2))
 
 
 def _video(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
@@ -148,10 +154,10 @@ def _crowd(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     pools += [draws.choice((others, related)) for _ in range(draws.integer_between(1, 5))]
     largest: Size = "medium" if n_counted > 5 else "large"
     combinations = [
-        combination(draws, empty.split, index, pool, largest=largest)
+        draw_combination(draws, empty.split, index, pool, largest=largest)
         for index, pool in enumerate(pools)
     ]
-    return resting(draws, empty, draws.shuffle(combinations), crowded=False)
+    return things_at_rest(draws, empty, draws.shuffle(combinations), crowded=False)
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(

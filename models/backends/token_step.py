@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from transformers import DynamicCache, PreTrainedModel
 
 MAX_COPIED_WEIGHTS = MAX_WEIGHTS_OF_ONE_THREAD
-"""Most numbers of a network whose weights are copied: layers of one input joined, in float32."""
+"""Largest number of weights of a network that is copied in float32, with layers of the same input
+joined into one."""
 TEXT_MODELS = frozenset(
     {
         "LlamaModel",
@@ -79,7 +80,7 @@ class TokenStep:
     last_norm: "Tensor"
     head: Product
     frequencies: "Tensor"
-    """Angles a position of the rotary embedding, in radians (half of a head's width)."""
+    """Angle of the rotary embedding per position, in radians (half of a head's width)."""
     scale: float
     """Factor of the rotary embedding's cosines and sines."""
     epsilon: float
@@ -148,8 +149,9 @@ def _rotated(heads: "Tensor", cosine: "Tensor", sine: "Tensor") -> "Tensor":
 def token_step(network: "PreTrainedModel") -> TokenStep | None:
     """Return the step of a network on a CPU; it is valid until the network's weights change.
 
-    None on other devices, where it was not measured; for layers other than those of `TEXT_MODELS`;
-    and if more than the weights matters: adapters, quantised weights, hooks, gradients.
+    It is None on other devices, where it was not measured, for other classes than `TEXT_MODELS`,
+    and if more than the weights determines the outputs: adapters, quantised weights, hooks or
+    gradients.
     """
     import torch
 
@@ -173,11 +175,11 @@ def token_step(network: "PreTrainedModel") -> TokenStep | None:
         layers.append(
             Layer(
                 weight_of(layer.input_layernorm),
-                _make_product(_linear_layers(attention)[:3], joined=copied),
+                _make_product(_linear_layers(attention)[:3], joined=copied),  # q, k, v
                 norms,
                 _make_product([attention.o_proj], joined=copied),
                 weight_of(layer.post_attention_layernorm),
-                _make_product(_linear_layers(mlp)[:2], joined=copied),
+                _make_product(_linear_layers(mlp)[:2], joined=copied),  # gate, up
                 _make_product([mlp.down_proj], joined=copied),
             )
         )
@@ -232,9 +234,10 @@ def _linear_layers(module: Any) -> "list[nn.Module]":
 
 
 def _make_product(layers: Sequence[Any], *, joined: bool) -> Product:
-    """Return linear layers of one input; `joined`: as one matrix in float32, if possible.
+    """Return the product of linear layers that have the same input.
 
-    Layers of which only some have a bias are not joined.
+    With `joined` their weights become one matrix in float32. Layers of which only some have a
+    bias are not joined.
     """
     import torch
 

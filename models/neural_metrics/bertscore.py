@@ -116,23 +116,26 @@ class BertScore:
 
 
 def match_greedily(
-    candidate: "Tensor", candidate_words: "Tensor", true: "Tensor", true_words: "Tensor"
+    candidate: "Tensor",
+    candidate_weights: "Tensor",
+    reference: "Tensor",
+    reference_weights: "Tensor",
 ) -> BertScores:
     """Return the scores of the greedy matching of two texts (BERTScore, equation 1).
 
-    They are 0 if a text has no words.
+    They are 0 if all tokens of a text weigh 0.
 
     Args:
         candidate: Unit vectors of the text's tokens, tokens × dimensions.
-        candidate_words: Weight of each token.
-        true: Unit vectors of the reference's tokens, tokens × dimensions.
-        true_words: Weight of each token of the reference.
+        candidate_weights: Weight of each token of the text.
+        reference: Unit vectors of the reference's tokens, tokens × dimensions.
+        reference_weights: Weight of each token of the reference.
     """
-    if not candidate_words.any() or not true_words.any():
+    if not candidate_weights.any() or not reference_weights.any():
         return BertScores(0.0, 0.0, 0.0)
-    cosines = (candidate @ true.T).clamp(min=0).cpu()
-    precision = float((cosines.amax(dim=1) * candidate_words / candidate_words.sum()).sum())
-    recall = float((cosines.amax(dim=0) * true_words / true_words.sum()).sum())
+    cosines = (candidate @ reference.T).clamp(min=0).cpu()
+    precision = float((cosines.amax(dim=1) * candidate_weights / candidate_weights.sum()).sum())
+    recall = float((cosines.amax(dim=0) * reference_weights / reference_weights.sum()).sum())
     total = precision + recall
     return BertScores(precision, recall, 2 * precision * recall / total if total else 0.0)
 
@@ -156,7 +159,7 @@ def bertscore(
         UsageError: a folder without `layers`.
         MissingDependency: a package is missing.
     """
-    scorer = bert_score(model=model, layers=layers, device=device)
+    scorer = load_scorer(model=model, layers=layers, device=device)
     weights = checkpoints.fingerprint(scorer.folder)
     about = (
         f"mean F1; {scorer.label}_L{scorer.layers}_no-idf_version={version('bert-score')}"
@@ -166,10 +169,10 @@ def bertscore(
     return TextMetric(metric, partial(_mean_f1, scorer))
 
 
-def bert_score(
+def load_scorer(
     *, model: str = "roberta-large", layers: int | None = None, device: str = "auto"
 ) -> BertScore:
-    """Return the scorer alone; arguments and errors are those of `bertscore`."""
+    """Return the scorer of a model and layer; arguments and errors are those of `bertscore`."""
     if find_spec("bert_score") is None:
         raise missing_dependency("BERTScore", ModuleNotFoundError(name="bert_score"))
     folder, label = _find_model(model)

@@ -1,8 +1,6 @@
 """Load and fill the prompt templates of Video-STR and its relatives: `prompt.toml` in a folder.
 
-A template of a form of answer has gaps in braces. `{Prompt}` is filled first, with the common part
-(`plain`, or `aided` with a list of objects); then `{Question}`, `{Options}`, `{Objects}`,
-`{Example}` and `{Wanted}` in one pass, so that `{Options}` in a question's own text stays.
+A template of a form of answer has gaps in braces, which `Templates.render` fills.
 """
 
 import re
@@ -42,7 +40,7 @@ class Templates:
     """Tag of that graph or map."""
     example: str = ""
     """Example of the graph or map."""
-    list: bool = False
+    options_as_list: bool = False
     """True if options are listed as `['A. …', 'B. …']`, instead of one per line."""
     wanted: Mapping[str, str] = field(default_factory=dict)
     """Text for `{Wanted}`, by the form of answer."""
@@ -59,6 +57,12 @@ class Templates:
         problem_type: str = "",
     ) -> str:
         """Return the request for a question; with `objects`, it asks for their graph or map first.
+
+        The template of the form is filled in three steps:
+
+        1. `{Prompt}` with the common part: `plain`, or `aided` where there are objects.
+        2. `{Question}` with `options`, where there are options and no gap `{Options}`.
+        3. All other gaps in one pass, so that `{Options}` in a question's own text stays.
 
         Raises:
             UsageError: there is no template for this form.
@@ -106,7 +110,7 @@ class Templates:
             _fill(self.option, Letter=letter, Text=text)
             for letter, text in zip(ascii_uppercase, options, strict=False)
         ]
-        return str(lines) if self.list else "".join(lines)
+        return str(lines) if self.options_as_list else "".join(lines)
 
 
 @lru_cache

@@ -23,7 +23,7 @@ from harness.layout import field, file, folder
 from harness.metrics.detection import Library
 from harness.task import Protocol, Task, check_by_reading, choose, lost_media
 from harness.tasks.coco_detection.scoring import protocols
-from harness.tasks.refer.annotations import Instances, Thing
+from harness.tasks.refer.annotations import Instances, ObjectEntry
 from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import media_of
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -104,7 +104,7 @@ class GroundTruth:
         rows = np.array(numbers, np.int64).reshape(-1, 3)
         return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
-    def questions(self) -> Iterator[tuple[int, int, list[Thing]]]:
+    def questions(self) -> Iterator[tuple[int, int, list[ObjectEntry]]]:
         """Yield (image id, category id, objects) of each question, sorted by the ids."""
         rows = self._numbers
         starts = np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1
@@ -112,14 +112,14 @@ class GroundTruth:
             image_id, category = rows[first, :2].tolist()
             yield image_id, category, self._objects_in(rows[first:last])
 
-    def objects_of(self, image_id: int, category: int) -> list[Thing]:
+    def objects_of(self, image_id: int, category: int) -> list[ObjectEntry]:
         """Return the objects of one image and category."""
         rows = self._numbers
         first, last = (np.searchsorted(rows[:, 0], image_id, side) for side in ("left", "right"))
         group = rows[first:last]
         return self._objects_in(group[group[:, 1] == category])
 
-    def _objects_in(self, rows: NDArray[np.int64]) -> list[Thing]:
+    def _objects_in(self, rows: NDArray[np.int64]) -> list[ObjectEntry]:
         return [self.instances.object_entry(int(number), str(self.path)) for number in rows[:, 2]]
 
 
@@ -170,7 +170,7 @@ def _numbers(copy: Copy) -> tuple[int, int]:
 def _sample(
     id: str,
     query: Query,
-    objects: Sequence[Thing],
+    objects: Sequence[ObjectEntry],
     question_key: tuple[int, int],
     name: str,
     *,

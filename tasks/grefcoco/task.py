@@ -20,7 +20,7 @@ from harness.media import Media
 from harness.metrics.generalised import SIDE, rela_polygon, rela_resize
 from harness.task import Protocol, Task, choose
 from harness.tasks.grefcoco.scoring import BOXED, PROTOCOLS
-from harness.tasks.refer.annotations import ImageInfo, Thing, union
+from harness.tasks.refer.annotations import ImageInfo, ObjectEntry, union
 from harness.tasks.refer.referents import Listing, Referent, find_referents
 from harness.tasks.refer.source import listing_source, media_of, query_sample
 from harness.types import Answer, AnswerForm, Sample
@@ -110,7 +110,7 @@ def _resolve(
     return media_of(image, listing.images), answer, square
 
 
-def ground_truth(objects: list[Thing], image: ImageInfo, protocol: str, where: str) -> Answer:
+def ground_truth(objects: list[ObjectEntry], image: ImageInfo, protocol: str, where: str) -> Answer:
     """Return the ground truth of objects: their boxes (`rec/grec`), or their masks and the union.
 
     Without objects it is "no target". Crowds have no mask, as in gRefCOCO's own reader.
@@ -136,7 +136,7 @@ def ground_truth(objects: list[Thing], image: ImageInfo, protocol: str, where: s
     )
 
 
-def square_mask(objects: Iterable[Thing], image: ImageInfo) -> Rle:
+def square_mask(objects: Iterable[ObjectEntry], image: ImageInfo) -> Rle:
     """Return the union of objects, without crowds, on ReLA's square of SIDE × SIDE pixels.
 
     Polygons are scaled and then rasterised, as by ReLA, which reads only polygons. The mask of an

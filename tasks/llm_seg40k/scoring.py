@@ -1,6 +1,6 @@
 """The protocols of LLM-Seg40K: LISA's scores, and those of LLM-Seg's own evaluation.
 
-The true mask may have another size than the image, for which a model predicts its mask.
+A model predicts a mask of the image's size; the true mask may have another size.
 """
 
 from collections.abc import Sequence
@@ -47,8 +47,10 @@ def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     answer = prediction.answer
     empty = Rle.empty(ground_truth.height, ground_truth.width)
     predicted = answer.masks[0] if answer and answer.masks else empty
-    resized = nearest_resize(predicted, height=ground_truth.height, width=ground_truth.width)
-    pixels = overlap(ground_truth, predicted if predicted.size == ground_truth.size else resized)
+    height, width = ground_truth.height, ground_truth.width
+    is_same = predicted.size == ground_truth.size
+    resized = predicted if is_same else nearest_resize(predicted, height=height, width=width)
+    pixels = overlap(ground_truth, resized)
     iou = 0.0 if prediction.failure else float(llmseg_iou(*pixels))
     return {
         "gIoU": Mean(iou),

@@ -20,8 +20,11 @@ from harness.layout.places import extent, is_written_as_corners, is_xy_swapped, 
 from harness.masks import Rle, check_size
 from harness.types import Box
 
-ALL_BUT_ONE = 0.99
-"""Share of an object's corners that may lie outside: COCO's code clips what does."""
+MAX_OUTSIDE = 0.99
+"""Largest share of an object's polygon corners outside the image.
+
+COCO's code clips polygons to the image; an object is refused only if it lies outside as a whole.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class ImageInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class ObjectEntry:
     """The entry of an object (COCO: annotation); its box and mask are checked on access."""
 
     id: int
@@ -110,7 +113,7 @@ class Thing:
         masks = [self._part(piece, f"part {n}", image) for n, piece in enumerate(pieces)]
         polygons = [piece for piece in pieces if is_polygon(piece)]
         size = (image.width, image.height)
-        refuse_outside(polygons, size, f"{self.where}: 'segmentation'", max_outside=ALL_BUT_ONE)
+        refuse_outside(polygons, size, f"{self.where}: 'segmentation'", max_outside=MAX_OUTSIDE)
         return masks
 
     def _part(self, piece: object, piece_name: str, image: ImageInfo) -> Rle:
@@ -133,7 +136,8 @@ class Thing:
 def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
     """Raise DataError if an object's box is rotated, or is not x, y, width and height.
 
-    An object's polygons show it: they fit the box only with y first, or as two corners.
+    An object's polygons show it, if they fit the box only with y first, or only if the box is read
+    as two corners. Without polygons, the stated area shows it: it is that of two corners.
     """
     refuse_rotated(entry, where)
     sides, pieces = entry.get("bbox"), entry.get("segmentation")
@@ -173,8 +177,8 @@ def _is_area_of_corners(sides: Sequence[object], area: object) -> bool:
         return False
     left, top, third, fourth, stated = numbers
     of_corners = (third - left) * (fourth - top) if third > left and fourth > top else 0
-    near = 1e-6 * abs(stated)
-    return abs(of_corners - stated) <= near < abs(third * fourth - stated)
+    tolerance = 1e-6 * abs(stated)
+    return abs(of_corners - stated) <= tolerance < abs(third * fourth - stated)
 
 
 def is_polygon(piece: object) -> TypeGuard[list[float]]:
@@ -260,13 +264,13 @@ class Instances:
         check_size(image.height, image.width, image_where)
         return image
 
-    def object_entry(self, number: int, where: str) -> Thing:
+    def object_entry(self, number: int, where: str) -> ObjectEntry:
         """Return the object with the id `number`, or raise a DataError that names `where`."""
         plain = _find_entry(
             self.object_entries, number, f"{where}: 'ann_id'", f"annotations of {self.path}"
         )
         object_where = f"{self.path}, annotation {number}"
-        return Thing(
+        return ObjectEntry(
             number,
             field(plain, "image_id", int, object_where),
             field(plain, "category_id", int, object_where),

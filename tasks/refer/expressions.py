@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.metrics.referring import referring_mask
-from harness.tasks.refer.annotations import ImageInfo, Thing, union
+from harness.tasks.refer.annotations import ImageInfo, ObjectEntry, union
 from harness.tasks.refer.referents import Listing, Referent, find_referents
 from harness.tasks.refer.source import Source, listing_source, media_of, query_sample
 from harness.types import Answer, AnswerForm, Sample
@@ -39,7 +39,7 @@ def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterato
         )
 
 
-def _resolve(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
+def _resolve(listing: Listing, referent: Referent) -> tuple[ObjectEntry, ImageInfo]:
     """Return the entry of a referent's only object, and of its image."""
     if len(referent.things) != 1:
         raise DataError(
@@ -55,7 +55,7 @@ def _resolve(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
     return object_, listing.instances.image(referent.image_id, referent.where)
 
 
-def ground_truth(object_: Thing, image: ImageInfo, protocol: str) -> Answer:
+def ground_truth(object_: ObjectEntry, image: ImageInfo, protocol: str) -> Answer:
     """Return the ground truth of an object for a protocol.
 
     The mask of `res/expression` follows LISA, whose histogram counts a pixel in two polygons as

@@ -1,8 +1,9 @@
 """Names of classes in a Parquet file of the `datasets` library, whose cells hold their numbers.
 
-The file's metadata has the library's types of the columns (`huggingface`, `info.features`); that of
-a class is `{"_type": "ClassLabel", "names": [...]}`, of a list `{"_type": "List", "feature": ...}`,
-in earlier versions `[...]`, and of an object `{KEY: ...}`.
+The library writes a description of each column into the file's metadata (`huggingface`,
+`info.features`), and calls it the column's feature. The feature of a class is a `ClassLabel`,
+`{"_type": "ClassLabel", "names": [...]}`; that of a list is a `List`, `{"_type": "List",
+"feature": ...}`, or `[...]` in earlier versions; that of an object is `{KEY: ...}`.
 """
 
 import json
@@ -15,8 +16,8 @@ UNLABELLED = -1
 """Number of a record without a class, as the library has it."""
 
 
-def class_types(path: Path) -> dict[str, object]:
-    """Return the library's type of each column that holds classes, at any depth, by the column.
+def class_features(path: Path) -> dict[str, object]:
+    """Return the features of the columns that hold a ClassLabel, at any depth, by the column.
 
     Raises:
         DataError: it is not a Parquet file.
@@ -26,21 +27,22 @@ def class_types(path: Path) -> dict[str, object]:
     with raised_as(DataError, f"table {path}", "a Parquet file", OSError, ArrowException):
         metadata: Mapping[bytes, bytes] = parquet.read_schema(path).metadata or {}
     try:
-        types = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-        return {column: kind for column, kind in types.items() if _has_classes(kind)}
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+        return {column: feature for column, feature in features.items() if _has_classes(feature)}
     except (ValueError, KeyError, TypeError, AttributeError):  # metadata of something else
         return {}
 
 
-def _has_classes(kind: object) -> bool:
-    if isinstance(kind, Mapping) and kind.get("_type") == "ClassLabel":
-        return isinstance(kind.get("names"), list)
-    members = [*kind.values()] if isinstance(kind, Mapping) else kind
+def _has_classes(feature: object) -> bool:
+    """Return True for a feature that is a ClassLabel with names, or contains one."""
+    if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel":
+        return isinstance(feature.get("names"), list)
+    members = [*feature.values()] if isinstance(feature, Mapping) else feature
     return isinstance(members, list) and any(map(_has_classes, members))
 
 
-def with_names(
-    parse: Callable[[], dict[str, object]], types: Mapping[str, object], where: str
+def read_with_class_names(
+    parse: Callable[[], dict[str, object]], features: Mapping[str, object], where: str
 ) -> dict[str, object]:
     """Return the record that `parse` reads, with the names of classes in place of their numbers.
 
@@ -48,35 +50,37 @@ def with_names(
         DataError: a number has no name.
     """
     return {
-        column: _named(value, types.get(column), f"{where}, field {column!r}")
+        column: _replace_labels(value, features.get(column), f"{where}, field {column!r}")
         for column, value in parse().items()
     }
 
 
-def _named(value: object, kind: object, where: str) -> object:
-    """Return a value of a type of the library with the names of its classes."""
-    if isinstance(kind, Mapping) and kind.get("_type") == "ClassLabel":
-        return _name(value, kind["names"], where) if _has_classes(kind) else value
-    if kind is None:
+def _replace_labels(value: object, feature: object, where: str) -> object:
+    """Return a value with the names of its classes in place of their numbers."""
+    if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel":
+        return _label_name(value, feature["names"], where) if _has_classes(feature) else value
+    if feature is None:
         return value
-    if isinstance(kind, list):
-        kind = next(iter(kind), None)
-    elif isinstance(kind, Mapping) and isinstance(kind.get("_type"), str):
-        kind = kind.get("feature")
+    if isinstance(feature, list):  # of a list, in earlier versions
+        feature = next(iter(feature), None)
+    elif isinstance(feature, Mapping) and isinstance(feature.get("_type"), str):  # such as a List
+        feature = feature.get("feature")
     if isinstance(value, list):
-        return [_named(member, kind, where) for member in value]
-    if isinstance(value, Mapping) and isinstance(kind, Mapping):
-        return {key: _named(member, kind.get(key), where) for key, member in value.items()}
+        return [_replace_labels(member, feature, where) for member in value]
+    if isinstance(value, Mapping) and isinstance(feature, Mapping):
+        return {
+            key: _replace_labels(member, feature.get(key), where) for key, member in value.items()
+        }
     return value
 
 
-def _name(value: object, names: list[str], where: str) -> object:
+def _label_name(value: object, names: list[str], where: str) -> object:
     """Return the name of a class, or of each in a list; None where there is none.
 
-    A column with missing numbers may have others as floats, and one may have the names.
+    The number may be a float, as in a column with missing numbers, or already be the name.
     """
     if isinstance(value, list):  # of an object in a sequence, whose lists are by its keys
-        return [_name(member, names, where) for member in value]
+        return [_label_name(member, names, where) for member in value]
     if value is None or value != value or value == UNLABELLED:
         return None
     if isinstance(value, str) and value in map(str, names):

@@ -27,7 +27,7 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
 }
 """Conventions of the ground truth by the form of answer, of which the description names one."""
 PARTS: Mapping[str, float] = {"relative": 1.0, "percent": 100.0, "thousandths": 1000.0}
-"""Number of parts that a side of the image has, by the frame of coordinates."""
+"""Number of parts that a side of the image has, by the unit of coordinates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

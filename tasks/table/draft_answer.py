@@ -13,6 +13,7 @@ from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.cells import is_absent, is_empty, plain_value, right_texts
 from harness.tasks.table.conventions import by_marks
 from harness.tasks.table.description import AnswerField
+from harness.tasks.table.draft_boxes import PADDED, are_in_padded
 from harness.tasks.table.draft_fields import NAMES, Draft, columns_of, named, values_of
 from harness.tasks.table.draft_options import (
     by_keys,
@@ -22,7 +23,8 @@ from harness.tasks.table.draft_options import (
     with_answer,
     without_letters,
 )
-from harness.tasks.table.draft_truth import PADDED, Size, Truth, Values, are_in_padded
+from harness.tasks.table.draft_truth import Values
+from harness.tasks.table.draft_values import Size, Truth
 from harness.tasks.table.frame_numbers import frame_fields, in_seconds
 from harness.tasks.table.joined import several_answers
 from harness.tasks.table.nested import at_path, jq_path

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from harness.errors import DataError, counted
 from harness.masks import Rle
-from harness.tasks.refer.annotations import ImageInfo, Thing, union
+from harness.tasks.refer.annotations import ImageInfo, ObjectEntry, union
 from harness.tasks.table.unread_fields import NO_OBJECT
 from harness.types import Box
 
@@ -128,8 +128,8 @@ def _painted(region: Region) -> Rle:
     assert region.size is not None, "tools that write run-lengths state the size of images"
     where = f"image {region.image!r}, {region.name!r}"
     image = ImageInfo(id=0, file_name=region.image, width=region.size[0], height=region.size[1])
-    thing = Thing(0, 0, 0, crowd=False, plain={"segmentation": [region.shape]}, where=where)
-    return union(thing.parts(image))
+    entry = ObjectEntry(0, 0, 0, crowd=False, plain={"segmentation": [region.shape]}, where=where)
+    return union(entry.parts(image))
 
 
 def refuse_shape(where: str, kind: str) -> DataError:

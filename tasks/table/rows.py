@@ -18,7 +18,7 @@ from harness.formats.tables import refuse_decimal_commas
 from harness.layout import file
 from harness.tasks.qa.tables import SUFFIXES, is_lines, unparsed_records
 from harness.tasks.table.annotation_files import A_LINE_A_QUESTION, refuse_text
-from harness.tasks.table.class_labels import class_types, with_names
+from harness.tasks.table.class_labels import class_features, read_with_class_names
 from harness.tasks.table.other_forms import refuse_object
 
 Record: TypeAlias = dict[str, object]
@@ -80,11 +80,11 @@ def table_records(
         )
     if suffix == ".json" and not is_lines(path):
         refuse_object(path)
-    types = class_types(path) if suffix == ".parquet" else {}
+    features = class_features(path) if suffix == ".parquet" else {}
     for where, parse in unparsed_records(
         path, dict.fromkeys(columns, ""), optional=dict.fromkeys(optional, "")
     ):
-        yield where, partial(with_names, parse, types, where) if types else parse
+        yield where, partial(read_with_class_names, parse, features, where) if features else parse
 
 
 def file_columns(path: Path) -> Sequence[str]:

@@ -19,7 +19,7 @@ from harness.masks import Rle
 from harness.media import Media, files_of
 from harness.tasks.pointing.task import Levels
 from harness.tasks.qa.questions import numeric
-from harness.tasks.refer.annotations import ImageInfo, Thing, is_polygon, union
+from harness.tasks.refer.annotations import ImageInfo, ObjectEntry, is_polygon, union
 from harness.tasks.table.alternatives import marked_text
 from harness.tasks.table.cells import (
     clock_span,
@@ -280,8 +280,8 @@ def mask_of(
             refuse_ignored_orientation(polygons, size, where)
         refuse_outside(polygons, size, where)
     image_info = ImageInfo(id=0, file_name="", width=size[0], height=size[1])
-    thing = Thing(0, 0, 0, crowd=False, plain={"segmentation": plain}, where=where)
-    mask = union(thing.parts(image_info))
+    entry = ObjectEntry(0, 0, 0, crowd=False, plain={"segmentation": plain}, where=where)
+    mask = union(entry.parts(image_info))
     if mask.area == 0 and isinstance(plain, list) and plain:
         raise DataError(
             where,

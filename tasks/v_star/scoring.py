@@ -1,4 +1,8 @@
-"""Scores of V-STaR's five answers to an item."""
+"""Scores of V-STaR's five answers to an item.
+
+The questions form two chains: what → when → where, and what → where2 → when2. The answer to "what"
+counts in both.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +27,8 @@ from harness.types import AnswerForm, Interval, Prediction, Sample
 Reading = Literal["official", "strict"]
 HIGHEST = 3
 """The judge's best rating, of whole numbers from 0."""
+_UNANSWERED = -1
+"""In place of a rating: there is no answer to "what"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,10 @@ class Scoring:
             for sample, prediction in zip(unit, predictions, strict=True)
         }
         rating = self._rating(*steps["what"])
-        if rating is _UNANSWERED and self.reading == "official":
+        if rating == _UNANSWERED and self.reading == "official":
             return vstar.unanswered_scores()
         return vstar.scores(
-            None if rating is _UNANSWERED else rating,
+            None if rating == _UNANSWERED else rating,
             [self._when_score(*steps[name]) for name in ("when", "when2")],
             [self._where_scores(*steps[name]) for name in ("where", "where2")],
         )
@@ -104,10 +110,6 @@ def is_readable(reading: Reading, sample: Sample, prediction: Prediction) -> boo
     return answer is not None
 
 
-_UNANSWERED = -1
-"""In place of a rating: there is no answer to "what"."""
-
-
 class _NoJudge:
     """Stands in for the judge if the rubric needs none."""
 
@@ -133,7 +135,7 @@ def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, object]:
         raise DataError(f"sample {sample.id!r}: {error}") from error
 
 
-def _reached(samples: Iterable[Sample]) -> float:
+def _ceiling_of_mam(samples: Iterable[Sample]) -> float:
     """Return the mAM of perfect answers; it is below 1 if boxes have times without a frame."""
     shares: dict[str, list[float]] = {}
     for sample in samples:
@@ -191,7 +193,7 @@ OFFICIAL = Protocol(
     metrics=tuple(map(_with_description, vstar.METRICS)),
     headline="mAM",
     beside=("mLGM",),
-    ceiling=Ceiling(value=_reached, why="a track has no frame at a second beyond the video"),
+    ceiling=Ceiling(value=_ceiling_of_mam, why="a track has no frame at a second beyond the video"),
     about="V-STaR's eval.py: an item without an answer to 'what' counts in Acc and joint scores; "
     "the headline is mAM, papers print mLGM × 100",
 )

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from harness import files, layout
 from harness.errors import DataError
 from harness.files import NoFile, content_hash, digest, read_bytes, read_text
-from harness.layout.files import rows
+from harness.layout.parquet_rows import rows
 
 
 def repeated(value, count):
@@ -34,7 +34,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_parquet_file_that_expands_is_refused_at_once(tmp_path, monkeypatch, bomb):
-    monkeypatch.setattr(layout.files, "MAX_TEXT", 2**20)
+    monkeypatch.setattr(layout.parquet_rows, "MAX_TEXT", 2**20)
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"q": BOMBS[bomb]()}), path, store_schema=False)
     assert path.stat().st_size < 20_000
@@ -63,7 +63,7 @@ def test_repeated_texts_of_a_usual_size_are_read_as_they_are(tmp_path):
 def test_a_row_group_of_too_many_values_is_refused_by_its_own_word(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"q": pa.array([[1] * 50])}), path)
-    monkeypatch.setattr(layout.files, "MAX_VALUES", 49)
+    monkeypatch.setattr(layout.parquet_rows, "MAX_VALUES", 49)
     with pytest.raises(DataError, match="at most 49 values of 'q"):
         list(rows(path, ["q"]))
 

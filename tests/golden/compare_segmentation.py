@@ -16,7 +16,7 @@ from harness.masks import Rle
 from harness.metrics import generalised, grec, normalised, overlap, referring
 from harness.scores import Mean, Metric, Ratio
 from harness.tasks.grefcoco.task import square_mask
-from harness.tasks.refer.annotations import ImageInfo, Thing
+from harness.tasks.refer.annotations import ImageInfo, ObjectEntry
 from harness.types import Box
 
 OURS = SimpleNamespace(
@@ -109,7 +109,9 @@ def rela_mapper(m: Modules) -> Pairs:
     for number, case in enumerate(read("rela/mapper.json")["cases"]):
         height, width = case["size"]
         things = [
-            Thing(id=1, image_id=1, category_id=1, crowd=bool(one["iscrowd"]), plain=one, where="")
+            ObjectEntry(
+                id=1, image_id=1, category_id=1, crowd=bool(one["iscrowd"]), plain=one, where=""
+            )
             for one in case["objects"]
         ]
         image = ImageInfo(id=1, file_name="", width=width, height=height)

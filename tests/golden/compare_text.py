@@ -13,7 +13,7 @@ from typing import Any
 from comparison import Comparison, gap
 
 from harness.metrics import caption_tokens, captions
-from harness.models.neural_metrics.bertscore import MINILM, bert_score
+from harness.models.neural_metrics.bertscore import MINILM, load_scorer
 
 GOLDEN = Path(__file__).parent
 OURS = SimpleNamespace(caption_tokens=caption_tokens, captions=captions)
@@ -82,7 +82,7 @@ CHECKS: Mapping[str, Callable[[Any], Comparison]] = {
 def bertscore() -> Iterator[Comparison]:
     """Precision, recall and F1 of every pair; what lies within the bound is given as the bound."""
     file = read("bertscore/minilm.json")
-    scorer = bert_score(model=MINILM, device="cpu")
+    scorer = load_scorer(model=MINILM, device="cpu")
     worst = 0.0
     for case in file["cases"]:
         found = scorer.score(case["candidate"], case["references"])

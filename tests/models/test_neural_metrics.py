@@ -56,9 +56,9 @@ def said(text):
 
 @pytest.fixture(scope="module")
 def minilm():
-    from harness.models.neural_metrics.bertscore import MINILM, bert_score
+    from harness.models.neural_metrics.bertscore import MINILM, load_scorer
 
-    return bert_score(model=MINILM, device="cpu")
+    return load_scorer(model=MINILM, device="cpu")
 
 
 def test_true_texts_are_the_references_or_else_the_true_answer():
@@ -140,14 +140,14 @@ def test_any_task_can_be_scored_by_it(minilm):
 
 @needs_bert
 def test_a_folder_is_named_by_its_weights_and_needs_a_layer(minilm):
-    from harness.models.neural_metrics.bertscore import bert_score
+    from harness.models.neural_metrics.bertscore import load_scorer
 
     with pytest.raises(UsageError, match="layers="):
-        bert_score(model=str(minilm.folder), device="cpu")
-    found = bert_score(model=str(minilm.folder), layers=3, device="cpu")
+        load_scorer(model=str(minilm.folder), device="cpu")
+    found = load_scorer(model=str(minilm.folder), layers=3, device="cpu")
     assert found.name == "BERTScore[model@ce605e3d, L3]"
     with pytest.raises(UsageError, match="from 1 to 6"):
-        bert_score(model=str(minilm.folder), layers=7, device="cpu")
+        load_scorer(model=str(minilm.folder), layers=7, device="cpu")
 
 
 @needs_bert

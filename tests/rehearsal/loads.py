@@ -66,10 +66,10 @@ def node(name: str, *, plugin: str) -> None:
 
 
 def bertscore(name: str) -> None:
-    from harness.models.neural_metrics.bertscore import HUB, bert_score
+    from harness.models.neural_metrics.bertscore import HUB, load_scorer
 
     (model,) = [short for short, hub in HUB.items() if hub == name]
-    assert 0 <= bert_score(model=model).score("a red dog", ["the dog is red"]).f1 <= 1
+    assert 0 <= load_scorer(model=model).score("a red dog", ["the dog is red"]).f1 <= 1
 
 
 Load = Callable[[str], None]

@@ -16,6 +16,7 @@ from harness.media import open_image
 from harness.tasks.table.cells import clock_span
 from harness.tasks.table.description import CHECK, AnswerField, read_description
 from harness.tasks.table.draft import draft
+from harness.tasks.table.draft_boxes import are_in_padded
 from harness.tasks.table.records import Records
 from harness.tasks.table.task import table
 from harness.tasks.table.truth import mask_of, plain_answer, region_of
@@ -205,6 +206,18 @@ def test_fractions_in_conversations_may_be_of_a_padded_square(size, box, is_open
     path = tmp_path / "mine.json"
     path.write_text(json.dumps([{"id": "a", "image": "i.png", "conversations": turns}]))
     assert ("answer.coordinates" in draft(path).doubts) == is_open
+
+
+@pytest.mark.parametrize(
+    ("sizes", "boxes", "is_open"),
+    [
+        ([(40, 20), (100, 50)], [[0.1, 0.3, 0.9, 0.7], [0.1, 0.3, 0.9, 0.7]], True),
+        ([(200, 100), (50, 100)], [[0.1, 0.1, 0.9, 0.9], [0.3, 0.1, 0.7, 0.9]], False),
+        ([(64, 48), None], [[0.1, 0.2, 0.5, 0.8], [0.1, 0.2, 0.5, 0.8]], False),
+    ],
+)
+def test_each_box_is_in_the_square_of_its_own_image(sizes, boxes, is_open):
+    assert are_in_padded(boxes, sizes) == is_open
 
 
 def test_a_hint_is_written_before_its_question(tmp_path):

@@ -15,7 +15,7 @@ import harness
 from harness.errors import DataError
 from harness.media import pixels
 from harness.tasks.table.cells import without_marks
-from harness.tasks.table.class_labels import class_types, with_names
+from harness.tasks.table.class_labels import class_features, read_with_class_names
 from harness.tasks.table.description import AnswerField
 from harness.tasks.table.draft import draft
 from harness.tasks.table.draft_options import objects_texts, with_answer
@@ -176,13 +176,15 @@ def test_a_caption_of_another_type_is_refused(tmp_path):
     [(1, "dog"), (1.0, "dog"), ("dog", "dog"), (-1, None), (float("nan"), None), (None, None)],
 )
 def test_a_class_is_a_number_of_any_type_or_a_name(value, name):
-    assert with_names(lambda: {"label": value}, {"label": ANIMALS}, "row 0") == {"label": name}
+    assert read_with_class_names(lambda: {"label": value}, {"label": ANIMALS}, "row 0") == {
+        "label": name
+    }
 
 
 @pytest.mark.parametrize("value", [0.5, "horse", 2, -2])
 def test_another_class_is_refused(value):
     with pytest.raises(DataError, match="field 'label'"):
-        with_names(lambda: {"label": value}, {"label": ANIMALS}, "row 0")
+        read_with_class_names(lambda: {"label": value}, {"label": ANIMALS}, "row 0")
 
 
 def test_classes_without_names_stay_beside_others(tmp_path):
@@ -193,8 +195,8 @@ def test_classes_without_names_stay_beside_others(tmp_path):
         table.replace_schema_metadata({b"huggingface": json.dumps(info).encode()}),
         tmp_path / "a.parquet",
     )
-    types = class_types(tmp_path / "a.parquet")
-    row = with_names(lambda: {"kind": 1, "both": {"a": 1, "b": 1}}, types, "row 0")
+    features = class_features(tmp_path / "a.parquet")
+    row = read_with_class_names(lambda: {"kind": 1, "both": {"a": 1, "b": 1}}, features, "row 0")
     assert row == {"kind": 1, "both": {"a": "dog", "b": 1}}
 
 
