@@ -12,6 +12,7 @@ denials, and responses that say that they know no answer.
 
 import math
 import re
+from collections.abc import Collection
 from itertools import islice
 
 from harness.errors import ParseError
@@ -70,11 +71,14 @@ _THE_ASKED = re.compile(
 _NONE = re.compile(
     r"(?:(?:(?:there (?:are|is)|(?:i|we|you) (?:can )?see) )?(?:no|zero)"
     r"|there (?:are(?: not|n['’]t)|is(?: not|n['’]t)) any|(?:i|we) (?:do not"
-    r"|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)"
-    r"(?: (?:that (?:are|is) )?(?:visible|present|shown|depicted))?"
-    r"(?: (?:in|on) (?:the|this) (?:image|picture|photo|video|scene|frame))?\.?"
+    r"|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)((?: [a-z-]+){0,12})\.?"
 )
 """A whole response that says that there are none: "There are no people visible in the image."."""
+_OF_NONE = frozenset(
+    "that are is in on the this visible present shown depicted"
+    " image picture photo video scene frame".split()
+)
+"""Words behind the things in such a response, beside those of the question."""
 _OTHERWISE = re.compile(
     r"\b(?:missing|absent|lack\w*|more|not|no|without|should|must|needs?|needed|required"
     r"|add(?:ed|ing)?|hidden)\b|n['’]t\b"
@@ -112,9 +116,8 @@ def stated_number(response: str, question: str = "") -> float:
     text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
         text = in_scale(text, scale)
-    text = without_parts(
-        without_others(text, question), question, {part[-1] for part in asked_things(question)}
-    )
+    things = {part[-1] for part in asked_things(question)}
+    text = without_parts(without_others(text, question), question, things)
     if unit:
         text = in_unit(text, unit)
     if named := unit or named_unit(question):
@@ -126,6 +129,7 @@ def stated_number(response: str, question: str = "") -> float:
     if (
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
+        or (not segments and _denies_things(plain(response), things))
         or (not segments and says_unable(concluded or text))
     ):
         values = {math.nan}
@@ -149,7 +153,18 @@ def _says_none(text: str, question: str) -> bool:
     is_unseen = _UNSEEN.search(question.casefold()) and _SEEN.search(text.casefold())
     if is_unseen or _OTHERWISE.search(question.casefold()):
         return False
-    return bool(none and len(asked) == 1 and re.match(rf"{re.escape(none[1])}\b", asked[0]))
+    if none is None or len(asked) != 1 or not re.match(rf"{re.escape(none[1])}\b", asked[0]):
+        return False
+    return {*none[2].split()} <= _OF_NONE | {*asked[0].split()}
+
+
+def _denies_things(text: str, things: Collection[str]) -> bool:
+    """Return True if a text denies the asked things before its first number: "no dogs, but 2"."""
+    first = next((number.start for number in numerals(text) if number.value), 0)
+    nouns = "|".join(map(re.escape, things))
+    denial = r"(?:\b(?:no|none of the|not any)|n['’]t any)\s(?:(?!other|more)[a-z-]+\s){0,2}?"
+    denial += rf"(?:{nouns})\b"
+    return bool(nouns) and re.search(denial, text[:first].casefold()) is not None
 
 
 def stated_segments(text: str) -> list[str]:

@@ -24,6 +24,24 @@ HATS = "How many people wear hats?"
         (CHAIRS, "There are no chairs, only stools.", None),
         (CHAIRS, "There are no chairs on the left.", None),
         (CHAIRS, "There are no more chairs.", None),
+        *(
+            (f"How many {asked}?", text, count)
+            for asked, text, count in (
+                ("birds are on the wire", "There are no birds on the wire.", 0),
+                ("birds are on the wire", "No birds are visible on the wire.", 0),
+                ("birds are on the wire", "There are no birds on the wire, but two fly by.", None),
+                ("birds are on the wire", "There are no birds on the wire. Two fly above.", None),
+                (
+                    "birds are on the wire",
+                    "There aren't any birds on the wire, but 2 are near.",
+                    None,
+                ),
+                ("people wear hats", "None of the people wear hats, but two hold them.", None),
+                ("cars are parked", "No cars are parked, but 4 are driving by.", None),
+                ("people are there", "There are 3 people; no other people are visible.", 3),
+                ("people are there", "No people in front, so the answer is 2.", 2),
+            )
+        ),
         (CHAIRS, "There are no tables.", None),
         ("How many red chairs are there?", "There are no chairs.", None),
         ("How many chairs are not there?", "There are no chairs.", None),
