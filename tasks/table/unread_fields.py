@@ -10,8 +10,14 @@ from harness.errors import DataError
 from harness.tasks.table.cells import plain_value
 
 IGNORED = (
-    *("ignore", "ignore_mask", "ignore_masks", "ignore_region", "ignore_regions", "ignore_area"),
-    *("ignored", "ignored_mask", "ignored_regions", "mask_ignore", "dont_care", "dontcare"),
+    *("ignore", "ignored"),
+    *(
+        f"{ignored}_{what}{plural}"
+        for ignored in ("ignore", "ignored")
+        for what in ("mask", "region", "area")
+        for plural in ("", "s")
+    ),
+    *("mask_ignore", "dont_care", "dontcare"),
     *("iscrowd", "is_crowd", "crowd", "void", "void_mask"),
 )
 """Names of fields of what is to be ignored, in small letters."""
