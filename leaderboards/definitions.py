@@ -387,24 +387,22 @@ def find(paper: str, table: str) -> Definition:
     """
     boards, faults = _boards(None)
     tables = {definition.table: definition for definition in boards if definition.paper == paper}
-    is_folder = False
+    left_out = {path: error for path, error in faults.items() if _may_be_of(path, paper)}
     if not tables and Path(paper).is_dir():  # a training or a package may have a paper's name
         in_folder, broken = _boards(Path(paper))
-        if is_folder := bool(in_folder or broken):
-            boards, faults = in_folder, broken
-            tables = {definition.table: definition for definition in boards}
-    for path, error in faults.items():
-        if _may_define(path, None if is_folder else paper, table):
+        left_out |= {path: error for path, error in broken.items() if _may_be_of(path)}
+        tables = {definition.table: definition for definition in in_folder}
+    for path, error in left_out.items():
+        if str(_stated(path).get("table")) == table:
             raise error
+    if table in tables:
+        return tables[table]
+    fix = " ".join(f"Left out: {error}." for error in left_out.values())
     if not tables:
-        paper_names = ", ".join(dict.fromkeys(definition.paper for definition in boards))
-        raise UsageError(
-            f"paper {paper!r}", expected=f"{paper_names}, or a folder of boards", found=paper
-        )
-    if table not in tables:
-        names = sorted(tables, key=lambda text: (len(text), text))
-        raise UsageError(f"table {table!r} of {paper}", expected=", ".join(names), found=table)
-    return tables[table]
+        names = [*dict.fromkeys(board.paper for board in boards), "a folder of boards"]
+        raise UsageError(f"paper {paper!r}", expected=", ".join(names), found=paper, fix=fix)
+    names = sorted(tables, key=lambda text: (len(text), text))
+    raise UsageError(f"table {table!r} of {paper}", expected=", ".join(names), found=table, fix=fix)
 
 
 def with_rows(boards: Sequence[Definition], names: Sequence[str]) -> list[Definition]:
@@ -440,10 +438,16 @@ def _names_of_row(board: Definition, row: BoardRow) -> tuple[str, str]:
     return row.row, f"{board.paper}/{board.table}: {row.row}"
 
 
-def _may_define(path: Path, paper: str | None, table: str) -> bool:
-    """Return True if a file defines a table of a paper (None: any), or is not TOML in a folder."""
+def _may_be_of(path: Path, paper: str = "") -> bool:
+    """Return True if a file that cannot be read may be a board, of a paper if one is given."""
+    stated = _stated(path)
+    is_board = not stated or bool({"paper", "table", "columns", "rows"} & {*stated})
+    return is_board and (not paper or stated.get("paper", paper) == paper)
+
+
+def _stated(path: Path) -> Mapping[str, Any]:
+    """Return the keys of a file; none if it is not TOML."""
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return paper is None
-    return plain.get("table") == table and paper in (None, plain.get("paper"))
+        return {}

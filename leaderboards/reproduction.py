@@ -122,6 +122,7 @@ def compare_with_paper(
     span = f"CI {show(interval[0])} to {show(interval[1])}" if interval else "no CI"
     return Reproduction(
         paper=result.paper,
+        title=result.source,
         table=result.table,
         row=result.row,
         metric=metric,

@@ -96,7 +96,7 @@ def _built(arguments: Namespace, index: "KnownValues | None") -> "Board":
     Runs that cannot be on it are listed in the board; if all are refused, the reason is raised.
     """
     from harness.leaderboards.board import build as build_board
-    from harness.leaderboards.definitions import find, read
+    from harness.leaderboards.definitions import find, read, unreadable
     from harness.leaderboards.grid import left_off_text
 
     definition = None
@@ -112,6 +112,8 @@ def _built(arguments: Namespace, index: "KnownValues | None") -> "Board":
         definition=definition,
         index=index,
     )
+    for error in unreadable().values():
+        note(f"left out, {error}")
     board = make(names_refused=True)
     if board.refused and not board.tables:
         return make()  # raises the reason: there is nothing to go on with

@@ -340,6 +340,17 @@ def test_a_board_that_cannot_be_read_stops_no_other(tmp_path):
         find(str(tmp_path), "2")
 
 
+@pytest.mark.parametrize("fault", ["set = 1", "= ="])
+def test_a_board_that_cannot_be_read_is_named_where_no_other_is_found(tmp_path, fault):
+    (tmp_path / "a.toml").write_text(f"{BOARD}\n{fault}\n")
+    (tmp_path / "card.toml").write_text('name = "x"\n')
+    with pytest.raises(
+        UsageError, match=r"a folder of boards, found .*Left out: .*a\.toml"
+    ) as error:
+        find(str(tmp_path), "9")
+    assert "card.toml" not in str(error.value) and "dr2seg" in str(error.value)
+
+
 def test_a_configuration_that_is_not_installed_is_named(tmp_path):
     path = tmp_path / "board.toml"
     trained = BOARD.replace('model = "whole_frame"', 'model = "dr2seg(checkpoint={x})"')
