@@ -375,8 +375,8 @@ def _default_split(entry: EntryPoint) -> str:
             default = next((value for option, value in options if option.arg == "split"), None)
     if isinstance(default, ast.Name):
         default = values.get(default.id)
-    is_text = isinstance(default, ast.Constant) and isinstance(default.value, str)
-    return default.value if is_text else ""
+    value = default.value if isinstance(default, ast.Constant) else None
+    return value if isinstance(value, str) else ""
 
 
 def folder(entry: EntryPoint) -> Path | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import plugins, presets
 from harness.catalog.task_facts import stated_facts
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import DataError, HarnessError, UsageError, raised_as
 from harness.leaderboards.board_keys import check_keys, from_table
 from harness.leaderboards.published_results import (
     PublishedResult,
@@ -131,11 +131,14 @@ class TrainingStep:
 
     method: str
     config: str
+    """Name of one of the method's configurations, or a file, relative to the board's; with the
+    tasks to train on and the model to begin with, as for `harness train --config`."""
     start: str = ""
     """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()
-    """Overrides of the configuration (`harness train --set`)."""
-    processes: int = 1
+    """Overrides of the configuration (`harness train --set`); in the file also a table."""
+    processes: int = 0
+    """0: as many as the configuration states (`processes`), else one."""
     machines: int = 1
     """Machines that share the processes evenly."""
 
@@ -148,15 +151,31 @@ class TrainingStep:
         """Return the settings in the configuration file, options of `harness train` included.
 
         Raises:
-            DataError: the file is missing.
+            DataError: the file is missing, not TOML, or lacks the tasks or the model, or has no number of
+                processes.
         """
-        try:
-            path = self.folder / f"{self.config}.toml"
-            return tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
+        what = f"configuration {self.config} of {self.method}"
+        path = Path(self.config)
+        path = path if path.is_file() else self.folder / f"{self.config}.toml"
+        if not path.is_file():
             raise DataError(
-                f"configuration {self.config} of {self.method}", expected="a file", found=str(error)
-            ) from error
+                what,
+                expected="a file, relative to the board's, or a name that the method brings",
+                found="neither",
+            )
+        with raised_as(DataError, what, "a TOML file", OSError, ValueError):
+            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+        for key in ("train_tasks", *(() if self.start else ("model",))):
+            if key not in plain:
+                raise DataError(what, expected=f"the key {key}", found="none")
+        count = plain.get("processes", 1)
+        if type(count) is not int or count < 1:
+            raise DataError(what, expected="a number ≥ 1 as processes", found=repr(count))
+        return plain
+
+    def begins_with(self) -> Spec:
+        """Return the model that it begins with."""
+        return parse(self.start or self.read()["model"])
 
 
 @cache
@@ -316,7 +335,7 @@ def read(path: Path) -> Definition:
                 for number, row in enumerate(plain["rows"], 1)
             ),
             "trainings": {
-                name: from_table(TrainingStep, _resolved(step, "start"), f"[trainings.{name}]")
+                name: _training(path, step, f"[trainings.{name}]")
                 for name, step in plain.get("trainings", {}).items()
             },
         }
@@ -333,6 +352,20 @@ def read(path: Path) -> Definition:
             found=str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}",
         ) from error
     return definition
+
+
+def _training(board: Path, plain: Mapping[str, Any], where: str) -> TrainingStep:
+    """Return a training of a board: a file of settings is found beside it, a table is `set`."""
+    step = from_table(TrainingStep, _resolved(plain, "start"), where)
+    given: object = step.set
+    scalars = (str, int, float, bool)
+    if isinstance(given, Mapping) and all(isinstance(one, scalars) for one in given.values()):
+        given = tuple(str(Spec("", {name: value}))[1:-1] for name, value in given.items())
+    if not isinstance(given, tuple) or not all(isinstance(one, str) for one in given):
+        form = 'a table {max_steps = 300} or a list ["max_steps=300"]'
+        raise ValueError(f"{where}: set is {given!r}, not {form}")
+    file = board.parent / step.config
+    return replace(step, set=given, config=str(file) if file.is_file() else step.config)
 
 
 def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -368,7 +401,8 @@ def _boards(folder: Path | None) -> tuple[tuple[Definition, ...], Mapping[Path, 
         try:
             definition = read(path)
         except DataError as error:
-            faults[path] = error
+            if _may_be_of(path):  # a configuration or a card may lie beside the boards
+                faults[path] = error
             continue
         first = by_table.setdefault((definition.paper, definition.table), definition)
         if first is not definition:
@@ -390,7 +424,7 @@ def find(paper: str, table: str) -> Definition:
     left_out = {path: error for path, error in faults.items() if _may_be_of(path, paper)}
     if not tables and Path(paper).is_dir():  # a training or a package may have a paper's name
         in_folder, broken = _boards(Path(paper))
-        left_out |= {path: error for path, error in broken.items() if _may_be_of(path)}
+        left_out |= broken
         tables = {definition.table: definition for definition in in_folder}
     for path, error in left_out.items():
         if str(_stated(path).get("table")) == table:

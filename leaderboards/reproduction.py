@@ -15,7 +15,18 @@ from harness.spec import parse
 
 WIDEST = 0.1
 """Largest width of an interval, on a scale of 0 to 1, at which a number inside is reproduced."""
-OPTIONS = frozenset({"model", "train_tasks", "eval_model", "eval_tasks", "eval_metrics", "every"})
+OPTIONS = frozenset(
+    (
+        "method",
+        "model",
+        "processes",
+        "train_tasks",
+        "eval_model",
+        "eval_tasks",
+        "eval_metrics",
+        "every",
+    )
+)
 """Keys of a configuration that are options of `harness train`, not settings of the trainer."""
 
 
