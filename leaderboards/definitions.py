@@ -151,8 +151,8 @@ class TrainingStep:
         """Return the settings in the configuration file, options of `harness train` included.
 
         Raises:
-            DataError: the file is missing, not TOML, or lacks the tasks or the model, or has no number of
-                processes.
+            DataError: the file is missing or not TOML, lacks the tasks or the model, or its
+                `processes` is no number from 1 on.
         """
         what = f"configuration {self.config} of {self.method}"
         path = Path(self.config)
