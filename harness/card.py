@@ -34,7 +34,8 @@ class Card:
     splits: Mapping[str, int]
     """Published number of samples of each split; 0 where it is not known."""
     default_split: str = ""
-    """The task's default; the first of `splits` if the card gives none."""
+    """The task's default. A card that gives none has the function's default, or else the first of
+    `splits`: `plugins.find_card` sets it."""
     protocols: Mapping[str, str] = field(default_factory=dict)
     """Each protocol by name: whose scorer it is, in one line. Only the default if the card gives
     none."""
@@ -85,7 +86,6 @@ class Card:
             card = from_plain(cls, {"folder": plain.get("name", ""), **plain})
         return replace(
             card,
-            default_split=card.default_split or next(iter(card.splits), ""),
             protocols=card.protocols or {card.protocol: ""},
         )
 

@@ -240,11 +240,11 @@ def task_facts(key: str, task: Task) -> dict[str, object]:
 
 def _printed_counts(task: str) -> Iterator[str]:
     """Yield, in words, each number of samples that a paper prints for a benchmark."""
-    for paper, title in papers().items():
+    for paper in papers():
         for result in published_results(paper):
             if result.unit == "count" and result.task == task:
                 what = " ".join(filter(None, (result.split, result.part)))
-                yield f"{title}, Table {result.table}: {result.printed} of {what}"
+                yield f"{result.source}, Table {result.table}: {result.printed} of {what}"
 
 
 def _weight(media: Media) -> int:

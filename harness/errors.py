@@ -182,6 +182,10 @@ class OutOfMemory(ModelError):
     """A batch did not fit; the engine halves it and tries again."""
 
 
+class MissingCheckpoint(ModelError):
+    """The files of a network with a name on the hub are not on this machine."""
+
+
 class NotRestored(ModelError):
     """Weights that a sample changed were not put back: no further answer could be trusted."""
 

@@ -4,7 +4,7 @@
 folder, and with its vendor's settings:
 
     [dr2seg]
-    paper = "DR2Seg (2025)"               # named where a run differs
+    paper = "DR2Seg (2026)"               # named where a run differs
 
     [[dr2seg.settings]]
     setting = "segmenter"

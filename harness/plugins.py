@@ -9,11 +9,12 @@ import sys
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness.card import Card
 from harness.errors import (
@@ -26,6 +27,9 @@ from harness.errors import (
 )
 from harness.spec import Kind as Kind
 from harness.spec import Spec, convert
+
+if TYPE_CHECKING:
+    import ast
 
 PathState: TypeAlias = tuple[tuple[str, int], ...]
 """Folders of `sys.path` with the times (ns) of their last changes: the key of caches here."""
@@ -310,17 +314,23 @@ def summary_of(entry: EntryPoint) -> str:
     """Return the first line of a plugin's docstring, read from its source without importing it."""
     import ast  # slow to import, and not needed where plugins have cards
 
-    source_path = _source(entry)
-    if source_path is None:
-        return ""
-    try:
-        module = ast.parse(source_path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return ""
-    for node in module.body:
+    for node in _statements(entry):
         if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
             return (ast.get_docstring(node) or "").split("\n")[0]
     return ""
+
+
+def _statements(entry: EntryPoint) -> "list[ast.stmt]":
+    """Return the statements of a plugin's module; none where it has no source that can be read."""
+    import ast
+
+    source_path = _source(entry)
+    if source_path is None:
+        return []
+    try:
+        return ast.parse(source_path.read_text(encoding="utf-8")).body
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return []
 
 
 def find_card(task: str) -> Card | None:
@@ -330,7 +340,7 @@ def find_card(task: str) -> Card | None:
     card_path = None if entry is None else _card_path(entry, state)
     if card_path is None or not card_path.is_file():
         return None
-    return _card(card_path, card_path.stat().st_mtime_ns)
+    return _card(card_path, card_path.stat().st_mtime_ns, entry)
 
 
 @lru_cache(maxsize=256)  # a board asks for it once a row
@@ -340,8 +350,33 @@ def _card_path(entry: EntryPoint, state: PathState) -> Path | None:
 
 
 @cache
-def _card(path: Path, changed: int) -> Card:
-    return Card.read(path)
+def _card(path: Path, changed: int, entry: EntryPoint) -> Card:
+    card = Card.read(path)
+    if card.default_split:
+        return card
+    return replace(card, default_split=_default_split(entry) or next(iter(card.splits), ""))
+
+
+def _default_split(entry: EntryPoint) -> str:
+    """Return the default of a task's `split`, read from its source; empty if it has no text there.
+
+    It may be a text or a name of the module.
+    """
+    import ast
+
+    values: dict[str, ast.expr | None] = {}
+    default: ast.expr | None = None
+    for node in _statements(entry):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            values |= {ast.unparse(target): node.value for target in targets}
+        elif isinstance(node, ast.FunctionDef) and node.name == entry.attr:
+            options = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            default = next((value for option, value in options if option.arg == "split"), None)
+    if isinstance(default, ast.Name):
+        default = values.get(default.id)
+    value = default.value if isinstance(default, ast.Constant) else None
+    return value if isinstance(value, str) else ""
 
 
 def folder(entry: EntryPoint) -> Path | None:

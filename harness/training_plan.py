@@ -1,13 +1,12 @@
 """The plan of a training (`harness train --dry-run`), checked without writing anything."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness import plugins
 from harness.chosen.checkpoint_evaluator import CheckpointEvaluator
-from harness.errors import counted
+from harness.errors import MissingCheckpoint, UsageError, counted
 from harness.leaderboards import estimate
 from harness.leaderboards.estimate import Device
 from harness.leaderboards.table_commands import Step, size_of, training_step
@@ -35,10 +34,12 @@ def training_plan(
     options: TrainingOptions,
     check_evaluations: Callable[[], None],
     device_name: str | None,
+    processes: int,
 ) -> Iterator[tuple[str, str]]:
     """Yield titled paragraphs on settings, data and estimate, then check what can be checked.
 
-    What does not depend on a refused part is yielded before the error. No network is loaded.
+    What does not depend on a refused part is yielded before the error. No network is loaded; where
+    the files of one are not on this machine, the plan ends with that.
 
     Args:
         plan: Receives the same as plain data.
@@ -49,10 +50,13 @@ def training_plan(
         options: Settings of the training.
         check_evaluations: Raises the errors of evaluations.
         device_name: The device to estimate for; None: this machine's.
+        processes: Number of processes to estimate for.
 
     Raises:
         HarnessError: the training would be refused with this error.
     """
+    if processes < 1:
+        raise UsageError("processes", expected="a number ≥ 1", found=str(processes))
     tasks = [read_once(task) for _, task in train_tasks]
     settings = json.loads(json.dumps(dict(trainer.describe()), default=json_scalar))
     plan["method"] = {"name": trainer.name, "spec": str(method), "settings": settings}
@@ -70,14 +74,19 @@ def training_plan(
     for name, count in plan["eval_tasks"].items():
         yield "eval", f"{counted(count, 'sample')} of {name}, by {plan['eval_model']}"
     device = _device(device_name, watch.model)
-    step = _step(method, watch.model, plan["train_tasks"], device)
+    step = _step(method, watch.model, plan["train_tasks"], device, processes)
     plan["estimate"] = _plain_estimate(step, device)
     yield from _estimate_texts(step, watch.model, device)
-    check_evaluations()
-    prepared = prepare(trainer, tasks, watch.model, watch.out, options)
-    trainer.check(prepared.run)
-    plan["start"] = _start(prepared)
     plan["out"] = str(watch.out)
+    try:
+        check_evaluations()
+        prepared = prepare(trainer, tasks, watch.model, watch.out, options)
+        trainer.check(prepared.run)
+    except MissingCheckpoint as error:
+        plan["lacking"] = str(error)
+        yield "lacking", f"{error} What needs the checkpoint was not checked."
+        return
+    plan["start"] = _start(prepared)
     yield "out", f"{watch.out}: {plan['start']}; nothing was loaded or written"
 
 
@@ -102,7 +111,9 @@ def _device(name: str | None, model: Spec | None) -> Device:
     return estimate.named_device(name or text)
 
 
-def _step(method: Spec, model: Spec | None, samples: dict[str, int], device: Device) -> Step | None:
+def _step(
+    method: Spec, model: Spec | None, samples: dict[str, int], device: Device, processes: int
+) -> Step | None:
     """Return the training with its estimate; None for a trainer that the formula does not cover."""
     if not model or not size_of(model) or not plugins.accepts("trainers", method.name, ESTIMATED):
         return None
@@ -114,7 +125,7 @@ def _step(method: Spec, model: Spec | None, samples: dict[str, int], device: Dev
         samples,
         device,
         name="estimate",
-        processes=int(os.environ.get("WORLD_SIZE", "1")),
+        processes=processes,
     )
 
 

@@ -6,7 +6,7 @@ command `harness curves` and model cards call it.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,19 @@ def draw_together(
     return figure(panels, smooth=smooth), recipes
 
 
+def logged_names(trainings: Iterable[Training]) -> list[str]:
+    """Return the names of the numbers that trainings logged, in order.
+
+    Raises:
+        StoreError: a training logged nothing.
+    """
+    return _names(map(_rows, trainings))
+
+
+def _names(logs: Iterable[Iterable[Mapping[str, object]]]) -> list[str]:
+    return sorted({name for rows in logs for row in rows for name in row} - {"step"})
+
+
 def draw_curves(training: Training, pattern: re.Pattern[str]) -> str | None:
     """Draw the numbers of one training whose names match, as SVG; None if none was logged."""
     rows = training.curve.read()
@@ -84,10 +97,7 @@ def _requested_names(
     requested: Sequence[str] | None, rows: Mapping[Path, Sequence[Mapping[str, object]]]
 ) -> list[str]:
     """Return the names in the texts of `--y`; raise UsageError if no training logged one."""
-    logged = sorted(
-        {name for training_rows in rows.values() for row in training_rows for name in row}
-        - {"step"}
-    )
+    logged = _names(rows.values())
     names = [name for text in requested or () for name in OUTSIDE.split(text) if name]
     unknown = [name for name in names if name not in logged]
     if not names or unknown:

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import plugins, presets
 from harness.catalog.task_facts import stated_facts
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import DataError, HarnessError, UsageError, raised_as
 from harness.leaderboards.board_keys import check_keys, from_table
 from harness.leaderboards.published_results import (
     PublishedResult,
@@ -131,11 +131,14 @@ class TrainingStep:
 
     method: str
     config: str
+    """Name of one of the method's configurations, or a file, relative to the board's; with the
+    tasks to train on and the model to begin with, as for `harness train --config`."""
     start: str = ""
     """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()
-    """Overrides of the configuration (`harness train --set`)."""
-    processes: int = 1
+    """Overrides of the configuration (`harness train --set`); in the file also a table."""
+    processes: int = 0
+    """0: as many as the configuration states (`processes`), else one."""
     machines: int = 1
     """Machines that share the processes evenly."""
 
@@ -148,15 +151,31 @@ class TrainingStep:
         """Return the settings in the configuration file, options of `harness train` included.
 
         Raises:
-            DataError: the file is missing.
+            DataError: the file is missing or not TOML, lacks the tasks or the model, or its
+                `processes` is no number from 1 on.
         """
-        try:
-            path = self.folder / f"{self.config}.toml"
-            return tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
+        what = f"configuration {self.config} of {self.method}"
+        path = Path(self.config)
+        path = path if path.is_file() else self.folder / f"{self.config}.toml"
+        if not path.is_file():
             raise DataError(
-                f"configuration {self.config} of {self.method}", expected="a file", found=str(error)
-            ) from error
+                what,
+                expected="a file, relative to the board's, or a name that the method brings",
+                found="neither",
+            )
+        with raised_as(DataError, what, "a TOML file", OSError, ValueError):
+            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+        for key in ("train_tasks", *(() if self.start else ("model",))):
+            if key not in plain:
+                raise DataError(what, expected=f"the key {key}", found="none")
+        count = plain.get("processes", 1)
+        if type(count) is not int or count < 1:
+            raise DataError(what, expected="a number ≥ 1 as processes", found=repr(count))
+        return plain
+
+    def begins_with(self) -> Spec:
+        """Return the model that it begins with."""
+        return parse(self.start or self.read()["model"])
 
 
 @cache
@@ -316,7 +335,7 @@ def read(path: Path) -> Definition:
                 for number, row in enumerate(plain["rows"], 1)
             ),
             "trainings": {
-                name: from_table(TrainingStep, _resolved(step, "start"), f"[trainings.{name}]")
+                name: _training(path, step, f"[trainings.{name}]")
                 for name, step in plain.get("trainings", {}).items()
             },
         }
@@ -333,6 +352,20 @@ def read(path: Path) -> Definition:
             found=str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}",
         ) from error
     return definition
+
+
+def _training(board: Path, plain: Mapping[str, Any], where: str) -> TrainingStep:
+    """Return a training of a board: a file of settings is found beside it, a table is `set`."""
+    step = from_table(TrainingStep, _resolved(plain, "start"), where)
+    given: object = step.set
+    scalars = (str, int, float, bool)
+    if isinstance(given, Mapping) and all(isinstance(one, scalars) for one in given.values()):
+        given = tuple(str(Spec("", {name: value}))[1:-1] for name, value in given.items())
+    if not isinstance(given, tuple) or not all(isinstance(one, str) for one in given):
+        form = 'a table {max_steps = 300} or a list ["max_steps=300"]'
+        raise ValueError(f"{where}: set is {given!r}, not {form}")
+    file = board.parent / step.config
+    return replace(step, set=given, config=str(file) if file.is_file() else step.config)
 
 
 def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -368,7 +401,8 @@ def _boards(folder: Path | None) -> tuple[tuple[Definition, ...], Mapping[Path, 
         try:
             definition = read(path)
         except DataError as error:
-            faults[path] = error
+            if _may_be_of(path):  # a configuration or a card may lie beside the boards
+                faults[path] = error
             continue
         first = by_table.setdefault((definition.paper, definition.table), definition)
         if first is not definition:
@@ -387,24 +421,22 @@ def find(paper: str, table: str) -> Definition:
     """
     boards, faults = _boards(None)
     tables = {definition.table: definition for definition in boards if definition.paper == paper}
-    is_folder = False
+    left_out = {path: error for path, error in faults.items() if _may_be_of(path, paper)}
     if not tables and Path(paper).is_dir():  # a training or a package may have a paper's name
         in_folder, broken = _boards(Path(paper))
-        if is_folder := bool(in_folder or broken):
-            boards, faults = in_folder, broken
-            tables = {definition.table: definition for definition in boards}
-    for path, error in faults.items():
-        if _may_define(path, None if is_folder else paper, table):
+        left_out |= broken
+        tables = {definition.table: definition for definition in in_folder}
+    for path, error in left_out.items():
+        if str(_stated(path).get("table")) == table:
             raise error
+    if table in tables:
+        return tables[table]
+    fix = " ".join(f"Left out: {error}." for error in left_out.values())
     if not tables:
-        paper_names = ", ".join(dict.fromkeys(definition.paper for definition in boards))
-        raise UsageError(
-            f"paper {paper!r}", expected=f"{paper_names}, or a folder of boards", found=paper
-        )
-    if table not in tables:
-        names = sorted(tables, key=lambda text: (len(text), text))
-        raise UsageError(f"table {table!r} of {paper}", expected=", ".join(names), found=table)
-    return tables[table]
+        names = [*dict.fromkeys(board.paper for board in boards), "a folder of boards"]
+        raise UsageError(f"paper {paper!r}", expected=", ".join(names), found=paper, fix=fix)
+    names = sorted(tables, key=lambda text: (len(text), text))
+    raise UsageError(f"table {table!r} of {paper}", expected=", ".join(names), found=table, fix=fix)
 
 
 def with_rows(boards: Sequence[Definition], names: Sequence[str]) -> list[Definition]:
@@ -440,10 +472,16 @@ def _names_of_row(board: Definition, row: BoardRow) -> tuple[str, str]:
     return row.row, f"{board.paper}/{board.table}: {row.row}"
 
 
-def _may_define(path: Path, paper: str | None, table: str) -> bool:
-    """Return True if a file defines a table of a paper (None: any), or is not TOML in a folder."""
+def _may_be_of(path: Path, paper: str = "") -> bool:
+    """Return True if a file that cannot be read may be a board, of a paper if one is given."""
+    stated = _stated(path)
+    is_board = not stated or bool({"paper", "table", "columns", "rows"} & {*stated})
+    return is_board and (not paper or stated.get("paper", paper) == paper)
+
+
+def _stated(path: Path) -> Mapping[str, Any]:
+    """Return the keys of a file; none if it is not TOML."""
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return paper is None
-    return plain.get("table") == table and paper in (None, plain.get("paper"))
+        return {}

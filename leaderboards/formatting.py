@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.errors import counted
-from harness.leaderboards.published_results import title_of
 from harness.leaderboards.row import Reproduction, Row, TrainingInfo
 from harness.metrics.label_noise import NAME as LABEL_NOISE
 from harness.scores import Better
@@ -127,7 +126,7 @@ def paper_note(row: Row) -> str:
     reproduction = row.published
     if reproduction is None:
         return ""
-    source = f"{title_of(reproduction.paper)}, Table {reproduction.table}, {reproduction.row}"
+    source = f"{reproduction.title}, Table {reproduction.table}, {reproduction.row}"
     return f"{row.name} ({row.run}): {source}: {comparison_text(reproduction)}"
 
 

@@ -11,6 +11,7 @@ are ignored. Headlines and answers are two families of tests. Each is two-sided 
 fail, so that each has a rate of `(1 - level) / 2` and both together keep to `1 - level`.
 """
 
+import math
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,10 +31,30 @@ from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
 from harness.statistics.quantiles import check_level
 
-__all__ = ["GateReport", "TaskVerdict", "check"]
+__all__ = ["GateReport", "TaskVerdict", "check", "drops"]
 
 MAX_DROP = 0.02  # in the headline's unit, or as a share of answers
 MAX_CUT = 0.05  # as a share of samples
+
+
+def drops(texts: Sequence[str] | None) -> dict[str, float]:
+    """Return the limits of `--max-drop` by task, from `TASK=X`; `X` alone has the name "".
+
+    Raises:
+        UsageError: a limit is not a number from 0 on.
+    """
+    limits = {}
+    for text in texts or ():
+        task, _, number = text.rpartition("=")
+        try:
+            limits[task] = float(number)
+        except ValueError:
+            limits[task] = math.nan
+        if not limits[task] >= 0:
+            raise UsageError(
+                f"--max-drop {text}", expected="X or TASK=X, X a number from 0 on", found=number
+            )
+    return limits
 
 
 def check(

@@ -5,6 +5,7 @@ which return its lines.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
@@ -12,7 +13,7 @@ from shlex import quote
 from urllib.parse import quote as quote_url
 from urllib.parse import urlencode
 
-from harness.errors import counted, one_line
+from harness.errors import UsageError, counted, one_line
 from harness.leaderboards import formatting
 from harness.leaderboards.losses import false_alarms
 from harness.leaderboards.naming import names
@@ -20,6 +21,7 @@ from harness.leaderboards.ranked_table import key
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
 from harness.leaderboards.site.keys import keys
+from harness.spec import parse
 from harness.statistics.paired import Comparison, groups_text
 
 WORST = 5
@@ -290,11 +292,25 @@ def changes(report: GateReport) -> list[str]:
         return []
     lines = list(dict.fromkeys(line for verdict in compared for line in verdict.changed))
     if not lines:
-        return ["changed: nothing on record (same settings, weights, code and packages)"]
+        pairs = [(verdict.baseline, verdict.candidate) for verdict in compared]
+        arguments = dict.fromkeys(name for old, new in pairs for name in _differing(old, new))
+        beside = f" beside {', '.join(arguments)}" * bool(arguments)
+        alike = f"same {'' if arguments else 'settings, '}weights, code and packages"
+        return [f"changed: nothing on record{beside} ({alike})"]
     changed = [f"changed: {line}" for line in lines[:CHANGES]]
     if len(lines) > CHANGES:
         changed.append(f"changed: {len(lines) - CHANGES} more (--format json lists them)")
     return changed
+
+
+def _differing(old: Row, new: Row | None) -> list[str]:
+    """Return the arguments in which the SPECs of two rows' models differ."""
+    if new is None or old.model_spec == new.model_spec:
+        return []
+    with suppress(UsageError):  # the name of a ready model, which is no SPEC
+        a, b = (parse(made.model_spec).arguments for made in (old, new))
+        return [name for name in {**a, **b} if a.get(name) != b.get(name)]
+    return []
 
 
 def model_at_commit(row: Row, name: str = "") -> str:

@@ -56,7 +56,7 @@ class PublishedResult:
     protocol: str
     printed: str
     title: str = ""
-    """The paper's title, in the first line of a package's file; empty: the file's name."""
+    """Title of the paper that prints the number; empty: that of the file (`title_of`)."""
     backbone: str = ""
     benchmark: str = ""
     part: str = ""
@@ -76,6 +76,11 @@ class PublishedResult:
         """The row's name, with its backbone unless the name contains it."""
         adds_backbone = self.backbone and self.backbone.lower() not in self.row.lower()
         return f"{self.row} ({self.backbone})" if adds_backbone else self.row
+
+    @property
+    def source(self) -> str:
+        """Title of the paper that prints the number."""
+        return self.title or title_of(self.paper)
 
     def is_by(self, protocol: str) -> bool:
         """Return True if the number is stated or assumed to be by this protocol."""
@@ -107,8 +112,7 @@ class PublishedRow:
     def name(self) -> str:
         """The row's name, with the paper's table if it has a twin."""
         first = self.results[0]
-        source = f", {title_of(first.paper)} Table {first.table}"
-        return first.name + source * self.has_twin
+        return first.name + f", {first.source} Table {first.table}" * self.has_twin
 
     def to_json(self) -> dict[str, object]:
         """Return plain data: a row of kind `published`, without rank and interval."""
@@ -122,7 +126,7 @@ class PublishedRow:
             "comparable": self.is_comparable,
             "source": {
                 **{key: getattr(first, key) for key in copied},
-                "title": title_of(first.paper),
+                "title": first.source,
                 "defect": "; ".join(
                     dict.fromkeys(result.defect for result in self.results if result.defect)
                 ),
@@ -138,10 +142,11 @@ def papers() -> Mapping[str, str]:
 
 
 def title_of(paper: str) -> str:
-    """Return a paper's title, or its short name if no file has the title."""
+    """Return a paper's title: the only one in its file, or else its short name."""
     if paper in PAPERS:
         return PAPERS[paper]
-    return next((result.title for result in published_results(paper) if result.title), paper)
+    titles = {result.title for result in published_results(paper) if result.title}
+    return titles.pop() if len(titles) == 1 else paper
 
 
 def published_results(paper: str) -> tuple[PublishedResult, ...]:
@@ -254,20 +259,21 @@ def published_rows(table_row: Row, metrics: Sequence[str]) -> tuple[PublishedRow
 
     Variants of ablations (`name [variant]`) are left out: they stand on the boards of their papers.
     A row that a paper prints in several tables by one protocol is taken from the first table; rows
-    by different protocols are separate.
+    by different protocols, or of different papers, are separate.
 
     Args:
         table_row: Any row of the table.
         metrics: Names of the table's metrics, the headline first.
     """
-    results: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
+    results: dict[tuple[str, ...], dict[str, PublishedResult]] = {}
     for result in (result for paper in papers() for result in published_results(paper)):
         if (result.task, result.split) != (table_row.task, table_row.split):
             continue
         is_part = bool(result.part or result.subset)
         is_variant = "[" in result.row
         if result.is_score and result.metric in metrics and not is_part and not is_variant:
-            numbers = results.setdefault((result.paper, result.name, result.protocol), {})
+            key = result.paper, result.source, result.name, result.protocol
+            numbers = results.setdefault(key, {})
             numbers.setdefault(result.metric, result)
     sign = -1.0 if table_row.better[metrics[0]] == "higher" else 1.0
     rows = [

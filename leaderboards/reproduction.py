@@ -15,7 +15,18 @@ from harness.spec import parse
 
 WIDEST = 0.1
 """Largest width of an interval, on a scale of 0 to 1, at which a number inside is reproduced."""
-OPTIONS = frozenset({"model", "train_tasks", "eval_model", "eval_tasks", "eval_metrics", "every"})
+OPTIONS = frozenset(
+    (
+        "method",
+        "model",
+        "processes",
+        "train_tasks",
+        "eval_model",
+        "eval_tasks",
+        "eval_metrics",
+        "every",
+    )
+)
 """Keys of a configuration that are options of `harness train`, not settings of the trainer."""
 
 
@@ -122,6 +133,7 @@ def compare_with_paper(
     span = f"CI {show(interval[0])} to {show(interval[1])}" if interval else "no CI"
     return Reproduction(
         paper=result.paper,
+        title=result.source,
         table=result.table,
         row=result.row,
         metric=metric,

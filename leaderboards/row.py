@@ -69,6 +69,8 @@ class Reproduction:
     """A measured number compared with the paper's number of the same method (`reproduction`)."""
 
     paper: str
+    title: str
+    """The paper's title."""
     table: str
     row: str
     metric: str

@@ -163,7 +163,7 @@ def boards(definition: Definition, out: Path) -> list[Step]:
 def is_small(definition: Definition) -> bool:
     """Return True if no network of a board is larger than `pocket`: it uses a generated world."""
     specs = (parse(row.model) for row in definition.rows if row.model)
-    return all(size_of(spec) < estimate.SMALL for spec in specs)
+    return all(size_of(_with_networks(definition, spec)) < estimate.SMALL for spec in specs)
 
 
 def trainings(
@@ -172,8 +172,7 @@ def trainings(
     """Yield the trainings that a SPEC names, after those that they begin with."""
     for name in SLOT.findall(str(spec)):
         step, folder = definition.trainings[name], out / "trainings" / name
-        config = step.read()
-        start = parse(step.start or config["model"])
+        config, start = step.read(), step.begins_with()
         yield from trainings(definition, start, data, out, device)
         command = ["train", "--method", step.method, "--config", step.config, "--data", data]
         command += ["--out", str(folder)]
@@ -181,17 +180,18 @@ def trainings(
         command += [word for text in step.set for word in ("--set", text)]
         command += ["--resume"] if (folder / "manifest.json").is_file() else []
         typed = parse(f"x({','.join(step.set)})").arguments if step.set else {}
-        tasks = parse_list(",".join(config["train_tasks"]))
+        listed = config["train_tasks"]
+        tasks = parse_list(listed if isinstance(listed, str) else ",".join(listed))
         world = _world(definition, data)
         yield training_step(
             tuple(command),
             step.method,
             {**config, **typed},
-            start,
+            _with_networks(definition, start),
             {str(task): _samples(str(task), data, world) for task in tasks},
             device,
             name=f"train {name}",
-            processes=step.processes,
+            processes=step.processes or config.get("processes", 1),
             machines=step.machines,
         )
 
@@ -311,8 +311,8 @@ def evaluations(
         command += [word for metric in definition.metrics for word in ("--metrics", metric)]
         name = f"eval {row.row}" + (f" with the package {row.package}" if row.package else "")
         needs = (Package(row.package),) if row.package else ()
-        network = spec.arguments.get("backend")
-        endpoints = tuple(servers(network)) if isinstance(network, Spec) else ()
+        backend = spec.arguments.get("backend")
+        endpoints = tuple(servers(backend)) if isinstance(backend, Spec) else ()
         rates = measured(out / "runs", _filled(spec, out), samples, None if endpoints else device)
         if endpoints or rates:
             yield Step(
@@ -324,7 +324,8 @@ def evaluations(
                 measured=sentences(rates, samples),
             )
             continue
-        estimated = partial(_evaluation_estimate, spec=spec, samples=samples)
+        network = _with_networks(definition, spec)
+        estimated = partial(_evaluation_estimate, spec=network, samples=samples)
         learns = adaptation is not None and "finetune" in adaptation
         changes = [{"offload": "optimizer"}, {"finetune": "lora"}] if learns else []
         yield Step(
@@ -423,6 +424,18 @@ def size_of(spec: Spec) -> float:
             return 0.0
         base = base.arguments.get("base") or base.arguments.get("checkpoint") or base.name
     return estimate.parameters(str(base))
+
+
+def _with_networks(definition: Definition, spec: Spec) -> Spec:
+    """Return a SPEC with the network that a training begins with in place of the training."""
+    arguments: dict[str, Value] = {}
+    for name, value in spec.arguments.items():
+        training = SLOT.fullmatch(value) if isinstance(value, str) else None
+        if training is not None:
+            start = _with_networks(definition, definition.trainings[training[1]].begins_with())
+            value = start.arguments.get("checkpoint") or start.name
+        arguments[name] = _with_networks(definition, value) if isinstance(value, Spec) else value
+    return Spec(spec.name, arguments)
 
 
 def _world(definition: Definition, data: str) -> int:

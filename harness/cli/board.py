@@ -5,7 +5,6 @@ has its own module.
 """
 
 import json
-import math
 import os
 import sys
 from argparse import Namespace
@@ -96,7 +95,7 @@ def _built(arguments: Namespace, index: "KnownValues | None") -> "Board":
     Runs that cannot be on it are listed in the board; if all are refused, the reason is raised.
     """
     from harness.leaderboards.board import build as build_board
-    from harness.leaderboards.definitions import find, read
+    from harness.leaderboards.definitions import find, read, unreadable
     from harness.leaderboards.grid import left_off_text
 
     definition = None
@@ -112,6 +111,8 @@ def _built(arguments: Namespace, index: "KnownValues | None") -> "Board":
         definition=definition,
         index=index,
     )
+    for error in unreadable().values():
+        note(f"left out, {error}")
     board = make(names_refused=True)
     if board.refused and not board.tables:
         return make()  # raises the reason: there is nothing to go on with
@@ -178,11 +179,12 @@ def check(arguments: Namespace) -> int:
     """Compare a candidate with a baseline; exit code 1 if it is worse or cannot be compared."""
     from harness.leaderboards.baseline import update
     from harness.leaderboards.gate import check as check_gate
+    from harness.leaderboards.gate import drops
 
     if not 0 < arguments.level < 1:
         raise UsageError("--level", expected="a number between 0 and 1", found=str(arguments.level))
     formats = _formats(arguments)
-    limits = _limits(arguments.max_drop)
+    limits = drops(arguments.max_drop)
     task_names = (part.strip() for text in arguments.tasks or () for part in text.split(","))
     tasks = list(filter(None, task_names)) or None
     report = check_gate(
@@ -210,29 +212,13 @@ def check(arguments: Namespace) -> int:
     return 0
 
 
-def _limits(texts: Sequence[str] | None) -> dict[str, float]:
-    """Return the limits of `--max-drop` by task, from `TASK=X`; `X` alone has the name ""."""
-    limits = {}
-    for text in texts or ():
-        task, _, number = text.rpartition("=")
-        try:
-            limits[task] = float(number)
-        except ValueError:
-            limits[task] = math.nan
-        if not limits[task] >= 0:
-            raise UsageError(
-                f"--max-drop {text}", expected="X or TASK=X, X a number from 0 on", found=number
-            )
-    return limits
-
-
 def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
     """Return the formats of the gate's report, each with its file; None: standard output."""
     if arguments.json:
         arguments.format = [*(arguments.format or ()), "json"]
     usual = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"
     formats: list[tuple[str, Path | None]] = []
-    for text in arguments.format or [usual]:
+    for text in arguments.format or ():
         name, _, path = text.partition("=")
         if name not in GATE_FORMATS:
             raise UsageError(
@@ -243,9 +229,9 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
         if name == "badge" and path and Path(path).suffix.lower() not in (".svg", ".json"):
             raise UsageError(f"--format {text}", expected="badge=FILE.svg or FILE.json", found=path)
         formats.append((name, Path(path) if path else None))
-    if sum(path is None for _, path in formats) > 1:
+    if (n_printed := sum(path is None for _, path in formats)) > 1:
         raise UsageError("--format", expected="a file for all but one", found="several without")
-    return formats
+    return formats if n_printed else [("text" if formats else usual, None), *formats]
 
 
 def _rendered(report: "GateReport", name: str, path: Path | None) -> str:

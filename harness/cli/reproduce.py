@@ -18,7 +18,7 @@ from harness.hub.fetch import repositories
 from harness.leaderboards import estimate
 from harness.leaderboards.definitions import Definition, find, unreadable, with_rows
 from harness.leaderboards.estimate import Device
-from harness.leaderboards.published_results import GENERATED
+from harness.leaderboards.published_results import GENERATED, PAPERS
 from harness.leaderboards.table_commands import Step, is_small, plan, total
 from harness.machine import gpus
 from harness.spec import parse
@@ -107,7 +107,9 @@ def _show(definition: Definition, steps: list[Step], device: Device, root: Path)
     if lines := list(_data_lines(definition, steps, root)):
         print("data to get first:", *(f"  {line}" for line in lines), sep="\n")
     if left_out := [row.row for row in definition.rows if not row.model]:
-        print(f"left out: {', '.join(left_out)}: see docs/models.md for how to run them")
+        ours = definition.paper in PAPERS
+        why = "see docs/models.md for how to run them" if ours else "the board names no model"
+        print(f"left out: {', '.join(left_out)}: {why}")
     for step in steps:
         print("", *(f"# {line}" for line in step.about(device)), shlex.join(step.line), sep="\n")
     print(f"\n{total(steps, device)}")

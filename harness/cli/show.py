@@ -111,11 +111,8 @@ def _list_kinds(arguments: Namespace) -> int:
 def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
     """Return name, module, and card or summary of a plugin, without importing it."""
     plain: dict[str, object] = {"name": entry.name, "module": entry.value}
-    folder = plugins.folder(entry)
-    if kind == "tasks" and folder is not None and (folder / "card.toml").is_file():
-        from harness.card import Card
-
-        card = asdict(Card.read(folder / "card.toml"))
+    if kind == "tasks" and (found := plugins.find_card(entry.name)) is not None:
+        card = asdict(found)
         card["count"] = card["splits"].get(card["default_split"], 0)
         card["count_videos"] = card["videos"].get(card["default_split"], 0)
         plain.update(card)

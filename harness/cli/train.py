@@ -5,9 +5,10 @@ settings of the trainer. `harness.run.train` trains; a `CheckpointEvaluator` eva
 """
 
 import inspect
+import os
 import shlex
 import sys
-from argparse import Namespace
+from argparse import Action, Namespace
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
@@ -20,6 +21,7 @@ from harness.chosen import checkpoints
 from harness.chosen.checkpoint_evaluator import CheckpointEvaluator
 from harness.chosen.names import spelled_out
 from harness.cli import progress as terminal
+from harness.cli.arguments.shared import count
 from harness.cli.config import option_value, read_toml
 from harness.cli.contamination import print_contamination
 from harness.cli.judge import judge_for
@@ -54,6 +56,7 @@ OURS = (
     "every",
     "seed",
     "judge",
+    "processes",
 )
 """Keys of a configuration that are options of the command, unless the trainer has a setting of the
 same name, such as the judge of DT-R1's reward. All other keys are settings of the trainer."""
@@ -106,7 +109,8 @@ def train(arguments: Namespace) -> int:
         plan: dict[str, Any] = {}
         lines = replace(training_options, progress=TrainingLines())
         check = partial(_check, options, watch)
-        named = (method, trainer, train_tasks, watch, lines, check, options.device)
+        processes = int(os.environ.get("WORLD_SIZE") or vars(options).get("processes", 1))
+        named = (method, trainer, train_tasks, watch, lines, check, options.device, processes)
         for title, text in training_plan(plan, *named) if main else ():
             if not options.json:
                 say(*wrap_lines(f"{title:<9} {text}", indent=10))
@@ -155,6 +159,7 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
         return arguments, {}
     path = _configuration(arguments)
     actions = {action.dest: action for action in arguments.parser._actions}
+    actions["processes"] = Action((), "processes", type=count)  # of a file alone
     values, settings = dict(vars(arguments)), dict[str, Value]()
     plain = {key.replace("-", "_"): value for key, value in read_toml(path).items()}
     method = values["method"] or plain.get("method")

@@ -78,7 +78,7 @@ def render(summary: Summary) -> str:
     lines = [
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{escape(summary.title)}.}}",
+        rf"\caption{{{escape(summary.title)}{'' if summary.title[-1:] in {*'.?!'} else '.'}}}",
         rf"\label{{{summary.label or f'tab:{label(summary.title)}'}}}",
         r"\smallskip",
         rf"\begin{{tabular}}{{l{('r' if span == 1 else 'r@{}l') * len(summary.columns)}}}",

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board
 from harness.leaderboards.grid import Grid, left_off_text
-from harness.leaderboards.published_results import PublishedRow, title_of
+from harness.leaderboards.published_results import PublishedRow
 from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.row import Row
 
@@ -239,7 +239,7 @@ def _published(table: Table) -> Cells:
                 HOLLOW,
                 row.name,
                 *(_printed(row, name) for name in table.metrics),
-                f"{title_of(first.paper)}, Table {first.table}",
+                f"{first.source}, Table {first.table}",
                 f"{first.protocol}, {first.protocol_is}" if first.protocol else "unknown",
                 ", ".join(result.printed for result in row.results),
                 "; ".join(dict.fromkeys(filter(None, remarks))),

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from harness.errors import HarnessError, UsageError
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board
-from harness.leaderboards.published_results import PublishedResult, title_of
+from harness.leaderboards.published_results import PublishedResult
 from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.row import Row
 from harness.leaderboards.runs import metrics_for
@@ -214,13 +214,13 @@ def _published(marks: Mapping[str, Table], columns: Sequence[Column]) -> Iterato
     for mark, table in marks.items():
         for row in table.published:
             if row.is_comparable:
-                numbers = results.setdefault((row.results[0].paper, row.results[0].name), {})
+                numbers = results.setdefault((row.results[0].source, row.results[0].name), {})
                 numbers |= {(mark, result.metric): result for result in row.results}
-    for (paper, name), numbers in results.items():
+    for (title, name), numbers in results.items():
         printed = [numbers.get((column.mark, column.metric)) for column in columns]
         if tables := dict.fromkeys(result.table for result in printed if result):
             cells = tuple(map(_printed, columns, printed))
-            source = f" [{title_of(paper)}, Table {', '.join(tables)}]"
+            source = f" [{title}, Table {', '.join(tables)}]"
             yield _Line(name, f"{name}{source}", source, cells, is_published=True)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias, get_args
 
-from harness.errors import MissingDependency, ModelError, raised_as
+from harness.errors import MissingCheckpoint, MissingDependency, ModelError, raised_as
 from harness.files import CONTENTS, digest
 from harness.models.backends.weights import check_weights, read_json, weights
 
@@ -73,7 +73,7 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
         revision: Commit or branch on the hub; None: the default.
 
     Raises:
-        ModelError: there is no such folder, and the cache does not hold it.
+        ModelError: there is no such folder; MissingCheckpoint: the cache does not hold it.
         MissingDependency: the cache is needed, and huggingface_hub is not installed.
     """
     folder = SHIPPED.get(checkpoint, Path(checkpoint).expanduser())
@@ -100,7 +100,7 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
     pinned = f" --revision {revision}" if revision else ""
     newest = ", or revision=main for what is there" if revision else ""
     with raised_as(
-        ModelError,
+        MissingCheckpoint,
         f"checkpoint {checkpoint!r}",
         "a folder, or a checkpoint in the Hugging Face cache",
         LocalEntryNotFoundError,

@@ -164,10 +164,18 @@ def test_seeds_without_a_common_step_are_refused(tmp_path, capsys):
     assert "kl of dr2seg" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("more", [("--out", "f.png"), ("--out", "f.svg", "--smooth", "0")])
+@pytest.mark.parametrize("more", [("--out", "f.png"), ("--out", "f.svg", "--smooth", "0"), ()])
 def test_a_figure_that_cannot_be_written_is_refused(more, three, capsys):
     assert main(["board", "curves", *three, "--y", "think_length", *more]) == 2
-    assert more[-2] in capsys.readouterr().err
+    assert (more or ("--out", ""))[-2] in capsys.readouterr().err
+
+
+def test_the_logged_numbers_are_listed_without_a_figure(three, capsys):
+    assert main(["board", "curves", three[0]]) == 0
+    assert capsys.readouterr().out.split() == sorted(counted(1, answer_entropy=0.5)[0][1])
+    assert main(["board", "curves", *three, "--json"]) == 0
+    logged = json.loads(capsys.readouterr().out)["logged"]
+    assert "answer_entropy" in logged and "eval/reason_seg(split=val,asks=a)/gIoU" in logged
 
 
 def test_a_folder_that_is_no_training_is_refused(tmp_path):

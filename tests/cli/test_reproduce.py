@@ -304,6 +304,12 @@ def test_a_board_that_is_not_in_the_form_is_refused_with_its_path(tmp_path, old,
     assert str(path) in str(error.value) and named in str(error.value)
 
 
+def test_a_row_without_a_model_is_left_out_and_said(tmp_path, capsys):
+    (tmp_path / "1.toml").write_text(BOARD)
+    assert main(["reproduce", str(tmp_path), "1", "--dry-run"]) == 0
+    assert "left out: elsewhere: the board names no model" in capsys.readouterr().out
+
+
 def test_each_board_of_the_page_is_planned_with_an_estimate(tmp_path, capsys):
     blocks = re.findall(r"^```toml\n(.*?)^```", (DOCS / "published.md").read_text(), re.S | re.M)
     for place, block in enumerate(blocks):
@@ -340,12 +346,91 @@ def test_a_board_that_cannot_be_read_stops_no_other(tmp_path):
         find(str(tmp_path), "2")
 
 
+@pytest.mark.parametrize("fault", ["set = 1", "= ="])
+def test_a_board_that_cannot_be_read_is_named_where_no_other_is_found(tmp_path, fault):
+    (tmp_path / "a.toml").write_text(f"{BOARD}\n{fault}\n")
+    (tmp_path / "card.toml").write_text('name = "x"\n')
+    with pytest.raises(
+        UsageError, match=r"a folder of boards, found .*Left out: .*a\.toml"
+    ) as error:
+        find(str(tmp_path), "9")
+    assert "card.toml" not in str(error.value) and "dr2seg" in str(error.value)
+
+
 def test_a_configuration_that_is_not_installed_is_named(tmp_path):
     path = tmp_path / "board.toml"
     trained = BOARD.replace('model = "whole_frame"', 'model = "dr2seg(checkpoint={x})"')
     path.write_text(f'{trained}\n[trainings.x]\nmethod = "dr2seg"\nconfig = "gone"\n')
     with pytest.raises(DataError, match="gone"):
         steps_of(read(path))
+
+
+OWN = """
+paper = "mine"
+table = "2"
+title = "a training of my own"
+columns = [{task = "reason_seg", metrics = ["gIoU"]}]
+rows = [{row = "mine", model = "pocket(checkpoint={mine})"}]
+
+[trainings.mine]
+method = "grpo"
+config = "my.toml"
+"""
+CONFIG = 'model = "pocket"\ntrain_tasks = ["shapes_referring(split=train)"]\nnum_generations = 4\n'
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+@pytest.mark.parametrize(
+    ("given", "typed"),
+    [
+        ('{max_steps = 3, reward = "count"}', ["max_steps=3", "reward=count"]),
+        ('["max_steps=3,bf16=false"]', ["max_steps=3,bf16=false"]),
+        ("{bf16 = true}", ["bf16=true"]),
+    ],
+)
+def test_a_training_has_a_configuration_of_ones_own(tmp_path, given, typed, is_absolute):
+    board = OWN.replace("my.toml", f"{tmp_path}/my.toml") if is_absolute else OWN
+    (tmp_path / "2.toml").write_text(f"{board}set = {given}\n")
+    (tmp_path / "my.toml").write_text(CONFIG)
+    trained, evaluated, _ = steps_of(find(str(tmp_path), "2"))
+    options = build_parser().parse_args(trained.command)
+    assert options.configuration == str(tmp_path / "my.toml") and options.set == typed
+    assert [*trained.samples] == ["shapes_referring(split=train)"]
+    # The checkpoint of a training is as small as the network that it begins with.
+    assert {trained.estimate.memory, evaluated.estimate.memory} == {1.0}
+    assert not unreadable(tmp_path)  # a configuration is no board
+    (tmp_path / "my.toml").write_text(f"{CONFIG}processes = 2\n")
+    assert steps_of(find(str(tmp_path), "2"))[0].processes == 2
+
+
+def test_a_table_with_a_training_of_pocket_asks_for_no_data_of_a_benchmark(tmp_path, capsys):
+    (tmp_path / "2.toml").write_text(OWN)
+    (tmp_path / "my.toml").write_text(CONFIG)
+    command = ["reproduce", str(tmp_path), "2", "--dry-run"]
+    assert main(command) == 0
+    assert "1 GB each on 1 × CPU" in (shown := capsys.readouterr().out)
+    assert "harness data make shapes" in shown and "data fetch" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "config", "named"),
+    [
+        (OWN, None, "my.toml of grpo: expected a file, relative to the board's, or a name"),
+        (OWN, 'model = "pocket"', "expected the key train_tasks"),
+        (OWN, 'train_tasks = ["reason_seg"]', "expected the key model"),
+        (OWN, "= =", "a TOML file"),
+        (OWN, f"{CONFIG}processes = 0", "expected a number ≥ 1 as processes, found 0"),
+        (f"{OWN}set = 'max_steps=3'", CONFIG, "set is 'max_steps=3', not a table {max_steps"),
+        (f"{OWN}set = {{a = [1]}}", CONFIG, "not a table {max_steps = 300} or a list"),
+    ],
+)
+def test_a_training_that_is_not_in_the_form_is_refused(tmp_path, text, config, named):
+    (tmp_path / "2.toml").write_text(text)
+    if config is not None:
+        (tmp_path / "my.toml").write_text(config)
+    with pytest.raises(DataError) as error:
+        steps_of(find(str(tmp_path), "2"))
+    assert named in str(error.value)
 
 
 def test_a_table_of_a_folder_is_made_and_what_is_finished_is_not_made_again(tmp_path, capfd):

@@ -15,7 +15,7 @@ import pytest
 from harness.chosen.checkpoints import with_checkpoint
 from harness.cli import judge as judges
 from harness.cli.main import build_parser, main
-from harness.errors import UsageError
+from harness.errors import ModelError, UsageError
 from harness.judging import rubric as find_rubric
 from harness.run.checkpoint_provenance import read_origins
 from harness.run.training_record import Training
@@ -99,6 +99,26 @@ def test_a_dry_run_is_refused_as_a_start_is_and_writes_nothing(line, tmp_path, c
     assert main(dry) == 0 and said(capsys)["start"] == "a finished training"
     assert main([*dry, "--seed", "7"]) == main([*line, "--seed", "7"]) != 0
     assert sorted(out.rglob("*")) == before
+
+
+def test_a_dry_run_without_the_networks_files_ends_with_its_estimate(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    line = ["train", "--method", "dr2seg", "--config", "qwen2_5_vl_7b_zero_shot_8x48gb_full"]
+    line += ["--train-tasks", "reason_seg", "--data", str(DATA), "--out", str(tmp_path / "out")]
+    line += ["--dry-run", "--device", "L40S"]
+    model = ["--model", "dr2seg(checkpoint=Nobody/Absent-7B,segmenter=box)"]
+    assert main([*line, *model, "--json"]) == 0
+    plan = said(capsys)
+    estimate = plan["estimate"]
+    assert (estimate["processes"], estimate["fits"]) == (8, True)  # as the configuration states
+    assert "Nobody/Absent-7B" in plan["lacking"] and "start" not in plan
+    assert main([*line, *model]) == 0
+    assert "on 8 × L40S" in (shown := capsys.readouterr().out) and "was not checked" in shown
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main([*line, *model, "--json"]) == 0
+    assert said(capsys)["estimate"]["processes"] == 2  # as it is started
+    wrong = ["--model", f"dr2seg(checkpoint={tmp_path / 'gone'},segmenter=box)"]
+    assert main([*line, *wrong]) == ModelError.exit_code  # a folder that is not there
 
 
 def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, tmp_path):

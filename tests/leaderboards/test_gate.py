@@ -22,6 +22,17 @@ def test_the_same_run_passes(make_run):
     assert "changed: nothing on record" in report.text()
 
 
+def test_an_argument_that_stands_in_the_header_is_named_as_what_changed(make_run):
+    folders = []
+    for spec in ("one", "one(batch_size=2)"):
+        manifest = {"model": {"spec": spec, "name": "one", "description": {"name": "one"}}}
+        changes = {"manifest": manifest, "results": {"model_spec": spec}}
+        folders.append(make_run(spec, changes=changes))
+    report = check(*folders)
+    line = "changed: nothing on record beside batch_size (same weights, code and packages)"
+    assert "one(batch_size=2) @" in report.text() and line in report.text().splitlines()
+
+
 def test_a_small_but_shown_loss_fails(make_run, rescore):
     report = check(make_run("a"), rescore(make_run("b"), lambda _, value: value - 0.01))
     assert not report.is_passed

@@ -54,7 +54,7 @@ def test_the_badge_is_a_picture_or_what_shields_reads(pair, tmp_path, capsys):
     plain = json.loads(data.read_text())
     message = "failed, 1 of 1 task"
     assert plain == {"schemaVersion": 1, "label": "gate", "message": message, "color": "d55e00"}
-    capsys.readouterr()
+    assert capsys.readouterr().out.startswith("FAILED  the task got worse")
     assert gate((pair[0], pair[0]), "--format", "badge") == 0
     assert json.loads(capsys.readouterr().out)["message"] == "passed, 1 task"
 

@@ -14,6 +14,7 @@ from harness.leaderboards.board import build
 from harness.leaderboards.definitions import Column, definitions, find, methods
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
+from harness.leaderboards.render.summary import Style, summary
 from harness.leaderboards.row import row
 from harness.leaderboards.site.index import start_page
 from harness.record import Run
@@ -57,7 +58,8 @@ def package(tmp_path, monkeypatch):
             (folder / name.replace("_", ".")).write_bytes(data)
         (tmp_path / "zebra_of_a_test.py").write_text(
             f"from pathlib import Path\ndef boards():\n    return {body}\n"
-            "def zebra_task(data, *, split='val'):\n"
+            "VAL = 'val'\n"
+            "def zebra_task(data, *, split=VAL):\n"
             "    return Task(protocol=Protocol(name='zebra/iou'))\n"
         )
         about = tmp_path / "zebra-1.0.dist-info"
@@ -89,6 +91,27 @@ def test_they_stand_below_the_measured_rows(package, world, monkeypatch):
         assert "Zebra-7B" in page and "Zebra (2026), Table 2" in page
 
 
+def test_a_number_has_the_title_of_its_own_line(package, world, monkeypatch):
+    made = row(Run.open(next(world.runs.glob("disc_seg-*"))))
+    place = f"disc_seg,{made.split},giou,{made.protocol}"
+    lines = (f"1,Quagga,{place},5{n},{title}" for n, title in enumerate(("Zebra", "Quagga (2026)")))
+    other = f"1,other,{place},52,"
+    package(zebra_csv="\n".join([LINES.splitlines()[0], *lines, other, ""]), zebra_toml=BOARD)
+    monkeypatch.setattr("harness.leaderboards.board.is_benchmark", lambda run, made: True)
+    board = build(world.runs)
+    rows = [one for table in board_json.to_json(board)["tables"] for one in table["rows"]]
+    titles = {one["name"]: one["source"]["title"] for one in rows if one["kind"] == "published"}
+    assert titles == {
+        "Quagga, Zebra Table 1": "Zebra",
+        "Quagga, Quagga (2026) Table 1": "Quagga (2026)",
+        "other": "zebra",  # not the title of another line
+    }
+    assert "Quagga (2026), Table 1" in markdown.render(board)
+    names = [text for text, _ in summary(board, Style(published=True)).rows]
+    assert "Quagga [Quagga (2026), Table 1]" in names and "Quagga [Zebra, Table 1]" in names
+    assert find("zebra", "2").heading == "zebra, Table 2: ReasonSeg"
+
+
 @pytest.fixture
 def without_cards(monkeypatch):
     """Hide the cards of all tasks."""
@@ -109,6 +132,27 @@ def test_a_column_has_the_defaults_of_a_task_without_a_card(without_cards, packa
         "zebra_task": ("val", "zebra/iou"),  # takes no protocol: the only one of its source
         "not_installed": ("", ""),
     }
+
+
+@pytest.mark.parametrize(
+    ("stated", "split"), [('default_split = "train"\n', "train"), ("", "val"), (None, "val")]
+)
+def test_the_default_split_is_the_cards_or_else_the_functions(
+    package, tmp_path, monkeypatch, capsys, stated, split
+):
+    function = board_definitions._default_split_and_protocol.__wrapped__
+    monkeypatch.setattr(board_definitions, "_default_split_and_protocol", function)
+    package()
+    if stated is not None:
+        (tmp_path / "card.toml").write_text(
+            f'name = "zebra_task"\ntitle = "Z"\nprotocol = "zebra/iou"\n{stated}'
+            "splits = {train = 8, val = 3}\n"
+        )
+    assert Column(task="zebra_task", metrics=("IoU",)).split == split
+    main(["list", "tasks", "zebra_task", "--json"])
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["default_split"] == split
+    assert shown.get("count") == (None if stated is None else {"train": 8, "val": 3}[split])
 
 
 def test_a_run_of_a_column_whose_protocol_is_unknown_is_shown_but_not_compared(
@@ -187,6 +231,25 @@ def test_a_board_of_the_package_has_them_in_its_cells(package):
     assert made.model.startswith("visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,")
     (number,) = definition.printed(made, column, "", "gIoU")
     assert number.printed == "61.5"
+
+
+def test_a_board_of_the_package_that_cannot_be_read_is_said(
+    package, tmp_path, monkeypatch, world, capsys
+):
+    package(zebra_toml=BOARD + 'model = "x"\n')
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "zebra").mkdir()  # the package's folder
+    (tmp_path / "zebra" / "card.toml").write_text('name = "zebra"\n')
+    command = ["board", "build", "--runs", str(world.runs), "--out", str(tmp_path / "out")]
+    for words in (["reproduce", "zebra", "2"], [*command, "--board", "zebra/2"]):
+        assert main(words) == DataError.exit_code
+        assert "zebra.toml: " in (said := capsys.readouterr().err)
+        assert "unknown key 'model'" in said
+    main(["reproduce", "zebra", "3", "--dry-run"])
+    assert "unknown key 'model'" in capsys.readouterr().err
+    main(command)
+    assert "left out, board" in (said := capsys.readouterr().err)
+    assert "unknown key 'model'" in said
 
 
 @pytest.mark.parametrize(

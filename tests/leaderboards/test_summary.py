@@ -145,6 +145,8 @@ def test_rows_are_chosen_ordered_and_labelled(board):
     with pytest.raises(UsageError, match="fair"):
         shown(board, rows=("absent=x",))
     assert "\\label{tab:mine}" in latex(shown(board, label="tab:mine"))
+    for title, caption in (("Discs", "Discs."), ("Where is the disc?", "Where is the disc?")):
+        assert f"\\caption{{{caption}}}" in latex(shown(replace(board, title=title)))
 
 
 def test_rows_of_papers_are_as_printed_and_only_those_of_the_same_protocol(board):

@@ -54,9 +54,9 @@ def _add_curves(actions: Commands) -> None:
         function="cli.curves:curves",
     )
     parser.option("runs RUN", "training folders", nargs="+")
-    about = "separated by commas or repeated; without it the logged numbers are listed"
+    about = "separated by commas or repeated; without it and --out the logged numbers are listed"
     parser.option("--y NAMES", f"numbers of curve.jsonl, {about}", repeated=True)
-    parser.option("--out FILE.svg", "the file of the figure", required=True)
+    parser.option("--out FILE.svg", "the file of the figure, needed with --y")
     about = "average each value with the N - 1 previous ones (default 1)"
     parser.option("--smooth N", about, default=1)
     parser.json()

@@ -29,7 +29,7 @@ def test_a_card_is_read_by_the_hubs_own_library(training, evaluated, capsys):
     assert card.data.pipeline_tag == "image-text-to-text" and "dr2seg" in card.data.tags
     assert card.data.datasets is None, "nothing says that the data came from the hub"
     results = Run.open(run).results
-    shown = [f"{results['metrics']['giou']:.3f}", "f1" * 16, "1d" * 16, "c0ffee", "DR2Seg (2025)"]
+    shown = [f"{results['metrics']['giou']:.3f}", "f1" * 16, "1d" * 16, "c0ffee", "DR2Seg (2026)"]
     assert all(text in card.text for text in [*shown, "n0 | 45", "a\\|b", f"({CURVES})"])
     assert str(training.parent) not in card.content
     drawn = (training / "checkpoint" / CURVES).read_text()
