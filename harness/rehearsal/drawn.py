@@ -37,19 +37,27 @@ def sentence(draw: random.Random) -> str:
 def items(draw: random.Random, extent: tuple[int, int], *, most: int = 3) -> list[Item]:
     """Return one to `most` objects with boxes and points, in whole numbers from 0 to `extent`.
 
-    `extent` is (width, height) of the image in the numbers of the response. Boxes have a tenth to a
-    half of each side; points lie in the box, the negative one beside it if there is room.
+    `extent` is (width, height) of the image in the numbers of the response; numbers from 0 to 1
+    have three decimals. Boxes have a tenth to a half of each side; points lie in the box, the
+    negative one beside it if there is room.
     """
-    return [_item(draw, extent) for _ in range(draw.randint(1, most))]
+    count = draw.randint(1, most)
+    if max(extent) > 1:
+        return [_item(draw, extent) for _ in range(count)]
+    return [_item(draw, (1000, 1000), unit=1000) for _ in range(count)]
 
 
-def _item(draw: random.Random, extent: tuple[int, int]) -> Item:
+def _item(draw: random.Random, extent: tuple[int, int], unit: int = 1) -> Item:
     (left, right), (top, bottom) = (_span(draw, max(side, 4)) for side in extent)
     first, second = (
         Point(draw.randint(left, right - 1), draw.randint(top, bottom - 1)) for _ in range(2)
     )
     beside = Point(left - 1 if left > 0 else min(right + 1, extent[0] - 1), top)
-    return Item(Box(left, top, right, bottom), first, beside, second)
+    box = Box(left, top, right, bottom)
+    if unit == 1:
+        return Item(box, first, beside, second)
+    on, off, second = (Point(x / unit, y / unit) for x, y in (first, beside, second))
+    return Item(Box(*(number / unit for number in box)), on, off, second)
 
 
 def _span(draw: random.Random, side: int) -> tuple[int, int]:
