@@ -32,6 +32,11 @@ Which: TypeAlias = Literal["first", "last"]
 """The one of several answers that counts."""
 
 
+def other_number(expected: int, found: int) -> str:
+    """Return the failure of a question for which there are too few or too many responses."""
+    return f"expected {expected} responses, found {found}"
+
+
 def tag_text(response: str, tag: str, *, which: Which = "first") -> str | None:
     """Return the stripped text of the first or last `<tag>…</tag>`; None: there is none.
 

@@ -287,6 +287,10 @@ def _row(
             records
         )
     if sample.query.form is AnswerForm.BOXES:
+        for _, record in records:
+            name = category_of(record) or ""
+            if not name.isdecimal() and name.casefold() not in sample.query.text.casefold():
+                notes[f"records of category {name!r}, which their question does not name"] += 1
         boxes = [box_of(record, sample, origin, notes, written) for origin, record in records]
         return Row(sample.id, "boxes", boxes, stated or None, where)
     if sample.query.form not in MASKS | BOXES:

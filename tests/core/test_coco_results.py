@@ -206,3 +206,13 @@ def test_a_result_of_grounded_sam_2_has_a_command(form, box, tmp_path):
     (new,) = tmp_path.glob("NEW*")
     (row,) = read_format("coco", new, [question]).rows.values()
     assert tuple(row_to_answer(row, question.query).boxes[0]) == (1, 1, 5, 4)
+
+
+def test_boxes_of_a_category_that_the_question_does_not_name_are_noted(tmp_path):
+    asked = replace(sample("7", AnswerForm.BOXES))
+    asked = replace(asked, query=replace(asked.query, text="the animal"))
+    box = {"image_id": "7", "bbox": [1, 1, 3, 2], "score": 0.9}
+    named = read(tmp_path, [{**box, "category_id": "animal"}], [asked])
+    assert not any("category" in note for note in named.notes)
+    other = read(tmp_path, [{**box, "category_id": "person"}], [asked])
+    assert "1 records of category 'person', which their question does not name" in other.notes

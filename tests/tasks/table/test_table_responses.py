@@ -592,3 +592,21 @@ def test_right_texts_in_another_order_are_no_other_answer(tmp_path):
     ]
     assert differing == [[], []]
     assert same_questions(lambda: (first, other))[1] == [[first.id, other.id]]
+
+
+@pytest.mark.parametrize("texts", [["STOP", "NO PARKING"], ["NO PARKING", "STOP"]])
+def test_one_of_several_texts_counts_only_if_the_user_says_which(texts, tmp_path, capsys):
+    rows = [row("STOP", id=str(number)) for number in range(2)]
+    path = bench(tmp_path, rows, {"form": "text", "field": "answer"})
+    answers = tmp_path / "said.jsonl"
+    lines = [{"id": str(number), "response": texts} for number in range(2)]
+    answers.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = ["score", "--tasks", f"table(file={path})", "--data", str(tmp_path), "--json"]
+    command += ["--model", "qwen_vl(backend=stored)", "--predictions"]
+    assert main([*command, str(answers)]) == DataError.exit_code
+    first, last = re.findall(r"`(jq .*?) > NEW`", capsys.readouterr().err)
+    for typed, text in ((first, texts[0]), (last, texts[-1])):
+        done = subprocess.run(typed, cwd=tmp_path, capture_output=True, check=True, shell=True)
+        (tmp_path / "new.jsonl").write_bytes(done.stdout)
+        assert main([*command, str(tmp_path / "new.jsonl")]) == 0
+        assert f'"accuracy": {float(text == "STOP")}' in capsys.readouterr().out
