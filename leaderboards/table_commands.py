@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from harness import plugins
-from harness.errors import HarnessError, counted
+from harness.errors import DataError, HarnessError, counted, raised_as
 from harness.leaderboards import estimate
 from harness.leaderboards.definitions import (
     SLOT,
@@ -230,12 +230,14 @@ def training_step(
         model=start.name,
         is_video=any(map(_is_video, samples)),
     )
+    with raised_as(DataError, f"settings of {name!r}", "numbers", ValueError, TypeError):
+        cost = estimated(settings, device=device)
     return Step(
         name=name,
         command=command,
         processes=processes,
         machines=machines,
-        estimate=estimated(settings, device=device),
+        estimate=cost,
         samples=samples,
         ways=_ways(
             estimated,

@@ -419,6 +419,7 @@ def test_a_table_with_a_training_of_pocket_asks_for_no_data_of_a_benchmark(tmp_p
         (OWN, 'model = "pocket"', "expected the key train_tasks"),
         (OWN, 'train_tasks = ["reason_seg"]', "expected the key model"),
         (OWN, "= =", "a TOML file"),
+        (OWN, f'{CONFIG}max_steps = "six"', "settings of 'train mine': expected numbers"),
         (OWN, f"{CONFIG}processes = 0", "expected a number ≥ 1 as processes, found 0"),
         (f"{OWN}set = 'max_steps=3'", CONFIG, "set is 'max_steps=3', not a table {max_steps"),
         (f"{OWN}set = {{a = [1]}}", CONFIG, "not a table {max_steps = 300} or a list"),
