@@ -42,6 +42,11 @@ LOCATE = "qwen_vl(backend=stored,prompt=locate)"
 """Model that counts in words, and boxes and points as Qwen-VL writes them."""
 PLACES = re.compile(r"[(\[]\s*\d+(?:\.\d+)?\s*,\s*\d+(?:\.\d+)?\s*[,)\]]")
 """The beginning of a box or of a point."""
+OWN_MASK = re.compile(
+    r"(?i:[\"'](?:masks?|segmentations?|rle|polygons?)[\"'])\s{0,9}:\s{0,9}"
+    r"(?:[\"'](?:data:image/|[A-Za-z0-9+/]{40})|[\[{])"
+)
+"""The beginning of a mask in a response, beside a box: `"mask": "data:image/png;…"`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +222,13 @@ class PromptedReader(PromptedRequests):
             ParseError: the response is outside the grammar, its numbers contradict the canvas, or
                 its words say that the places are not those of the object asked for.
         """
+        if form in MASKED and (own := OWN_MASK.search(after_thought(response))):
+            raise ParseError(
+                "response",
+                expected="places, from which the segmenter makes masks",
+                found=f"a mask of the model's own, {own[0]}…",
+                fix="Write it as `masks` (docs/predictions.md).",
+            )
         output = self.prompt.parse(response)
         if output.error is not None:
             is_count = form is AnswerForm.COUNT and not self.counts_in_words

@@ -206,3 +206,15 @@ def test_a_network_of_the_real_class_is_asked_and_read(name, checkpoint, ask):
         assert found.query_id == query.id and len(found.responses) == 1
         assert found.answer is not None or found.failure.kind is FailureKind.PARSE
         assert model.read(query, found.responses).answer == found.answer
+
+
+def test_a_mask_that_the_model_writes_itself_is_not_replaced_by_that_of_a_segmenter():
+    model = plugins.build("models", parse("vlm(dialect=gemma,backend=stored,segmenter=box)"))
+    box = '"box_2d": [100, 200, 500, 600]'
+    for form, is_read in ((AnswerForm.MASK, False), (AnswerForm.BOXES, True)):
+        query = Query(id="q", text="the dog", media=(image(100, 50),), forms=(form,))
+        assert model.read(query, [f"[{{{box}}}]"]).failure is None
+        own = f'[{{{box}, "mask": "data:image/png;base64,iVBOR", "label": "dog"}}]'
+        read = model.read(query, [own])
+        assert (read.failure is None) is is_read
+        assert is_read or "a mask of the model's own" in read.failure.message
