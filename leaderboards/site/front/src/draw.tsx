@@ -15,6 +15,8 @@ export const LAYERS: [Layer, string][] = [
 export const HIT = [0, 158, 115];
 export const FALSE = [213, 94, 0];
 export const MISSED = [86, 180, 233];
+/** Outline of the ground truth where the colours say what was hit and what was missed. */
+const TRUTH = [20, 20, 20];
 
 const COLOURS = /colou?rs?\b|\b(black|white|gr[ae]y|red|orange|yellow|green|blue|purple|violet|pink|brown|beige|golden|silver)\b/i;
 
@@ -185,7 +187,7 @@ export function Picture({ medium, truth, prediction, shown, look, label, high }:
     if (size && look.outline && look.layer !== "image") {
       const [fromTruth, fromAnswer] = masks.map((mask) => (mask ? border(mask, size[1], size[0]) : null));
       if (fromAnswer && look.layer !== "truth") stroke(pen, fromAnswer, rgb(FALSE), line);
-      if (fromTruth && look.layer !== "prediction") stroke(pen, fromTruth, rgb(HIT), line, [3 * line, 2 * line]);
+      if (fromTruth && look.layer !== "prediction") stroke(pen, fromTruth, rgb(look.layer === "errors" ? TRUTH : HIT), line, [3 * line, 2 * line]);
     }
     if (look.places && look.layer !== "image") {
       if (look.layer !== "prediction") {
@@ -221,7 +223,7 @@ export function Legend({ look, masks }: { look: Look; masks: boolean }) {
   if (look.layer === "image") return null;
   const entries: [string, string][] =
     look.layer === "errors" && masks
-      ? [["hit", "hit"], ["wrong", "false positive"], ["missed", "missed"]]
+      ? [["hit", "hit"], ["wrong", "false positive"], ["missed", "missed"], ...(look.outline ? [["truth", "ground truth"] as [string, string]] : [])]
       : [...(look.layer !== "prediction" ? [["hit", "ground truth"] as [string, string]] : []), ...(look.layer !== "truth" ? [["wrong", "prediction"] as [string, string]] : [])];
   return (
     <p class="legend">
