@@ -32,9 +32,8 @@ Which: TypeAlias = Literal["first", "last"]
 """The one of several answers that counts."""
 
 
-def other_number(expected: int, found: int) -> str:
-    """Return the failure of a question for which there are too few or too many responses."""
-    return f"expected {expected} responses, found {found}"
+OTHER_NUMBER = re.compile(r"expected \d+ responses, found \d+")
+"""Failure of a question for which there are too few or too many responses: none of them counts."""
 
 
 def tag_text(response: str, tag: str, *, which: Which = "first") -> str | None:

@@ -21,7 +21,7 @@ from harness.models.questions import stated_count
 from harness.models.response_writer import key_frame_of, objects_of
 from harness.models.signs import families_of
 from harness.models.tracks import joint_masks, prompts_of
-from harness.responses import Which, other_number, storable
+from harness.responses import Which, storable
 from harness.stated.corrections import answer_lines
 from harness.stated.numerals import numerals
 from harness.thoughts import after_thought, reasoning
@@ -88,7 +88,7 @@ class PromptedReader(PromptedRequests):
         problems: list[str] = []
         notes: list[str] = []
         if len(texts) != len(query.forms):
-            problems = [other_number(len(query.forms), len(texts))]
+            problems = [f"expected {len(query.forms)} responses, found {len(texts)}"]
         for form, text in zip(query.forms, texts, strict=False):
             try:
                 part, read, repairs = self._part(query, form, text, calls)

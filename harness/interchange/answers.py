@@ -20,7 +20,7 @@ from harness.foreign_lines import (
 )
 from harness.interchange.rows import Row
 from harness.masks import Rle
-from harness.responses import finite_numbers, other_number
+from harness.responses import finite_numbers
 from harness.types import (
     Answer,
     AnswerForm,
@@ -414,18 +414,4 @@ def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None
             found="no model",
             fix=f'Give one, such as --model "qwen_vl(backend=stored{prompt})".',
         )
-    prediction = reader.read(query, row.responses)
-    n_forms, n_texts = len(query.forms), len(row.responses)
-    is_other = prediction.failure and other_number(n_forms, n_texts) in prediction.failure.message
-    if is_other and n_texts > n_forms == 1:  # protocols that read the text would take the last
-        first, last = (
-            rewrite("response", f'if type == "array" then .[{place}] else . end', row.file)
-            for place in (0, -1)
-        )
-        raise DataError(
-            f'{row.where}: "response"',
-            expected="one text, as the model has one answer to this question",
-            found=f"{n_texts} texts",
-            fix=f"If the first counts, {first}; if the last, {last}.",
-        )
-    return prediction
+    return reader.read(query, row.responses)

@@ -10,7 +10,7 @@ in the shortest form.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from harness.responses import tag_text
+from harness.responses import OTHER_NUMBER, tag_text
 from harness.scores import Scores
 from harness.task import Protocol
 from harness.thoughts import after_thought
@@ -22,7 +22,8 @@ def answer_text(prediction: Prediction) -> str | None:
 
     It is the last `<answer>…</answer>` after the thought, or else all text after the thought. A
     response without a thought is returned with its spaces, which some scorers count. Whether the
-    model's parser could read the response does not matter.
+    model's parser could read the response does not matter; of several responses to a question for
+    one, none counts.
 
     >>> from harness.types import Answer
     >>> responses = ("<think>A or B?</think><answer> B. </answer>",)
@@ -32,6 +33,8 @@ def answer_text(prediction: Prediction) -> str | None:
     '0.00001'
     """
     if prediction.responses:
+        if _is_of_other_number(prediction):
+            return None
         response = prediction.responses[-1]
         text = after_thought(response)
         answer = tag_text(text, "answer", which="last")
@@ -39,6 +42,12 @@ def answer_text(prediction: Prediction) -> str | None:
             return answer
         return text if text == response else text.strip()
     return None if prediction.answer is None else correct_text(prediction.answer)
+
+
+def _is_of_other_number(prediction: Prediction) -> bool:
+    """Return True if a prediction has more or fewer responses than its model's parser reads."""
+    failure = prediction.failure
+    return failure is not None and OTHER_NUMBER.match(failure.message) is not None
 
 
 def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
@@ -49,7 +58,7 @@ def with_whole_responses(protocol: Protocol) -> dict[str, Protocol]:
     """
 
     def uncut(prediction: Prediction) -> Prediction:
-        if not prediction.responses:
+        if not prediction.responses or _is_of_other_number(prediction):
             return prediction
         answer = Answer(text=prediction.responses[-1])
         return replace(prediction, responses=(), answer=answer, failure=None)
