@@ -359,9 +359,9 @@ def _training(board: Path, plain: Mapping[str, Any], where: str) -> TrainingStep
     step = from_table(TrainingStep, _resolved(plain, "start"), where)
     given: object = step.set
     scalars = (str, int, float, bool)
-    if isinstance(given, Mapping) and all(isinstance(one, scalars) for one in given.values()):
+    if isinstance(given, Mapping) and all(isinstance(value, scalars) for value in given.values()):
         given = tuple(str(Spec("", {name: value}))[1:-1] for name, value in given.items())
-    if not isinstance(given, tuple) or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, tuple) or not all(isinstance(text, str) for text in given):
         form = 'a table {max_steps = 300} or a list ["max_steps=300"]'
         raise ValueError(f"{where}: set is {given!r}, not {form}")
     file = board.parent / step.config

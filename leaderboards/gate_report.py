@@ -307,8 +307,8 @@ def _differing(old: Row, new: Row | None) -> list[str]:
     """Return the arguments in which the SPECs of two rows' models differ."""
     if new is None or old.model_spec == new.model_spec:
         return []
-    with suppress(UsageError):  # the name of a ready model, which is no SPEC
-        a, b = (parse(made.model_spec).arguments for made in (old, new))
+    with suppress(UsageError):  # the name of a ready model, which is not a SPEC
+        a, b = (parse(row.model_spec).arguments for row in (old, new))
         return [name for name in {**a, **b} if a.get(name) != b.get(name)]
     return []
 

@@ -43,8 +43,9 @@ LOCATE = "qwen_vl(backend=stored,prompt=locate)"
 PLACES = re.compile(r"[(\[]\s*\d+(?:\.\d+)?\s*,\s*\d+(?:\.\d+)?\s*[,)\]]")
 """The beginning of a box or of a point."""
 OWN_MASK = re.compile(
-    r"(?i:[\"'](?:masks?|segmentations?|rle|polygons?)[\"'])\s{0,9}:\s{0,9}"
-    r"(?:[\"'](?:data:image/|[A-Za-z0-9+/]{40})|[\[{])"
+    r"(?i:[\"'](?:(?:\w{1,20}_)?masks?|segmentations?|rle|polygons?)[\"'])\s{0,9}:\s{0,9}"
+    r"(?:[\"'](?:data:image/|iVBOR|<(?:start_of_mask|seg)|[A-Za-z0-9+/]{40})|\[\s{0,9}[\[\d]"
+    r"|\{\s{0,9}[\"'](?:counts|size))"
 )
 """The beginning of a mask in a response, beside a box: `"mask": "data:image/png;…"`."""
 

@@ -45,7 +45,7 @@ THRESHOLD = 0.5
 """Score above which a record counts, if no threshold is given."""
 CATEGORY_NAME_KEYS = ("category_name", "category", "label", "class_name")
 """Keys under which other programs write a category's name beside its number."""
-OF_GBOX_TOLERANCE_SAM = (
+JQ_GROUNDED_SAM = (
     '[(.image_path | split("/") | last) as $image | .box_format as $form | .annotations[] | '
     "{image_id: $image, category_id: .class_name, segmentation, "
     'score: (.score | if type == "array" then max else . end), '
@@ -215,7 +215,7 @@ def _refuse_object(path: Path) -> None:
                 f"predictions {path}",
                 expected="a list of results",
                 found="an object",
-                fix=f"`jq {quote(OF_GBOX_TOLERANCE_SAM)} {name} {to} makes one of Grounded SAM 2's."
+                fix=f"`jq {quote(JQ_GROUNDED_SAM)} {name} {to} makes one of Grounded SAM 2's."
                 if {"image_path", "annotations"} <= keys
                 else f"`jq {quote(DATUMARO)} {name} {to} makes one of Datumaro's annotations."
                 if {"categories", "items"} <= keys

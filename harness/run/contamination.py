@@ -31,8 +31,6 @@ from harness.task import Task
 from harness.trainer import CHECKPOINT
 
 SHOWN = 3  # ids that an overlap names
-ANY = "*"
-"""Stands for all splits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +77,10 @@ def measure_contamination(
 ) -> Contamination:
     """Compare training samples with the samples of a task.
 
-    Ids are compared first. Of another split they count only if hashes of the training images are
-    unknown, since two splits may use one id for different samples. Then the images of the other
-    samples are decoded and compared by perceptual hash, which finds an image under the name of
-    another benchmark too; with the same question it is the same sample. Of a video, several frames
-    are compared. Last, samples that name the same scan of ScanNet are counted, because they show
-    the same room.
+    Ids are compared first. Then the images of the other samples are decoded and compared by
+    perceptual hash, which finds an image under the name of another benchmark too; with the same
+    question it is the same sample. Of a video, several frames are compared. Last, samples that name
+    the same scan of ScanNet are counted, because they show the same room.
 
     Args:
         rows: The training samples.
@@ -95,20 +91,16 @@ def measure_contamination(
     chosen = Selection(None, None) if selection is None else selection
     if not trained:
         return Contamination(sum(1 for _ in chosen.samples(task)), 0, 0, ())
-    trained_samples = {(row.same_sample, split) for row in trained for split in _splits(row)}
-    trained_images = {(row.same_image, split) for row in trained for split in _splits(row)}
+    trained_samples = {row.same_sample for row in trained}
+    trained_images = {row.same_image for row in trained}
     n_total, same, shared = 0, [], []
     others: dict[str, TrainedSample] = {}
     for sample in chosen.samples(task):
         row = TrainedSample.of_sample(task, sample)
         n_total += 1
-        is_same, is_shared = (
-            (key, row.split) in keys or (key, ANY) in keys
-            for key, keys in ((row.same_sample, trained_samples), (row.same_image, trained_images))
-        )
-        if is_same:
+        if row.same_sample in trained_samples:
             same.append(row.id)
-        if is_same or is_shared:
+        if row.same_sample in trained_samples or row.same_image in trained_images:
             shared.append(row.id)
         else:
             others[row.id] = row
@@ -122,11 +114,6 @@ def measure_contamination(
     scans = _shared_scans(trained, [row for name, row in others.items() if name not in matched])
     examples = tuple((same or shared or alike or scans)[:SHOWN])
     return Contamination(n_total, len(same), len(shared), examples, len(alike), len(scans))
-
-
-def _splits(row: TrainedSample) -> tuple[str, ...]:
-    """Return the splits in which a training sample is recognised by its id."""
-    return (row.split,) if row.images else (ANY,)
 
 
 def _shared_images(

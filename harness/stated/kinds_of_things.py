@@ -267,8 +267,8 @@ def _asked(question: str) -> _Asked:
     question = re.sub(r"pieces of (?!pizza|cake|bread)", "", question)
     words, things = _words(question), asked_things(question)
     if not things and (is_foreign(question) or not question.isascii()):
-        found = _FOREIGN_ASKED.search(question)
-        counted = _words(found[1] or found[2]) if found else []
+        asking = _FOREIGN_ASKED.search(question)
+        counted = _words(asking[1] or asking[2]) if asking else []
         nouns = (_stems(words) & _KIND_OF.keys()) | _stems(counted)
         return _Asked(nouns, (), _stems(words), _beginnings(counted))
     nouns = {_stem(part[-1]) for part in things}
@@ -363,12 +363,12 @@ def _are_akin(kind: tuple[int, int], kinds: Iterable[tuple[int, int]]) -> bool:
     Of people, a man is one with any occupation.
     """
     return any(
-        kind == one
+        kind == other
         or (
-            kind[0] == one[0]
-            and (not kind[1] * one[1] or (kind[0] == 0 and _is_sex(kind) != _is_sex(one)))
+            kind[0] == other[0]
+            and (not kind[1] * other[1] or (kind[0] == 0 and _is_sex(kind) != _is_sex(other)))
         )
-        for one in kinds
+        for other in kinds
     )
 
 

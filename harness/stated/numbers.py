@@ -129,7 +129,7 @@ def stated_number(response: str, question: str = "") -> float:
     if (
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
-        or (not segments and _denies_things(plain(response), things))
+        or (not segments and not concluded and _denies_things(plain(response), things))
         or (not segments and says_unable(concluded or text))
     ):
         values = {math.nan}
@@ -155,14 +155,22 @@ def _says_none(text: str, question: str) -> bool:
         return False
     if none is None or len(asked) != 1 or not re.match(rf"{re.escape(none[1])}\b", asked[0]):
         return False
-    return {*none[2].split()} <= _OF_NONE | {*asked[0].split()}
+    of_asked, of_none = (
+        [word for word in words.split() if word not in _OF_NONE]
+        for words in (asked[0], f"{none[1]} {none[2]}")
+    )
+    is_whole = of_none in (of_asked, none[1].split())
+    return is_whole and not {"and", "or"} & {*of_asked}
 
 
 def _denies_things(text: str, things: Collection[str]) -> bool:
     """Return True if a text denies the asked things before its first number: "no dogs, but 2"."""
     first = next((number.start for number in numerals(text) if number.value), 0)
     nouns = "|".join(map(re.escape, things))
-    denial = r"(?:\b(?:no|none of the|not any)|n['’]t any)\s(?:(?!other|more)[a-z-]+\s){0,2}?"
+    denial = (
+        r"(?:\b(?:no|none of the|not any)|n['’]t any)\s"
+        r"(?:(?!other|more|additional|further|empty|hidden)[a-z-]+\s){0,2}?"
+    )
     denial += rf"(?:{nouns})\b"
     return bool(nouns) and re.search(denial, text[:first].casefold()) is not None
 

@@ -227,7 +227,7 @@ def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
     of_kind = set[int]()
     names = unit if isinstance(unit, re.Pattern) else _ALIKE.get(unit.size, _NEVER)
     if isinstance(unit, Unit):
-        of_kind = {found.start for found in _quantities(text) if found.unit.kind == unit.kind}
+        of_kind = {part.start for part in _quantities(text) if part.unit.kind == unit.kind}
     for number in reversed(list(islice(numerals(text), MOST))):
         attached = _ATTACHED.search(text, number.start, number.end)
         end = attached.start() if attached else number.end

@@ -29,6 +29,11 @@ HATS = "How many people wear hats?"
             for asked, text, count in (
                 ("birds are on the wire", "There are no birds on the wire.", 0),
                 ("birds are on the wire", "No birds are visible on the wire.", 0),
+                ("chairs are in the kitchen and hall", "There are no chairs in the hall.", None),
+                ("people are sitting or standing", "There are no people sitting.", None),
+                ("dogs and cats are there", "There are no dogs.", None),
+                ("cats on the table are red", "There are no cats on the red table.", None),
+                ("chairs are there", "No chairs at the door. So there are 4 chairs.", 4),
                 ("birds are on the wire", "There are no birds on the wire, but two fly by.", None),
                 ("birds are on the wire", "There are no birds on the wire. Two fly above.", None),
                 (

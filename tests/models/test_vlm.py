@@ -214,6 +214,8 @@ def test_a_mask_that_the_model_writes_itself_is_not_replaced_by_that_of_a_segmen
     for form, is_read in ((AnswerForm.MASK, False), (AnswerForm.BOXES, True)):
         query = Query(id="q", text="the dog", media=(image(100, 50),), forms=(form,))
         assert model.read(query, [f"[{{{box}}}]"]).failure is None
+        empty = model.read(query, [f'[{{{box}, "mask": []}}]'])
+        assert empty.failure is None
         own = f'[{{{box}, "mask": "data:image/png;base64,iVBOR", "label": "dog"}}]'
         read = model.read(query, [own])
         assert (read.failure is None) is is_read
