@@ -156,7 +156,8 @@ class TrainingStep:
         """
         what = f"configuration {self.config} of {self.method}"
         path = Path(self.config)
-        path = path if path.is_file() else self.folder / f"{self.config}.toml"
+        # A file beside the board has its whole path; one of the current folder is not meant.
+        path = path if path.is_absolute() else self.folder / f"{self.config}.toml"
         if not path.is_file():
             raise DataError(
                 what,
@@ -168,6 +169,10 @@ class TrainingStep:
         for key in ("train_tasks", *(() if self.start else ("model",))):
             if key not in plain:
                 raise DataError(what, expected=f"the key {key}", found="none")
+            texts = plain[key] if key == "train_tasks" else [plain[key]]
+            texts = [texts] if isinstance(texts, str) else texts
+            if not (isinstance(texts, list) and texts and all(type(text) is str for text in texts)):
+                raise DataError(what, expected=f"SPECs as {key}", found=repr(plain[key])[:40])
         count = plain.get("processes", 1)
         if type(count) is not int or count < 1:
             raise DataError(what, expected="a number ≥ 1 as processes", found=repr(count))
@@ -365,7 +370,7 @@ def _training(board: Path, plain: Mapping[str, Any], where: str) -> TrainingStep
         form = 'a table {max_steps = 300} or a list ["max_steps=300"]'
         raise ValueError(f"{where}: set is {given!r}, not {form}")
     file = board.parent / step.config
-    return replace(step, set=given, config=str(file) if file.is_file() else step.config)
+    return replace(step, set=given, config=str(file.absolute()) if file.is_file() else step.config)
 
 
 def _resolved(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:

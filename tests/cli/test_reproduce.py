@@ -420,6 +420,8 @@ def test_a_table_with_a_training_of_pocket_asks_for_no_data_of_a_benchmark(tmp_p
         (OWN, 'train_tasks = ["reason_seg"]', "expected the key model"),
         (OWN, "= =", "a TOML file"),
         (OWN, f'{CONFIG}max_steps = "six"', "settings of 'train mine': expected numbers"),
+        (OWN, CONFIG.replace('"pocket"', "5"), "expected SPECs as model, found 5"),
+        (OWN, 'model = "pocket"\ntrain_tasks = [5]\n', "expected SPECs as train_tasks, found [5]"),
         (OWN, f"{CONFIG}processes = 0", "expected a number ≥ 1 as processes, found 0"),
         (f"{OWN}set = 'max_steps=3'", CONFIG, "set is 'max_steps=3', not a table {max_steps"),
         (f"{OWN}set = {{a = [1]}}", CONFIG, "not a table {max_steps = 300} or a list"),
