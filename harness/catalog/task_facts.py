@@ -81,7 +81,7 @@ def metric_names(entry: EntryPoint, protocol: str) -> tuple[str, ...]:
     return tuple(metric.name for metric in found.metrics) if found is not None else ()
 
 
-def _protocols(entry: EntryPoint) -> Mapping[str, Any]:
+def _protocols(entry: EntryPoint) -> Mapping[Any, Any]:
     """Return `PROTOCOLS` of a task's module, which is imported; empty without it."""
     protocols = getattr(sys.modules[entry.module], "PROTOCOLS", None)
     return protocols if isinstance(protocols, Mapping) else {}
