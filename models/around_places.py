@@ -10,6 +10,7 @@ import re
 from harness.errors import ParseError
 from harness.models.places import is_beside
 from harness.responses import MAX_TEXT, tag_text
+from harness.stated.kinds_of_things import is_another_label
 from harness.stated.languages import is_foreign, unmarked
 
 PLACE = "\0"
@@ -54,6 +55,12 @@ _CHINESE_BEFORE = re.compile(
     r"(?:[左右上下前后後旁][边邊侧側方面]|附近|旁|除了?|挨着|靠近|邻近)[是为的]?\W*\Z"
 )
 
+_PLACED = re.compile(
+    r"\b(?:(?:bounding )?box(?:es)?|coordinates?|location|position|cent(?:er|re)|outline|pair"
+    r"|group)(?: (?:of|for))?\b|的?(?:位置|坐标|边界框)[是为在]?"
+    r"|\b(?:is|are|can be) (?:\w+ )?(?:at|in|by|inside|found)\b|\bof\b(?=\W*\Z)"
+)
+"""Words for a place, beside the name of what is there: "the bounding box of", "is at"."""
 _NEUTRAL_WORDS = frozenset(
     "le la les l un une des de du d pour der die das den dem ein eine einen von für el los las"
     " una del al para o a os as um uma do da dos e é há em no na il lo gli i uno per het een van"
@@ -112,8 +119,11 @@ def refuse_other_subject(question: str, text: str) -> None:
         or _CHINESE_AFTER.match(after)
         or _CHINESE_BEFORE.search(before[-MAX_REACH:])
     )
+    leads = (re.split(r"[.!?;\n]\s|,\s", piece.rstrip(" :\n"))[-1] for piece in pieces[:-1])
+    subjects = [_PLACED.sub(" ", lead.casefold()).strip() for lead in leads]
+    another = any(is_another_label(subject, question) for subject in subjects)
     unknown = _unknown(words_around, asked_object) if is_foreign(words_around) else ""
-    if relation or unknown:
+    if relation or another or unknown:
         raise ParseError(
             "places",
             expected="places of the object, with words that say so",

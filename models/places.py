@@ -13,6 +13,7 @@ from harness.models.box_fields import refuse_fields
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item
 from harness.responses import tag_text
+from harness.stated.kinds_of_things import is_another_label
 from harness.stated.languages import unmarked
 
 SLACK = 0.05
@@ -143,7 +144,11 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     question_words, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
     for label in labels:
-        if _NOTHING_LABEL.match(label) or is_beside(label, question):
+        if (
+            _NOTHING_LABEL.match(label)
+            or is_beside(label, question)
+            or is_another_label(label, question)
+        ):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
     # scripts without blanks, and words with endings: a word of the label is a part of the question
     in_question = {

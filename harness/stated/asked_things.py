@@ -8,6 +8,7 @@ closed").
 import re
 from itertools import islice
 
+from harness.stated.kinds_of_things import are_other_things, begins_with_other
 from harness.stated.languages import NOT_KNOWN, is_foreign
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.sentence_values import sentence_before
@@ -53,6 +54,13 @@ _ASKS_COMPARED = re.compile(
     r"|\A\W*\Z",
     re.IGNORECASE,
 )
+_BESIDES = re.compile(
+    r"\b(?:besides|apart from|aside from|in addition to|other than|excluding"
+    r"|(?:not|without) counting)"
+    r"\s(?P<what>[^.;:\n]{1,60}),[^.;:\n]{0,40}\Z",
+    re.IGNORECASE,
+)
+"""Words before a number that leave a thing out: "Besides the driver, there are"."""
 _COUNTS = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _IS = r"(?:are|were|sind|waren|sont|étaient|están|estaban|son|eran|são|estão|eram|sono|erano|zijn)"
 _PREDICATE = re.compile(rf"(?i:\s{_IS}\s([^\W\d_]{{3,}})\W*(?:[.,;!\n]|\Z))")
@@ -104,10 +112,28 @@ _ASKS_HOW_LONG = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\b(?:between|gap|path|distance|space|separat\w+)\b", re.IGNORECASE)
-_PAIRS = (("open", "clos"), ("enter", "leav"), ("sit", "stand"), ("pick", "put"), ("push", "pull"))
-_ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
-"""Beginnings of verbs and of their contraries."""
-_TWO_ACTIONS = re.compile(r"\b(?:and|then|who|which|that|while|before|after)\b", re.IGNORECASE)
+_DEEDS = """
+open; close shut; enter; leave exit; sit; stand; lie; put place set; pick lift; push; pull; bark;
+cook fry bake boil stir; sleep nap; jump leap hop; wash clean wipe rinse scrub; dry; run jog sprint;
+walk stroll; eat bite chew; drink sip; throw toss; catch; read; write; talk speak chat; sing;
+dance; laugh smile giggle; cry weep; swim dive; climb; drive; kick; knock; wave; clap; pour; cut chop
+slice; sweep vacuum; cough; sneeze; hug; kiss; fall
+"""
+"""Verbs of actions; those between two semicolons may stand for one another."""
+
+
+def _forms(verbs: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the pattern of all regular forms of verbs, and that of "opens" and "is opening"."""
+    stems = "|".join(re.sub(r"y\Z", "[yi]", verb.removesuffix("e")) for verb in verbs.split())
+    form = re.compile(rf"\b(?:{stems})(?:e|e?s|\w?ing|\w?e?d)?\b", re.IGNORECASE)
+    is_doing = r"\b(?:is|are|was|were) (?:\w+ly )?"
+    finite = rf"\b(?:{stems})e?s\b|{is_doing}(?:{stems})\w?ing\b"
+    return form, re.compile(finite, re.IGNORECASE)
+
+
+_VERBS = tuple(map(_forms, _DEEDS.split(";")))
+_NEXT_CLAUSE = re.compile(r"[.;!?\n]\s|\b(?:while|when|as|after|before|until)\b")
+_OF_TIMES = re.compile(r"\b(?:seconds?|secs?|minutes?|min|hours?|m|s|marks?)\b|[秒分]")
 _FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
 """A fraction in French ("3 quarts"), whose words have other meanings in English."""
 
@@ -140,6 +166,10 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
     if _OF_ANOTHER.match(rest) or (_PEOPLE.search(question) and _ONE_PERSON.match(rest)):
         return True
     asks_count = _COUNTS.search(question)
+    besides = _BESIDES.search(sentence_before(text, number.start))
+    is_left_out = asks_count and besides and not _asks(question, besides[0].split()[0])
+    if is_left_out and not are_other_things(besides["what"], question):  # type: ignore[index]
+        return True
     if asks_count and _COMPARED.match(rest) and not _ASKS_COMPARED.search(question):
         return True
     if (lacks := _LACKS.match(rest)) and not _asks(question, lacks[1]):
@@ -180,8 +210,10 @@ def says_another_state(text: str, question: str) -> bool:
     >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
     False
     """
-    pairs = () if _TWO_ACTIONS.search(text) else _ACTIONS.items()
-    if any(_contradicts(text, question, *pair) for pair in pairs):
+    if begins_with_other(_clause_of_times(text), question):
+        return True
+    asked, said = _deeds(question), _deeds(text)
+    if asked and asked.isdisjoint(said) and _deeds(text, is_finite=True):
         return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
@@ -191,14 +223,23 @@ def says_another_state(text: str, question: str) -> bool:
     return False
 
 
-def _contradicts(text: str, question: str, action: str, contrary: str) -> bool:
-    """Return True if a question has only a verb of an action, a text only one of its contrary."""
-    verb = rf"\b{action}(?:e|e?s|\w?ing|ed)?\b"
-    does = rf"\b{contrary}e?s\b|\b(?:is|are) {contrary}\w?ing\b"
-    is_said = re.search(rf"\b{action}", text, re.IGNORECASE)
-    asks = re.search(verb, question, re.IGNORECASE)
-    asks_both = re.search(rf"\b{contrary}", question, re.IGNORECASE)
-    return bool(asks and not (is_said or asks_both) and re.search(does, text, re.IGNORECASE))
+def _clause_of_times(text: str) -> str:
+    """Return the words around the first number of a text, from its clause to the next one."""
+    first = next(numerals(text), None)
+    if first is None:
+        return text
+    before = re.split(r"[.;!?\n]\s", text[: first.start])[-1]
+    after = _NEXT_CLAUSE.split(text[first.end :], maxsplit=1)[0]
+    return _OF_TIMES.sub(" ", f"{before} {after}")
+
+
+def _deeds(text: str, *, is_finite: bool = False) -> set[int]:
+    """Return the places in `_DEEDS` of a text's verbs; `is_finite`: "he opens", "is opening"."""
+    return {
+        place
+        for place, (verb, finite) in enumerate(_VERBS)
+        if (finite if is_finite else verb).search(text)
+    }
 
 
 def _asks(question: str, word: str) -> bool:

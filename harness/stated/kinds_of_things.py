@@ -26,14 +26,14 @@ people persons individuals humans beings figures members folks players teammates
  guards athletes skaters surfers snowboarders skateboarders riders cyclists bikers motorcyclists
  runners joggers swimmers divers climbers hikers pedestrians passengers drivers pilots spectators
  fans tourists visitors customers shoppers diners doctors nurses patients dancers singers musicians
- performers actors waiters chefs cooks farmers
+ performers actors waiters chefs cooks farmers owners
 animals creatures pets animales tiere animaux动物動物 / dogs puppies pups welpe welpen chiots
  cachorros canines pugs retrievers labradors poodles beagles bulldogs terriers huskies collies
  corgis狗犬 perros hunde chiens cães cani / cats kittens felines猫고양이 gatos katze katzen chats
  gatti / horses ponies马馬 caballos pferde / cows cattle bulls牛 vacas / sheep lambs羊 / pigs
  hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 / birds pigeons doves gulls seagulls ducks
  geese swans parrots eagles penguins chickens chicks hens crows owls鸟鳥 ; elephants giraffes zebras
- bears monkeys deer lions tigers goats
+ guineapigs seahorses sealions bears monkeys deer lions tigers goats
 vehicles vehículos fahrzeuge véhicules / cars sedans automobiles taxis cabs jeeps suvs车車 coches
  autos voitures / trucks lorries / buses coaches / bikes bicycles motorcycles motorbikes scooters /
  boats ships sailboats canoes kayaks yachts / planes airplanes aeroplanes aircraft jets helicopters
@@ -45,11 +45,13 @@ fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawbe
 - / televisions tvs laptops computers notebooks screens monitors / phones smartphones cellphones /
  pillows cushions / teeth tooth / feet foot / mice mouse / leaves leaf / knives knife / shoes
  sneakers / times repetitions occasions / metres meters m cm inches / seconds minutes hours / years
- months days / degrees / types kinds sorts species varieties / lamps lights signals / wheels tires /
+ months days / degrees / kg kilograms kilos grams lbs pounds / percent / dollars euros / types
+ kinds sorts species varieties / lamps lights signals / wheels tires /
  plates bowls saucers / floors stories levels / steps stairs / bottles / balls spheres bälle pelotas
  bolas球ボ / cubes blocks / boxes盒箱 / hats helmets caps / houses buildings towers / bags handbags
  purses suitcases luggage backpacks / cakes cupcakes / cans bins / remotes controllers controls /
  refrigerators fridges / curtains drapes / rugs carpets ; legs paws tails ears eyes benches
+ heads faces noses necks hotdogs wheelchairs
  umbrellas伞 kites ties shirts jackets frisbees skis snowboards skateboards surfboards bats gloves
  rackets forks spoons pizzas sandwiches carrots donuts toilets sinks ovens microwaves clocks vases
  toothbrushes blankets shelves candles flags leashes branches rocks clouds towels hydrants strings
@@ -68,6 +70,8 @@ red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gra
 ; male/female; adult/child children kid toddler baby/teenager; left/right
 """
 """Qualities, of which those beside a "/" exclude one another."""
+_COMPOUND = re.compile(r"\b(hot|guinea|sea|wheel)[\s-](?=(?:dog|pig|horse|lion|chair)s?\b)")
+"""The first part of a name for another thing than its second: "hot dog"."""
 _WORD = re.compile(r"[a-zà-ÿ]+|고양이|사람|动物|動物|[^\W\da-zà-ÿ_]")
 """A word of a Latin script, or one letter of another."""
 _PLURAL = re.compile(
@@ -98,6 +102,7 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 """Words for the counted things after a number: " brown dogs", " of which are dogs", "只猫"."""
+_TOTAL = re.compile(r"\b(?:total|sum|altogether|in all|overall)\b[^.\d]{0,12}\Z", re.IGNORECASE)
 _LABEL = re.compile(
     r"(?:\b(?:number|count) of\s(?:the\s)?([a-z]+(?: [a-z]+)?)(?:\s[a-z]+){0,6}?\s(?:is|are|was)"
     r"|(?:\A|[\n,;{|])[\s\"'*_-]{0,6}([a-z]+)[\"'*_]{0,3}\s?[:=|])[\s\"'*_]{0,4}\Z|([^\W\da-z_]{1,6})(?:的数量|の数)[是为は]\Z",
@@ -113,6 +118,13 @@ _BESIDE = re.compile(
     re.IGNORECASE,
 )
 """Words after which a number counts what is beside the counted things: "dogs playing with"."""
+_OPENING = re.compile(r"\A\W*(?:in|on|at|after|before|near|from|inside)\s[^,:]{1,60},\s")
+_ASKS_WHICH = re.compile(r"\b(?:what|which|who|whose|how|if|used|can|could|would|should|most)\b")
+_RELATED = re.compile(
+    r"\b(?:in|on|at|with|that|near|next|behind|beside|under|above|below|holding|wearing|sitting"
+    r"|standing|riding|walking|from|to|by|not|but|and|while|of the image|(?<!where )is|are)\b|[,(.]"
+)
+"""A word after the name of a thing, before others to which it is related."""
 _EACH = re.compile(r"(?i:\b(?:each|every|per|(?:\d\d|[2-9]|two|three|four|five|six) \w+ with)\b)")
 """Words with which numbers of two kinds multiply: "2 tables with 4 chairs"."""
 _NO_THINGS = 7
@@ -193,6 +205,7 @@ def of_asked_kind(text: str, question: str) -> str:
         number
         for number in rest
         if _is_other(number, asked)
+        or (not named and number.noun in _OF_ANY_SEX and {*map(_is_sex, asked.kinds)} == {True})
         or (named and number.is_plural and _BESIDE.search(text, 0, number.start))
     ]
     others = [number for number in others if number in unlike or number.kind]
@@ -200,7 +213,11 @@ def of_asked_kind(text: str, question: str) -> str:
         of_sex = any(map(_is_sex, asked.kinds))
         wider = [n for n in unlike if n.kind and (not n.kind[1] or (of_sex and n.kind[0] == 0))]
         others += [n for n in wider if n.kind not in asked.kinds or n.noun in _ANYONE]
-    for number in reversed(rest if others else []):
+    wanted = _qualities(asked.phrase)
+    lines = {line for line, _ in wanted}
+    if any(line in lines for line, _ in _qualities(_stems(_words(text))) - wanted):
+        others += [n for n in numbers if _TOTAL.search(text[max(0, n.start - 25) : n.start])]
+    for number in reversed(numbers if others else []):
         if number in others:
             is_known = number.kind or number.noun in {*_ANYTHING, *asked.nouns}
             is_apart = named and (is_known or _BESIDE.search(text, 0, number.start))
@@ -225,7 +242,8 @@ def _unknown(text: str, number: _Counted) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold().replace("grey", "gray").replace("colour", "color"))
+    text = _COMPOUND.sub(r"\1", text.casefold())
+    return _WORD.findall(text.replace("grey", "gray").replace("colour", "color"))
 
 
 def _stem(word: str) -> str:
@@ -247,7 +265,16 @@ _ANYTHING = frozenset(
     "object item thing on total instanc unit exampl element entri other adult piec".split()
 )
 """Stems of nouns for things of any kind."""
-_ANYONE = frozenset("peopl person individual human".split())
+_ANYONE = frozenset("peopl person individual human 人".split())
+_OF_ANY_SEX = _ANYONE | _stems("children kids toddlers babies adults".split())
+_LIKENESS = frozenset(
+    _stems("toys stuffed plush teddy fake decoys statues figurines sculptures posters".split())
+)
+"""Stems of words with which a noun names an image of a thing: "toy dog", "dog statue"."""
+_MEASURES_OF_ONE = {
+    _KIND_OF[_stem(word)] for word in "metres seconds years kg percent dollars degrees".split()
+}
+"""Kinds of units: a number with one of them counts no other things."""
 _QUALITY_OF = dict(_places(_QUALITIES.replace("\n", " ").replace(";", "\n")))
 
 
@@ -348,6 +375,10 @@ def _is_other(number: _Counted, asked: _Asked) -> bool:
         return False
     if "tim" in asked.nouns and noun in asked.question:  # "3 jumps"
         return False
+    if asked.kinds and _is_likeness(number.qualities, asked.question):
+        return True
+    if kind in _MEASURES_OF_ONE:
+        return kind not in asked.kinds
     if kind and asked.kinds:
         return not _are_akin(kind, asked.kinds)
     return (
@@ -355,6 +386,11 @@ def _is_other(number: _Counted, asked: _Asked) -> bool:
         and noun in asked.question
         and noun not in asked.phrase
     )
+
+
+def _is_likeness(said: Iterable[str], asked: Iterable[str]) -> bool:
+    """Return True if stems have one of an image of a thing, which a question's stems do not."""
+    return not _LIKENESS.isdisjoint(said) and _LIKENESS.isdisjoint(asked)
 
 
 def _are_akin(kind: tuple[int, int], kinds: Iterable[tuple[int, int]]) -> bool:
@@ -392,7 +428,43 @@ def are_other_things(said: str, asked: str) -> bool:
     named, wanted = _kinds_in(said), _kinds_in(asked)
     if not (named and wanted and _kinds_in(_words(said)[-1])):
         return False
-    return not any(_are_akin(kind, wanted) for kind in named)
+    is_likeness = _is_likeness(_stems(_words(said)), _stems(_words(asked)))
+    return is_likeness or not any(_are_akin(kind, wanted) for kind in named)
+
+
+def begins_with_other(said: str, asked: str) -> bool:
+    """Return True if the first known thing of a clause is of another kind than all of a question.
+
+    Things of an opening ("On the table, ") do not count.
+
+    >>> [begins_with_other(said, "When does the man open the door?")
+    ...  for said in ("A dog barks at the man", "In the car, a person", "it", "the door is moved")]
+    [True, False, False, False]
+    """
+    said = _OPENING.sub("", said.casefold())
+    named, wanted = _kinds_in(said)[:1], _kinds_in(asked)
+    return bool(named and wanted and not _are_akin(named[0], wanted))
+
+
+def is_another_label(label: str, question: str) -> bool:
+    """Return True if a label names another thing, or a thing of another quality, than a phrase.
+
+    The thing of either is its last known noun before a relation; a question with "what" or "which"
+    may ask for another thing than those that it names.
+
+    >>> [is_another_label(label, "Where is the red cup on the table?")
+    ...  for label in ("mug", "red mug", "blue cup", "table", "cup holder", "toy cup", "object")]
+    [False, False, True, True, False, True, False]
+    """
+    if _ASKS_WHICH.search(question.casefold()):
+        return False
+    asked, said = (_RELATED.split(text.casefold())[0] for text in (question, label))
+    stems, wanted = _stems(_words(said)), _stems(_words(question))
+    if _is_likeness(stems, wanted) or _exclude(_stems(_words(label)), wanted):
+        return bool(_kinds_in(asked))
+    heads = _kinds_in(asked)[-1:]
+    named = (_kinds_in(said.split(" of ")[0]) or _kinds_in(said))[-1:]
+    return bool(heads and named and not _are_akin(named[0], heads))
 
 
 def are_of_kind(said: str, asked: str) -> bool:

@@ -112,7 +112,8 @@ def stated_number(response: str, question: str = "") -> float:
     if _says_none(plain(response), question):
         return 0.0
     unit, text = asked_unit(question), plain(response)
-    text = respelt(text if unit else of_asked_kind(text, question), question)
+    text = respelt(text, question)
+    text = text if unit else of_asked_kind(text, question)
     text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
         text = in_scale(text, scale)

@@ -48,6 +48,9 @@ _PLACED_NAME = re.compile(
     r"(left|right|top|bottom|middle|front|back|cent(?:er|re))\b"
 )
 """A thing and its place, "the grey box on the right"; `the right grey box` says the same."""
+_TO_THE = re.compile(
+    r"\b(?:to|on) the (?=(?:left|right) of\b)|\b(?:standing|located) (?=left|right)"
+)
 _INVERTED = frozenset(
     "a an the any is are was were be does do did has have had can could will would it indeed also"
     " still actually clearly really then so side hand wide fully completely".split()
@@ -470,5 +473,6 @@ def _is_swapped(words: Sequence[str], wanted: Sequence[str]) -> bool:
 
 def _in_order(text: str) -> list[str]:
     """Return the words of a text without those of `_INVERTED` and the ending of "opens"."""
+    text = _TO_THE.sub("", _TO_THE.sub("", text))
     words = re.findall(r"\w+", _FRONT.sub("infront", _PLACED_NAME.sub(r"the \2 \1", text)))
     return [_VERB_ENDING.sub("", word) for word in words if word not in _INVERTED]
