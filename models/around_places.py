@@ -55,6 +55,7 @@ _CHINESE_BEFORE = re.compile(
     r"(?:[左右上下前后後旁][边邊侧側方面]|附近|旁|除了?|挨着|靠近|邻近)[是为的]?\W*\Z"
 )
 
+_DOUBTED = re.compile(r"\b(?:might|may|could) be (?:an?|the|your)\b|\bnot (?:sure|certain)\b")
 _PLACED = re.compile(
     r"\b(?:(?:bounding )?box(?:es)?|coordinates?|location|position|cent(?:er|re)|outline|pair"
     r"|group)(?: (?:of|for))?\b|的?(?:位置|坐标|边界框)[是为在]?"
@@ -121,7 +122,9 @@ def refuse_other_subject(question: str, text: str) -> None:
     )
     leads = (re.split(r"[.!?;\n]\s|,\s", piece.rstrip(" :\n"))[-1] for piece in pieces[:-1])
     subjects = [_PLACED.sub(" ", lead.casefold()).strip() for lead in leads]
-    another = any(is_another_label(subject, question) for subject in subjects)
+    another = any(
+        is_another_label(subject, question) or _DOUBTED.search(subject) for subject in subjects
+    )
     unknown = _unknown(words_around, asked_object) if is_foreign(words_around) else ""
     if relation or another or unknown:
         raise ParseError(

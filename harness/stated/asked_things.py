@@ -116,8 +116,8 @@ _DEEDS = """
 open; close shut; enter; leave exit; sit; stand; lie; put place set; pick lift; push; pull; bark;
 cook fry bake boil stir; sleep nap; jump leap hop; wash clean wipe rinse scrub; dry; run jog sprint;
 walk stroll; eat bite chew; drink sip; throw toss; catch; read; write; talk speak chat; sing;
-dance; laugh smile giggle; cry weep; swim dive; climb; drive; kick; knock; wave; clap; pour; cut chop
-slice; sweep vacuum; cough; sneeze; hug; kiss; fall
+dance; laugh smile giggle; cry weep; swim dive; climb; drive; kick; knock; wave; clap; pour;
+cut chop slice; sweep vacuum; cough; sneeze; hug; kiss; fall
 """
 """Verbs of actions; those between two semicolons may stand for one another."""
 
@@ -132,8 +132,15 @@ def _forms(verbs: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 _VERBS = tuple(map(_forms, _DEEDS.split(";")))
+_NAME = re.compile(
+    r"(?<=[a-z,] )(?!Celsius|Fahrenheit|Kelvin|January|February|March|April|May|June|July|August"
+    r"|September|October|November|December|[A-Z][a-z]+day\b|Euros?\b)[A-Z][a-z]{2,}"
+)
+"""A proper name within a sentence."""
 _NEXT_CLAUSE = re.compile(r"[.;!?\n]\s|\b(?:while|when|as|after|before|until)\b")
-_OF_TIMES = re.compile(r"\b(?:seconds?|secs?|minutes?|min|hours?|m|s|marks?)\b|[秒分]")
+_OF_TIMES = re.compile(
+    r"\b(?:(?:start|end|begin)?_?times?|seconds?|secs?|minutes?|min|hours?|m|s|marks?)\b|[秒分]"
+)
 _FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
 """A fraction in French ("3 quarts"), whose words have other meanings in English."""
 
@@ -210,10 +217,11 @@ def says_another_state(text: str, question: str) -> bool:
     >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
     False
     """
-    if begins_with_other(_clause_of_times(text), question):
+    clause = _clause_of_times(text)
+    if begins_with_other(clause, question):
         return True
-    asked, said = _deeds(question), _deeds(text)
-    if asked and asked.isdisjoint(said) and _deeds(text, is_finite=True):
+    asked = _deeds(question)
+    if asked and asked.isdisjoint(_deeds(text)) and _deeds(clause, is_finite=True):
         return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
@@ -221,6 +229,17 @@ def says_another_state(text: str, question: str) -> bool:
         if "not" in adverbs or not (_asks(question, state) or state.casefold() in _THERE):
             return True
     return False
+
+
+def names_another(text: str, question: str) -> bool:
+    """Return True if a text has proper names within its sentences, and none of a question's.
+
+    >>> [names_another(f"The sign says {town} 85 km.", "How far is it to Berlin?")
+    ...  for town in ("Berlin", "Hamburg")]
+    [False, True]
+    """
+    asked, said = ({name[:4] for name in _NAME.findall(words)} for words in (question, text))
+    return bool(asked and said) and not any(name in text for name in asked)
 
 
 def _clause_of_times(text: str) -> str:

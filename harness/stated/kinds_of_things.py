@@ -119,6 +119,9 @@ _BESIDE = re.compile(
 )
 """Words after which a number counts what is beside the counted things: "dogs playing with"."""
 _OPENING = re.compile(r"\A\W*(?:in|on|at|after|before|near|from|inside)\s[^,:]{1,60},\s")
+_AND_A = re.compile(
+    r"(?<=[a-z]),?\sand\s(?:an?|one)\s(?P<what>(?:[a-z]+\s)?[a-z]+)(?=[.,]|\s[io]n\b|\Z)"
+)
 _ASKS_WHICH = re.compile(r"\b(?:what|which|who|whose|how|if|used|can|could|would|should|most)\b")
 _RELATED = re.compile(
     r"\b(?:in|on|at|with|that|near|next|behind|beside|under|above|below|holding|wearing|sitting"
@@ -194,6 +197,7 @@ def of_asked_kind(text: str, question: str) -> str:
     'There are 3 dogs.'
     """
     asked = _asked(question.casefold())
+    text = _AND_A.sub(lambda added: _unless_other(added, question), text)
     numbers = [_counted(text, number) for number in islice(numerals(text), MOST)]
     named = [number.value for number in numbers if _is_asked(number, asked)]
     rest = [number for number in numbers if not _is_asked(number, asked)] if asked.nouns else []
@@ -226,6 +230,12 @@ def of_asked_kind(text: str, question: str) -> str:
         elif named and number in unlike:
             text = _unknown(text, number)
     return text
+
+
+def _unless_other(added: re.Match[str], question: str) -> str:
+    """Return nothing for " and a woman" if a question asks for other things, else the words."""
+    is_other = asked_things(question) and are_other_things(added["what"], question)
+    return "" if is_other else added[0]
 
 
 def _without(text: str, number: _Counted) -> str:
@@ -388,8 +398,12 @@ def _is_other(number: _Counted, asked: _Asked) -> bool:
     )
 
 
+def is_likeness(said: str, asked: str) -> bool:
+    """Return True if words name an image of a thing, "a toy dog", and a question does not."""
+    return _is_likeness(_stems(_words(said)), _stems(_words(asked)))
+
+
 def _is_likeness(said: Iterable[str], asked: Iterable[str]) -> bool:
-    """Return True if stems have one of an image of a thing, which a question's stems do not."""
     return not _LIKENESS.isdisjoint(said) and _LIKENESS.isdisjoint(asked)
 
 
@@ -428,8 +442,7 @@ def are_other_things(said: str, asked: str) -> bool:
     named, wanted = _kinds_in(said), _kinds_in(asked)
     if not (named and wanted and _kinds_in(_words(said)[-1])):
         return False
-    is_likeness = _is_likeness(_stems(_words(said)), _stems(_words(asked)))
-    return is_likeness or not any(_are_akin(kind, wanted) for kind in named)
+    return not any(_are_akin(kind, wanted) for kind in named)
 
 
 def begins_with_other(said: str, asked: str) -> bool:
@@ -459,8 +472,7 @@ def is_another_label(label: str, question: str) -> bool:
     if _ASKS_WHICH.search(question.casefold()):
         return False
     asked, said = (_RELATED.split(text.casefold())[0] for text in (question, label))
-    stems, wanted = _stems(_words(said)), _stems(_words(question))
-    if _is_likeness(stems, wanted) or _exclude(_stems(_words(label)), wanted):
+    if is_likeness(said, question) or _exclude(_stems(_words(label)), _stems(_words(question))):
         return bool(_kinds_in(asked))
     heads = _kinds_in(asked)[-1:]
     named = (_kinds_in(said.split(" of ")[0]) or _kinds_in(said))[-1:]

@@ -16,10 +16,11 @@ from collections.abc import Collection
 from itertools import islice
 
 from harness.errors import ParseError
-from harness.stated.asked_things import without_others
+from harness.stated.asked_things import names_another, says_another_state, without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
 from harness.stated.kinds_of_things import asked_things, of_asked_kind
+from harness.stated.labelled import of_asked_label, without_products
 from harness.stated.languages import certain, unmarked
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
@@ -61,6 +62,7 @@ _THAT_MAKES = re.compile(
     r"(?i:(?:that|this|it) makes (?:it )?(?:a total of )?)\s{0,4}\d{1,9}\s{0,4}"
     r"(?i:in total)?[\s.!]{0,4}"
 )
+_ASKS_MOMENT = re.compile(r"(?i:\b(?:(?:what|which|how many) (?:seconds?|time)|when)\b)")
 _KNOWN_SET = re.compile(r"(?i:\W*(?:the|these|those|both|all)\s+\d)")
 _SUPPOSES = re.compile(r"(?i:\b(?:for example|for instance|e\.g\.),? (?:if|suppose|let|assum|say))")
 _THE_ASKED = re.compile(
@@ -112,7 +114,7 @@ def stated_number(response: str, question: str = "") -> float:
     if _says_none(plain(response), question):
         return 0.0
     unit, text = asked_unit(question), plain(response)
-    text = respelt(text, question)
+    text = respelt(without_products(of_asked_label(text, question)), question)
     text = text if unit else of_asked_kind(text, question)
     text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
@@ -130,6 +132,8 @@ def stated_number(response: str, question: str = "") -> float:
     if (
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
+        or names_another(text, question)
+        or (_ASKS_MOMENT.search(question) and says_another_state(text, question))
         or (not segments and not concluded and _denies_things(plain(response), things))
         or (not segments and says_unable(concluded or text))
     ):
