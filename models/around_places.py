@@ -55,6 +55,10 @@ _CHINESE_BEFORE = re.compile(
     r"(?:[左右上下前后後旁][边邊侧側方面]|附近|旁|除了?|挨着|靠近|邻近)[是为的]?\W*\Z"
 )
 
+_SHOWS = re.compile(
+    r"\W*(?:shows|is|contains|marks|corresponds to|belongs to|encloses)"
+    r"\s(?P<what>(?:the|an?)\s.{1,60})"
+)
 _DOUBTED = re.compile(r"\b(?:might|may|could) be (?:an?|the|your)\b|\bnot (?:sure|certain)\b")
 _PLACED = re.compile(
     r"\b(?:(?:bounding )?box(?:es)?|coordinates?|location|position|cent(?:er|re)|outline|pair"
@@ -121,6 +125,8 @@ def refuse_other_subject(question: str, text: str) -> None:
         or _CHINESE_BEFORE.search(before[-MAX_REACH:])
     )
     leads = (re.split(r"[.!?;\n]\s|,\s", piece.rstrip(" :\n"))[-1] for piece in pieces[:-1])
+    shown = _SHOWS.match(after)
+    leads = (*leads, *([shown["what"]] if shown else ()))
     subjects = [_PLACED.sub(" ", lead.casefold()).strip() for lead in leads]
     another = any(
         is_another_label(subject, question) or _DOUBTED.search(subject) for subject in subjects

@@ -117,7 +117,7 @@ open; close shut; enter; leave exit; sit; stand; lie; put place set; pick lift; 
 cook fry bake boil stir; sleep nap; jump leap hop; wash clean wipe rinse scrub; dry; run jog sprint;
 walk stroll; eat bite chew; drink sip; throw toss; catch; read; write; talk speak chat; sing;
 dance; laugh smile giggle; cry weep; swim dive; climb; drive; kick; knock; wave; clap; pour;
-cut chop slice; sweep vacuum; cough; sneeze; hug; kiss; fall
+cut chop slice; sweep vacuum; cough; sneeze; hug; kiss; fall; hit strike; grind; type
 """
 """Verbs of actions; those between two semicolons may stand for one another."""
 
@@ -127,16 +127,27 @@ def _forms(verbs: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     stems = "|".join(re.sub(r"y\Z", "[yi]", verb.removesuffix("e")) for verb in verbs.split())
     form = re.compile(rf"\b(?:{stems})(?:e|e?s|\w?ing|\w?e?d)?\b", re.IGNORECASE)
     is_doing = r"\b(?:is|are|was|were) (?:\w+ly )?"
-    finite = rf"\b(?:{stems})e?s\b|{is_doing}(?:{stems})\w?ing\b"
+    finite = rf"\b(?:{stems})e?s\b|{is_doing}(?:{stems})\w?(?:ing|ed|n|en)\b"
     return form, re.compile(finite, re.IGNORECASE)
 
 
 _VERBS = tuple(map(_forms, _DEEDS.split(";")))
+_DONE_TO = re.compile(
+    rf"(?i:\b(?:{'|'.join(verb.removesuffix('e') for verb in re.findall('[a-z]+', _DEEDS))})"
+    r"(?:e?s|\w?ing)\s(?:up |down |off |on )?(?:(?:the|an?|his|her|their|some|its)\s)?"
+    r"(?P<what>\w+))"
+)
+"""A verb of `_DEEDS` and what is done to: "opens the door"."""
 _NAME = re.compile(
     r"(?<=[a-z,] )(?!Celsius|Fahrenheit|Kelvin|January|February|March|April|May|June|July|August"
-    r"|September|October|November|December|[A-Z][a-z]+day\b|Euros?\b)[A-Z][a-z]{2,}"
+    r"|September|October|November|December|[A-Z][a-z]+day\b|Euros?\b)[A-Z][a-z]{2,}|\b[A-Z]\d{1,2}\b"
 )
-"""A proper name within a sentence."""
+"""A proper name within a sentence, or one such as "Q2"."""
+_NAMED_FIRST = re.compile(
+    r"\A(?!(?:It|He|She|This|That|There|They|The|Its|His|Her)\b)([A-Z][a-z]{2,})"
+    r"(?: is| was| has| weighs| costs|['’]s)\b"
+)
+"""A name that may begin a response: "Ben is"."""
 _NEXT_CLAUSE = re.compile(r"[.;!?\n]\s|\b(?:while|when|as|after|before|until)\b")
 _OF_TIMES = re.compile(
     r"\b(?:(?:start|end|begin)?_?times?|seconds?|secs?|minutes?|min|hours?|m|s|marks?)\b|[秒分]"
@@ -223,6 +234,8 @@ def says_another_state(text: str, question: str) -> bool:
     asked = _deeds(question)
     if asked and asked.isdisjoint(_deeds(text)) and _deeds(clause, is_finite=True):
         return True
+    if any(are_other_things(done["what"], question) for done in _DONE_TO.finditer(clause)):
+        return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
             continue
@@ -239,6 +252,8 @@ def names_another(text: str, question: str) -> bool:
     [False, True]
     """
     asked, said = ({name[:4] for name in _NAME.findall(words)} for words in (question, text))
+    if (first := _NAMED_FIRST.match(text)) and not _asks(question, first[1]):
+        said.add(first[1])
     return bool(asked and said) and not any(name in text for name in asked)
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from harness.stated.languages import NOT_KNOWN, is_foreign
-from harness.stated.numerals import Numeral, numerals
+from harness.stated.numerals import SMALL, Numeral, numerals
 
 MOST = 40
 """Most numbers of a text that are read."""
@@ -31,9 +31,9 @@ animals creatures pets animales tiere animaux动物動物 / dogs puppies pups we
  cachorros canines pugs retrievers labradors poodles beagles bulldogs terriers huskies collies
  corgis狗犬 perros hunde chiens cães cani / cats kittens felines猫고양이 gatos katze katzen chats
  gatti / horses ponies马馬 caballos pferde / cows cattle bulls牛 vacas / sheep lambs羊 / pigs
- hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 / birds pigeons doves gulls seagulls ducks
- geese swans parrots eagles penguins chickens chicks hens crows owls鸟鳥 ; elephants giraffes zebras
- guineapigs seahorses sealions bears monkeys deer lions tigers goats
+ hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish catfish鱼魚 / birds pigeons doves gulls
+ seagulls ducks geese swans parrots eagles penguins chickens chicks hens crows owls鸟鳥 ; elephants
+ giraffes zebras guineapigs prairiedogs seahorses sealions bears monkeys deer lions tigers goats
 vehicles vehículos fahrzeuge véhicules / cars sedans automobiles taxis cabs jeeps suvs车車 coches
  autos voitures / trucks lorries / buses coaches / bikes bicycles motorcycles motorbikes scooters /
  boats ships sailboats canoes kayaks yachts / planes airplanes aeroplanes aircraft jets helicopters
@@ -51,7 +51,7 @@ fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawbe
  bolas球ボ / cubes blocks / boxes盒箱 / hats helmets caps / houses buildings towers / bags handbags
  purses suitcases luggage backpacks / cakes cupcakes / cans bins / remotes controllers controls /
  refrigerators fridges / curtains drapes / rugs carpets ; legs paws tails ears eyes benches
- heads faces noses necks hotdogs wheelchairs
+ heads faces noses necks hotdogs wheelchairs strollers coffee tea milk juice beer wine
  umbrellas伞 kites ties shirts jackets frisbees skis snowboards skateboards surfboards bats gloves
  rackets forks spoons pizzas sandwiches carrots donuts toilets sinks ovens microwaves clocks vases
  toothbrushes blankets shelves candles flags leashes branches rocks clouds towels hydrants strings
@@ -66,11 +66,11 @@ fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawbe
 _QUALITIES = """
 red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gray; wooden wood/plastic
 /metal metallic steel/rubber/glass/leather/paper; small little tiny/large big huge; open/closed shut
-; empty vacant unoccupied/full occupied taken; sitting seated/standing/lying/walking/running
+; empty vacant unoccupied free/full occupied taken; sitting seated/standing/lying/walking/running
 ; male/female; adult/child children kid toddler baby/teenager; left/right
 """
 """Qualities, of which those beside a "/" exclude one another."""
-_COMPOUND = re.compile(r"\b(hot|guinea|sea|wheel)[\s-](?=(?:dog|pig|horse|lion|chair)s?\b)")
+_COMPOUND = re.compile(r"\b(hot|guinea|sea|wheel|prairie)[\s-](?=(?:dog|pig|horse|lion|chair)s?\b)")
 """The first part of a name for another thing than its second: "hot dog"."""
 _WORD = re.compile(r"[a-zà-ÿ]+|고양이|사람|动物|動物|[^\W\da-zà-ÿ_]")
 """A word of a Latin script, or one letter of another."""
@@ -96,7 +96,7 @@ _FOREIGN_ASKED = re.compile(
 )
 _MEASURES = "个個只隻把张張辆輛名位条條块棵朵匹头頭架艘座扇盏台颗顆本子的色"
 _COUNTED = re.compile(
-    r"(?:\s(?:of\s(?:which|whom|them|these|those|the\s\d+\s\w+)\s)?(?:are|is)(?=\s))?"
+    r"(?:\s(?:of\s(?:which|whom|them|these|those|the\s\w+\s\w+)\s)?(?:are|is)(?=\s))?"
     rf"(?:(?:[^\S\n]|[*_]){{1,4}}(?!{_STOPS}|(?:of|and|or)\b)[a-zà-ÿ'’-]{{1,20}}){{1,4}}"
     r"|[^\W\da-z_]{1,8}(?:\s[가-힣]{1,8})?",
     re.IGNORECASE,
@@ -119,13 +119,18 @@ _BESIDE = re.compile(
 )
 """Words after which a number counts what is beside the counted things: "dogs playing with"."""
 _OPENING = re.compile(r"\A\W*(?:in|on|at|after|before|near|from|inside)\s[^,:]{1,60},\s")
+_HYPHENED = re.compile(
+    rf"(?<![\w.-])(?:\d{{1,4}}|(?i:{SMALL}))-(?P<noun>[a-z]{{3,}})", re.IGNORECASE
+)
+"""A number that is a part of an adjective: "3-year", "six-pack"."""
 _AND_A = re.compile(
     r"(?<=[a-z]),?\sand\s(?:an?|one)\s(?P<what>(?:[a-z]+\s)?[a-z]+)(?=[.,]|\s[io]n\b|\Z)"
 )
 _ASKS_WHICH = re.compile(r"\b(?:what|which|who|whose|how|if|used|can|could|would|should|most)\b")
 _RELATED = re.compile(
     r"\b(?:in|on|at|with|that|near|next|behind|beside|under|above|below|holding|wearing|sitting"
-    r"|standing|riding|walking|from|to|by|not|but|and|while|of the image|(?<!where )is|are)\b|[,(.]"
+    r"|standing|riding|walking|from|(?<!point )to|by|not|but|and|while|of the image"
+    r"|(?<!where )(?<!there )is|(?<!where )(?<!there )are)\b|[,(.]"
 )
 """A word after the name of a thing, before others to which it is related."""
 _EACH = re.compile(r"(?i:\b(?:each|every|per|(?:\d\d|[2-9]|two|three|four|five|six) \w+ with)\b)")
@@ -197,6 +202,7 @@ def of_asked_kind(text: str, question: str) -> str:
     'There are 3 dogs.'
     """
     asked = _asked(question.casefold())
+    text = _HYPHENED.sub(lambda hyphened: _unless_counts(hyphened, asked), text)
     text = _AND_A.sub(lambda added: _unless_other(added, question), text)
     numbers = [_counted(text, number) for number in islice(numerals(text), MOST)]
     named = [number.value for number in numbers if _is_asked(number, asked)]
@@ -230,6 +236,14 @@ def of_asked_kind(text: str, question: str) -> str:
         elif named and number in unlike:
             text = _unknown(text, number)
     return text
+
+
+def _unless_counts(hyphened: re.Match[str], asked: _Asked) -> str:
+    """Return the noun of "3-year-old" without its number, if a question counts other things."""
+    noun = _stem(hyphened["noun"].casefold())
+    akin = noun in _KIND_OF and _are_akin(_KIND_OF[noun], asked.kinds)
+    counts = akin or not asked.nouns or any(noun.startswith(it) for it in asked.nouns)
+    return hyphened[0] if counts else hyphened["noun"]
 
 
 def _unless_other(added: re.Match[str], question: str) -> str:
@@ -362,7 +376,9 @@ def _is_asked(number: _Counted, asked: _Asked) -> bool:
     if asked.beginnings:
         is_named = not asked.beginnings.isdisjoint(_beginnings(number.words))
     of_quality = _qualities(asked.phrase) <= _qualities(number.qualities)
-    return is_named and of_quality and not _exclude(number.qualities, asked.question)
+    is_likeness = _is_likeness(number.qualities, asked.question)
+    is_excluded = is_likeness or _exclude(number.qualities, asked.question)
+    return is_named and of_quality and not is_excluded
 
 
 def _exclude(said: Iterable[str], asked: Iterable[str]) -> bool:
@@ -381,12 +397,12 @@ def _is_other(number: _Counted, asked: _Asked) -> bool:
     noun, kind = number.noun, number.kind
     if not noun or _exclude(number.qualities, asked.question):
         return bool(noun)
+    if asked.kinds and _is_likeness(number.qualities, asked.question):
+        return True
     if noun in asked.nouns or not _ANYTHING.isdisjoint({noun, *asked.nouns}):
         return False
     if "tim" in asked.nouns and noun in asked.question:  # "3 jumps"
         return False
-    if asked.kinds and _is_likeness(number.qualities, asked.question):
-        return True
     if kind in _MEASURES_OF_ONE:
         return kind not in asked.kinds
     if kind and asked.kinds:
@@ -474,7 +490,7 @@ def is_another_label(label: str, question: str) -> bool:
     asked, said = (_RELATED.split(text.casefold())[0] for text in (question, label))
     if is_likeness(said, question) or _exclude(_stems(_words(label)), _stems(_words(question))):
         return bool(_kinds_in(asked))
-    heads = _kinds_in(asked)[-1:]
+    heads = [kind for part in asked.split(" of ") for kind in _kinds_in(part)[-1:]]
     named = (_kinds_in(said.split(" of ")[0]) or _kinds_in(said))[-1:]
     return bool(heads and named and not _are_akin(named[0], heads))
 

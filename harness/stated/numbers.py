@@ -25,6 +25,7 @@ from harness.stated.languages import certain, unmarked
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.parts import without_parts
+from harness.stated.quantities import measures_another
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
 from harness.stated.respelt import respelt
 from harness.stated.scales import asked_scale, in_scale
@@ -65,6 +66,10 @@ _THAT_MAKES = re.compile(
 _ASKS_MOMENT = re.compile(r"(?i:\b(?:(?:what|which|how many) (?:seconds?|time)|when)\b)")
 _KNOWN_SET = re.compile(r"(?i:\W*(?:the|these|those|both|all)\s+\d)")
 _SUPPOSES = re.compile(r"(?i:\b(?:for example|for instance|e\.g\.),? (?:if|suppose|let|assum|say))")
+_SOME_OF = re.compile(
+    r"(?i:\b(?:most|some|many|few|several|half|none|neither) of"
+    r" (?:the[ms]e?|those|wh(?:om|ich)|it)\b(?P<said>[^.;:!?\n]*))"
+)
 _THE_ASKED = re.compile(
     r"(?:\A|[.!?]\s|\n)\W*(?i:the (?:missing|requested|unknown) (?:\w+ ){1,2}is)(?=\s)"
 )
@@ -133,6 +138,8 @@ def stated_number(response: str, question: str = "") -> float:
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
         or names_another(text, question)
+        or measures_another(text, question)
+        or _is_of_some(text, question, things)
         or (_ASKS_MOMENT.search(question) and says_another_state(text, question))
         or (not segments and not concluded and _denies_things(plain(response), things))
         or (not segments and says_unable(concluded or text))
@@ -168,12 +175,21 @@ def _says_none(text: str, question: str) -> bool:
     return is_whole and not {"and", "or"} & {*of_asked}
 
 
+def _is_of_some(text: str, question: str, things: Collection[str]) -> bool:
+    """Return True if a text says of most or none of its things what a question asks of them."""
+    some = _SOME_OF.search(text)
+    said = re.findall(r"\w{3,}", some["said"].casefold()) if some else []
+    asked = question.casefold()
+    words = {word[:4] for word in said} - {thing[:4] for thing in things} - {"are", "the"}
+    return any(re.search(rf"\b{re.escape(word)}", asked) for word in words)
+
+
 def _denies_things(text: str, things: Collection[str]) -> bool:
     """Return True if a text denies the asked things before its first number: "no dogs, but 2"."""
     first = next((number.start for number in numerals(text) if number.value), 0)
     nouns = "|".join(map(re.escape, things))
     denial = (
-        r"(?:\b(?:no|none of the|not any)|n['’]t any)\s"
+        r"(?:\b(?:no|none of the|not any|(?:hardly|barely) any)|n['’]t any)\s"
         r"(?:(?!other|more|additional|further|empty|hidden)[a-z-]+\s){0,2}?"
     )
     denial += rf"(?:{nouns})\b"

@@ -44,7 +44,7 @@ _ONLY = re.compile(r", (?=(?:only|just|but|although|though)\b)")
 _BUT_NO = re.compile(r"\Athere (?:is|are|['’]s) [^,]{1,60}, but no ([^,.;]{1,60})\Z")
 _IN_PLACE = re.compile(
     r" (?:on|in|at|near|under|behind|beside|next to|leaning|lying|sitting|standing|parked|hanging"
-    r"|walking)\b(?!.*\b(?:picture|photo|painting|poster|screen|tv|mirror|reflection|book|sign|logo"
+    r"|walking)\b(?!.*\b(?:picture|photo|painting|poster|billboard|magazine|mug|screen|tv|mirror|reflection|book|sign|logo"
     r"|shirt)s?\b)"
 )
 """The beginning of a place, where there are no images of things."""

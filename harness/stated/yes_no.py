@@ -4,6 +4,7 @@
 `says_opposite` after they read the word.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -197,6 +198,11 @@ _HIDDEN = re.compile(
     re.IGNORECASE,
 )
 """A concession between the first word and its sentence: "Yes, although it's small, "."""
+_QUOTED = re.compile(
+    r"(?<=\w)(\s(?:that )?(?:reads|says|with the text)):?\s"
+    r"(?:\"[^\"\n]+\"|'[^\n]+'|“[^”\n]+”)"
+)
+"""Words that quote a text of the image, which may hold any word."""
 _SLANG = (
     (re.compile(r"\A[\s*_\"]*(?:yep|yup|yeah)\b(?!\W*(?:right|no|sure|but)\b)", re.I), "Yes"),
     (re.compile(r"\A[\s*_\"]*(?:nope|nah)\b", re.I), "No"),
@@ -228,7 +234,7 @@ def plainly(text: str, question: str = "") -> str:
     ('No, there is a cat.', 'No, but there may be a dog.')
     """
     text = _APPEARS.sub("is ", _APPEARS_NOT.sub("is not ", _LEAD.sub("", text)))
-    text = _HIDDEN.sub(r"\1, ", text)
+    text = _QUOTED.sub(r"\1 that", _HIDDEN.sub(r"\1, ", text))
     if (none := _NONE_ON.search(text)) and none[1].casefold() not in question.casefold():
         text = text[: none.start()] + text[none.end() :]
     for pattern, word in _SLANG:
@@ -381,6 +387,7 @@ def says_opposite(said: str, text: str, question: str) -> bool:
 def _other_number(sentence: str, asked: str) -> bool:
     """Return True if a sentence has numbers, and other ones than the question."""
     stated, wanted = ({number.value for number in numerals(text)} for text in (sentence, asked))
+    stated = {value for value in stated if math.isfinite(value)}  # "two dogs and a cat"
     return bool(stated and wanted and stated != wanted)
 
 
