@@ -60,12 +60,6 @@ _SHOWS = re.compile(
     r"\s(?P<what>(?:the|an?)\s.{1,60})"
 )
 _DOUBTED = re.compile(r"\b(?:might|may|could) be (?:an?|the|your)\b|\bnot (?:sure|certain)\b")
-_PLACED = re.compile(
-    r"\b(?:(?:bounding )?box(?:es)?|coordinates?|location|position|cent(?:er|re)|outline|pair"
-    r"|group)(?: (?:of|for))?\b|的?(?:位置|坐标|边界框)[是为在]?"
-    r"|\b(?:is|are|can be) (?:\w+ )?(?:at|in|by|inside|found)\b|\bof\b(?=\W*\Z)"
-)
-"""Words for a place, beside the name of what is there: "the bounding box of", "is at"."""
 _NEUTRAL_WORDS = frozenset(
     "le la les l un une des de du d pour der die das den dem ein eine einen von für el los las"
     " una del al para o a os as um uma do da dos e é há em no na il lo gli i uno per het een van"
@@ -127,9 +121,8 @@ def refuse_other_subject(question: str, text: str) -> None:
     leads = (re.split(r"[.!?;\n]\s|,\s", piece.rstrip(" :\n"))[-1] for piece in pieces[:-1])
     shown = _SHOWS.match(after)
     leads = (*leads, *([shown["what"]] if shown else ()))
-    subjects = [_PLACED.sub(" ", lead.casefold()).strip() for lead in leads]
     another = any(
-        is_another_label(subject, question) or _DOUBTED.search(subject) for subject in subjects
+        is_another_label(lead, question) or _DOUBTED.search(lead.casefold()) for lead in leads
     )
     unknown = _unknown(words_around, asked_object) if is_foreign(words_around) else ""
     if relation or another or unknown:

@@ -126,6 +126,15 @@ _HYPHENED = re.compile(
 _AND_A = re.compile(
     r"(?<=[a-z]),?\sand\s(?:an?|one)\s(?P<what>(?:[a-z]+\s)?[a-z]+)(?=[.,]|\s[io]n\b|\Z)"
 )
+_PLACED = re.compile(
+    r"\b(?:(?:bounding )?box(?:es)?|coordinates?|location|position|cent(?:er|re)|outline|pair"
+    r"|group)(?: (?:of|for))?\b|的?(?:位置|坐标|边界框)[是为在]?"
+    r"|\b(?:is|are|can be) (?:\w+ )?(?:at|in|by|inside|found)\b|\bof\b(?=\W*\Z)"
+)
+"""Words for a place, beside the name of what is there: "the bounding box of", "is at"."""
+_SET_OF = re.compile(
+    r"\b(?:group|pair|flock|herd|bunch|couple|pack|row|pile|stack|piece|box|set|kind|type)s? of "
+)
 _ASKS_WHICH = re.compile(r"\b(?:what|which|who|whose|how|if|used|can|could|would|should|most)\b")
 _RELATED = re.compile(
     r"\b(?:in|on|at|with|that|near|next|behind|beside|under|above|below|holding|wearing|sitting"
@@ -295,9 +304,8 @@ _LIKENESS = frozenset(
     _stems("toys stuffed plush teddy fake decoys statues figurines sculptures posters".split())
 )
 """Stems of words with which a noun names an image of a thing: "toy dog", "dog statue"."""
-_MEASURES_OF_ONE = {
-    _KIND_OF[_stem(word)] for word in "metres seconds years kg percent dollars degrees".split()
-}
+_UNITS = _stems("metres seconds years kg percent dollars degrees times".split())
+_MEASURES_OF_ONE = {_KIND_OF[stem] for stem in _UNITS}
 """Kinds of units: a number with one of them counts no other things."""
 _QUALITY_OF = dict(_places(_QUALITIES.replace("\n", " ").replace(";", "\n")))
 
@@ -445,6 +453,7 @@ def _is_sex(kind: tuple[int, int]) -> bool:
 def _kinds_in(text: str) -> list[tuple[int, int]]:
     """Return the kinds of things that a text names, without general ones beside special ones."""
     kinds = [_KIND_OF[stem] for stem in map(_stem, _words(text)) if stem in _KIND_OF]
+    kinds = [kind for kind in kinds if kind not in _MEASURES_OF_ONE]
     special = {line for line, kind in kinds if kind}
     return [kind for kind in kinds if kind[0] != _NO_THINGS and (kind[1] or kind[0] not in special)]
 
@@ -464,7 +473,8 @@ def are_other_things(said: str, asked: str) -> bool:
 def begins_with_other(said: str, asked: str) -> bool:
     """Return True if the first known thing of a clause is of another kind than all of a question.
 
-    Things of an opening ("On the table, ") do not count.
+    Things of an opening ("On the table, ") do not count, nor does a person where the question
+    names no one who may act.
 
     >>> [begins_with_other(said, "When does the man open the door?")
     ...  for said in ("A dog barks at the man", "In the car, a person", "it", "the door is moved")]
@@ -472,7 +482,8 @@ def begins_with_other(said: str, asked: str) -> bool:
     """
     said = _OPENING.sub("", said.casefold())
     named, wanted = _kinds_in(said)[:1], _kinds_in(asked)
-    return bool(named and wanted and not _are_akin(named[0], wanted))
+    is_agent = bool(named) and named[0][0] == 0 and all(line > 1 for line, _ in wanted)
+    return bool(named and wanted and not (is_agent or _are_akin(named[0], wanted)))
 
 
 def is_another_label(label: str, question: str) -> bool:
@@ -487,7 +498,9 @@ def is_another_label(label: str, question: str) -> bool:
     """
     if _ASKS_WHICH.search(question.casefold()):
         return False
+    label = _PLACED.sub(" ", label.casefold()).strip()
     asked, said = (_RELATED.split(text.casefold())[0] for text in (question, label))
+    said = _SET_OF.sub("", said)
     if is_likeness(said, question) or _exclude(_stems(_words(label)), _stems(_words(question))):
         return bool(_kinds_in(asked))
     heads = [kind for part in asked.split(" of ") for kind in _kinds_in(part)[-1:]]

@@ -164,7 +164,8 @@ _OF_THING = re.compile(
     r"(?:(?:(?:it|this) is|only|the (?:only \w+|animal|object|vehicle|person) is|there (?:is|are)"
     r"|(?:i|you|we) (?:can )?see|the (?:image|picture|photo|video) shows)\s)?(?:only\s)?"
     r"(?:an?|some|several|two|three|\d+)\s"
-    r"(?P<what>(?!(?:behind|in|on|at|near|under|of|with|by|beside|next)\b)(?:\w+\s){0,2}\w+?)"
+    r"(?P<what>(?!(?:behind|in|on|at|near|under|of|with|by|beside|next)\b)(?:\w+\s){0,2}"
+    r"(?!(?!build|str)\w{3,}ing\b)\w+?)"
     r"(?:\s(?:in|on|at|under|near|behind|beside|by|next to)\s.*|\s[a-z]{3,}ing\b.*)?"
 )
 """A clause that only names what is there: "there is a cat"."""
@@ -234,7 +235,8 @@ def plainly(text: str, question: str = "") -> str:
     ('No, there is a cat.', 'No, but there may be a dog.')
     """
     text = _APPEARS.sub("is ", _APPEARS_NOT.sub("is not ", _LEAD.sub("", text)))
-    text = _QUOTED.sub(r"\1 that", _HIDDEN.sub(r"\1, ", text))
+    text = _HIDDEN.sub(r"\1, ", text)
+    text = _QUOTED.sub(r"\1 that", text) if re.match(r"\W*yes\b", text, re.IGNORECASE) else text
     if (none := _NONE_ON.search(text)) and none[1].casefold() not in question.casefold():
         text = text[: none.start()] + text[none.end() :]
     for pattern, word in _SLANG:
