@@ -148,7 +148,7 @@ _NAMED_FIRST = re.compile(
     r"(?: is| was| has| weighs| costs|['’]s)\b"
 )
 """A name that may begin a response: "Ben is"."""
-_NEXT_CLAUSE = re.compile(r"[.;!?\n]\s|\b(?:while|when|as|after|before|until)\b")
+_NEXT_CLAUSE = re.compile(r"[.;!?\n]\s|\(|\b(?:while|when|as|after|before|until)\b")
 _OF_TIMES = re.compile(
     r"\b(?:(?:start|end|begin)?_?times?|seconds?|secs?|minutes?|min|hours?|m|s|marks?)\b|[秒分]"
 )

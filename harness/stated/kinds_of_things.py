@@ -123,6 +123,7 @@ _HYPHENED = re.compile(
     rf"(?<![\w.-])(?:\d{{1,4}}|(?i:{SMALL}))-(?P<noun>[a-z]{{3,}})", re.IGNORECASE
 )
 """A number that is a part of an adjective: "3-year", "six-pack"."""
+_ALL_ARE = re.compile(r"\b(?:all|both)(?: of)?(?: them| whom| these)?(?: are)? (\w+)")
 _AND_A = re.compile(
     r"(?<=[a-z]),?\sand\s(?:an?|one)\s(?P<what>(?:[a-z]+\s)?[a-z]+)(?=[.,]|\s[io]n\b|\Z)"
 )
@@ -224,7 +225,7 @@ def of_asked_kind(text: str, question: str) -> str:
         number
         for number in rest
         if _is_other(number, asked)
-        or (not named and number.noun in _OF_ANY_SEX and {*map(_is_sex, asked.kinds)} == {True})
+        or (not (named or _says_all(text, asked)) and _is_of_any_sex(number, asked))
         or (named and number.is_plural and _BESIDE.search(text, 0, number.start))
     ]
     others = [number for number in others if number in unlike or number.kind]
@@ -429,6 +430,17 @@ def is_likeness(said: str, asked: str) -> bool:
 
 def _is_likeness(said: Iterable[str], asked: Iterable[str]) -> bool:
     return not _LIKENESS.isdisjoint(said) and _LIKENESS.isdisjoint(asked)
+
+
+def _is_of_any_sex(number: _Counted, asked: _Asked) -> bool:
+    """Return True for a number of people or children where a question asks for a sex."""
+    return number.noun in _OF_ANY_SEX and {*map(_is_sex, asked.kinds)} == {True}
+
+
+def _says_all(text: str, asked: _Asked) -> bool:
+    """Return True if a text says that all of its things are the asked ones."""
+    all_are = _ALL_ARE.search(text.casefold())
+    return all_are is not None and _stem(all_are[1]) in asked.nouns
 
 
 def _are_akin(kind: tuple[int, int], kinds: Iterable[tuple[int, int]]) -> bool:
