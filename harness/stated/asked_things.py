@@ -61,6 +61,8 @@ _BESIDES = re.compile(
     re.IGNORECASE,
 )
 """Words before a number that leave a thing out: "Besides the driver, there are"."""
+_PRICE = re.compile(r"[$€£¥₹]\s?\Z")
+_ASKS_PRICE = re.compile(r"(?i:[$€£¥₹]|\b(?:dollars?|euros?|pounds?|yen|yuan|money|cents?)\b)")
 _COUNTS = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _IS = r"(?:are|were|sind|waren|sont|étaient|están|estaban|son|eran|são|estão|eram|sono|erano|zijn)"
 _PREDICATE = re.compile(rf"(?i:\s{_IS}\s([^\W\d_]{{3,}})\W*(?:[.,;!\n]|\Z))")
@@ -123,11 +125,11 @@ cut chop slice; sweep vacuum; cough; sneeze; hug; kiss; fall; hit strike; grind;
 
 
 def _forms(verbs: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the pattern of all regular forms of verbs, and that of "opens" and "is opening"."""
+    """Return the patterns of all regular forms of verbs, and of those such as "opens"."""
     stems = "|".join(re.sub(r"y\Z", "[yi]", verb.removesuffix("e")) for verb in verbs.split())
     form = re.compile(rf"\b(?:{stems})(?:e|e?s|\w?ing|\w?e?d)?\b", re.IGNORECASE)
     is_doing = r"\b(?:is|are|was|were) (?:\w+ly )?"
-    finite = rf"\b(?:{stems})e?s\b|{is_doing}(?:{stems})\w?(?:ing|ed|n|en)\b"
+    finite = rf"\b(?:{stems})e?s\b|(?:{is_doing}|[\"'])(?:{stems})\w?(?:ing|ed|n|en)\b"
     return form, re.compile(finite, re.IGNORECASE)
 
 
@@ -185,6 +187,8 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
         return True
     asks_count = _COUNTS.search(question)
     besides = _BESIDES.search(sentence_before(text, number.start))
+    if asks_count and _PRICE.search(text[: number.start]) and not _ASKS_PRICE.search(question):
+        return True
     is_left_out = asks_count and besides and not _asks(question, besides[0].split()[0])
     if is_left_out and not are_other_things(besides["what"], question):  # type: ignore[index]
         return True

@@ -67,7 +67,8 @@ _QUALITIES = """
 red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gray; wooden wood/plastic
 /metal metallic steel/rubber/glass/leather/paper; small little tiny/large big huge; open/closed shut
 ; empty vacant unoccupied free/full occupied taken; sitting seated/standing/lying/walking/running
-; male/female; adult/child children kid toddler baby/teenager; left/right
+; broken cracked/intact whole; male/female; adult/child children kid toddler baby/teenager
+; left/right
 """
 """Qualities, of which those beside a "/" exclude one another."""
 _COMPOUND = re.compile(r"\b(hot|guinea|sea|wheel|prairie)[\s-](?=(?:dog|pig|horse|lion|chair)s?\b)")
@@ -300,7 +301,7 @@ _ANYTHING = frozenset(
 )
 """Stems of nouns for things of any kind."""
 _ANYONE = frozenset("peopl person individual human 人".split())
-_OF_ANY_SEX = _ANYONE | _stems("children kids toddlers babies adults".split())
+_OF_ANY_SEX = _ANYONE | _stems("children kids toddlers babies adults 孩".split())
 _LIKENESS = frozenset(
     _stems("toys stuffed plush teddy fake decoys statues figurines sculptures posters".split())
 )

@@ -8,7 +8,7 @@ import re
 _SIZES = """
 width wide breadth; height tall high; length long distance far apart away gap path; depth deep;
 radius radii; diameter; perimeter circumference; area; volume capacity; weight weigh heavy mass
-load; speed fast velocity
+load; speed fast velocity; age old
 """
 _SHARES = """
 minimum lowest smallest least min; maximum highest largest greatest most peak max; mean average;

@@ -279,9 +279,19 @@ def restated(text: str, question: str) -> str | None:
     is_quality = len(_in_order(said)) == len(_in_order(asked)) == 2
     if not n_denied and is_quality and are_other_qualities(sentence.strip(" ."), asked):
         return "no"
-    if _in_order(said) != _in_order(asked):
+    if _in_order(said) != _in_order(asked) and not _restates_of_pronoun(said, _in_order(asked)):
         return None
     return "no" if n_denied else "yes"
+
+
+def _restates_of_pronoun(said: str, wanted: Sequence[str]) -> bool:
+    """Return True if a sentence on "it" says all of a question's words but its subject."""
+    pronoun = _PRONOUN.match(said)
+    words = _in_order(said[pronoun.end() :]) if pronoun else []
+    others = {"she ": "man boy guy", "he ": "woman girl lady"}.get(
+        pronoun[0] if pronoun else "", ""
+    )
+    return bool(words) and wanted[1:] == words and wanted[0] not in others.split()
 
 
 def concluded_yes_no(text: str, question: str) -> str | None:
