@@ -118,9 +118,11 @@ def refuse_other_subject(question: str, text: str) -> None:
         or _CHINESE_AFTER.match(after)
         or _CHINESE_BEFORE.search(before[-MAX_REACH:])
     )
-    leads = (re.split(r"[.!?;\n]\s|,\s", piece.rstrip(" :\n"))[-1] for piece in pieces[:-1])
-    shown = _SHOWS.match(after)
-    leads = (*leads, *([shown["what"]] if shown else ()))
+    leads = [
+        re.split(r"[.!?;\n]\s|,\s", piece[-MAX_REACH:].rstrip(" :\n"))[-1] for piece in pieces[:-1]
+    ]
+    if shown := _SHOWS.match(after):
+        leads.append(shown["what"])
     another = any(
         is_another_label(lead, question) or _DOUBTED.search(lead.casefold()) for lead in leads
     )
