@@ -204,7 +204,8 @@ def _of_label_studio(plain: Mapping[str, Any]) -> list[float] | None:
     )
     if not isinstance(value, dict) or value.get("rotation") or None in size:
         return None
-    if not _is_box(sides := [value.get(key) for key in ("x", "y", "width", "height")]):
+    sides: list[Any] = [value.get(key) for key in ("x", "y", "width", "height")]
+    if not _is_box(sides):
         return None
     parts = [part * side / 100 for part, side in zip(sides, [*size, *size], strict=True)]
     return _box(parts, "xywh")
