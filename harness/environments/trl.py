@@ -43,10 +43,7 @@ def prompts_of(environment: RewardEnvironment) -> "Dataset":
 
 
 def reward_function(environment: RewardEnvironment) -> Callable[..., list[float]]:
-    """Return a reward function for TRL, whose `__name__` is its metric or method.
-
-    It takes completions and the names of their units, and returns a reward for each.
-    """
+    """Return a function from completions and their units' names to rewards, as TRL takes it."""
 
     def reward(completions: Sequence[Any], unit: Sequence[str], **_: Any) -> list[float]:
         rewards = []

@@ -116,10 +116,8 @@ def _sources(
     hub: Mapping[str, Any] = card.hub or {}
     revision = revision or hub.get("revision", "main")
     files = None if hub.get("files") is None else tuple(hub["files"])
-    return [
-        HubSource(of_subfolder[name], name, folder / name, revision, files)
-        for name in sorted(set(chosen))
-    ]
+    names = sorted(set(chosen))
+    return [HubSource(of_subfolder[name], name, folder / name, revision, files) for name in names]
 
 
 def _read_record(folder: Path) -> dict[str, dict[str, object]]:

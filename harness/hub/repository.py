@@ -27,7 +27,7 @@ Content: TypeAlias = Path | bytes
 MAX_FILES = 10_000
 """Maximum number of files that are pushed or pulled."""
 MAX_NAME_BYTES = 255  # bytes of a part of a path: the limit of most file systems
-PICKLE_SUFFIXES = (*weights.PICKLES, ".joblib", ".dill")
+PICKLES = (*weights.PICKLES, ".joblib", ".dill")
 """Suffixes of files that may run code when they are loaded."""
 KEPT_BY_HUB = ".gitattributes"  # the hub writes it into each repository
 REPOSITORY_NAME = re.compile(r"(datasets/)?(?!datasets/)(\w[\w.-]{0,95}/\w[\w.-]{0,95})", re.ASCII)
@@ -64,9 +64,7 @@ def commit_id(text: object) -> str:
 
 
 def listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFile"]:
-    """Return the files of a commit with sizes and hashes.
-
-    They are cut at `MAX_FILES` + 1, which `refuse_names` refuses as too many.
+    """Return the files of a commit with sizes and hashes: all, or one more than `MAX_FILES`.
 
     Raises:
         DataError: the hub refuses, or its list has invalid names or sizes.
@@ -113,9 +111,7 @@ def refuse_names(names: Sequence[str], where: str) -> None:
                 expected="a name inside the folder",
                 found="another place",
             )
-        if not {suffix.lower() for suffix in PurePosixPath(name).suffixes}.isdisjoint(
-            PICKLE_SUFFIXES
-        ):
+        if not {suffix.lower() for suffix in PurePosixPath(name).suffixes}.isdisjoint(PICKLES):
             raise UsageError(
                 f"{where}, file {name}",
                 expected="no pickles, which can run code when loaded",

@@ -216,7 +216,7 @@ def _place_programs(plain: object, length: int) -> dict[str, str]:
         if "width" in keys and length == len(keys):
             centre = "[.x - .width / 2, .y - .height / 2, .x + .width / 2, .y + .height / 2]"
             of_centre = {"x and y are the centre, as Roboflow writes them": centre}
-            if "detection_id" in plain:  # only Roboflow writes this key
+            if "detection_id" in plain:  # as in Roboflow's responses
                 return of_centre
             corner = "[.x, .y, .x + .width, .y + .height]"
             return {"x and y are the left top corner": corner, **of_centre}
@@ -243,7 +243,7 @@ def _value_list(row: Row) -> list[object]:
         raise ParseError(
             f'"{row.kind}"',
             expected=f"a list of at most {MAX_BOXES}",
-            found=_length_in_words(row.value),
+            found=_length_text(row.value),
         )
     return row.value
 
@@ -262,11 +262,11 @@ def _one_a_frame(value: object, query: Query, name: str, row: Row, what: str) ->
             )
             fix = f"If its keys number the frames, {by_number} makes lists, where none is left out."
         expected = f"a list of {frames} {what}, one a frame, or null"
-        raise ParseError(name, expected=expected, found=_length_in_words(value), fix=fix)
+        raise ParseError(name, expected=expected, found=_length_text(value), fix=fix)
     return value
 
 
-def _length_in_words(value: object) -> str:
+def _length_text(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with {len(value)} keys"
     return f"{len(value)} of them" if isinstance(value, list) else type(value).__name__

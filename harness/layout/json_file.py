@@ -18,8 +18,8 @@ from harness.layout.files import parse, readable
 from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, SecondValue, decoded
 
 TRUNCATED_FIX = "It may be truncated: copy or download it again."
-NAME_OF_BRACKET = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
-"""What begins with a character, in words for messages."""
+KIND_OF = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
+"""What a value is by its first character, in words for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,9 @@ class JsonFile:
         bracket = "{" if keys else wanted
         if (mark := scanner.peek()) != bracket:
             refuse_foreign(
-                self.path,
-                DataError,
-                f"file {self.path}",
-                f"JSON, {NAME_OF_BRACKET[bracket]}",
-                text=True,
+                self.path, DataError, f"file {self.path}", f"JSON, {KIND_OF[bracket]}", text=True
             )
-            raise self._type_error(keys, bracket, NAME_OF_BRACKET.get(mark, "a number or a word"))
+            raise self._type_error(keys, bracket, KIND_OF.get(mark, "a number or a word"))
         if not keys:
             yield from (
                 scanner.members(once=once)
@@ -137,14 +133,14 @@ class JsonFile:
         self, keys: tuple[str, ...], bracket: str, actual: str
     ) -> DataError | ValueError:
         """Return the error for `actual` in place of `bracket`, where `keys` are still to follow."""
-        if actual == NAME_OF_BRACKET[""]:
+        if actual == KIND_OF[""]:
             return ValueError("Expecting value at its end")
         depth, name = len(self.at) - len(keys), self.path.name
-        may_be_lines = bracket == "[" and actual == NAME_OF_BRACKET["{"] and not depth
+        may_be_lines = bracket == "[" and actual == KIND_OF["{"] and not depth
         fix = f"`jq -s . {quote(name)} > {new_name(name, '.json')}` makes a list of JSON lines."
         return DataError(
             f"{self.path}: {self.at[depth - 1]!r}" if depth else f"file {self.path}",
-            expected=f"complete JSON, {NAME_OF_BRACKET[bracket]}",
+            expected=f"complete JSON, {KIND_OF[bracket]}",
             found=actual,
             fix=fix if may_be_lines else "",
         )

@@ -24,7 +24,7 @@ DEEP_MODES = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 """Pillow's modes for 16-bit grey."""
 VOID_VALUES = frozenset({254, 255})
 """Values of pixels to ignore, as in VOC and DAVIS."""
-MAX_OBJECT_NUMBER = 32
+MAX_OBJECT = 32
 """Largest grey value that is taken for an object's number; larger ones may be confidences."""
 CLASS_FACTOR = 1000
 """Factor of the class in the pixel values of MOTS and Cityscapes: class * 1000 + object."""
@@ -187,9 +187,7 @@ def _selection_fix(value: int) -> str:
 def refuse_void(image: MaskImage, what: str) -> None:
     """Raise DataError if 254 or 255, for pixels to ignore, occurs together with object numbers."""
     values_present = {*np.unique(image.values).tolist()} - {0}
-    are_numbers = (
-        image.mode == "P" or max(values_present - VOID_VALUES, default=0) <= MAX_OBJECT_NUMBER
-    )
+    are_numbers = image.mode == "P" or max(values_present - VOID_VALUES, default=0) <= MAX_OBJECT
     if are_numbers and (void := values_present & VOID_VALUES) and values_present - VOID_VALUES:
         raise DataError(
             what,

@@ -120,11 +120,9 @@ class DocumentImage:
     """Decodes one image of a document; see `harness.frame_cache.Loader`."""
 
     data: Path
-    """The data root."""
     name: str
-    """Name of the loaded task or group."""
+    """Name of the loaded task or group, to which `task` belongs."""
     task: str
-    """Name of the task, in a group one of its tasks."""
     document: int
     """Number of the document in the task, from 0."""
     index: int
@@ -154,10 +152,9 @@ class Aggregation:
             return float(self.function(list(items)))
 
     def over(self, blocks: Sequence[Sequence[Any]], is_kept: NDArray[np.bool_]) -> list[float]:
-        """Return the number over the items of a resample, for each row of `is_kept`.
+        """Return the number over the marked blocks for each row of `is_kept` (resamples × blocks).
 
-        `is_kept` has a row for each resample and a column for each block of items. NaN stands for
-        a number that cannot be computed.
+        NaN stands for a number that cannot be computed.
         """
         return [
             self._over([block for block, mark in zip(blocks, row, strict=True) if mark])

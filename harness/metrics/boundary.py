@@ -16,7 +16,7 @@ from harness.metrics.overlap import Mask, Track, check_masks, each_frame
 
 TOLERANCE = 0.008  # as a fraction of the frame's diagonal
 MARGIN = 1  # pixels; a boundary lies at most one pixel outside its mask
-N_BLOCKS = 48  # blocks of rows that are searched for foreground; fewer or more are slower
+N_BLOCKS = 48  # blocks of rows that are searched for foreground
 
 
 def boundary_f_measure(

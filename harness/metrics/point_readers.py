@@ -18,28 +18,18 @@ from harness.types import Point
 Points: TypeAlias = Sequence[Point]
 PointReader: TypeAlias = Callable[[str, int, int], Points]
 
-SIGNED_NUMBER = r"[-+]?\d+(?:\.\d*)?"  # -3.5
-UNSIGNED_NUMBER = r"\d+(?:\.\d*)?"  # 3.5
-NUMBER_TUPLE = re.compile(
-    rf"\(({SIGNED_NUMBER}(?:,\s*{SIGNED_NUMBER})*)\)"
-)  # (0.5, 0.25) or (1, 2, 3, 4)
+SIGNED = r"[-+]?\d+(?:\.\d*)?"  # -3.5
+NUMBER = r"\d+(?:\.\d*)?"  # 3.5
+TUPLE = re.compile(rf"\(({SIGNED}(?:,\s*{SIGNED})*)\)")  # (0.5, 0.25) or (1, 2, 3, 4)
 ATTRIBUTES = re.compile(  # x1="50.0" y1="25"
     r'x\d*="\s*(-?\d+(?:\.\d*)?)"\s+y\d*="\s*(-?\d+(?:\.\d*)?)"'
 )
-POINT_2D = re.compile(
-    rf'"point_2d":\s*\[({UNSIGNED_NUMBER}),\s*({UNSIGNED_NUMBER})\]'
-)  # "point_2d": [10, 20]
-POINT = re.compile(
-    rf'"point":\s*\[({UNSIGNED_NUMBER}),\s*({UNSIGNED_NUMBER})\]'
-)  # "point": [10, 20]
-PAIR = re.compile(rf"\[({UNSIGNED_NUMBER}),\s*({UNSIGNED_NUMBER})\]")  # [10, 20]
-ANY_PAIR = re.compile(rf"({UNSIGNED_NUMBER})(?:\s*,\s*|\s+)({UNSIGNED_NUMBER})")  # 10, 20 or 10 20
-SHARE_TUPLE = re.compile(
-    rf"\(\s*({UNSIGNED_NUMBER})\s*,\s*({UNSIGNED_NUMBER})\s*\)"
-)  # ( 0.5, 0.25 )
-SHARE_PAIR = re.compile(
-    rf"\[\s*({UNSIGNED_NUMBER})\s*,\s*({UNSIGNED_NUMBER})\s*\]"
-)  # [ 0.5, 0.25 ]
+POINT_2D = re.compile(rf'"point_2d":\s*\[({NUMBER}),\s*({NUMBER})\]')  # "point_2d": [10, 20]
+POINT = re.compile(rf'"point":\s*\[({NUMBER}),\s*({NUMBER})\]')  # "point": [10, 20]
+PAIR = re.compile(rf"\[({NUMBER}),\s*({NUMBER})\]")  # [10, 20]
+ANY_PAIR = re.compile(rf"({NUMBER})(?:\s*,\s*|\s+)({NUMBER})")  # 10, 20 or 10 20
+SHARE_TUPLE = re.compile(rf"\(\s*({NUMBER})\s*,\s*({NUMBER})\s*\)")  # ( 0.5, 0.25 )
+SHARE_PAIR = re.compile(rf"\[\s*({NUMBER})\s*,\s*({NUMBER})\s*\]")  # [ 0.5, 0.25 ]
 MAX_LITERAL = 10_000  # characters of a list that is read as a Python literal
 MAX_PIXELS = 1 << 20
 """Most pixels in all rectangles of a response: a response with more has no points."""
@@ -77,7 +67,7 @@ def tuple_points(
     points: list[Point] = []
     pixels_left = MAX_PIXELS
     try:
-        for match in NUMBER_TUPLE.finditer(_bounded(response)):
+        for match in TUPLE.finditer(_bounded(response)):
             numbers = [number.strip() for number in match[1].split(",")]
             values = [float(number) for number in numbers]
             if len(values) == 2:
@@ -212,9 +202,8 @@ def share_pair(response: str, width: int, height: int) -> Points:
 def share_points(response: str, width: int, height: int) -> Points:
     """Return every `(x, y)` of a response that is a list of such pairs, in shares of the sides.
 
-    It is for benchmarks without an official reader. It returns [] unless all numbers have decimals
-    and are from 0 to 1, as others may be pixels, percent or thousandths, and unless the response
-    has no other words.
+    For benchmarks without an official reader. It returns [] if the response has other words, or a
+    number without decimals or beyond 1, which may be pixels, percent or thousandths.
 
     >>> share_points("[(0.5, 0.25), (1.0, 0.0)]", 40, 40)
     [Point(x=20.0, y=10.0), Point(x=40.0, y=0.0)]

@@ -29,9 +29,9 @@ MAX_PROCESSES = 2
 """Processes of a training that the paper gives more."""
 MAX_ROLLOUTS = 4
 """Rollouts of a prompt."""
-UNSET_WORDS = ("no limit", "no value")
+UNSET = ("no limit", "no value")
 """Words for a published setting of None: of a maximum (`max_…`), and of any other."""
-MAX_COMPLETION = 4096
+MAX_TOKENS = 4096
 """Most tokens of a rollout."""
 BENCHMARKS_OF_TASK: Mapping[str, tuple[str, ...]] = {
     "reason_seg_train": ("reason_seg",),
@@ -61,11 +61,7 @@ def described(replaced: Sequence[Replaced]) -> list[str]:
         trainings.setdefault(key, []).append(amount.training)
     return [
         f"{name} of {', '.join(names)}: {here}"
-        + (
-            f"; the default has {published}"
-            if published in UNSET_WORDS
-            else f" in place of {published}"
-        )
+        + (f"; the default has {published}" if published in UNSET else f" in place of {published}")
         for (name, here, published), names in trainings.items()
     ]
 
@@ -144,9 +140,7 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
             2, int(published["gradient_accumulation_steps"])
         )
     if "max_completion_length" in published:
-        reduced["max_completion_length"] = min(
-            MAX_COMPLETION, int(published["max_completion_length"])
-        )
+        reduced["max_completion_length"] = min(MAX_TOKENS, int(published["max_completion_length"]))
     if published.get("ratings") and not Path(published["ratings"]).is_file():
         reduced["ratings"] = str(folder / Path(published["ratings"]).name)
     for package, name in (("deepspeed", "deepspeed"), ("vllm", "vllm_mode")):
@@ -199,7 +193,7 @@ def _replaced(
         else:
             here = "a file in the rehearsal's folder" if name == "ratings" else str(value)
         published = settings.get(name)
-        unset = UNSET_WORDS[not name.startswith("max_")]
+        unset = UNSET[0] if name.startswith("max_") else UNSET[1]
         yield Replaced(
             name, here, unset if published is None else str(published), training=training
         )

@@ -21,18 +21,13 @@ from harness.rehearsal.stages import Outcome, Stage
 OUTCOMES_FILE = "outcomes.jsonl"
 WORD = re.compile(r"[A-Za-z_][\w.-]*")
 """Words of a command, among them the names of its plugins."""
-CODE_PACKAGES = (
-    "harness",
-    "harness.tasks",
-    "harness.models",
-    "harness.trainers",
-    "harness.leaderboards",
-)
+ROOMS = ("harness", "harness.tasks", "harness.models", "harness.trainers", "harness.leaderboards")
+"""Packages with the harness's code."""
 
 
 def _modules() -> Iterator[Path]:
     """Yield the files of the harness's code."""
-    for room in CODE_PACKAGES:
+    for room in ROOMS:
         folder = Path(str(import_module(room).__file__)).parent
         for inside, _, names in os.walk(folder):  # which follows no links
             yield from (Path(inside, name) for name in names if name.endswith((".py", ".toml")))

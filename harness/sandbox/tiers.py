@@ -35,15 +35,8 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 """The whole environment of a worker, without harness's own secrets."""
-PYTHON_FLAGS = (
-    "-s",
-    "-S",
-    "-P",
-    "-B",
-)  # of Python: no site packages, no unsafe path, no bytecode files
-BOOT_SOURCE = (
-    "import sys; sys.path += sys.argv[2:]; from harness.sandbox import worker; worker.main()"
-)
+FLAGS = ("-s", "-S", "-P", "-B")  # of Python: no site packages, no unsafe path, no bytecode files
+BOOT = "import sys; sys.path += sys.argv[2:]; from harness.sandbox import worker; worker.main()"
 SYSTEM_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")
 """The C libraries of Python and its packages."""
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,15 +82,7 @@ def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
     ]
     executable = os.path.realpath(sys.executable)
     settings = {"limits": asdict(limits), "landlock": landlock, "readable": readable}
-    python = (
-        executable,
-        *PYTHON_FLAGS,
-        "-c",
-        BOOT_SOURCE,
-        json.dumps(settings),
-        *packages,
-        str(ROOT),
-    )
+    python = (executable, *FLAGS, "-c", BOOT, json.dumps(settings), *packages, str(ROOT))
     needed = sorted({*readable, executable, str(ROOT / "harness")})
     return TIERS[tier](python, needed)
 

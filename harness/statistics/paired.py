@@ -30,7 +30,7 @@ MIN_ANSWERS, MIN_GROUPS = 24, 8
 for which a detectable loss is stated. From these on the stated loss is shown in 76 to 84 % of
 simulations; with one differing group in 66 to 68 %: docs/design/statistics.md."""
 
-ESTIMATE_PHRASE = "estimate which difference they would show"
+ESTIMATE = "estimate which difference they would show"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,16 +158,13 @@ class Comparison:
         if self.answers is None and self.n_differing < MIN_GROUPS:
             fewest = f"{MIN_GROUPS} images or videos"
             if self.n_groups < MIN_GROUPS:
-                return (
-                    f"no difference shown; {samples} are too few to {ESTIMATE_PHRASE} "
-                    f"({fewest} can)"
-                )
+                return f"no difference shown; {samples} are too few to {ESTIMATE} ({fewest} can)"
             return (
                 f"no difference shown; the results changed on {self.n_differing} of "
-                f"{groups_text(self.n_groups)}, too few to {ESTIMATE_PHRASE} ({fewest} can)"
+                f"{groups_text(self.n_groups)}, too few to {ESTIMATE} ({fewest} can)"
             )
         if (size_shown := self.smallest_shown(tests)) is None:
-            what = "show a difference" if self.n_units >= MIN_ANSWERS else ESTIMATE_PHRASE
+            what = "show a difference" if self.n_units >= MIN_ANSWERS else ESTIMATE
             return f"no difference shown; {samples} are too few to {what}"
         size = f"{number(size_shown)} or more in about 80 % of cases{corrected}"
         return f"no difference shown; {samples} would show a difference of {size}"

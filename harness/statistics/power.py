@@ -37,7 +37,7 @@ def minimum_detectable(
 
 
 def errors_to_show(*, degrees: float, level: float = 0.95, power: float = POWER) -> float:
-    """Return the number c of estimated standard errors whose loss is shown with `power`.
+    """Return c: a loss of c estimated standard errors is shown with probability `power`.
 
     `minimum_detectable` takes the standard error as known. Here it is estimated twice, with
     `degrees` degrees of freedom: from the runs that state the loss, and from another pair of runs

@@ -1,8 +1,7 @@
 """Tiny random networks of transformers' real classes, saved as checkpoints, for tests.
 
-A test with such a network runs the same code as with downloaded weights: loading, templates, image
-processors, coordinates, training and saving, in seconds on a CPU. Tokens are bytes; responses are
-noise.
+With such a network a test runs the same code as with downloaded weights: loading, templates, image
+processors, coordinates, training and saving, in seconds on a CPU. Tokens are bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -115,12 +114,8 @@ def save(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin") 
 def text_settings(tokenizer: "PreTrainedTokenizerFast", **others: object) -> dict[str, object]:
     """Return settings of a language model for a tokenizer; `others` override them."""
     ends = ("bos_token_id", "eos_token_id", "pad_token_id")
-    return {
-        **TEXT_SETTINGS,
-        "vocab_size": 320,
-        **{end: getattr(tokenizer, end) for end in ends},
-        **others,
-    }
+    ids = {end: getattr(tokenizer, end) for end in ends}
+    return {**TEXT_SETTINGS, "vocab_size": 320, **ids, **others}
 
 
 QWEN_TEMPLATE = TEMPLATE.format(image="<|vision_start|><|{{ c.type }}_pad|><|vision_end|>")

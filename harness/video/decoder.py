@@ -20,7 +20,7 @@ import numpy as np
 from harness.errors import MediaError
 from harness.files import status_marks
 from harness.media import Frame
-from harness.video.index import DOWNLOAD_FIX, Index, faults, index_of, open_file, stream_of
+from harness.video.index import FIX, Index, faults, index_of, open_file, stream_of
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
@@ -85,7 +85,7 @@ class Decoder:
                     passed(place, self._image(frame, place))
         raise MediaError(
             f"video {self.path}, frame {number}",
-            fix=DOWNLOAD_FIX,
+            fix=FIX,
             expected=f"it at {(wanted - self.index.start) * self.index.unit:.3f} s",
             found="none when it is decoded",
         )
@@ -142,7 +142,7 @@ class Decoder:
                 f"video {self.path}, frame {number}",
                 expected="a whole frame",
                 found="a damaged one",
-                fix=DOWNLOAD_FIX,
+                fix=FIX,
             )
         image = frame.to_ndarray(format="rgb24")
         turns = round(frame.rotation / 90) % 4  # counter-clockwise, as the file says

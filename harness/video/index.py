@@ -37,11 +37,9 @@ DEEP_LOSS = "more than 8 bits a channel, of which the high 8 are shown"
 ALPHA_LOSS = "transparency in a video, which is not shown, as by the official decoders"
 MAX_FRAMES = 10_000_000
 MICROSECONDS = 1_000_000
-MAX_SMALL_PIXELS = (
-    2**18
-)  # most pixels of a frame for which several threads cost more than they save
+SMALL_FRAME = 2**18  # pixels up to which several threads cost more than they save
 MAX_THREADS = 8
-DOWNLOAD_FIX = "Download the file again: a truncated video is not scored."
+FIX = "Download the file again: a truncated video is not scored."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +88,7 @@ def index_of(path: Path) -> Index:
 def _index(path: Path, size: int, *changed: int) -> Index:
     """Read the index of a file of `size` bytes; `changed` (times of change) is for the cache."""
     if not size:
-        raise MediaError(
-            f"video {path}", expected="a video file", found="an empty file", fix=DOWNLOAD_FIX
-        )
+        raise MediaError(f"video {path}", expected="a video file", found="an empty file", fix=FIX)
     with faults(path):
         declared = extent(path)
         if declared.end is not None and declared.end > size:
@@ -100,7 +96,7 @@ def _index(path: Path, size: int, *changed: int) -> Index:
                 f"video {path}",
                 expected=f"{declared.end} bytes, according to its header",
                 found=f"{size}",
-                fix=DOWNLOAD_FIX,
+                fix=FIX,
             )
         first, may_hide = _first_frame(path)
         width, height = first_size(first)
@@ -126,9 +122,7 @@ def _conversions(frame: "VideoFrame") -> Iterator[str]:
 def faults(path: Path) -> Iterator[None]:
     """Turn an error of FFmpeg about a file into a MediaError that names the file."""
     unfit = (OSError, ValueError, EOFError, library().error.FFmpegError)
-    with reading(
-        path, MediaError, f"video {path}", "a complete video file", *unfit, fix=DOWNLOAD_FIX
-    ):
+    with reading(path, MediaError, f"video {path}", "a complete video file", *unfit, fix=FIX):
         try:
             yield
         except MaskError as error:
@@ -163,7 +157,7 @@ def stream_of(container: "InputContainer") -> "VideoStream":
         if not stream.disposition & av.stream.Disposition.attached_pic:
             if stream.codec_context is None:
                 raise ValueError("a video stream with a codec that FFmpeg does not support")
-            small = stream.codec_context.width * stream.codec_context.height <= MAX_SMALL_PIXELS
+            small = stream.codec_context.width * stream.codec_context.height <= SMALL_FRAME
             stream.codec_context.thread_count = (
                 1 if small else min(os.cpu_count() or 1, MAX_THREADS)
             )
@@ -191,12 +185,9 @@ def first_size(frame: "VideoFrame") -> tuple[int, int]:
 def _index_from_packets(
     path: Path, payload: tuple[tuple[int, int], ...], size: tuple[int, int]
 ) -> Index | None:
-    """Build the index from the packets alone; None if their data is not enough.
+    """Build the index from the packets alone, without reading `payload`; None if it is not enough.
 
-    Args:
-        path: The file.
-        payload: Ranges of bytes that hold only frames, and are not read (`boxes.Extent`).
-        size: (width, height) of a frame.
+    `payload` has the ranges of bytes that hold frames (`boxes.Extent`), `size` is (width, height).
     """
     stamps, keys = array("q"), array("q")
     with closing(Tables(path, payload)) as tables, open_file(tables) as container:

@@ -21,7 +21,7 @@ Offsets: TypeAlias = NDArray[np.int64]
 DARKEST, LIGHTEST = 96, 168  # grey levels of a background's base colour
 TINT = 14  # largest difference of a channel from the grey level
 NOISE = 18  # largest offset of a pixel from the base colour
-CELL_SIDE = 16  # pixels between the points from which a blotchy background is interpolated
+CELL = 16  # pixels between the points from which a blotchy background is interpolated
 
 
 @lru_cache(maxsize=8)
@@ -61,14 +61,12 @@ def _two_tones(draws: Draws, band: NDArray[np.int64]) -> Offsets:
 
 def _blotches(draws: Draws, height: int, width: int) -> Offsets:
     """Return random values on a coarse lattice, interpolated between its points."""
-    lattice = (
-        draws.array((height // CELL_SIDE + 2, width // CELL_SIDE + 2), below=2 * NOISE + 1) - NOISE
-    )
-    row, down = np.divmod(np.arange(height)[:, None], CELL_SIDE)
-    column, across = np.divmod(np.arange(width)[None, :], CELL_SIDE)
-    upper = lattice[row, column] * (CELL_SIDE - across) + lattice[row, column + 1] * across
-    lower = lattice[row + 1, column] * (CELL_SIDE - across) + lattice[row + 1, column + 1] * across
-    offsets: Offsets = (upper * (CELL_SIDE - down) + lower * down) // (CELL_SIDE * CELL_SIDE)
+    lattice = draws.array((height // CELL + 2, width // CELL + 2), below=2 * NOISE + 1) - NOISE
+    row, down = np.divmod(np.arange(height)[:, None], CELL)
+    column, across = np.divmod(np.arange(width)[None, :], CELL)
+    upper = lattice[row, column] * (CELL - across) + lattice[row, column + 1] * across
+    lower = lattice[row + 1, column] * (CELL - across) + lattice[row + 1, column + 1] * across
+    offsets: Offsets = (upper * (CELL - down) + lower * down) // (CELL * CELL)
     return offsets
 
 

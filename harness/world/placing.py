@@ -1,7 +1,4 @@
-"""Random places and motions of things: at rest, through the image, into it or out of it.
-
-All numbers are in pixels and pixels a frame.
-"""
+"""Random places and motions of things: at rest, through the image, into or out of it; in pixels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -117,11 +114,8 @@ def _are_apart(
     """
     quarters, gap = (3, 0) if near else (4, GAP)
     (first_path, first_reach), (second_path, second_reach) = first, second
-    needed = [
-        quarters * (one + another) + 4 * gap
-        for one, another in zip(first_reach, second_reach, strict=True)
-    ]
+    across, down = abs(first_path.x - second_path.x), abs(first_path.y - second_path.y)
     return (
-        4 * abs(first_path.x - second_path.x) > needed[0]
-        or 4 * abs(first_path.y - second_path.y) > needed[1]
+        4 * across > quarters * (first_reach[0] + second_reach[0]) + 4 * gap
+        or 4 * down > quarters * (first_reach[1] + second_reach[1]) + 4 * gap
     )
