@@ -236,18 +236,19 @@ def _fill_edges(
         leaves_frame: True for each edge with an end outside of the frame.
         version: OpenCV's version; see `FillVersion`.
     """
-    # Each edge as a line: x at row 0 and slope, both in 1/65536 of a pixel.
+    # Each edge as a line: x at row 0 and slope, both in 1/65536 of a pixel. As in OpenCV, an edge
+    # that leaves the frame is replaced by its clipped part, unless that has no height.
     height, width = inside.shape
     lines = np.stack([starts, ends], axis=1)
     moved = leaves_frame & (clipped[:, 0, 1] != clipped[:, 1, 1])
     lines[moved] = clipped[moved]
     shift = np.zeros(len(ends), dtype=np.int64)
     if version == "4.8":
-        shift[~leaves_frame] = HALF  # an edge that leaves the frame is not rounded
+        shift[~leaves_frame] = HALF  # to round; an edge that leaves the frame is not rounded
         ceiling = 0
     else:
         lines[..., 0] = clipped[..., 0]
-        ceiling = BELOW_ONE
+        ceiling = BELOW_ONE  # a span's left end is rounded up
     sloped = starts[:, 1] != ends[:, 1]
     starts, ends, lines, shift = starts[sloped], ends[sloped], lines[sloped], shift[sloped]
     run = (lines[:, 1] - lines[:, 0]) << np.array([BITS, 0])

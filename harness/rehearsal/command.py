@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.cli.main import build_parser
-from harness.cli.reproduce import DEFAULT_OUT as REPRODUCED
+from harness.cli.reproduce import OUT as REPRODUCED
 from harness.cli.sweep import models_of
 from harness.cli.train import configured
 from harness.errors import UsageError, counted

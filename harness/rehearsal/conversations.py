@@ -56,12 +56,12 @@ CODE_SHARE = 0.6
 def _plan(asked: Asked, draw: random.Random) -> str:
     """Return a plan, as JSON, of nodes that the request lists."""
     listed = set(LISTED_NODE.findall(asked.text)) or set(ROLES)
-    fitting = [
+    possible = [
         plan
         for plan in PLANS
         if set(plan) <= listed and all(set(needed) <= listed for needed in plan.values())
     ]
-    return json.dumps(draw.choice(fitting) if fitting else {min(listed): []})
+    return json.dumps(draw.choice(possible) if possible else {min(listed): []})
 
 
 def _answer(question: str, twin: str, draw: random.Random) -> str:

@@ -45,7 +45,7 @@ PRELOADED = (
     *("functools", "heapq", "itertools", "math", "operator", "re", "statistics", "string"),
     "typing",
 )
-PACKAGES = ("numpy", "cv2")
+PACKAGES = ("numpy", "cv2")  # preloaded too, if they are installed
 INPUT, OUTPUT, FRAMES, CONTROL = 0, 1, 3, 4
 """Descriptors of an execution; 2 is /dev/null, and 4 is closed before the code is read."""
 SETUP_SECONDS = 10.0

@@ -56,8 +56,8 @@ class Comparison:
     For shares of right answers it is `detection.RightAnswers.detectable`; for other numbers
     `power.errors_to_show` standard errors, a loss that is the same for every group. None: there is
     no interval, the difference does not vary, there are fewer than `MIN_GROUPS` or
-    `MIN_ANSWERS`, or no loss of answers would have been shown so often. It is uncertain if fewer
-    than `MIN_GROUPS` differ; the verdict does not state it then.
+    `MIN_ANSWERS`, or no loss of answers would have been shown so often. If fewer than `MIN_GROUPS`
+    differ, the number is uncertain, and the verdict does not state it.
     """
     n_groups: int
     """Number of images or videos: samples of one are not independent."""

@@ -137,6 +137,7 @@ def heights(scene: Scene) -> Iterator[QA]:
 
 
 def _extents(scene: Scene, dimension: str, adjective: str, axis: int) -> Iterator[QA]:
+    """Yield questions for a thing's extent along an axis (0: width, 1: height), in percent."""
     uncovered = visible_areas(scene)[0] == whole_areas(scene)
     for index, words in called(scene):
         if uncovered[index]:

@@ -98,7 +98,7 @@ def _draw_question(draws: Draws, scene: Scene, used_texts: AbstractSet[str]) -> 
         ]
     else:
         sentence = draws.chance(1, 2)
-    for strict in (True, False):
+    for strict in (True, False):  # first questions of the wanted form or type, then others
         for generate in draws.shuffle(KINDS[scene.family]):
             options = [question for question in generate(scene) if question.text not in used_texts]
             if scene.family == "referring":
