@@ -26,7 +26,7 @@ from harness.cli.main import main as command
 from harness.environments.rewards import ProtocolReward
 from harness.environments.session import RewardEnvironment, open_environment
 from harness.environments.verifiers import (
-    RESPONSES,
+    RESPONSES_KEY,
     EpisodeState,
     HarnessTaskset,
     HarnessTasksetConfig,
@@ -89,7 +89,7 @@ async def rewards(taskset: HarnessTaskset, said: dict[str, str]) -> dict[str, fl
             task=vf.TraceTask(type="UnitTask", data=task.data),
             agent=vf.AgentInfo(config=vf.AgentConfig(runtime=vf.SubprocessConfig())),
             state=EpisodeState(),
-            info={RESPONSES: [[said[sample.id]] for sample in unit]},
+            info={RESPONSES_KEY: [[said[sample.id]] for sample in unit]},
         )
         await task.score(trace)
         given[task.data.unit] = trace.reward

@@ -16,8 +16,8 @@ from harness import plugins
 from harness.catalog.settings import Offered, offered_settings
 from harness.errors import DataError
 
-FILE = "needs.toml"
-PARTS: dict[str, plugins.Kind] = {
+NEEDS_FILE = "needs.toml"
+KIND_OF_PART: dict[str, plugins.Kind] = {
     "backend": "backends",
     "chat": "backends",
     "segmenter": "segmenters",
@@ -34,8 +34,8 @@ def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
         *declared.get("given", ()),
         *declared.get("packages", ()),
     ]
-    for part in _parts(options):
-        needed += _packages(*part)
+    for part_kind, part_name in _default_parts(options):
+        needed += _packages(part_kind, part_name)
     return list(dict.fromkeys(needed))
 
 
@@ -51,19 +51,19 @@ def _packages(kind: plugins.Kind, name: str) -> tuple[str, ...]:
 
 
 def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
-    """Return the lists `given` and `packages` of a plugin in `needs.toml`, those that are there.
+    """Return a plugin's table in `needs.toml`: its lists `given` (files) and `packages`, if any.
 
     Raises:
         DataError: the file cannot be read, or does not hold lists of texts.
     """
     folder = plugins.folder(entry)
-    declared = _read_needs(folder / FILE).get(entry.name, {}) if folder is not None else {}
+    declared = _read_needs(folder / NEEDS_FILE).get(entry.name, {}) if folder is not None else {}
     lists = declared.values() if isinstance(declared, dict) else (None,)
     if not all(
         isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists
     ):
         raise DataError(
-            f"file {FILE} of {entry.name}",
+            f"file {NEEDS_FILE} of {entry.name}",
             expected='lists of texts, "given" and "packages"',
             found=repr(declared)[:60],
         )
@@ -89,10 +89,10 @@ def _required_settings(kind: str, options: Mapping[str, Offered]) -> Iterator[st
             yield name
 
 
-def _parts(options: Mapping[str, Offered]) -> Iterator[tuple[plugins.Kind, str]]:
-    """Yield kind and name of each part that is a setting's default, written as `Spec("name")`."""
+def _default_parts(options: Mapping[str, Offered]) -> Iterator[tuple[plugins.Kind, str]]:
+    """Yield (kind of plugin, its name) of each setting's default that is a part, `Spec("name")`."""
     for name, offered in options.items():
-        default = offered.source.resolve_default(offered.default) if name in PARTS else None
+        default = offered.source.resolve_default(offered.default) if name in KIND_OF_PART else None
         match default:
             case ast.Call(args=[ast.Constant(value=part), *_]):
-                yield PARTS[name], str(part)
+                yield KIND_OF_PART[name], str(part)

@@ -2,7 +2,8 @@
 
 A plugin function's keyword-only parameters are its settings. A decorator may add the fields of
 dataclasses: `@with_options(Composition, max_new_tokens=2048)` adds those of `Composition`, with
-another default for one of them (see `harness.options`).
+another default for `max_new_tokens` (see `harness.options`). Sources are parsed with `ast`, and
+names in them are looked up across modules, so that slow imports (torch) are avoided.
 """
 
 import ast
@@ -18,30 +19,30 @@ from harness import plugins
 from harness.spec import Spec
 
 Defined = TypeVar("Defined", ast.FunctionDef, ast.ClassDef)
-WITHOUT = "without"  # argument of `with_options`: names of fields that the plugin does not offer
-MARK = "Carried"  # `Carried[int]`: a checkpoint carries the option; its type is `int`
-COMMON = (
+WITHOUT_KEYWORD = "without"  # of `with_options`: names of fields that the plugin does not offer
+CARRIED_TYPE = "Carried"  # `Carried[int]`: a checkpoint carries the option; its type is `int`
+COMMON_SETTINGS = (
     *("checkpoint", "backend", "base_url", "segmenter", "propagator", "frames", "max_new_tokens"),
     *("learning_rate", "max_steps", "num_generations", "per_device_train_batch_size", "finetune"),
     *("model", "temperature", "batch_size", "save_steps", "save_total_limit"),
 )
 """Settings that users ask for most, whichever plugin offers them."""
-SHOWN, OWN, FEW = 10, 5, 2
-"""SHOWN: settings on a plugin's screen without `--all`; OWN: how many of them, in the order of its
-source, come before `COMMON`; FEW: so many above SHOWN are shown rather than cut."""
-LONGEST = 100  # characters: longer lists of choices of a named type are left out
+MAX_SHOWN, N_OWN_FIRST, MAX_OVER = 10, 5, 2
+"""MAX_SHOWN: settings on a plugin's screen without `--all`. N_OWN_FIRST: the plugin's own settings
+that come before `COMMON_SETTINGS`. MAX_OVER: nothing is cut if at most so many exceed MAX_SHOWN."""
+MAX_CHOICES_LENGTH = 100  # characters: longer lists of choices of a named type are left out
 
 
 def settings(entry: EntryPoint) -> dict[str, str]:
     """Return each setting of a plugin by name, as a line with default, choices and documentation.
 
-    Its own come first, in the order of its source; then those that decorators add.
+    Parameters of the plugin's function come first, then the settings that its decorators add.
     """
     return {name: setting.line() for name, setting in offered_settings(entry).items()}
 
 
 def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
-    """Return each setting of a plugin by name, in the order of `settings`; none without source."""
+    """Return each setting of a plugin by name, in the order of `settings`; {} without a source."""
     source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
     function = source.defined(ast.FunctionDef, entry.attr) if source is not None else None
     if source is None or function is None:
@@ -63,7 +64,7 @@ def offered_settings(entry: EntryPoint) -> "dict[str, Offered]":
 def documented_settings(function: ast.FunctionDef) -> dict[str, str]:
     """Return the descriptions in the `Args:` of a function's docstring, by name."""
     text = ast.get_docstring(function) or ""
-    # `    canvas: Side of the image` and its further lines, which are indented by 8 or more
+    # An entry is `    canvas: Side of the image`; lines that continue it are indented by 8 or more.
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
 
@@ -75,7 +76,7 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
         if not isinstance(call, ast.Call):
             continue
         defaults = _keywords(source, call)
-        left_out = defaults.pop(WITHOUT, None)
+        left_out = defaults.pop(WITHOUT_KEYWORD, None)
         for name in (argument.id for argument in call.args if isinstance(argument, ast.Name)):
             module = source.origin(name)
             dataclass_node = module.defined(ast.ClassDef, name) if module is not None else None
@@ -90,14 +91,15 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
 
 
 def _keywords(source: "ModuleSource", call: ast.Call) -> dict[str, ast.expr]:
-    """Return the keyword arguments of a call, with those of an unpacked table (`**RUNS`)."""
+    """Return the keyword arguments of a call, with those of an unpacked dictionary (`**RUNS`)."""
     keywords: dict[str, ast.expr] = {}
     for keyword in call.keywords:
-        table = source.resolve_default(keyword.value) if keyword.arg is None else None
         if keyword.arg is not None:
             keywords[keyword.arg] = keyword.value
-        elif isinstance(table, ast.Dict):
-            pairs = zip(table.keys, table.values, strict=True)
+            continue
+        unpacked = source.resolve_default(keyword.value)
+        if isinstance(unpacked, ast.Dict):
+            pairs = zip(unpacked.keys, unpacked.values, strict=True)
             keywords |= {ast.literal_eval(key): value for key, value in pairs if key is not None}
     return keywords
 
@@ -105,7 +107,7 @@ def _keywords(source: "ModuleSource", call: ast.Call) -> dict[str, ast.expr]:
 def _fields(module: "ModuleSource", dataclass_node: ast.ClassDef) -> "dict[str, Offered]":
     """Return each field of a dataclass and of its bases, by name.
 
-    A field that a class repeats without a docstring keeps that of the base.
+    A field that a class repeats without a docstring keeps the docstring of the base's field.
     """
     offered: dict[str, Offered] = {}
     for base in dataclass_node.bases:
@@ -113,7 +115,7 @@ def _fields(module: "ModuleSource", dataclass_node: ast.ClassDef) -> "dict[str, 
             continue
         if (base_node := origin.defined(ast.ClassDef, base.id)) is not None:
             offered |= _fields(origin, base_node)
-    following = [*dataclass_node.body[1:], ast.Pass()]
+    following = [*dataclass_node.body[1:], ast.Pass()]  # a field's docstring is the next statement
     for statement, next_statement in zip(dataclass_node.body, following, strict=True):
         match statement:
             case ast.AnnAssign(annotation=ast.Subscript(value=ast.Name(id="ClassVar"))):
@@ -139,16 +141,15 @@ class Offered(NamedTuple):
     """A setting as it is written in a source."""
 
     source: "ModuleSource"
-    """The module where names in its type and default are defined or imported."""
+    """The module where names in the annotation and the default are defined or imported."""
     annotation: ast.expr | None
-    """Its type."""
     default: ast.expr | None
     """None: the setting is required."""
     about: str
-    """Its entry in the function's `Args:`, or else its field's docstring."""
+    """The setting's entry in the function's `Args:`, or else the field's docstring."""
 
     def line(self) -> str:
-        """Return the setting as a SPEC gives it: `=8 (Rollouts of a prompt)`, choices by name."""
+        """Return `=DEFAULT (one of CHOICES. ABOUT)`, such as `=8 (Rollouts of a prompt)`."""
         choices = ", ".join(self.source.choices(self.annotation))
         value = "= needed"
         if self.default is not None:
@@ -169,7 +170,7 @@ def _word(value: ast.expr) -> str:
     if constant is None or isinstance(constant, bool):
         return str(constant).lower()
     if isinstance(constant, str):
-        as_spec = str(Spec("x", {"x": constant}))  # in quotes where a SPEC needs them
+        as_spec = str(Spec("x", {"x": constant}))  # puts quotes where a SPEC needs them
         return as_spec.removeprefix("x(x=").removesuffix(")")
     return repr(constant)
 
@@ -177,13 +178,13 @@ def _word(value: ast.expr) -> str:
 def main_settings(offered: "Mapping[str, Offered]") -> list[str]:
     """Return the names of the settings that are shown without `--all`, in this order.
 
-    Required ones, the first `OWN` in the source (the plugin's own), `COMMON` ones, then the others;
-    `SHOWN` of them, or all if there are at most `FEW` more.
+    Required ones come first, then the first `N_OWN_FIRST` in the source, `COMMON_SETTINGS`, and the
+    others. `MAX_SHOWN` of them are returned, or all if there are at most `MAX_OVER` more.
     """
     needed = [name for name, setting in offered.items() if setting.default is None]
-    common = [name for name in COMMON if name in offered]
-    ordered = list(dict.fromkeys([*needed, *list(offered)[:OWN], *common, *offered]))
-    return ordered if len(ordered) <= SHOWN + FEW else ordered[:SHOWN]
+    common = [name for name in COMMON_SETTINGS if name in offered]
+    ordered = list(dict.fromkeys([*needed, *list(offered)[:N_OWN_FIRST], *common, *offered]))
+    return ordered if len(ordered) <= MAX_SHOWN + MAX_OVER else ordered[:MAX_SHOWN]
 
 
 @dataclass(frozen=True)
@@ -222,26 +223,26 @@ class ModuleSource:
         return self if here else None
 
     def choices(self, annotation: ast.expr | None) -> list[str]:
-        """Return the values that a type lists (`Literal`), wherever it is defined; else none."""
+        """Return the values of a `Literal` in a type, wherever it is defined; [] without one."""
         match annotation:
-            case ast.BinOp(left=first, right=second):
-                sides = [self.choices(first), self.choices(second)]
-                has_none = any(isinstance(side, ast.Constant) for side in (first, second))
-                return [*sides[0], *sides[1], *(["none"] if has_none and any(sides) else [])]
+            case ast.BinOp(left=first, right=second):  # `Kind | None`
+                listed = [*self.choices(first), *self.choices(second)]
+                has_none = any(isinstance(member, ast.Constant) for member in (first, second))
+                return [*listed, "none"] if has_none and listed else listed
             case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=values)):
                 return [_word(value) for value in values]
             case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
                 return self.choices(inner)
-            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name == MARK:
+            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name == CARRIED_TYPE:
                 return self.choices(inner)
             case ast.Name(id=name):
                 module, alias = self._find_definition(name)
                 listed = [] if alias is None else module.choices(alias)
-                return listed if sum(map(len, listed)) <= LONGEST else []
+                return listed if sum(map(len, listed)) <= MAX_CHOICES_LENGTH else []
         return []
 
     def value(self, default: ast.expr) -> ast.expr:
-        """Return a default as it is shown: the name of a number, text or call by what it names."""
+        """Return a default as it is shown: a name that stands for a constant or call, resolved."""
         resolved = self.resolve_default(default)
         return resolved if isinstance(resolved, (ast.Constant, ast.UnaryOp, ast.Call)) else default
 

@@ -1,7 +1,8 @@
-"""Facts of a task without a card, for `harness list`, boards and `harness score --protocols`.
+"""Answer forms and protocols of a task, for `harness list`, boards, `harness score --protocols`.
 
-`stated_facts` imports nothing. It reads literal arguments in the source: the `forms` of `Task(…)`,
-and the name, headline and description of each `Protocol(…)`. `protocol_facts` imports the task.
+They serve tasks without a card. `stated_facts` reads them in the source, without an import: the
+`forms` of `Task(…)`, and the name, headline and description of each `Protocol(…)`.
+`protocol_facts` and `metric_names` import the task.
 """
 
 import ast
@@ -14,7 +15,7 @@ from typing import Any
 from harness import plugins
 from harness.catalog.settings import ModuleSource, offered_settings
 
-FORMS = "AnswerForm"  # harness.types, which imports NumPy, is not needed to list tasks
+FORM_CLASS = "AnswerForm"  # by name, as harness.types imports NumPy, which listing does not need
 
 
 def stated_facts(entry: EntryPoint) -> dict[str, object]:
@@ -27,13 +28,13 @@ def stated_facts(entry: EntryPoint) -> dict[str, object]:
         return {}
     forms = [
         node.attr.lower()
-        for call in _calls(source.tree, "Task")
+        for call in _keywords_of_calls(source.tree, "Task")
         for node in ast.walk(source.resolve_default(call.get("forms")) or ast.Pass())
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == FORMS
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == FORM_CLASS
     ]
     protocols = [
-        {key: _text(source, call.get(key)) for key in ("name", "headline", "about")}
-        for call in _calls(source.tree, "Protocol")
+        {key: _literal_text(source, call.get(key)) for key in ("name", "headline", "about")}
+        for call in _keywords_of_calls(source.tree, "Protocol")
     ]
     with_names = [protocol for protocol in protocols if protocol["name"]]
     split = offered_settings(entry).get("split")
@@ -42,16 +43,16 @@ def stated_facts(entry: EntryPoint) -> dict[str, object]:
         "headline": with_names[0]["headline"] if with_names else "",
         "protocol": with_names[0]["name"] if with_names else "",
         "protocols": {protocol["name"]: protocol["about"] for protocol in with_names},
-        "default_split": _text(source, split.default if split is not None else None),
+        "default_split": _literal_text(source, split.default if split is not None else None),
     }
     return {key: value for key, value in facts.items() if value}
 
 
 def protocol_facts(entry: EntryPoint) -> dict[str, object]:
-    """Return `protocols`, `protocol` and `headline` of a task's `PROTOCOLS`, as in a card.
+    """Return `protocols`, `protocol` (the default) and `headline` under the keys of a card.
 
-    `PROTOCOLS` is the mapping of the task's module from names to protocols. Without it, return the
-    facts that the source states.
+    They are read from `PROTOCOLS`, the mapping of the task's module from names to protocols.
+    Without it, return `stated_facts`.
 
     Raises:
         HarnessError: the task cannot be imported.
@@ -87,15 +88,15 @@ def _protocols(entry: EntryPoint) -> Mapping[Any, Any]:
     return protocols if isinstance(protocols, Mapping) else {}
 
 
-def _calls(tree: ast.Module, name: str) -> Iterator[dict[str | None, ast.expr]]:
-    """Yield the keyword arguments of each call of a name."""
+def _keywords_of_calls(tree: ast.Module, name: str) -> Iterator[dict[str | None, ast.expr]]:
+    """Yield the keyword arguments of each call `name(…)` in a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             yield {keyword.arg: keyword.value for keyword in node.keywords}
 
 
-def _text(source: ModuleSource, value: ast.expr | None) -> str:
-    """Return the text that an expression or a name of the module is; "" for other expressions."""
+def _literal_text(source: ModuleSource, value: ast.expr | None) -> str:
+    """Return the string that an expression, or the name of a constant, stands for; else ""."""
     resolved = source.resolve_default(value)
     if isinstance(resolved, ast.Constant) and isinstance(resolved.value, str):
         return resolved.value

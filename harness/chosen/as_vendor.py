@@ -16,8 +16,8 @@ def as_vendor(text: str, spec: Spec, tasks: Sequence[str]) -> Spec:
     """Return a model's SPEC with the settings of its vendor's evaluation of these tasks.
 
     Args:
-        text: The model as it was typed; what it gives itself beats the vendor's settings, and is a
-            deviation of the run. A preset's values do not.
+        text: The model as it was typed. Arguments in it override the vendor's settings and are
+            recorded as deviations; arguments that a preset adds do not override them.
         spec: The SPEC that the text stands for.
         tasks: Names of the tasks.
 
@@ -55,7 +55,7 @@ def as_vendor(text: str, spec: Spec, tasks: Sequence[str]) -> Spec:
 
 
 def settings_note(spec: Spec) -> str:
-    """Return lines with the vendor's settings of a SPEC, their source and what it lacks."""
+    """Return lines with the settings of a SPEC's `vendor`, their source and what it omits."""
     return vendor_settings(str(spec.arguments["vendor"])).note()
 
 
@@ -97,7 +97,7 @@ def _without(
     settings: Mapping[str, object],
     explicit: Mapping[str, Value],
 ) -> dict[str, Value]:
-    """Return arguments without those that settings replace; typed ones stay."""
+    """Return arguments without those that settings replace; `explicit` (typed) ones stay."""
     return {
         name: value for name, value in arguments.items() if name not in settings or name in explicit
     }

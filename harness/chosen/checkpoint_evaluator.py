@@ -46,7 +46,7 @@ class CheckpointEvaluator:
     """Judge of free answers, for tasks that need one."""
     evaluated: Spec | None = None
     """SPEC of `--eval-model`, with `{checkpoint}` in place of the checkpoint."""
-    further: tuple[str, ...] = ()
+    extra_metrics: tuple[str, ...] = ()
     """Names of metrics beside the headline for the training's curve."""
     aside: Progress = field(default_factory=NullProgress)
     """Progress of the evaluations during the training."""
@@ -80,7 +80,7 @@ class CheckpointEvaluator:
         return tuple(
             f"{EVALUATIONS}/{spec}/{metric}"
             for spec, task in self.tasks
-            for metric in dict.fromkeys((task.protocol.headline, *self.further))
+            for metric in dict.fromkeys((task.protocol.headline, *self.extra_metrics))
         )
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
@@ -93,7 +93,7 @@ class CheckpointEvaluator:
         try:
             evaluated = self._evaluate(folder, folder / EVALUATIONS, self.aside)
             for name, results in evaluated.items():
-                for metric in (results["headline"], *self.further):
+                for metric in (results["headline"], *self.extra_metrics):
                     value = results["metrics"].get(metric)
                     if value is not None:
                         numbers[f"{EVALUATIONS}/{name}/{metric}"] = float(value)

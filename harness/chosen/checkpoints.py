@@ -1,5 +1,7 @@
-"""SPECs of the model that evaluates a training's checkpoint: they are checked before the training,
-and get the checkpoint's folder after it.
+"""The model that evaluates a training's checkpoints (`harness train --eval-tasks`), as a SPEC.
+
+Before the training the SPEC is checked without a checkpoint; later each checkpoint's folder is put
+into it.
 """
 
 import inspect
@@ -16,9 +18,13 @@ from harness.types import AnswerForm
 
 CHECKPOINT_PLACEHOLDER = "{checkpoint}"
 """Placeholder in `--eval-model` for the checkpoint of the training."""
-PARTS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
+KIND_OF_PART: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
 """Arguments of models that are plugins of these kinds; they do not depend on the checkpoint."""
-IMAGES, VIDEOS = frozenset({AnswerForm.MASK}), frozenset({AnswerForm.MASK_TRACK})
+FORMS_OF_PART = {
+    "segmenter": frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK}),
+    "propagator": frozenset({AnswerForm.MASK_TRACK}),
+}
+"""The forms of answer that need each part."""
 
 
 def parse_eval_model(text: str | None) -> Spec | None:
@@ -42,17 +48,13 @@ def fill_checkpoint(spec: Spec, checkpoint: str) -> Spec:
     >>> str(fill_checkpoint(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}))"), "DIR"))
     'qwen_vl(backend=vllm(checkpoint=DIR))'
     """
-    return replace(
-        spec,
-        arguments={
-            key: fill_checkpoint(value, checkpoint)
-            if isinstance(value, Spec)
-            else checkpoint
-            if value == CHECKPOINT_PLACEHOLDER
-            else value
-            for key, value in spec.arguments.items()
-        },
-    )
+
+    def filled(value: Value) -> Value:
+        if isinstance(value, Spec):
+            return fill_checkpoint(value, checkpoint)
+        return checkpoint if value == CHECKPOINT_PLACEHOLDER else value
+
+    return replace(spec, arguments={key: filled(value) for key, value in spec.arguments.items()})
 
 
 def check_network(spec: Spec) -> None:
@@ -100,8 +102,8 @@ def check_parts(spec: Spec) -> None:
             raise UsageError(
                 f"--eval-model {spec}", expected=f"arguments of {spec.name}", found=key
             )
-        if key in PARTS and isinstance(value, (Spec, str)):
-            plugins.build(PARTS[key], parse(str(value)))
+        if key in KIND_OF_PART and isinstance(value, (Spec, str)):
+            plugins.build(KIND_OF_PART[key], parse(str(value)))
 
 
 def check_default_parts(spec: Spec, forms: frozenset[AnswerForm]) -> None:
@@ -116,9 +118,8 @@ def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
     The values are messages: why the part is missing, and which can be chosen.
     """
     arguments = _with_defaults(spec)
-    forms_of_part = {"segmenter": IMAGES | VIDEOS, "propagator": VIDEOS}
     lacking = {}
-    for name, forms_that_need_it in forms_of_part.items():
+    for name, forms_that_need_it in FORMS_OF_PART.items():
         is_given = not _is_unset(arguments, name) or arguments.get("sam2")
         if is_given or not forms & forms_that_need_it:
             continue
@@ -133,9 +134,10 @@ def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
 
 
 def with_checkpoint(spec: Spec, folder: Path) -> Spec:
-    """Return the SPEC with a trained checkpoint: in its backend if that names one, else its own.
+    """Return the SPEC with a trained checkpoint in place of its own.
 
-    Checkpoints of other parts, such as a segmenter, stay.
+    It replaces the backend's `checkpoint` if the SPEC has one there, else the model's. Checkpoints
+    of other parts, such as a segmenter, stay.
 
     Raises:
         UsageError: the model takes no checkpoint.

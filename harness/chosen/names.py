@@ -1,6 +1,7 @@
 """From a text of `--model` to a SPEC: the text is a SPEC, a preset's name, or a checkpoint.
 
-A checkpoint is asked by the model of its training, or else by the model for its architecture.
+A checkpoint becomes the SPEC of the model that was trained, as its folder records it, or else of
+the model that harness uses for its architecture (`architectures.toml`).
 """
 
 import re
@@ -19,26 +20,27 @@ from harness.run.checkpoint_provenance import INSIDE
 from harness.spec import Spec, Value, parse, parse_list, split_list
 from harness.store.atomic import read_json
 
-PARTS = ("segmenter", "propagator")
-"""Arguments of a training's model that a checkpoint given by its folder alone has too."""
-WEIGHTS = "checkpoint"
-ON_HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")  # `Qwen/Qwen2.5-VL-7B-Instruct`
+PART_ARGUMENTS = ("segmenter", "propagator")
+"""Arguments of a training's model that are taken over for its checkpoint."""
+CHECKPOINT_ARGUMENT = "checkpoint"
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+\Z")  # `Qwen/Qwen2.5-VL-7B-Instruct`
 
 
 def named_models(text: str) -> list[tuple[str, Spec]]:
     """Return each name in a text of `--model` with the SPEC that it stands for.
 
-    The text is SPECs and checkpoints with commas. The folder of a single checkpoint may have one.
+    The text is SPECs and checkpoints with commas between them. The folder of a checkpoint that
+    stands alone may have a comma in its name.
     """
     with suppress(OSError, RuntimeError, ValueError):
         name, arguments = split_checkpoint(text)
         is_one = len(split_list(f"model{arguments}")) == 1
         if is_one and Path(name).expanduser().is_dir() and is_checkpoint(text):
-            return [(text, _of_checkpoint(text))]
+            return [(text, _spec_of_checkpoint(text))]
     models = []
     for part in split_list(text):
         if is_checkpoint(part):
-            models.append((part, _of_checkpoint(part)))
+            models.append((part, _spec_of_checkpoint(part)))
         else:
             models += [(str(spec), spelled_out(spec)) for spec in parse_list(part)]
     return models
@@ -57,7 +59,9 @@ def split_checkpoint(text: str) -> tuple[str, str]:
 
 
 def spelled_out(spec: Spec) -> Spec:
-    """Return a SPEC with presets and prompt files replaced by their content, and short paths.
+    """Return a SPEC with presets and prompt files replaced by their content.
+
+    A checkpoint's folder becomes a short path if a backend loads it.
 
     Raises:
         UnknownPlugin: neither a model nor a preset has its name.
@@ -67,7 +71,7 @@ def spelled_out(spec: Spec) -> Spec:
     if spec.name not in plugins.installed_plugins("models"):
         presets.preset(spec.name)  # raises, naming the nearest
 
-    # A plugin's own network may read the folder as it is typed; backends find what is in it.
+    # A model without a backend may load the folder itself: its path stays as it was typed.
     has_backend = plugins.accepts("models", spec.name, "backend")
 
     def spelled(name: str, value: Value) -> Value:
@@ -75,7 +79,7 @@ def spelled_out(spec: Spec) -> Spec:
             return spelled_out(value)
         if name == "prompt" and isinstance(value, str):
             return text_of_file(value)
-        is_folder = has_backend and name == WEIGHTS and isinstance(value, str)
+        is_folder = has_backend and name == CHECKPOINT_ARGUMENT and isinstance(value, str)
         return checkpoint.short_path(str(value)) if is_folder else value
 
     return Spec(spec.name, {name: spelled(name, value) for name, value in spec.arguments.items()})
@@ -97,7 +101,7 @@ def is_checkpoint(text: str) -> bool:
             return True
     if "/" not in name or set(name) & set("(,:="):
         return False
-    if ON_HUB.match(name) and not name.startswith("."):
+    if HUB_NAME.match(name) and not name.startswith("."):
         return True
     raise UsageError(
         f"--model {text}",
@@ -106,14 +110,14 @@ def is_checkpoint(text: str) -> bool:
     )
 
 
-def _of_checkpoint(text: str) -> Spec:
-    """Return the model that asks a checkpoint: that of its training, else of its architecture.
+def _spec_of_checkpoint(text: str) -> Spec:
+    """Return the SPEC of a checkpoint's model: that of its training, else of its architecture.
 
     Arguments in parentheses after the checkpoint are the model's.
 
     Raises:
-        ModelError: it is not here.
-        UsageError: no model asks networks of its architecture, or the arguments cannot be read.
+        ModelError: the checkpoint is not on this machine.
+        UsageError: no model runs networks of its architecture, or the arguments cannot be read.
     """
     text, arguments = split_checkpoint(text)
     typed = parse(f"checkpoint{arguments}").arguments
@@ -126,14 +130,14 @@ def _of_checkpoint(text: str) -> Spec:
             presets.changed(Spec(trained.name, {"checkpoint": text, **parts}), typed)
         )
     for name in architectures_of(folder):
-        if name in _adapters():
-            adapter = _adapters()[name]
+        if name in _spec_of_architecture():
+            adapter = _spec_of_architecture()[name]
             spec = Spec(adapter.name, {"checkpoint": text, **adapter.arguments})
             return spelled_out(presets.changed(spec, typed))
     raise UsageError(
         f"--model {text}",
         expected=f"a training's checkpoint, with {checkpoint_config.FILE}, or a "
-        f"checkpoint of one of these architectures: {', '.join(_adapters())}",
+        f"checkpoint of one of these architectures: {', '.join(_spec_of_architecture())}",
         found=", ".join(architectures_of(folder)) or "no config.json with an architecture",
         fix=f"Give the model: NAME(checkpoint={text},…); see `harness list models`.",
     )
@@ -149,7 +153,8 @@ def _parts_of_training(folder: Path, model: str) -> dict[str, Value]:
         manifest = read_json(folder / INSIDE)
         spec = parse(manifest.get("eval_model") or manifest["model"]["spec"])
         if spec.name == model:
-            parts = {name: spec.arguments[name] for name in PARTS if name in spec.arguments}
+            given = spec.arguments
+            parts = {name: given[name] for name in PART_ARGUMENTS if name in given}
             return {name: part for name, part in parts.items() if "{checkpoint}" not in str(part)}
     return {}
 
@@ -162,17 +167,17 @@ def architectures_of(folder: Path) -> tuple[str, ...]:
 
 
 @cache
-def _adapters() -> Mapping[str, Spec]:
+def _spec_of_architecture() -> Mapping[str, Spec]:
     """Return the SPEC of the model that runs each architecture of networks, by its name."""
     text = files("harness.models").joinpath("architectures.toml").read_text("utf-8")
     return {name: parse(spec) for name, spec in tomllib.loads(text).items()}
 
 
 def stands_for(text: str, spec: str) -> str:
-    """Return the sentence that tells the user which SPEC a name stands for; "" for a SPEC itself.
+    """Return a sentence for the user: which SPEC a name of `--model` stands for; "" for a SPEC.
 
-    For a checkpoint it names its architecture, the model that asks it, and the presets that ask it
-    with all their parts. `trained_settings` words what the training of a checkpoint adds.
+    For a checkpoint it names the architecture, the model that runs it, and the presets that use
+    it. The settings that a trained checkpoint carries are in `trained_settings.settings_notes`.
     """
     if not is_checkpoint(text):
         return "" if text == spec else f"{text} is {spec}"

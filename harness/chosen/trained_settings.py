@@ -1,6 +1,6 @@
 """Settings that a trained checkpoint carries, such as its prompt, put into a SPEC of `--model`.
 
-So a checkpoint is asked as it was in its training, unless the SPEC itself says otherwise.
+They make the model prompt a checkpoint as in its training. An argument of the SPEC overrides them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,12 @@ from harness.models.backends import adapters, checkpoint
 from harness.responses import storable
 from harness.spec import Spec, Value
 
-NETWORK = ("backend", "chat")
+NETWORK_ARGUMENTS = ("backend", "chat")
 """Arguments whose SPEC names the VLM that answers. A segmenter or a sampler has a checkpoint too,
 but its training does not decide how the VLM is prompted."""
-READER = "model"
+READER_ARGUMENT = "model"
 """Argument by which a model, such as `replay`, names another model that reads its responses."""
-SHOWN = 600  # characters of arguments in a note; a prompt may be long
+MAX_SHOWN = 600  # characters of arguments in a note, as a prompt may be long
 
 
 class CheckpointSettings(NamedTuple):
@@ -33,19 +33,19 @@ class CheckpointSettings(NamedTuple):
 
 
 def as_trained(spec: Spec) -> Spec:
-    """Return the SPEC with the settings that its VLM's checkpoint carries and it does not give.
+    """Return the SPEC with those settings of its VLM's checkpoint that the SPEC does not give.
 
-    Settings equal to the model's defaults are left out. A model in it that reads responses
-    (`READER`) is treated alike.
+    Settings equal to the model's defaults are left out. The model in `READER_ARGUMENT` gets its
+    own checkpoint's settings.
     """
-    reader = spec.arguments.get(READER)
-    with_reader = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
+    reader = spec.arguments.get(READER_ARGUMENT)
+    with_reader = {READER_ARGUMENT: as_trained(reader)} if isinstance(reader, Spec) else {}
     return Spec(spec.name, {**spec.arguments, **with_reader, **_checkpoint_settings(spec).added})
 
 
 def settings_notes(spec: Spec) -> Iterator[str]:
     """Yield a sentence for the user on the settings that `as_trained` adds or cannot add."""
-    reader = spec.arguments.get(READER)
+    reader = spec.arguments.get(READER_ARGUMENT)
     if isinstance(reader, Spec):
         yield from settings_notes(reader)
     weights, added, lacking = _checkpoint_settings(spec)
@@ -66,11 +66,11 @@ def _as_typed(arguments: Mapping[str, Value]) -> str:
     as_spec = str(Spec("x", arguments)).removeprefix("x(").removesuffix(")")
     one_line = " ".join(as_spec.split())
     printable = "".join(char if char.isprintable() else "\ufffd" for char in one_line)
-    return storable(printable, SHOWN)
+    return storable(printable, MAX_SHOWN)
 
 
 def _checkpoint_settings(spec: Spec) -> CheckpointSettings:
-    """Return the settings that a SPEC's checkpoint carries for its model, and it does not give."""
+    """Return the settings that a SPEC's checkpoint carries for its model and the SPEC omits."""
     weights, carried = _config(spec)
     if carried is None or carried.name != spec.name:
         return CheckpointSettings(weights)
@@ -88,14 +88,14 @@ def _checkpoint_settings(spec: Spec) -> CheckpointSettings:
 
 
 def _has_argument(spec: Spec, key: str) -> bool:
-    """Return True if a SPEC gives an argument; a rule for `frames` also gives their `pixels`."""
-    frames_rule = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
-    return frames_rule or key in spec.arguments
+    """Return True if a SPEC gives an argument; a rule for `frames` also decides their `pixels`."""
+    is_in_rule = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
+    return is_in_rule or key in spec.arguments
 
 
 def _innermost(spec: Spec, name: str) -> Value:
-    """Return an argument of a SPEC, or of the SPEC of its backend (`NETWORK`) if that gives it."""
-    for part in NETWORK:
+    """Return an argument of the SPEC in `NETWORK_ARGUMENTS` if that gives it, else of `spec`."""
+    for part in NETWORK_ARGUMENTS:
         inner = spec.arguments.get(part)
         if isinstance(inner, Spec) and (value := _innermost(inner, name)) is not None:
             return value
@@ -103,7 +103,7 @@ def _innermost(spec: Spec, name: str) -> Value:
 
 
 def _config(spec: Spec) -> tuple[str, Spec | None]:
-    """Return the argument that names the weights, and the SPEC with the settings that they carry.
+    """Return (`adapter DIR` or `checkpoint DIR`, the SPEC with the settings that it carries).
 
     An adapter was trained after its base and takes precedence. ("", None) without settings.
     """
@@ -117,15 +117,15 @@ def _config(spec: Spec) -> tuple[str, Spec | None]:
     return "", None
 
 
-def _folder(plugin_kind: str, weights: str, revision: str | None) -> Path | None:
+def _folder(argument: str, weights: str, revision: str | None) -> Path | None:
     """Return the folder of weights; None for shipped ones, which carry no settings.
 
     None also if there is no such folder: the backend reports that.
     """
-    if plugin_kind == "checkpoint" and weights in checkpoint.SHIPPED:
+    if argument == "checkpoint" and weights in checkpoint.SHIPPED:
         return None
     try:
-        if plugin_kind == "adapter":
+        if argument == "adapter":
             return adapters.folder_of(weights)
         return checkpoint.find(weights, revision=revision)
     except (HarnessError, OSError, RuntimeError, ValueError):  # no home, no such path

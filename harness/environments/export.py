@@ -1,4 +1,7 @@
-"""`harness env export`: writes a Python package for each task, for verifiers and OpenEnv."""
+"""`harness env export`: writes a Python package for each task, for verifiers and OpenEnv.
+
+A package names the task and its settings; its code is filled into the `*.txt` templates here.
+"""
 
 import re
 from argparse import Namespace
@@ -15,12 +18,15 @@ from harness.environments.session import EnvironmentSettings, open_environment
 from harness.errors import DataError, HarnessError, printable
 from harness.spec import Spec
 
-OPTIONS = ("model", "reward", "judge", "subset")
-"""Options of the command that `EnvironmentSettings` has too."""
+SHARED_OPTIONS = ("model", "reward", "judge", "subset")
+"""Options of the command that are fields of `EnvironmentSettings`."""
 
 
 def export(arguments: Namespace) -> int:
-    """Write a package for each task, after trying its first prompt and reward."""
+    """Write a package for each task whose first prompt and reward can be computed; return 0.
+
+    Without `--tasks`, tasks that fail are left out with a note.
+    """
     require(
         arguments,
         "data",
@@ -54,8 +60,8 @@ def export(arguments: Namespace) -> int:
 
 
 def _write(arguments: Namespace, spec: str) -> str:
-    """Write a task's package; return its name."""
-    options = {name: getattr(arguments, name) or "" for name in OPTIONS}
+    """Write a task's package, after a trial of its first unit; return the package's name."""
+    options = {name: getattr(arguments, name) or "" for name in SHARED_OPTIONS}
     settings = EnvironmentSettings(task=spec, data=str(arguments.data.resolve()), **options)
     environment = open_environment(settings)
     unit = next(iter(environment.units))
@@ -89,7 +95,8 @@ def _write(arguments: Namespace, spec: str) -> str:
 def package_name(spec: str) -> str:
     """Return the module name of a SPEC's package; two SPECs never share one.
 
-    If it loses signs or capitals that distinguish SPECs, a digest is appended.
+    `reason_seg(split=train)` becomes `harness_reason_seg_split_train`. A SPEC with other signs or
+    capitals, which the name loses, gets a digest at the end.
     """
     plain = "harness_" + re.sub(r"\W+", "_", spec).strip("_").lower()
     if re.fullmatch(r"[a-z0-9]+([_(,=][a-z0-9]+)*\)?", spec):

@@ -36,7 +36,7 @@ class ResponseAction(Action):
 
 
 class RequestObservation(Observation):
-    """Next request to the policy; with `done` there is none, and `reward` is the episode's.
+    """Next request to the policy, or with `done` the episode's reward and no request.
 
     Messages are those of a chat completion, with images as data URLs. If the last message is the
     assistant's, the policy continues it. At the end `metadata` has the protocol's numbers.
@@ -73,9 +73,9 @@ class HarnessEnvironment(Environment[ResponseAction, RequestObservation, State])
         index: int | None = None,
         **_: Any,
     ) -> RequestObservation:
-        """Begin an episode: of the `unit` named, else of that with the `index`, else by the `seed`.
+        """Begin an episode of the unit with this name, this index, or the index `seed` modulo n.
 
-        Without any of them it is the next unit.
+        Without any of the three it is the next of the n units.
 
         Raises:
             UsageError: there is no such unit.
@@ -132,7 +132,7 @@ class HarnessEnvironment(Environment[ResponseAction, RequestObservation, State])
         return self._state
 
     def list_splits(self) -> list[str]:
-        """Return the split of the task."""
+        """Return the name of the task's split, the only one."""
         return [self.environment.task.split]
 
     def num_tasks(self, split: str) -> int:

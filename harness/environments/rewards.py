@@ -28,8 +28,8 @@ from harness.trainers.grpo.rewards import components_of
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.types import FailureKind, Prediction, Sample, failed_prediction
 
-TRIED = 32
-"""Number of units in one of which the headline must distinguish a perfect from a missing answer."""
+N_TRIED = 32
+"""Number of first units on which `headline_over_units` tries the headline."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class ProtocolReward:
     def __call__(
         self, unit: Sequence[Sample], predictions: Sequence[Prediction]
     ) -> tuple[float, dict[str, float]]:
-        """Return the mean of those metrics that count in the unit, and all metrics' numbers.
+        """Return (mean of `metrics` over the unit, all metrics' numbers by name).
 
-        It is 0 if none counts: some protocols leave out a response without an answer, and it must
-        not pay to give no answer.
+        A metric without a value in the unit is left out of the mean. The mean of none is 0: some
+        protocols leave out a response without an answer, and giving no answer must not pay.
         """
         numbers = numbers_of(self.task, unit, predictions)
         rewards = [numbers[name] for name in self.metrics if name in numbers]
@@ -69,37 +69,41 @@ def headline_over_units(task: Task, units: Iterable[Sequence[Sample]]) -> Protoc
     """Return the protocol's headline as a reward of single units.
 
     A headline that is a mean over categories, or a product with a number of the whole benchmark
-    (SA-Co's cgF1), may not distinguish a perfect from a missing answer in a single unit. Then those
-    metrics that it is computed from and that do are the reward.
+    (SA-Co's cgF1), may not distinguish a perfect from a missing answer in a single unit. Then the
+    reward is the mean of those of its input metrics that do.
 
     Raises:
-        UsageError: none of them does in the first `TRIED` units.
+        UsageError: none of them does in the first `N_TRIED` units.
     """
-    best, worst = list[dict[str, float]](), list[dict[str, float]]()
+    of_perfect: list[dict[str, float]] = []
+    of_missing: list[dict[str, float]] = []
 
     def distinguishes(name: str) -> bool:
-        pairs = zip(best, worst, strict=True)
-        return any(name in right and right[name] != wrong.get(name) for right, wrong in pairs)
+        pairs = zip(of_perfect, of_missing, strict=True)
+        return any(name in best and best[name] != worst.get(name) for best, worst in pairs)
 
-    def parts(name: str) -> tuple[str, ...]:
+    def distinguishing(name: str) -> tuple[str, ...]:
+        """Return the metric, or those metrics that it is computed from, at any depth."""
         inputs = task.protocol.metric(name).inputs
-        is_computed = any(name in numbers for numbers in best)
-        if distinguishes(name) or not (inputs or is_computed):
+        has_value = any(name in numbers for numbers in of_perfect)
+        # A metric without a value in all these units may still have one in a later unit.
+        if distinguishes(name) or not (inputs or has_value):
             return (name,)
-        return tuple(part for input_name in inputs for part in parts(input_name))
+        return tuple(found for input_name in inputs for found in distinguishing(input_name))
 
     headline = task.protocol.headline
-    for unit in islice(units, TRIED):
-        best.append(numbers_of(task, unit, [perfect(sample) for sample in unit]))
+    for unit in islice(units, N_TRIED):
+        of_perfect.append(numbers_of(task, unit, [perfect(sample) for sample in unit]))
         missing = [failed_prediction(sample.query, FailureKind.MODEL, "none") for sample in unit]
-        worst.append(numbers_of(task, unit, missing))
+        of_missing.append(numbers_of(task, unit, missing))
         if distinguishes(headline):
             break
-    if not (metrics := tuple(dict.fromkeys(parts(headline)))):
+    metrics = tuple(dict.fromkeys(distinguishing(headline)))
+    if not metrics:
         raise UsageError(
             f"the reward of {task.name}",
             expected=f"a sample that {headline} tells right from missing",
-            found=f"none among the first {len(best)}",
+            found=f"none among the first {len(of_perfect)}",
             fix="Name a metric: reward=" + ", ".join(m.name for m in task.protocol.metrics),
         )
     return ProtocolReward(task, metrics)
@@ -116,10 +120,10 @@ class MethodReward:
     def __call__(
         self, unit: Sequence[Sample], predictions: Sequence[Prediction]
     ) -> tuple[float, dict[str, float]]:
-        """Return the total and the components of a unit of one sample.
+        """Return (total reward, its components by name) of a unit, which has one sample.
 
-        It is 0 without a response: the episode was aborted, and some components reward an empty
-        text.
+        The total is 0 without a response: the episode was aborted, and some components would
+        reward an empty text.
 
         Raises:
             DataError: the sample has no ground truth for this reward.
@@ -130,7 +134,7 @@ class MethodReward:
             return 0.0, {}
         example = example_of(self.method, self.model, self.task, sample)
         rollout = Rollout(
-            text=next(iter(prediction.responses), ""),
+            text=prediction.responses[0],
             tokens=prediction.usage.completion_tokens,
             cut=any(read.cut for read in prediction.parsed),
         )
@@ -154,11 +158,15 @@ class MethodReward:
 def named_reward(
     name: str, task: Task, model: ConversingModel[Any]
 ) -> tuple[ProtocolReward | MethodReward, ConversingModel[Any]]:
-    """Return the reward of this name, and the model with the prompt of the reward's method.
+    """Return (the reward of this name, the model with the prompt of the reward's method).
+
+    Args:
+        name: A metric of the protocol, or the SPEC of a trainer.
+        task: The task whose answers are rewarded.
+        model: The model that makes requests; a metric leaves it unchanged.
 
     Raises:
-        UsageError: the name is neither a metric of the protocol nor a method whose reward is that
-            of one response to one request.
+        UsageError: the name is neither, or the trainer does not reward each response by itself.
     """
     metrics = [metric.name for metric in task.protocol.metrics if metric.better == "higher"]
     if name in metrics:
@@ -172,7 +180,7 @@ def named_reward(
             found="neither",
         ) from error
     if isinstance(method, GrpoTrainer) and isinstance(model, PromptedModel):
-        # The reward needs no masks: parts that cost nothing make them.
+        # The reward needs no masks, so the cheapest segmenter and propagator make them.
         model = method.with_prompt(model).with_perception(box(), still())
         bound = method.bound(model).rewarded
         if bound.second is None and not bound.unlabelled and _is_of_rollout(bound.reward):
@@ -187,7 +195,7 @@ def named_reward(
 
 
 def _is_of_rollout(reward: object) -> bool:
-    """Return True if a reward of a rollout does not depend on the others of its group."""
+    """Return True if a rollout's reward does not depend on the other rollouts of its group."""
     if isinstance(reward, FunctionReward):
         return reward.method is None or _is_of_rollout(reward.method)
     return isinstance(reward, ComponentReward) and not reward.compares_rollouts

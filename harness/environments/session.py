@@ -1,10 +1,11 @@
-"""A task as episodes: requests to a policy, which a framework runs, and rewards of its responses.
+"""A task as an environment of reinforcement learning: requests to a policy, rewards of responses.
 
     unit ─model's prompt─▶ requests ─policy─▶ responses ─model's grammar, perception─▶ reward
 
-A model (`qwen_vl`, `dt_r1`, `sam3_agent`) is built with its parser, nodes and segmenter; the policy
-takes the place of its network. An episode has all samples of a unit, as the protocol scores them
-together. The adapters (`openenv`, `trl`, `verifiers`) call `open_environment`.
+A model (`qwen_vl`, `dt_r1`, `sam3_agent`) is built with its parser, nodes and segmenter; the
+policy, which a training framework runs, takes the place of its network. An episode has all samples
+of a unit, as the protocol scores them together. The adapters (`openenv`, `trl`, `verifiers`) call
+`open_environment`.
 """
 
 import threading
@@ -37,11 +38,11 @@ from harness.spec import Spec, parse
 from harness.task import Task
 from harness.types import FailureKind, Prediction, Sample, failed_prediction
 
-ADDRESS = "http://policy.invalid/v1"
-"""Address of the policy, to which nothing is sent: the framework calls the policy."""
-SAMPLED = ("temperature", "top_p", "top_k", "seed")
+POLICY_URL = "http://policy.invalid/v1"
+"""URL that stands for the policy; nothing is sent there, as the framework calls the policy."""
+FRAMEWORK_FIELDS = ("temperature", "top_p", "top_k", "seed")
 """Fields of a request that the framework decides."""
-OPENING = threading.Lock()
+OPENING_LOCK = threading.Lock()
 """Lock of the cache of environments: many threads begin episodes at once."""
 
 
@@ -52,14 +53,14 @@ class EnvironmentSettings:
     task: str
     """SPEC of the task."""
     data: str
-    """The folder with one folder a benchmark."""
+    """The folder that holds one folder for each benchmark."""
     model: str
     """SPEC of the model whose prompts, grammar, tools and perception are used. Its backend is
     `openai(…)`, whose options describe the policy; none is needed with a checkpoint.
     """
     reward: str = ""
-    """Empty: the headline of the task's protocol; another metric of it; or the SPEC of a trainer
-    with GRPO, whose reward and prompt are used."""
+    """A metric of the task's protocol (empty: its headline), or the SPEC of a trainer with GRPO,
+    whose reward and prompt are used."""
     judge: str = ""
     """SPEC of the judge, where the protocol needs one."""
     subset: str = ""
@@ -81,7 +82,7 @@ class Episode:
         self._pending: list[int] = []
 
     def requests(self) -> list[ChatRequest]:
-        """Return the requests that wait for a response, after tools have run; empty: the end."""
+        """Run waiting tools; return the requests that wait for a response, [] at the end."""
         self._pending = self._turns.pending_indices()
         return [self._turns.requests[index] for index in self._pending]
 
@@ -113,7 +114,7 @@ class RewardEnvironment:
 
     @cached_property
     def reward(self) -> ProtocolReward | MethodReward:
-        """The reward; if it is the headline, that is tried on the first units."""
+        """The reward that the settings name, else the headline, which is tried on some units."""
         return self.named or headline_over_units(self.task, self.units.values())
 
     @property
@@ -147,14 +148,14 @@ class RewardEnvironment:
         return {
             name: value
             for name, value in fields.items()
-            if name not in SAMPLED or sampling.get(name) is not None
+            if name not in FRAMEWORK_FIELDS or sampling.get(name) is not None
         }
 
     def response(self, request: ChatRequest, answer: Mapping[str, Any]) -> ChatResponse:
-        """Return the response in a chat completion.
+        """Return the response to a request; `answer` is the JSON of a chat completion.
 
         Raises:
-            ModelError: it is a call of a tool, or was removed by a content filter.
+            ModelError: the response is a call of a tool, or was removed by a content filter.
         """
         return read_answer(answer, request, self.chat.remote_processor)
 
@@ -200,9 +201,9 @@ class RewardEnvironment:
         return predictions
 
     def score(self, name: str, predictions: Sequence[Prediction]) -> tuple[float, dict[str, float]]:
-        """Return the reward of a unit, and further numbers by name.
+        """Return (reward of a unit, further numbers by name).
 
-        They equal those of `harness score` on the same responses, to the bit.
+        Metrics equal those of `harness score` on the same responses, to the bit.
 
         Raises:
             DataError: the scorer cannot score it.
@@ -225,7 +226,7 @@ def open_environment(settings: EnvironmentSettings) -> RewardEnvironment:
         UsageError: the model does not have conversations with one network, or the protocol needs a
             judge.
     """
-    with OPENING:
+    with OPENING_LOCK:
         return _build_environment(settings)
 
 
@@ -255,6 +256,8 @@ def _build_environment(settings: EnvironmentSettings) -> RewardEnvironment:
 def policy_spec(text: str) -> Spec:
     """Return the SPEC of a model with the policy in place of its network.
 
+    A model without a backend, or with a backend other than `openai`, is returned unchanged.
+
     Raises:
         UsageError: the text does not name one model.
     """
@@ -265,5 +268,5 @@ def policy_spec(text: str) -> Spec:
     takes_policy = plugins.accepts("models", spec.name, "backend")
     if not takes_policy or not isinstance(backend, Spec) or backend.name != "openai":
         return spec
-    policy = Spec("openai", {"model": "policy", "base_url": ADDRESS, **backend.arguments})
+    policy = Spec("openai", {"model": "policy", "base_url": POLICY_URL, **backend.arguments})
     return Spec(spec.name, {**spec.arguments, "backend": policy})

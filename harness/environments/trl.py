@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def prompts_of(environment: RewardEnvironment) -> "Dataset":
-    """Return a data set with TRL's columns `prompt` and `images`, and `unit` for the reward.
+    """Return a data set with TRL's columns `prompt` and `images`, and `unit`, a unit's name.
 
-    Rows are made when they are read.
+    `reward_function` gets `unit`. Prompts and images are made when rows are read.
 
     Raises:
         UsageError: an episode is more than one request, or its prompts have no images.
@@ -32,21 +32,25 @@ def prompts_of(environment: RewardEnvironment) -> "Dataset":
 
     def rows(columns: Mapping[str, Sequence[str]]) -> dict[str, list[Any]]:
         unit_rows = [_row(environment, name) for name in columns["unit"]]
-        prompts, images = ([row[column] for row in unit_rows] for column in (0, 1))
-        return {"unit": list(columns["unit"]), "prompt": prompts, "images": images}
+        return {
+            "unit": list(columns["unit"]),
+            "prompt": [messages for messages, _ in unit_rows],
+            "images": [images for _, images in unit_rows],
+        }
 
-    rows({"unit": [next(iter(environment.units))]})
+    rows({"unit": [next(iter(environment.units))]})  # raises at once, not in the training
     return Dataset.from_dict({"unit": list(environment.units)}).with_transform(rows)
 
 
 def reward_function(environment: RewardEnvironment) -> Callable[..., list[float]]:
-    """Return a reward function for TRL, with the name of its metric or method."""
+    """Return a function from completions and their units' names to rewards, as TRL takes it."""
 
     def reward(completions: Sequence[Any], unit: Sequence[str], **_: Any) -> list[float]:
         rewards = []
         for completion, name in zip(completions, unit, strict=True):
             text = completion if isinstance(completion, str) else completion[-1]["content"]
-            rewards.append(environment.score(name, environment.read(name, [[text]]))[0])
+            total, _ = environment.score(name, environment.read(name, [[text]]))
+            rewards.append(total)
         return rewards
 
     reward.__name__ = environment.reward_name
@@ -56,7 +60,7 @@ def reward_function(environment: RewardEnvironment) -> Callable[..., list[float]
 def _row(
     environment: RewardEnvironment, name: str
 ) -> tuple[list[dict[str, Any]], list[Image.Image]]:
-    """Return a unit's messages, with marks in place of images, and its images."""
+    """Return (a unit's messages with `{"type": "image"}` in place of images, its RGB images)."""
     messages, is_one_request = environment.prompt(name)
     if not is_one_request:
         raise UsageError(
@@ -66,7 +70,7 @@ def _row(
         )
     images: list[Image.Image] = []
 
-    def plain(part: dict[str, Any]) -> dict[str, Any]:
+    def without_data(part: dict[str, Any]) -> dict[str, Any]:
         if part["type"] == "text":
             return part
         if part["type"] != "image_url":
@@ -81,7 +85,7 @@ def _row(
         return {"type": "image"}
 
     contents = [
-        {**message, "content": [plain(part) for part in content]}
+        {**message, "content": [without_data(part) for part in content]}
         if isinstance(content := message["content"], list)
         else message
         for message in messages

@@ -4,9 +4,9 @@
     pip install -e envs/harness_reason_seg
     vf-eval harness-reason-seg -m POLICY --client.base-url http://localhost:8000/v1
 
-An exported package names a task in three lines (`harness.environments.export`). verifiers calls the
-policy, records every request and response, and keeps the traces; harness's model makes the
-requests, runs the tools between them and reads the responses.
+An exported package (`harness.environments.export`) only names a task. verifiers calls the policy,
+records every request and response, and keeps the traces; harness's model makes the requests, runs
+the tools between them and reads the responses.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from pydantic import Field
 from harness.chat import ChatRequest, ChatResponse
 from harness.environments.session import EnvironmentSettings, RewardEnvironment, open_environment
 
-RESPONSES = "responses"
+RESPONSES_KEY = "responses"
 """Key in a trace's `info` that holds the responses of each sample, to score the trace again."""
-UNREACHED = 1
+UNREACHED_EXIT_CODE = 1
 """Exit code if the framework refused a request, or the policy failed."""
 
 
@@ -87,7 +87,7 @@ def _score(data: UnitData, trace: vf.Trace) -> dict[str, float]:
     environment = data.open()
     # A program other than `ModelLoop` stores no responses: the assistant's messages hold them.
     texts = [message.content or "" for message in trace.assistant_messages]
-    responses = trace.info.get(RESPONSES, [texts])
+    responses = trace.info.get(RESPONSES_KEY, [texts])
     predictions = trace.state.predictions or environment.read(data.unit, responses)
     reward, numbers = environment.score(data.unit, predictions)
     trace.record_metrics(numbers)
@@ -123,7 +123,7 @@ def _text_of(messages: Sequence[dict[str, Any]]) -> str:
 
 
 def _parts(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the parts of messages that are lists of parts."""
+    """Return the parts (text, image, video) of all messages whose content is a list of parts."""
     contents = [message["content"] for message in messages]
     return [part for content in contents if isinstance(content, list) for part in content]
 
@@ -151,7 +151,7 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
     ) -> vf.ProgramResult:
         """Play an episode; every request goes through verifiers."""
         assert isinstance(data, UnitData), "`HarnessTaskset` yields no others"
-        trace.info[RESPONSES] = []  # until the episode ends: `_score` reads it as a failure
+        trace.info[RESPONSES_KEY] = []  # until the episode ends: `_score` reads it as a failure
         environment = await asyncio.to_thread(data.open)
         episode = await asyncio.to_thread(environment.begin, data.unit)
         headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
@@ -169,9 +169,9 @@ class ModelLoop(vf.Harness[vf.HarnessConfig]):
                     responses = await asyncio.gather(*map(ask, requests))
                     await asyncio.to_thread(episode.respond, responses)
             except httpx.HTTPError as error:  # a limit was reached, or the policy failed
-                return vf.ProgramResult(exit_code=UNREACHED, stdout="", stderr=str(error))
+                return vf.ProgramResult(exit_code=UNREACHED_EXIT_CODE, stdout="", stderr=str(error))
         predictions = await asyncio.to_thread(episode.predictions)
-        trace.info[RESPONSES] = [list(prediction.responses) for prediction in predictions]
+        trace.info[RESPONSES_KEY] = [list(prediction.responses) for prediction in predictions]
         trace.state.predictions = predictions
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 

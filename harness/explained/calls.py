@@ -19,7 +19,7 @@ def vendor_note(description: Mapping[str, object]) -> dict[str, object]:
 
 
 def asked_and_answered(sample: Sample, prediction: Prediction) -> dict[str, str]:
-    """Return the texts of a prediction's requests, and its responses as `response N` from 1."""
+    """Return a prediction's requests by `request_log`'s names, and responses as `response N`."""
     if not prediction.calls:
         log = {"prompt": "none in the record: no network was called, or it failed"}
         texts: Sequence[str | None] = prediction.responses
@@ -41,6 +41,7 @@ def adapted(prediction: Prediction) -> dict[str, list[str]]:
         return {}
     numbers = {call.key: number for number, call in enumerate(prediction.calls, start=1)}
     lines = []
+    # Keys of calls: `@step0#2` is rollout 2 before step 0, `@after1#0` the response after step 1.
     for index, step in enumerate(prediction.adaptation.steps):
         parts = []
         if step.label is not None:

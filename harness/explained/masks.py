@@ -1,6 +1,6 @@
 """Predicted and true masks of a sample in numbers, frame by frame, for `harness explain`.
 
-Areas and boxes are in pixels of the original image, pieces are 8-connected.
+Areas and boxes are in pixels of the original image. Pixels that touch at a corner are connected.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from harness.masks import BoolArray, Rle
 from harness.models.tracks import extent
 from harness.types import Answer
 
-MAX_FRAMES = 8  # described of a video, evenly spread
+MAX_FRAMES = 8  # frames of a video that are described, evenly spread
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=np.int64)
 
 
@@ -78,8 +78,8 @@ def lines(table: MaskTable) -> list[str]:
     return [
         f"of {width} × {height} pixels; IoU is of all pixels, without the protocol's own rules",
         *(
-            f"frame {row['frame']}: {_mask_text('prediction', row['prediction'])}; "
-            f"{_mask_text('ground truth', row['ground_truth'])}; {_iou_text(row)}"
+            f"frame {row['frame']}: {_mask_in_words('prediction', row['prediction'])}; "
+            f"{_mask_in_words('ground truth', row['ground_truth'])}; {_iou_in_words(row)}"
             for row in table["frames"]
         ),
     ]
@@ -117,7 +117,7 @@ def _describe_mask(mask: Rle | None) -> MaskFacts | None:
     }
 
 
-def _mask_text(name: str, info: MaskFacts | None) -> str:
+def _mask_in_words(name: str, info: MaskFacts | None) -> str:
     if info is None:
         return f"no {name}"
     if info["box"] is None:
@@ -128,7 +128,7 @@ def _mask_text(name: str, info: MaskFacts | None) -> str:
     )
 
 
-def _iou_text(row: FrameMasks) -> str:
+def _iou_in_words(row: FrameMasks) -> str:
     if row["iou"] is not None:
         return f"IoU {row['iou']:.3f}"
     both = row["prediction"] is not None and row["ground_truth"] is not None

@@ -24,7 +24,7 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
     the frames that the networks were shown. Frames of a video are evenly spaced.
     """
     media = sample.query.media[0]
-    step = max(1, -(-len(media) // MAX_FRAMES))
+    step = max(1, -(-len(media) // MAX_FRAMES))  # rounded up
     frames = range(0, len(media), step)
     ground_truth = sample.target.answer if sample.target else None
     truth_row = [(ground_truth, overlay.GROUND_TRUTH, True)]
@@ -46,7 +46,7 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
 def _row(
     sample: Sample, frames: Sequence[int], layers: list[tuple[Answer | None, overlay.Colour, bool]]
 ) -> Frame:
-    """Draw frames side by side, each with layers (answer, colour, filled or outlined)."""
+    """Draw frames side by side, each with layers (answer, colour, True: filled, False: outline)."""
     media = sample.query.media[0]
     images = []
     for index in frames:
@@ -63,7 +63,7 @@ def _row(
 def _rows_shown(query: Query, calls: Sequence[Call]) -> list[Frame]:
     """Return a row of frames for each medium of the query that a call showed; equal rows once.
 
-    The pixels of other media and of altered ones are not recorded, so these have no row.
+    Other media, such as crops that a tool made, have no row: their pixels are not recorded.
     """
     rows = dict.fromkeys(display for call in calls for display in call.request.shown)
     return [

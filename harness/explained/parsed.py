@@ -1,7 +1,7 @@
 """Parsed responses of a recorded prediction, for `harness explain`.
 
-Each has the tags of the response and the objects that the model's grammar read, in pixels of the
-original image, or the error that stopped it.
+An entry has the response's tags and the objects that the model's grammar read, in pixels of the
+original image, or the error that stopped the grammar.
 """
 
 import re
@@ -16,7 +16,7 @@ from harness.thoughts import reasoning
 from harness.types import Answer, Parsed, ParsedObject, Prediction
 
 TAG = re.compile(r"<([a-z_]{1,20})>")  # `<rethink>`
-OWN_LINE = ("think", "answer", "frame")
+SEPARATE_TAGS = ("think", "answer", "frame")
 """Tags that have entries of their own in a `ResponsePart`."""
 MAX_TAGS = 6  # other tags that are shown: a response may repeat thousands
 
@@ -52,7 +52,7 @@ class ResponsePart(TypedDict):
 
 
 def parsed_parts(prediction: Prediction) -> list[ResponsePart]:
-    """Return the parts of each parsed response; the parsed ones are the last of the responses."""
+    """Return the parts of each parsed response: the last ones, after earlier turns of a model."""
     responses = prediction.responses[len(prediction.responses) - len(prediction.parsed) :]
     return [
         _part(parsed, response, prediction.answer)
@@ -64,7 +64,7 @@ def _part(parsed: Parsed, response: str, answer: Answer | None) -> ResponsePart:
     """Return the parts of one response, with what was parsed from it."""
     frame, text_after_frame = split_frame(response)
     names = dict.fromkeys(TAG.findall(text_after_frame[:MAX_TEXT]))
-    other_names = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
+    other_names = [name for name in names if name not in SEPARATE_TAGS][:MAX_TAGS]
     texts = {name: tag_text(text_after_frame, name) for name in other_names}
     return {
         "form": str(parsed.form),
@@ -97,7 +97,8 @@ def _answer_text(parsed: Parsed, answer: Answer | None) -> str | None:
     if answer is None or parsed.error:
         return None
     fields = [name for name in FIELDS_OF_FORM[parsed.form] if not name.endswith(("masks", "track"))]
-    return describe_answer(Answer(**{name: getattr(answer, name) for name in fields})) or None
+    answer_of_form = Answer(**{name: getattr(answer, name) for name in fields})
+    return describe_answer(answer_of_form) or None
 
 
 def lines(part: ResponsePart, *, protocol: str = "") -> list[str]:
@@ -105,7 +106,7 @@ def lines(part: ResponsePart, *, protocol: str = "") -> list[str]:
 
     Args:
         part: The parsed response.
-        protocol: Name of the protocol, if it parses the response and the model's grammar does not.
+        protocol: Name of the protocol, if it could read a response that the grammar could not.
     """
     text = [part["form"]]
     if part["frame"] is not None:
@@ -122,10 +123,10 @@ def lines(part: ResponsePart, *, protocol: str = "") -> list[str]:
     if part["answer"]:
         text.append(f"answer: {part['answer']}")
     if part["error"] is not None:
-        grammar = (
+        outcome = (
             f"read by {protocol}, not by the model's grammar" if protocol else "cannot be read"
         )
-        text.append(f"{grammar}: {part['error']}")
+        text.append(f"{outcome}: {part['error']}")
     return text
 
 

@@ -58,8 +58,8 @@ def recorded_sample(run: Run, sample_id: str | None, data_root: Path | None) -> 
     unit = _unit_of(task, run, sample_id)
     sample = next(sample for sample in unit if sample.id == sample_id)
     prediction = run.prediction(sample.id)
-    # A protocol with a rule of its own may read a response that the grammar could not (kind is
-    # None then), or nothing from one that the grammar could.
+    # A protocol that reads responses itself may read one that the grammar could not (then `kind`
+    # is None), or fail on one that the grammar could read (then `fault` is None).
     fault, kind = prediction.failure, failure_of(task, sample, prediction)
     if fault is None and kind is not None:
         fault = Failure(kind, task.protocol.unread)

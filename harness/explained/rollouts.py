@@ -1,7 +1,7 @@
 """The page of a training's rollouts (`harness explain TRAINING`), in HTML.
 
-A group is the rollouts of one prompt at one step. Groups are chosen from the training's record,
-and drawn on images with their boxes if the data is here.
+A group is the rollouts of one prompt at one step. Groups are chosen from the training's record;
+their boxes are drawn on the images if the data can be read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -125,7 +125,7 @@ def ground_truth_on(frame: int, sample: Sample) -> Answer:
     """Return the true boxes of a sample on one frame, or its true points, in pixels.
 
     There is one box per instance; if the instances are unknown, one per connected part of the mask.
-    Empty if the ground truth has no place in the image.
+    The answer is empty if the ground truth cannot be located in the image.
     """
     query, target = sample.query, sample.target
     if target is None or query.form not in LOCATED or target.answer.no_target:

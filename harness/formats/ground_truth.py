@@ -13,7 +13,7 @@ from harness.errors import DataError, counted
 from harness.formats.mask_order import OF_ONE, in_pieces
 from harness.formats.units import MaskCount
 from harness.image_file import is_turned
-from harness.layout.places import FAR, is_far, rounding_of, video_length
+from harness.layout.places import FAR_FRACTION, is_far, rounding_of, video_length
 from harness.masks import Rle
 from harness.media import files_of
 from harness.types import Prediction, Sample
@@ -63,7 +63,7 @@ class GroundTruthCount:
             self.samples[TURNED] += any(map(is_turned, files_of(query.media[0])))
         if intact and answer.interval is not None:
             length = video_length(query.media[0].times())
-            late = answer.interval.end > (1 + FAR) * length + rounding_of(length)
+            late = answer.interval.end > (1 + FAR_FRACTION) * length + rounding_of(length)
             self.samples["an interval that ends after its video"] += late
 
     def notes(self) -> tuple[str, ...]:

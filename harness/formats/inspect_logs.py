@@ -16,7 +16,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
-from harness.interchange.rows import MAX_LINE
+from harness.interchange.rows import MAX_LINE_BYTES
 from harness.layout import field, read_json
 from harness.responses import refuse_duplicate_keys
 
@@ -140,12 +140,12 @@ def _unpacked(path: Path) -> Iterator[Any]:
         bytes_left = max_bytes = MAX_LOG + EXPANSION * path.stat().st_size
         for name in names:
             with _open(log, members[name]) as file:
-                data = file.read(min(MAX_LINE, bytes_left) + 1)
+                data = file.read(min(MAX_LINE_BYTES, bytes_left) + 1)
             bytes_left -= len(data)
-            if len(data) > MAX_LINE or bytes_left < 0:
+            if len(data) > MAX_LINE_BYTES or bytes_left < 0:
                 raise DataError(
                     f"predictions {path}, {name}",
-                    expected=f"at most {MAX_LINE} bytes a sample, {max_bytes} in all",
+                    expected=f"at most {MAX_LINE_BYTES} bytes a sample, {max_bytes} in all",
                     found="more",
                 )
             yield json.loads(data, object_pairs_hook=refuse_duplicate_keys)

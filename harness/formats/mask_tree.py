@@ -29,9 +29,9 @@ from harness.errors import DataError, raised_as
 from harness.files import open_regular
 from harness.foreign import HEAD, backslashes, extra_fix, from_one, is_leftover, refuse_foreign
 from harness.layout.mask_image import (
-    DEEP,
-    JPEGS,
-    LOSSY,
+    DEEP_MODES,
+    JPEG_SUFFIXES,
+    LOSSY_FIX,
     read_mask_image,
     refuse_classes,
     refuse_several,
@@ -244,10 +244,10 @@ def _files(root: Path, sample: Sample, numbered: Mapping[str, list[Path]]) -> li
             _refuse_truth(inside)
             inside += numbered.get(str(stem), [])
             files = [path for path in inside if path.is_file() and not _is_beside(path, root)]
-    lossy = [path for path in files if path.suffix.lower() in JPEGS]
+    lossy = [path for path in files if path.suffix.lower() in JPEG_SUFFIXES]
     files = sorted(path for path in files if path.suffix.lower() in ENDS)
     if lossy and not files:
-        raise DataError(f"prediction {min(lossy)}", expected="a PNG", found="a JPEG", fix=LOSSY)
+        raise DataError(f"prediction {min(lossy)}", expected="a PNG", found="a JPEG", fix=LOSSY_FIX)
     names = [path.with_suffix("") for path in files]
     if twice := [path for path in files if names.count(path.with_suffix("")) > 1]:
         raise DataError(
@@ -335,7 +335,7 @@ def _image(path: Path, what: str) -> Values:
     image = read_mask_image(path, what)
     values, mode = image
     refuse_void(image, what)
-    if mode in DEEP:
+    if mode in DEEP_MODES:
         refuse_classes(image, what)
         return values / 65_535
     # Of a palette the numbers, which may be those of objects; of grey the values.

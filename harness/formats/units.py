@@ -19,7 +19,7 @@ from harness.formats.misread import CENTRE, READ, TO_CORNERS, around, box_comman
 from harness.interchange.answers import row_to_answer
 from harness.interchange.rows import Row
 from harness.layout.places import (
-    FAR,
+    FAR_FRACTION,
     MAX_FRACTION,
     MIN_SIDE_FOR_FRACTIONS,
     SLACK,
@@ -384,7 +384,9 @@ def _times(intervals: Sequence[tuple[Numbers, float]], thing: str) -> Iterator[s
             fix="Multiply them by the video's length.",
         )
     late = sum(interval[0] > end + rounding_of(end) for interval, end in intervals)
-    n_far = sum(interval[1] > (1 + FAR) * end + rounding_of(end) for interval, end in intervals)
+    n_far = sum(
+        interval[1] > (1 + FAR_FRACTION) * end + rounding_of(end) for interval, end in intervals
+    )
     percent = all(0 <= number <= 100 for interval, _ in intervals for number in interval)
     if 2 * late > len(intervals) or (percent and 2 * n_far > len(intervals)):
         raise DataError(

@@ -1,6 +1,7 @@
-"""Access to the Hugging Face hub: its client, and errors of its calls as errors of harness.
+"""Access to the Hugging Face hub for `harness hub` and `harness data fetch`.
 
-Only commands that ask for the hub come here; the token is HF_TOKEN alone.
+`connect` returns the client, whose only token is HF_TOKEN; `call_hub` turns its errors into those
+of harness.
 """
 
 import errno
@@ -15,20 +16,20 @@ from harness.plugins import missing_dependency
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Variables that forbid the network, as huggingface_hub reads them."""
-SIGNED = re.compile(r"\?\S*")
-"""Query of an address, which may hold a signature: messages leave it out."""
-REFUSED = (401, 403)  # HTTP status codes of a missing or insufficient token
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+URL_QUERY = re.compile(r"\?\S*")
+"""Query of a URL, such as `?Signature=…`, which messages leave out: it may give access."""
+REFUSED_STATUSES = (401, 403)  # HTTP status codes of a missing or insufficient token
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """Errors of the disk, which do not come from the hub."""
 
 T = TypeVar("T")
 
 
 def refuse_offline(what: str, fix: str = "") -> None:
-    """Raise UsageError, with `what` as the thing that failed, if the environment is offline."""
-    for name in OFFLINE:
+    """Raise UsageError if a variable forbids the network; `what` is the command that needs it."""
+    for name in OFFLINE_VARIABLES:
         if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
             setting = f"{name} in the environment"
             raise UsageError(what, expected="a network", found=setting, fix=fix)
@@ -101,13 +102,15 @@ def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
         KeyError,
         TypeError,
     ) as error:
-        if isinstance(error, OSError) and error.errno in DISK:
+        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise
-        refused = getattr(getattr(error, "response", None), "status_code", 0) in REFUSED
+        refused = getattr(getattr(error, "response", None), "status_code", 0) in REFUSED_STATUSES
         raise DataError(
             thing,
             expected=f"the hub at {os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}",
-            found=SIGNED.sub("", str(error).strip().split("\n")[0] or type(error).__name__)[:200],
+            found=URL_QUERY.sub("", str(error).strip().split("\n")[0] or type(error).__name__)[
+                :200
+            ],
             fix="Set HF_TOKEN in the environment to a token with this permission."
             if refused
             else "Run the same command again to resume.",

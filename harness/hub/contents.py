@@ -26,16 +26,16 @@ from harness.store.atomic import json_bytes, read_json
 
 RESULTS_FOLDER = ".eval_results"
 """Folder in which the hub looks for results of a model: the only hidden one that is pushed."""
-PATHS = re.compile(".*(path|file|dir|folder|root|checkpoint)")
-"""Names of JSON fields that hold paths, such as `_name_or_path`; in others "/" may be a token."""
+PATH_FIELDS = re.compile(".*(path|file|dir|folder|root|checkpoint)")
+"""Names of JSON fields that hold paths: `_name_or_path`, not `vocab`, in which "/" is a token."""
 
 
 @contextmanager
 def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]:
-    """Yield the kind of repository, the content in words (`3 runs`), and its files by name.
+    """Yield (kind of repository, the content in words such as `3 runs`, its files by name).
 
-    Runs are pushed as publications (`leaderboards.publish`). Files are paths, or bytes where paths
-    of this machine were taken out; temporary ones exist until the context ends.
+    Runs are pushed as publications (`leaderboards.publish`). A file is its path, or its bytes if
+    paths of this machine were taken out; temporary files exist until the context ends.
 
     Raises:
         UsageError: the training is not finished, or the folder has more than its finished runs.
@@ -46,15 +46,15 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
     folder = checkpoint.find(str(path.absolute()))
     if _is_checkpoint(folder):
         _refuse_unfinished(folder)
-        files = dict(_files(folder))
+        files = dict(_files_below(folder))
         check_weights(files.values())
         if (folder / INDEX).is_file():
             weights(folder)
         yield "model", "checkpoint", {name: _without_paths(file) for name, file in files.items()}
         return
-    files = dict(_files(path))
+    files = dict(_files_below(path))
     runs = runs_below(path)
-    _refuse_rest(path, files, runs)
+    _refuse_other_files(path, files, runs)
     if runs:
         with TemporaryDirectory(prefix=temporary_prefix("hub")) as temporary:
             published: dict[str, Content] = {}
@@ -67,7 +67,7 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
                 else:
                     copy = Path(temporary, name)
                     publish_run(Run.open(run), copy)
-                published |= {f"{name}/{file}": content for file, content in _files(copy)}
+                published |= {f"{name}/{file}": content for file, content in _files_below(copy)}
             yield "dataset", "run" if len(runs) == 1 else counted(len(runs), "run"), published
     else:
         check_weights(files.values())
@@ -76,9 +76,9 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
 
 def _refuse_unfinished(folder: Path) -> None:
     """Raise UsageError if a checkpoint's training is not finished: its manifest has no result."""
-    paths = [folder / COPIED[MANIFEST]]  # a copy in the checkpoint
+    paths = [folder / COPIED[MANIFEST]]  # the copy in the checkpoint
     if folder.name == checkpoint.TRAINED:
-        paths.append(folder.resolve().parent / MANIFEST)  # the training's own
+        paths.append(folder.resolve().parent / MANIFEST)  # the original in the training's folder
     for path in paths:
         record = training_record(path)
         if record and "result" not in record:
@@ -90,8 +90,8 @@ def _refuse_unfinished(folder: Path) -> None:
             )
 
 
-def _refuse_rest(folder: Path, files: Mapping[str, Path], runs: Sequence[Path]) -> None:
-    """Raise UsageError for files beside finished runs, and for records of other runs."""
+def _refuse_other_files(folder: Path, files: Mapping[str, Path], runs: Sequence[Path]) -> None:
+    """Raise UsageError for files beside finished runs, and for records of unfinished runs."""
     finished = set(runs)
     for name, path in files.items():
         if finished.isdisjoint(path.parents) and (runs or _is_record(path)):
@@ -121,7 +121,7 @@ def _is_checkpoint(folder: Path) -> bool:
     return has_weights and any((folder / name).is_file() for name in descriptions)
 
 
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+def _files_below(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the name (with slashes) and path of each file below a folder, hidden ones excepted.
 
     Raises:
@@ -143,9 +143,9 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _without_paths(path: Path) -> Content:
-    """Return a checkpoint's file; of JSON with paths of this machine the cleaned content.
+    """Return a checkpoint's file, or for JSON with paths of this machine the cleaned content.
 
-    Our own records are cleaned in all fields, other JSON in those of `PATHS`.
+    All fields of harness's own records are cleaned; of other JSON, those of `PATH_FIELDS`.
     """
     record = COPIED[MANIFEST]
     ours = path.name in (record, checkpoint_config.FILE)
@@ -153,7 +153,7 @@ def _without_paths(path: Path) -> Content:
     def cleaned(value: object, *, has_path: bool) -> object:
         if isinstance(value, dict):
             return {
-                key: cleaned(item, has_path=ours or PATHS.fullmatch(key) is not None)
+                key: cleaned(item, has_path=ours or PATH_FIELDS.fullmatch(key) is not None)
                 for key, item in value.items()
             }
         if isinstance(value, list):

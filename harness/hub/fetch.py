@@ -1,7 +1,7 @@
 """`harness data fetch`: a benchmark's files from the Hugging Face hub, at a recorded commit.
 
-Benchmarks that share a folder (`refer_seg`, `rvtbench`) share its record (`RECORD`), which has one
-entry for each repository. The commit is recorded before the first file is downloaded, so that an
+Benchmarks that share a folder (`refer_seg`, `rvtbench`) share its `RECORD_FILE`, which has an entry
+for each repository. The commit is recorded before the first file is downloaded, so that an
 interrupted download is completed from the same commit even if the branch has moved.
 """
 
@@ -21,7 +21,7 @@ from harness.store.atomic import read_json, write_json, writing
 if TYPE_CHECKING:
     from huggingface_hub import DatasetInfo
 
-RECORD = "hub.json"
+RECORD_FILE = "hub.json"
 """File beside a benchmark's files that names their repositories and commits."""
 
 
@@ -34,7 +34,7 @@ class HubSource:
     subfolder: str
     """Folder of its files below the benchmark's folder; `.`: that folder itself."""
     folder: Path
-    """The same as a path."""
+    """Path of that folder."""
     revision: str
     """The requested commit or branch."""
     files: tuple[str, ...] | None
@@ -55,7 +55,7 @@ def fetch(
     Args:
         card: The task's card.
         root: The data root.
-        only: Places of the repositories to fetch, if the card names several; None: all.
+        only: Subfolders of the repositories to fetch, if the card names several; None: all.
         revision: A commit or branch; None: the one that was fetched before, or else the card's.
         quiet: Show no progress.
         tell: Is called with notes for the user.
@@ -87,42 +87,42 @@ def card_of(name: str) -> Card:
 
 
 def repositories(card: Card) -> dict[str, str]:
-    """Return the repositories that a card names, by their places below the benchmark's folder."""
+    """Return the repositories that a card names, by their subfolders of the benchmark's folder."""
     hub: Mapping[str, Any] = card.hub or {}
-    by_folder = {".": hub["repository"]} if "repository" in hub else {}
-    return {**by_folder, **hub.get("repositories", {})}
+    single = {".": hub["repository"]} if "repository" in hub else {}
+    return {**single, **hub.get("repositories", {})}
 
 
 def _sources(
     card: Card, folder: Path, only: Sequence[str] | None, revision: str | None
 ) -> list[HubSource]:
     """Return the repositories to fetch: all that the card names, or those of `only`."""
-    by_place = repositories(card)
-    if not by_place:
+    of_subfolder = repositories(card)
+    if not of_subfolder:
         raise UsageError(
             f"harness data fetch {card.name}",
             expected="a task whose data is on the Hugging Face hub",
             found="a task whose data is elsewhere",
             fix=card.data,
         )
-    chosen = only or list(by_place)
-    for below in chosen:
-        if below not in by_place:
+    chosen = only or list(of_subfolder)
+    for name in chosen:
+        if name not in of_subfolder:
             raise UsageError(
-                f"--only {below}",
-                expected=f"of {card.name}: {', '.join(by_place)}",
+                f"--only {name}",
+                expected=f"of {card.name}: {', '.join(of_subfolder)}",
                 found="another name",
             )
     hub: Mapping[str, Any] = card.hub or {}
     revision = revision or hub.get("revision", "main")
     files = None if hub.get("files") is None else tuple(hub["files"])
-    places = sorted(set(chosen))
-    return [HubSource(by_place[below], below, folder / below, revision, files) for below in places]
+    names = sorted(set(chosen))
+    return [HubSource(of_subfolder[name], name, folder / name, revision, files) for name in names]
 
 
 def _read_record(folder: Path) -> dict[str, dict[str, object]]:
     """Return the entries of a folder's record by repository; raise StoreError if it is damaged."""
-    path = folder / RECORD
+    path = folder / RECORD_FILE
     if not path.is_file():
         return {}
     plain = read_json(path)
@@ -146,9 +146,9 @@ def _refuse_another(
     revision: str | None,
     tell: Callable[[str], None],
 ) -> None:
-    """Raise StoreError if `revision` is not the one fetched before: two would be mixed.
+    """Raise StoreError if `revision` is not the one fetched before: a folder would mix both.
 
-    If only the card names another revision, a note tells so, and the fetched one stays.
+    If `revision` is None and the card names another one, the user is told that the old one stays.
     """
     for source in sources:
         before = records.get(source.repository)
@@ -160,7 +160,7 @@ def _refuse_another(
                 expected=f"files of revision {revision}",
                 found=f"those of {before['commit']}, fetched as {before['revision']}",
                 fix="Choose another --data, or remove the folder and its entry in "
-                f"{folder / RECORD}.",
+                f"{folder / RECORD_FILE}.",
             )
         tell(
             f"{source.repository} stays at {before['commit']}, which was fetched as "
@@ -173,7 +173,8 @@ def _download(
 ) -> dict[str, object]:
     """Download one repository, and return its entry, which is also written into the record.
 
-    `before` is the entry of an earlier fetch, whose commit is completed.
+    The entry is written before the download (see the module), and again with the number of files.
+    `before` is the entry of an earlier fetch, whose commit is downloaded again.
     """
     api = connect(quiet=quiet)
     commit = source.revision if before is None else str(before["commit"])
@@ -190,7 +191,7 @@ def _download(
         "folder": source.subfolder,
         "files": None,
     }
-    _keep(folder, record)
+    _write_entry(folder, record)
 
     def take_snapshot() -> object:
         return api.snapshot_download(
@@ -203,25 +204,24 @@ def _download(
 
     with writing(source.folder):
         call_hub(f"datasets/{source.repository}", commit, take_snapshot)
-    names = (file.rfilename for file in dataset.siblings or ())
-    fetched = (
-        name for name in names if patterns is None or any(fnmatch(name, glob) for glob in patterns)
-    )
-    record["files"] = sum((source.folder / name).is_file() for name in fetched)
-    _keep(folder, record)
+    names = [file.rfilename for file in dataset.siblings or ()]
+    if patterns is not None:
+        names = [name for name in names if any(fnmatch(name, glob) for glob in patterns)]
+    record["files"] = len([name for name in names if (source.folder / name).is_file()])
+    _write_entry(folder, record)
     return record
 
 
-def _keep(folder: Path, record: Mapping[str, object]) -> None:
+def _write_entry(folder: Path, record: Mapping[str, object]) -> None:
     """Write one repository's entry into the folder's record, beside those of others."""
     entries = {**_read_record(folder), str(record["repository"]): dict(record)}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / RECORD, {"version": 1, "repositories": [*entries.values()]})
+    write_json(folder / RECORD_FILE, {"version": 1, "repositories": [*entries.values()]})
 
 
 def fetched_sources(root: Path, card: Card) -> list[dict[str, object]]:
-    """Return the record's entries of a benchmark's repositories; none if it was not fetched."""
+    """Return the recorded entries of a card's repositories; [] if nothing was fetched."""
     names = set(repositories(card).values())
     with suppress(StoreError):
         return [

@@ -25,9 +25,9 @@ from harness.run.training_record import Training
 from harness.store.atomic import write_bytes
 
 CARD, CURVES = "README.md", "curves.svg"
-WRITTEN = "<!-- Written by harness; a card without this line is left as it is. -->"
-DRAWN = re.compile(r"rewards?(/.*)?|eval/.*|loss")
-"""Names of logged numbers that a card draws: `reward`, `rewards/accuracy`, `eval/…`, `loss`."""
+WRITTEN_MARK = "<!-- Written by harness; a card without this line is left as it is. -->"
+DRAWN_NUMBERS = re.compile(r"rewards?(/.*)?|eval/.*|loss")
+"""Logged numbers whose curves a card shows: `reward`, `rewards/accuracy`, `eval/…`, `loss`."""
 
 
 def write_card(training: Training, runs: Sequence[Run]) -> Path:
@@ -44,7 +44,7 @@ def write_card(training: Training, runs: Sequence[Run]) -> Path:
             expected="a finished one, with its checkpoint",
             found="none",
         )
-    if path.exists() and WRITTEN not in read_text(path):
+    if path.exists() and WRITTEN_MARK not in read_text(path):
         raise UsageError(
             f"card {path}",
             expected="none, or one that harness wrote",
@@ -52,11 +52,11 @@ def write_card(training: Training, runs: Sequence[Run]) -> Path:
             fix="Move it away to have one written.",
         )
     rows = [_row_of(training, run) for run in runs]
-    curves = draw_curves(training, DRAWN)
+    curves = draw_curves(training, DRAWN_NUMBERS)
     if curves is not None:
         write_bytes(training.checkpoint / CURVES, curves.encode())
     text = "\n".join(_body(training, rows, curves=curves is not None))
-    write_bytes(path, f"{_metadata(training, runs)}\n{WRITTEN}\n\n{text}\n".encode())
+    write_bytes(path, f"{_metadata(training, runs)}\n{WRITTEN_MARK}\n\n{text}\n".encode())
     return path
 
 
@@ -80,18 +80,20 @@ def _row_of(training: Training, run: Run) -> Row:
 def _metadata(training: Training, runs: Sequence[Run]) -> str:
     """Return the card's YAML header; it names only data sets that were fetched from the hub."""
     manifest = training.manifest
-    base = _base(manifest)
+    base = _base_checkpoint(manifest)
     root = manifest.get("data_root", "")
-    trained_on = {_fetched(task["name"], root)[0] for task in manifest["tasks"]} - {""}
-    sources = {run: _fetched(run.results["task"], run.manifest["data"]["root"])[0] for run in runs}
+    trained_on = {_hub_source(task["name"], root)[0] for task in manifest["tasks"]} - {""}
+    sources = {
+        run: _hub_source(run.results["task"], run.manifest["data"]["root"])[0] for run in runs
+    }
     from_hub = [run for run, repository in sources.items() if repository]
     boards = {run.results["task"]: sources[run] for run in from_hub}
-    transformers = (training.checkpoint / "config.json").is_file()
-    of_hub = BOARD.fullmatch(base) and manifest.get("base_is_folder") is False
+    loads_with_transformers = (training.checkpoint / "config.json").is_file()
+    is_base_on_hub = BOARD.fullmatch(base) and manifest.get("base_is_folder") is False
     return metadata(
         {
-            "base_model": base if of_hub else None,
-            "library_name": "transformers" if transformers else None,
+            "base_model": base if is_base_on_hub else None,
+            "library_name": "transformers" if loads_with_transformers else None,
             "pipeline_tag": "image-text-to-text" if _chats(manifest) else None,
             "tags": ["visual-reasoning-harness", str(manifest["method"]["name"])],
             "datasets": sorted(trained_on),
@@ -107,8 +109,8 @@ def _chats(manifest: Mapping[str, Any]) -> bool:
     return isinstance(description.get("chat"), Mapping)
 
 
-def _fetched(task: str, root: str) -> tuple[str, str]:
-    """Return the repository and commit of the hub from which a task's files were fetched.
+def _hub_source(task: str, root: str) -> tuple[str, str]:
+    """Return the (repository, commit) of the hub from which a task's files below `root` came.
 
     Both are "" for files of another source, and for tasks of several repositories.
     """
@@ -119,8 +121,8 @@ def _fetched(task: str, root: str) -> tuple[str, str]:
     return (str(sources[0]["repository"]), str(sources[0]["commit"])) if sources else ("", "")
 
 
-def _base(manifest: Mapping[str, Any]) -> str:
-    """Return the checkpoint that a training started from; "" if it started from none."""
+def _base_checkpoint(manifest: Mapping[str, Any]) -> str:
+    """Return the checkpoint that a training started from; "" for one from scratch."""
     return str(((manifest["model"] or {}).get("base") or {}).get("checkpoint") or "")
 
 
@@ -128,7 +130,7 @@ def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[
     """Yield the lines of the card below its header; `curves`: there is a figure to show."""
     manifest = training.manifest
     method, provenance = manifest["method"], manifest["provenance"]
-    base = without_paths(_base(manifest))
+    base = without_paths(_base_checkpoint(manifest))
     weights = ((manifest["model"] or {}).get("base") or {}).get("weights")
     steps = manifest["result"].get("steps") if isinstance(manifest["result"], dict) else None
     steps_text = "" if steps is None else f", {counted(steps, 'step')}"
@@ -178,7 +180,7 @@ def _data(manifest: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         [
             escape(without_paths(str(task["spec"]))),
-            escape("@".join(filter(None, _fetched(task["name"], root))) or formatting.NOTHING),
+            escape("@".join(filter(None, _hub_source(task["name"], root))) or formatting.NOTHING),
             *(str(task.get(key, "")) for key in ("version", "n_total", *hashes)),
         ]
         for task in manifest["tasks"]

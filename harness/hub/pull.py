@@ -1,6 +1,6 @@
 """`harness hub pull`: download a repository of the hub into a new folder, and check every file.
 
-Files go into a hidden folder beside it, which is renamed once every hash is right.
+Files go into a hidden folder beside the new one, which is renamed once every hash is right.
 """
 
 import shutil
@@ -42,7 +42,7 @@ class Pulled:
 
 
 def pull(name: str, folder: Path, *, revision: str, max_gb: float, quiet: bool) -> Pulled:
-    """Download a repository into a new folder, and check every file before it gets its name.
+    """Download a repository into a new folder, which exists only once every file was checked.
 
     Args:
         name: `ORG/NAME` or `datasets/ORG/NAME`.
@@ -126,9 +126,9 @@ def _refuse_other_content(path: Path, file: "RepoFile", repository: Repository) 
 
 
 def _verify(folder: Path) -> None:
-    """Raise HarnessError if runs fail their own checksums, or weights are cut off.
+    """Raise HarnessError if a run fails its own checksums, or a file of weights is cut off.
 
-    No weights are loaded: hash chains and checksums of runs are computed, headers of weights read.
+    Of weights only the headers are read.
     """
     for path in sorted(folder.rglob(PUBLICATION)):
         check_chain(path.parent)

@@ -38,7 +38,7 @@ class Pushed:
 
 
 def push(path: Path, name: str, *, public: bool, replace: bool, quiet: bool) -> Pushed:
-    """Upload a folder in one commit, and compare what the hub then lists with it.
+    """Upload a folder in one commit, and compare the hub's list of that commit with it.
 
     Args:
         path: A checkpoint or its training, finished runs, or a data set.
@@ -147,7 +147,7 @@ def _commit_files(
 def _check_listing(
     api: "HfApi", repository: Repository, commit: str, files: Mapping[str, Content]
 ) -> None:
-    """Raise DataError if the hub lists other files for a commit than were sent."""
+    """Raise DataError if the hub's list of a commit differs from the files that were sent."""
     file_of_path = {file.path: file for file in listing(api, repository, commit)}
     differing = [
         name

@@ -1,6 +1,7 @@
 """A repository of the hub: its name, the list of a commit's files, and checks of both.
 
-`push` and `pull` use it; names that could leave a folder or run code are refused in both.
+`push` and `pull` use it. Both refuse files whose names could leave the folder, or that could run
+code when they are loaded.
 """
 
 import hashlib
@@ -25,11 +26,11 @@ Content: TypeAlias = Path | bytes
 
 MAX_FILES = 10_000
 """Maximum number of files that are pushed or pulled."""
-MAX_NAME = 255  # bytes of a part of a path: the limit of most file systems
+MAX_NAME_BYTES = 255  # bytes of a part of a path: the limit of most file systems
 PICKLES = (*weights.PICKLES, ".joblib", ".dill")
 """Suffixes of files that may run code when they are loaded."""
 KEPT_BY_HUB = ".gitattributes"  # the hub writes it into each repository
-REPOSITORY = re.compile(r"(datasets/)?(?!datasets/)(\w[\w.-]{0,95}/\w[\w.-]{0,95})", re.ASCII)
+REPOSITORY_NAME = re.compile(r"(datasets/)?(?!datasets/)(\w[\w.-]{0,95}/\w[\w.-]{0,95})", re.ASCII)
 """`ORG/NAME` or `datasets/ORG/NAME`, each part of at most 96 characters."""
 
 
@@ -44,7 +45,7 @@ class Repository:
     @classmethod
     def parse(cls, text: str) -> "Repository":
         """Parse `ORG/NAME` of a model, or `datasets/ORG/NAME`; raise UsageError for others."""
-        match = REPOSITORY.fullmatch(text)
+        match = REPOSITORY_NAME.fullmatch(text)
         if match is None or ".." in text:
             raise UsageError(
                 f"repository {text}", expected="ORG/NAME or datasets/ORG/NAME", found="another name"
@@ -56,14 +57,14 @@ class Repository:
 
 
 def commit_id(text: object) -> str:
-    """Return the hash of a commit, which becomes part of a path; raise ValueError if it is none."""
+    """Return a commit's hash; raise ValueError for other texts, as it becomes part of a path."""
     if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{40}", text):
         raise ValueError(f"no commit: {str(text)[:40]!r}")
     return text
 
 
 def listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFile"]:
-    """Return the files of a commit with sizes and hashes, at most `MAX_FILES` + 1 of them.
+    """Return the files of a commit with sizes and hashes: all, or one more than `MAX_FILES`.
 
     Raises:
         DataError: the hub refuses, or its list has invalid names or sizes.
@@ -86,8 +87,8 @@ def listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFile
 def refuse_names(names: Sequence[str], where: str) -> None:
     """Raise UsageError for names of files that are not accepted; `where` starts the message.
 
-    These are no names or too many, a name twice, unprintable characters, a path that leaves the
-    folder or is a folder too, and suffixes of pickles.
+    Refused are an empty list or one above `MAX_FILES`, a name twice, unprintable characters, a
+    path that leaves the folder or is another file's folder, and suffixes of pickles.
     """
     if not 0 < len(names) <= MAX_FILES:
         raise UsageError(
@@ -128,7 +129,7 @@ def _is_safe(name: str) -> bool:
         part not in ("", ".", "..")
         and part.lower() != ".git"
         and "\\" not in part
-        and len(part.encode("utf-8", "replace")) <= MAX_NAME
+        and len(part.encode("utf-8", "replace")) <= MAX_NAME_BYTES
         for part in parts
     )
 

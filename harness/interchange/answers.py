@@ -1,7 +1,8 @@
-"""From rows of a predictions file to answers, checked against their questions.
+"""From rows of a predictions file (`harness score --predictions`) to answers.
 
-A mistake in a row raises DataError. If the file can be converted, its fix is a command with jq that
-does so; the functions that word it return `fix` texts and jq `program`s.
+Each row is checked against its question; a mistake raises DataError. If the row is in a known other
+form, such as a box as {"x": …, "y": …}, the error's `fix` is a command that converts the file by
+jq: much of this module recognises such forms and writes the jq `program`.
 """
 
 import json
@@ -35,7 +36,7 @@ from harness.types import (
     Query,
 )
 
-FITTING = {
+KINDS_OF_FORM = {
     AnswerForm.MASK: ("masks", "instances", "no_target"),
     AnswerForm.MASK_TRACK: ("masks", "instances", "no_target"),
     AnswerForm.BOXES: ("boxes", "no_target"),
@@ -48,18 +49,18 @@ FITTING = {
     AnswerForm.INTERVAL: ("answer", "no_target"),
     AnswerForm.TEXT: ("answer",),
 }
-"""Kinds of rows that can answer a question, by the question's form of answer."""
+"""Kinds of rows (`rows.KINDS`) that can answer a question, by the question's form of answer."""
 MAX_BOXES = 100_000  # boxes, points or instances of one row
 MAX_COUNT = 10**9
-LETTER = re.compile(r"\s*\(?\s*([A-Za-z])\s*[).:]?\s*")
-"""A letter as an "answer", alone or as a label is written: `B`, `b`, `(B)`, `B.`."""
+LETTER_PATTERN = re.compile(r"\s*\(?\s*([A-Za-z])\s*[).:]?\s*")
+"""An option's letter as an "answer": `B`, `b`, `(B)`, `B.`; not `B or C`."""
 
-NO_NUMBERS = frozenset({"", "na", "n/a", "nan", "none", "null"})
+MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "none", "null"})
 """Lower-case texts that tables have in place of a missing number."""
 
-CLOCK = re.compile(r"\d+(?::\d\d){0,2}(?:\.\d+)?")  # `1:02:03.5`, `02:03` or `3.5`
-SECONDS = 'split(":") | map(tonumber) | reduce .[] as $part (0; . * 60 + $part)'
-"""jq program that converts such a time to seconds."""
+CLOCK_TIME = re.compile(r"\d+(?::\d\d){0,2}(?:\.\d+)?")  # `1:02:03.5`, `02:03` or `3.5`
+CLOCK_TO_SECONDS = 'split(":") | map(tonumber) | reduce .[] as $part (0; . * 60 + $part)'
+"""jq program that converts a text like `CLOCK_TIME` to seconds."""
 
 
 def row_to_answer(row: Row, query: Query) -> Answer:
@@ -69,11 +70,11 @@ def row_to_answer(row: Row, query: Query) -> Answer:
         DataError: the row does not fit the question, such as by its kind, its type, or the number
             or size of its frames. That is the file's mistake, never a low score.
     """
-    if row.kind not in FITTING[query.form]:
+    if row.kind not in KINDS_OF_FORM[query.form]:
         raise DataError(
             f"{row.where} (id {row.id!r})",
             found=f'"{row.kind}"',
-            expected=f"{' or '.join(FITTING[query.form])} for a {query.form} question",
+            expected=f"{' or '.join(KINDS_OF_FORM[query.form])} for a {query.form} question",
             fix='Give --model to parse a "response".',
         )
     try:
@@ -102,12 +103,13 @@ def _is_polygon(value: object) -> bool:
 
 def _instances(row: Row, query: Query) -> Answer:
     """Parse one list of masks for each object; the answer's mask of a frame is their union."""
-    values = _listed(row)
+    values = _value_list(row)
     tracks = [_track(row, item, query, f"instance {index}") for index, item in enumerate(values)]
     width, height = query.size
-    nothing = [(Rle.empty(height, width),) * len(query.media[0])]
+    no_objects = [(Rle.empty(height, width),) * len(query.media[0])]
+    masks_by_frame = zip(*(tracks or no_objects), strict=True)
     return Answer(
-        masks=tuple(Rle.union(*frame) for frame in zip(*(tracks or nothing), strict=True)),
+        masks=tuple(Rle.union(*masks) for masks in masks_by_frame),
         instances=tuple(tracks),
         box_scores=row.box_scores,
         no_target=not tracks,
@@ -115,7 +117,7 @@ def _instances(row: Row, query: Query) -> Answer:
 
 
 def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
-    """Parse one mask in the image's size for each frame, null for an empty one."""
+    """Parse a list of one mask per frame, null for an empty one; `name` is for messages."""
     width, height = query.size
     masks = []
     for index, item in enumerate(_one_a_frame(value, query, name, row, "masks")):
@@ -126,13 +128,13 @@ def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
             else Rle.from_json(item, what, by_rows=row.written.by_rows)
         )
         if mask.size != (width, height):
-            turned = mask.size == (height, width)
+            is_transposed = mask.size == (height, width)
             raise ParseError(
                 what,
                 expected=f'"size": [{height}, {width}], as the image is',
                 found=f"[{mask.height}, {mask.width}]",
                 fix='"size" is [height, width], and runs go down the columns.'
-                if turned
+                if is_transposed
                 else "Masks are not resized: write them in the image's size.",
             )
         masks.append(mask)
@@ -142,7 +144,7 @@ def _track(row: Row, value: object, query: Query, name: str) -> tuple[Rle, ...]:
 def _boxes(row: Row, query: Query) -> Answer:
     if query.form is AnswerForm.BOX_TRACK:
         return _box_track(row, query)
-    boxes = tuple(_box(box, row, query) for box in _listed(row))
+    boxes = tuple(_box(box, row, query) for box in _value_list(row))
     return Answer(boxes=boxes, box_scores=row.box_scores)
 
 
@@ -164,26 +166,27 @@ def _box(plain: object, row: Row, query: Query) -> Box:
 
 
 def _points(row: Row, query: Query) -> Answer:
-    numbers = [_numbers(item, 2, "point", row) for item in _listed(row)]
+    numbers = [_numbers(item, 2, "point", row) for item in _value_list(row)]
     coordinates = row.written.coordinates
     return Answer(points=tuple(Point(*in_pixels(xy, coordinates, query.size)) for xy in numbers))
 
 
-KEYS = (
+PLACE_KEYS = (
     ("x", "y", "width", "height"),
     ("x1", "y1", "x2", "y2"),
     ("xmin", "ymin", "xmax", "ymax"),
     ("left", "top", "right", "bottom"),
     ("x", "y"),
 )
-"""Keys under which other programs write boxes and points."""
+"""Keys under which other programs write a box or point; the first set that is there counts."""
 
 
 def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ...]:
-    """Return the `length` numbers of a box or point.
+    """Return the `length` numbers of a box (4) or point (2).
 
     Raises:
-        ParseError: it is not a list of numbers; a known other form comes with its conversion.
+        ParseError: it is not a list of such numbers. For a known other form, the message has the
+            command that converts it.
     """
     try:
         return finite_numbers(plain, length, what)
@@ -191,8 +194,8 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
         programs = _place_programs(plain, length)
         if programs:
             conversions = [
-                f"{condition and f'If {condition}, '}"
-                f"{rewrite(row.kind, f'map(({program})? // .)', row.file)} makes such lists"
+                (f"If {condition}, " if condition else "")
+                + f"{rewrite(row.kind, f'map(({program})? // .)', row.file)} makes such lists"
                 for condition, program in programs.items()
             ]
             raise ParseError(f"{error}. {'. '.join(conversions)}") from error
@@ -202,9 +205,9 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
 
 
 def _place_programs(plain: object, length: int) -> dict[str, str]:
-    """Return jq programs that convert a box or point to a list, by their condition.
+    """Return jq programs that convert a box or point to a list, by what the user must check first.
 
-    The condition is "" for a form that has one meaning; {} is for an unknown form.
+    That condition is "" for a form that has only one meaning. {} is returned for an unknown form.
     """
     if isinstance(plain, list) and len(plain) == length and all(type(i) is str for i in plain):
         return {"": "map(tonumber? // .)"}
@@ -212,11 +215,12 @@ def _place_programs(plain: object, length: int) -> dict[str, str]:
         return {"": "fromjson | arrays"}
     if not isinstance(plain, dict):
         return {}
-    if keys := next((keys for keys in KEYS if set(keys) <= plain.keys()), None):
+    keys = next((keys for keys in PLACE_KEYS if set(keys) <= plain.keys()), None)
+    if keys is not None:
         if "width" in keys and length == len(keys):
             centre = "[.x - .width / 2, .y - .height / 2, .x + .width / 2, .y + .height / 2]"
             of_centre = {"x and y are the centre, as Roboflow writes them": centre}
-            if "detection_id" in plain:
+            if "detection_id" in plain:  # as in Roboflow's responses
                 return of_centre
             corner = "[.x, .y, .x + .width, .y + .height]"
             return {"x and y are the left top corner": corner, **of_centre}
@@ -228,9 +232,9 @@ def _place_programs(plain: object, length: int) -> dict[str, str]:
     return {f"{lists[0]} is {order} in pixels": f'."{lists[0]}"'}
 
 
-def _listed(row: Row) -> list[object]:
+def _value_list(row: Row) -> list[object]:
     """Return a row's value if it is a list of at most `MAX_BOXES`; raise ParseError otherwise."""
-    if isinstance(row.value, dict):
+    if isinstance(row.value, dict):  # such as {"boxes": [[…], …]}: the first list of lists
         lists = [key for key, value in row.value.items() if value and isinstance(value, list)]
         key = next((key for key in lists if isinstance(row.value[key][0], list)), None)
         conversion = rewrite(row.kind, f'."{key}"', row.file)
@@ -241,13 +245,18 @@ def _listed(row: Row) -> list[object]:
         raise ParseError(f'"{row.kind}"', expected="a list", found="a text", fix=fix)
     if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
         raise ParseError(
-            f'"{row.kind}"', expected=f"a list of at most {MAX_BOXES}", found=_length(row.value)
+            f'"{row.kind}"',
+            expected=f"a list of at most {MAX_BOXES}",
+            found=_length_text(row.value),
         )
     return row.value
 
 
 def _one_a_frame(value: object, query: Query, name: str, row: Row, what: str) -> list[object]:
-    """Return a value if it is a list with one item for each frame; raise ParseError otherwise."""
+    """Return a value if it is a list with one item for each frame; raise ParseError otherwise.
+
+    `name` and `what` ("masks", "boxes") are for the message.
+    """
     frames = len(query.media[0])
     if not isinstance(value, list) or len(value) != frames:
         fix = ""
@@ -257,11 +266,11 @@ def _one_a_frame(value: object, query: Query, name: str, row: Row, what: str) ->
             )
             fix = f"If its keys number the frames, {by_number} makes lists, where none is left out."
         expected = f"a list of {frames} {what}, one a frame, or null"
-        raise ParseError(name, expected=expected, found=_length(value), fix=fix)
+        raise ParseError(name, expected=expected, found=_length_text(value), fix=fix)
     return value
 
 
-def _length(value: object) -> str:
+def _length_text(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with {len(value)} keys"
     return f"{len(value)} of them" if isinstance(value, list) else type(value).__name__
@@ -304,8 +313,8 @@ def _answer(row: Row, query: Query) -> Answer:
                 one, zero = ("true", "false") if is_truth else ("1", "0")
                 yes = f'if .answer == {one} then .answer = "yes"'
                 yes += f' elif .answer == {zero} then .answer = "no" else . end'
-                said = f"If {one} is yes: {command(yes, row.file)}"
-                fix = said if is_truth else f"{fix}. {said}"
+                if_yes = f"If {one} is yes: {command(yes, row.file)}"
+                fix = if_yes if is_truth else f"{fix}. {if_yes}"
             raise ParseError('"answer"', expected="text", found=repr(value)[:40], fix=fix)
         return Answer(text=value)
     raise ParseError(
@@ -314,9 +323,9 @@ def _answer(row: Row, query: Query) -> Answer:
 
 
 def _number_fix(value: str, file: str) -> str:
-    """Return the fix for a text instead of a number; it keeps other texts of the file."""
-    if value.strip().lower() in NO_NUMBERS:
-        nothing = json.dumps(sorted(NO_NUMBERS))
+    """Return the fix for a text in place of a number: a jq command that keeps other texts."""
+    if value.strip().lower() in MISSING_NUMBERS:
+        nothing = json.dumps(sorted(MISSING_NUMBERS))
         condition = f"tostring | ascii_downcase | IN({nothing}[])"
         return f"If the model gave none, {failed_where(condition, file)} makes failures of them."
     numbers = rewrite("answer", "tonumber", file)
@@ -327,20 +336,21 @@ def _number_fix(value: str, file: str) -> str:
 
 def _letter(value: object, row: Row, query: Query) -> str:
     """Return the letter of a choice as a capital; raise ParseError for another value."""
-    places = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(query.options) or 26]
-    letter = LETTER.fullmatch(value) if isinstance(value, str) else None
-    if letter is not None and letter[1].upper() in places:
-        return letter[1].upper()
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(query.options) or 26]
+    match = LETTER_PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if match is not None and match[1].upper() in letters:
+        return match[1].upper()
     fix = 'What a model wrote is a "response", null if it gave none.'
     if re.fullmatch(r"\d{1,2}", str(value).strip()):
-        from_0, from_1 = (number_of_option(start, places, row.file) for start in ("", " "))
+        # A number is the index of its letter; the space shifts the index of numbers from 1.
+        from_0, from_1 = (number_of_option(start, letters, row.file) for start in ("", " "))
         fix = f"Of options that are counted from 1: {from_1}; from 0: {from_0}."
-    expected = f"an option's letter, {places[0]} to {places[-1]}"
+    expected = f"an option's letter, {letters[0]} to {letters[-1]}"
     raise ParseError('"answer"', expected=expected, found=repr(value)[:40], fix=fix)
 
 
 def _is_clock(value: object) -> bool:
-    return isinstance(value, str) and CLOCK.fullmatch(value) is not None
+    return isinstance(value, str) and CLOCK_TIME.fullmatch(value) is not None
 
 
 def _refuse_other_spans(value: object, row: Row) -> None:
@@ -358,7 +368,7 @@ def _refuse_other_spans(value: object, row: Row) -> None:
         fix = f"{rewrite('answer', program, row.file)} makes lists of them."
     elif isinstance(value, list) and len(value) == 2 and all(map(_is_clock, value)):
         described = str(value)[:40]
-        program = f"map({SECONDS})"
+        program = f"map({CLOCK_TO_SECONDS})"
         fix = f"{rewrite('answer', program, row.file)} makes seconds of hours, minutes and seconds."
     elif isinstance(value, str) and value.lstrip().startswith("["):
         described, program = repr(value)[:40], "fromjson | arrays"
@@ -396,9 +406,9 @@ class TextReader(Protocol):
 
 
 def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None) -> Prediction:
-    """Return the prediction of a row; `reader` parses responses.
+    """Return the prediction of a row; `reader` parses a "response".
 
-    Null in place of a value is a failure of the model.
+    A row with null is a failure of the model.
 
     Raises:
         DataError: the row does not fit the question.

@@ -1,4 +1,7 @@
-"""Answers and predictions to and from plain JSON, the form in a run's journal and on sites."""
+"""Answers and predictions to and from plain JSON, the form in a run's journal and on sites.
+
+A prediction's equal requests and responses are stored once; later ones are the number of a call.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -21,8 +24,8 @@ from harness.types import (
     Usage,
 )
 
-USAGE = tuple(field.name for field in fields(Usage))
-"""Names of the numbers of `Usage`, which the journal has as a list in this order."""
+USAGE_FIELDS = tuple(field.name for field in fields(Usage))
+"""Fields of `Usage`: the journal holds their numbers as a list in this order."""
 
 
 def as_requested(query: Query, answer: Answer) -> Answer:
@@ -39,8 +42,8 @@ def answer_to_json(answer: Answer) -> dict[str, object]:
 def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     """Return a prediction as plain data for the journal; texts are made storable.
 
-    Repetitions are replaced by the number of a call: a request that equals an earlier call's, and a
-    response that is a call's response. `responses` is left out if it equals all calls' responses.
+    The number of a call replaces a request that equals this call's, and a response that is this
+    call's. `responses` is left out if it equals the calls' responses.
     """
     plain: dict[str, object] = {"query_id": prediction.query_id}
     if prediction.answer is not None:
@@ -53,7 +56,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
         plain["responses"] = _responses_to_json(prediction)
     if prediction.parsed:
         plain["parsed"] = [to_plain(parsed) for parsed in prediction.parsed]
-    plain["usage"] = [getattr(prediction.usage, name) for name in USAGE]
+    plain["usage"] = [getattr(prediction.usage, name) for name in USAGE_FIELDS]
     if prediction.notes:
         plain["notes"] = list(map(storable, prediction.notes))
     if prediction.adaptation is not None:
@@ -78,14 +81,14 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
         ),
         calls=calls,
         parsed=tuple(from_plain(Parsed, parsed) for parsed in plain.get("parsed", ())),
-        usage=Usage(**dict(zip(USAGE, plain["usage"], strict=True))),
+        usage=Usage(**dict(zip(USAGE_FIELDS, plain["usage"], strict=True))),
         notes=tuple(plain.get("notes", ())),
         adaptation=from_plain(Adaptation, plain["adaptation"]) if "adaptation" in plain else None,
     )
 
 
 def stored_prediction(record: Mapping[str, Any], folder: Path) -> Prediction:
-    """Return the prediction in a record of the journal of a run folder.
+    """Return the prediction of a journal's record; `folder` is the run's, for messages.
 
     Raises:
         StoreError: this version cannot read it; a later version may have written it.
@@ -140,6 +143,6 @@ def _responses_to_json(prediction: Prediction) -> list[int | str]:
         if response in responses[start:]:
             plain.append(responses.index(response, start))
             start = responses.index(response, start) + 1
-        else:  # a frame was named before it, or nothing was called
+        else:  # a text that differs from the call's, such as by a frame named before it
             plain.append(storable(response))
     return plain

@@ -7,7 +7,7 @@ A line is one JSON object `{"id": official id, …}` with exactly one of
                  a track one per frame, null where the object is not visible
     "points"     [[x, y], …] in original pixels
     "masks"      one COCO run-length per frame, null for an empty mask
-    "instances"  such a list for each object, with "box_scores" if any
+    "instances"  a list like "masks" for each object, with "box_scores" if any
     "answer"     a letter, number, text or [start, end] in seconds, as the question asks
     "no_target"  true: the query refers to nothing that is there
 
@@ -34,15 +34,15 @@ from harness.foreign_lines import (
 from harness.responses import STRICT, finite_numbers, storable
 
 KINDS = ("response", "boxes", "points", "masks", "instances", "answer", "no_target")
-MAX_LINE = 64 * 2**20  # bytes of one line of a predictions file
-MAX_BLANK = 1_000_000
-"""Blank lines of a file: reading the millions that a small zip holds would take minutes."""
+MAX_LINE_BYTES = 64 * 2**20  # bytes of one line of a predictions file
+MAX_BLANK_LINES = 1_000_000
+"""Most blank lines of a file: millions, to which a small zip can grow, would take minutes."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Meaning of the numbers in a file: coordinates, and order of run-lengths."""
+    """How numbers are written in a file: their coordinates, and the order of run-lengths."""
 
     coordinates: Coordinates = "pixels"
     """Meaning of the numbers of "boxes" and "points"; pixels are those of the original image."""
@@ -50,7 +50,7 @@ class Written:
     """Run-lengths go along the rows of the image, not down its columns."""
 
 
-AS_DOCUMENTED = Written()
+AS_DOCUMENTED = Written()  # the form that the module's docstring gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class RowFile(Mapping[str, Row]):
 
         Args:
             path: The file.
-            written: The meaning of its numbers.
+            written: How numbers are written in it.
 
         Raises:
             DataError: as for `read_rows`.
@@ -122,7 +122,7 @@ class RowFile(Mapping[str, Row]):
         number, offset = self._places[name]
         with open_regular(self.path) as file:
             file.seek(offset)
-            row = _parse_row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
+            row = _parse_row(file.readline(MAX_LINE_BYTES + 1), f"{self.path}, line {number}")
         if row.id != name:
             raise DataError(
                 row.where,
@@ -169,28 +169,31 @@ def json_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
     blank = 0
     refuse_foreign(path, DataError, f"predictions {path}", "JSON lines", text=True)
     with raised_as(DataError, f"predictions {path}", "a readable file", OSError):
-        for number, offset, line in lines_of(path, MAX_LINE):
+        for number, offset, line in lines_of(path, MAX_LINE_BYTES):
             mark = len(BYTE_ORDER_MARK) if number == 1 and line.startswith(BYTE_ORDER_MARK) else 0
             if number == 1:
-                _refuse_whole(path, line[mark:].strip())
+                _refuse_whole_document(path, line[mark:].strip())
                 refuse_list(path, line[mark:].lstrip(), f"predictions {path}")
             if line[mark:].strip():
                 yield number, offset + mark, line[mark:]
                 continue
             blank += 1
-            if blank > MAX_BLANK:
+            if blank > MAX_BLANK_LINES:
                 raise DataError(
                     f"predictions {path}",
-                    expected=f"at most {MAX_BLANK:,} blank lines",
+                    expected=f"at most {MAX_BLANK_LINES:,} blank lines",
                     found="more",
                     fix="Write one JSON object a line, and no blank lines.",
                 )
 
 
-def _refuse_whole(path: Path, start: bytes) -> None:
-    """Raise DataError if a file begins with an object over several lines, or a list of objects."""
+def _refuse_whole_document(path: Path, start: bytes) -> None:
+    """Raise DataError if a file begins with an object over several lines, or a list of objects.
+
+    `start` is the first line. The whole file is parsed, so that `fix` can suit its content.
+    """
     opens = start.startswith(b"[") or (start.startswith(b"{") and not start.endswith(b"}"))
-    if not opens or path.stat().st_size > MAX_LINE:  # too large to parse only for a message
+    if not opens or path.stat().st_size > MAX_LINE_BYTES:  # too large to parse only for a message
         return
     try:
         text = path.read_bytes().decode("utf-8-sig").lstrip()
@@ -198,7 +201,8 @@ def _refuse_whole(path: Path, start: bytes) -> None:
     except (ValueError, RecursionError):
         return  # the first line is refused as it is
     is_list = isinstance(plain, list)
-    if not (plain and isinstance(plain[0], dict) if is_list else "\n" in text[:end]):
+    is_whole = plain and isinstance(plain[0], dict) if is_list else "\n" in text[:end]
+    if not is_whole:
         return
     raise DataError(
         f"predictions {path}" if is_list else f"{path}, line 1",
@@ -214,10 +218,10 @@ def _parse_row(line: bytes, where: str, *, is_only: bool = False) -> Row:
     Raises:
         DataError: it is not a JSON object of the form that the module documents.
     """
-    if len(line) > MAX_LINE:
+    if len(line) > MAX_LINE_BYTES:
         raise DataError(
             where,
-            expected=f"at most {MAX_LINE} bytes",
+            expected=f"at most {MAX_LINE_BYTES} bytes",
             found="a longer line",
             fix="Give masks as compressed run-lengths.",
         )

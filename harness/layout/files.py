@@ -1,7 +1,7 @@
-"""Folders, file names and small JSON files of a benchmark.
+"""Folders, file names, JSON files and JSON fields of a benchmark, for the readers of tasks.
 
-Tasks call these functions with paths below the folder that the user gave. Each returns what it read
-or raises a DataError that names the file and says how to obtain or repair it.
+Paths are below the folder that the user gave. Each function returns what it read, or raises a
+DataError that names the file and says how to obtain or repair it.
 """
 
 import json
@@ -19,11 +19,11 @@ from harness.files import read_bytes
 from harness.foreign import in_place_of, reading, refuse_foreign
 from harness.responses import NUMBERS, refuse_duplicate_keys
 
-MISSING = object()
-MAX_NAME = 255
+MISSING = object()  # marks an absent key, as a value may be None
+MAX_NAME_BYTES = 255
 """Largest number of bytes of a file's name on the usual file systems."""
-HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape such as `\\ud83d`, which may be half of a surrogate pair: no id can hold one half."""
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape `\\ud83d` (not `\\u00e9`), perhaps half of a surrogate pair, which no id can hold."""
 T = TypeVar("T")
 
 
@@ -50,7 +50,7 @@ def file(path: Path, *, fix: str, expected: str = "a file") -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Files(Sequence[Path]):
-    """Paths of many files in one folder; memory holds only stems, and access makes the path."""
+    """Paths of many files in one folder; only stems are stored, paths are made at access."""
 
     folder: Path
     stems: tuple[str, ...]
@@ -71,7 +71,7 @@ class Files(Sequence[Path]):
 
 @dataclass(frozen=True, slots=True)
 class LazyFileList(Sequence[Path]):
-    """Files that are listed anew in each pass over them, so that memory holds no list."""
+    """Files that `find` lists anew in each pass over them, so that memory holds no list."""
 
     find: Callable[[], Iterator[Path]]
 
@@ -98,16 +98,16 @@ def path_inside(root: Path, name: object) -> Path:
 
     Raises:
         DataError: the name is empty, absolute or too long, leaves `root`, or has control
-            characters.
+            characters or backslashes.
     """
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
-    is_odd = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
-    long = max((len(part.encode("utf-8", "replace")) for part in parts), default=0) > MAX_NAME
-    if not parts or is_odd or long or parts[0] == "/" or ".." in parts:
+    has_control = any(unicodedata.category(char) == "Cc" or char == "\\" for char in str(name))
+    is_long = any(len(part.encode("utf-8", "replace")) > MAX_NAME_BYTES for part in parts)
+    if not parts or has_control or is_long or parts[0] == "/" or ".." in parts:
         raise DataError(
             f"name {str(name)[:80]!r} in the annotations of {root}",
             expected="a relative path inside it",
-            found=f"a part of more than {MAX_NAME} bytes" if long else "one that is not",
+            found=f"a part of more than {MAX_NAME_BYTES} bytes" if is_long else "one that is not",
         )
     return root.joinpath(*parts)
 
@@ -151,8 +151,8 @@ def parse(text: str) -> Any:
     """
     try:
         plain = json.loads(text, object_pairs_hook=refuse_duplicate_keys, **NUMBERS)
-        if HALF.search(text):
-            json.dumps(plain, ensure_ascii=False).encode()
+        if SURROGATE_ESCAPE.search(text):
+            json.dumps(plain, ensure_ascii=False).encode()  # fails for half a pair, not for a whole
     except UnicodeEncodeError as error:
         half = error.object[error.start]
         raise ValueError(f"half of a surrogate pair, {half!r}") from error

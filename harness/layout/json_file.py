@@ -17,8 +17,9 @@ from harness.foreign import new_name, refuse_foreign
 from harness.layout.files import parse, readable
 from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, SecondValue, decoded
 
-FIX = "It may be truncated: copy or download it again."
-KINDS = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
+TRUNCATED_FIX = "It may be truncated: copy or download it again."
+KIND_OF = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
+"""What a value is by its first character, in words for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class JsonFile:
         return self._values("{")
 
     def items(self) -> Iterator[Entry]:
-        """Yield the values of the list, with their numbers from 0; raise DataError if none is."""
+        """Yield the values of the list, with their numbers from 0; raise DataError for no list."""
         return self._values("[")
 
     def members(self) -> Iterator[tuple[str, ByteSpan]]:
@@ -95,20 +96,22 @@ class JsonFile:
     def _walk(
         self, scanner: Scanner, keys: tuple[str, ...], wanted: str, once: bool
     ) -> Iterator[tuple[str | int, int]]:
-        """Yield the key and first byte of each value; the caller reads the value before the next.
+        """Yield each value's key and the key's first byte (0 in a list), with `scanner` before it.
+
+        The caller takes the value from `scanner` before it asks for the next.
 
         Args:
-            scanner: Stands at the beginning of the value that `keys` lead on from.
-            keys: The keys that still lead to the list or object.
-            wanted: The expected bracket.
+            scanner: Stands at the beginning of an object or list of the file.
+            keys: The keys that lead from there to the list or object whose values are yielded.
+            wanted: The bracket with which that begins.
             once: Whether to refuse a key that occurs twice.
         """
         bracket = "{" if keys else wanted
         if (mark := scanner.peek()) != bracket:
             refuse_foreign(
-                self.path, DataError, f"file {self.path}", f"JSON, {KINDS[bracket]}", text=True
+                self.path, DataError, f"file {self.path}", f"JSON, {KIND_OF[bracket]}", text=True
             )
-            raise self._type_error(keys, bracket, KINDS.get(mark, "a number or a word"))
+            raise self._type_error(keys, bracket, KIND_OF.get(mark, "a number or a word"))
         if not keys:
             yield from (
                 scanner.members(once=once)
@@ -129,17 +132,17 @@ class JsonFile:
     def _type_error(
         self, keys: tuple[str, ...], bracket: str, actual: str
     ) -> DataError | ValueError:
-        depth = len(self.at) - len(keys)
-        where = f"{self.path}: {self.at[depth - 1]!r}" if depth else f"file {self.path}"
-        if actual == KINDS[""]:
+        """Return the error for `actual` in place of `bracket`, where `keys` are still to follow."""
+        if actual == KIND_OF[""]:
             return ValueError("Expecting value at its end")
-        lines, name = bracket == "[" and actual == KINDS["{"] and not depth, self.path.name
+        depth, name = len(self.at) - len(keys), self.path.name
+        may_be_lines = bracket == "[" and actual == KIND_OF["{"] and not depth
         fix = f"`jq -s . {quote(name)} > {new_name(name, '.json')}` makes a list of JSON lines."
         return DataError(
-            where,
-            expected=f"complete JSON, {KINDS[bracket]}",
+            f"{self.path}: {self.at[depth - 1]!r}" if depth else f"file {self.path}",
+            expected=f"complete JSON, {KIND_OF[bracket]}",
             found=actual,
-            fix=fix if lines else "",
+            fix=fix if may_be_lines else "",
         )
 
     @contextmanager
@@ -162,5 +165,5 @@ class JsonFile:
                 refuse_foreign(self.path, DataError, f"file {self.path}", "complete JSON")
                 fault = f"{error} of {self.path.stat().st_size}"
                 raise DataError(
-                    f"file {self.path}", expected="complete JSON", found=fault, fix=FIX
+                    f"file {self.path}", expected="complete JSON", found=fault, fix=TRUNCATED_FIX
                 ) from error

@@ -21,7 +21,7 @@ from harness.layout.json_scanner import ByteSpan
 
 @dataclass(frozen=True, slots=True)
 class _ByteSpans:
-    """Ranges of bytes of the entries, sorted by the hash of the key: 28 bytes per entry."""
+    """Ranges of bytes of the entries, sorted by the hash of the key; arrays of one length."""
 
     digests: NDArray[np.uint64]
     """Hashes of the keys, in ascending order."""
@@ -31,7 +31,7 @@ class _ByteSpans:
     ends: NDArray[np.int64]
 
     def spans_of(self, key: str) -> Iterator[tuple[int, ByteSpan]]:
-        """Yield the number and bytes of each entry with the key's hash: nearly always one."""
+        """Yield (number, range of bytes) of each entry with the key's hash: nearly always one."""
         first = int(np.searchsorted(self.digests, np.uint64(_digest(key))))
         for row in range(first, len(self.digests)):
             if int(self.digests[row]) != _digest(key):
@@ -43,6 +43,7 @@ class _ByteSpans:
 
 
 def _digest(key: str) -> int:
+    """Return a hash of 64 bits, which the index stores in place of the key."""
     raw = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(raw, "little")
 
@@ -73,7 +74,7 @@ class JsonIndex(Mapping[str, Any]):
         raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.get(key, self) is not self
+        return isinstance(key, str) and self.get(key, self) is not self  # self: no value is it
 
     def __iter__(self) -> Iterator[str]:
         if self.by:
@@ -112,6 +113,7 @@ class JsonIndex(Mapping[str, Any]):
         """Return the key and the value of an entry."""
         if self.by:
             return self._decode_entry(entry)
+        # The range of bytes of an object's entry holds its key too: `"key": value`.
         pair = Entry(entry.path, entry.key, f"{{{entry.text}}}", entry.span).parse()
         ((key, value),) = pair.items()
         return key, value
@@ -137,7 +139,7 @@ class JsonIndex(Mapping[str, Any]):
         places = _ByteSpans(
             keys[order], order, np.array(starts, np.int64)[order], np.array(ends, np.int64)[order]
         )
-        self._refuse_twice(places)
+        self._refuse_duplicates(places)
         return places
 
     def _keys(self) -> Iterator[tuple[str, ByteSpan]]:
@@ -145,19 +147,22 @@ class JsonIndex(Mapping[str, Any]):
             return self.file.members()
         return ((self._decode_entry(entry)[0], entry.span) for entry in self.file.items())
 
-    def _refuse_twice(self, places: _ByteSpans) -> None:
-        """Raise DataError if two entries have the same key; the same hash alone is allowed."""
-        run: dict[str, int] = {}
+    def _refuse_duplicates(self, places: _ByteSpans) -> None:
+        """Raise DataError if two entries have the same key; the same hash alone is allowed.
+
+        Only entries whose hash occurs twice are read again.
+        """
+        keys_of_digest: set[str] = set()
         last_digest = -1
-        for at in np.flatnonzero(_not_unique(places.digests)):
-            if int(places.digests[at]) != last_digest:
-                run, last_digest = {}, int(places.digests[at])
-            number = int(places.order[at])
-            span = ByteSpan(int(places.starts[at]), int(places.ends[at]))
+        for row in np.flatnonzero(_is_repeated(places.digests)):
+            if int(places.digests[row]) != last_digest:
+                keys_of_digest, last_digest = set(), int(places.digests[row])
+            number = int(places.order[row])
+            span = ByteSpan(int(places.starts[row]), int(places.ends[row]))
             key, _ = self._pair(self._entry("", number, span))
-            if key in run:
+            if key in keys_of_digest:
                 raise self._duplicate_error(key, number)
-            run[key] = number
+            keys_of_digest.add(key)
 
     def _duplicate_error(self, key: str, number: int) -> DataError:
         if self.by:
@@ -173,7 +178,7 @@ class JsonIndex(Mapping[str, Any]):
         )
 
 
-def _not_unique(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _is_repeated(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return True for each of the ascending numbers that occurs more than once."""
     repeated = np.zeros(len(digests), np.bool_)
     same = digests[1:] == digests[:-1]

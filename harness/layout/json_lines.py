@@ -12,31 +12,31 @@ from harness.files import lines_of
 from harness.foreign import refuse_foreign, refuse_list, refuse_zeros
 from harness.layout.files import field, parse, readable
 
-MAX_LINE = 2**24  # bytes
-BEFORE = b"\xef\xbb\xbf \t\r\n"
-"""Bytes that may precede the first object: the byte-order mark of UTF-8, and blanks."""
+MAX_LINE_BYTES = 2**24  # bytes
+LEADING_BYTES = b"\xef\xbb\xbf \t\r\n"
+"""Bytes that may precede the first object: those of UTF-8's byte-order mark, and blanks."""
 T = TypeVar("T")
 
 
-def read_lines(path: Path, limit: int = MAX_LINE) -> Iterator[tuple[str, bytes]]:
-    """Yield "FILE, line N" and the bytes of each line that is not blank.
+def read_lines(path: Path, limit: int = MAX_LINE_BYTES) -> Iterator[tuple[str, bytes]]:
+    """Yield ("FILE, line N", bytes of the line) for each line that is not blank.
 
-    A line longer than `limit` bytes is cut after `limit` + 1, so that memory never holds all of it
-    and `parse_line` refuses it.
+    A longer line is cut after `limit` + 1 bytes: memory never holds all of it, and `parse_line`
+    refuses it.
 
     Raises:
         DataError: the file cannot be read, or is not text.
     """
     with readable(path):
         for number, _, line in lines_of(path, limit):
-            if number == 1 and not (start := line.lstrip(BEFORE)).startswith(b"{"):
+            if number == 1 and not (start := line.lstrip(LEADING_BYTES)).startswith(b"{"):
                 refuse_foreign(path, DataError, f"file {path}", "lines of JSON", text=True)
                 refuse_list(path, start, f"file {path}")
             if line.strip():
                 yield f"{path}, line {number}", line
 
 
-def parse_line(line: bytes, where: str, limit: int = MAX_LINE) -> dict[str, object]:
+def parse_line(line: bytes, where: str, limit: int = MAX_LINE_BYTES) -> dict[str, object]:
     """Return the object of a line; `where` is its file and number, for messages.
 
     Raises:
@@ -57,9 +57,9 @@ def read_by_id(path: Path, id: str, key: str, read: Callable[[object, str], T]) 
 
     Args:
         path: A file of JSON lines.
-        id: The field of the id.
-        key: The field that is returned.
-        read: Converts the field's value; its second argument is the line's place for errors.
+        id: Name of the field with the id.
+        key: Name of the field that is returned.
+        read: Called with the field's value and its place for errors; returns the converted value.
 
     Raises:
         DataError: the file cannot be read, a field is missing, or an id occurs twice.

@@ -11,12 +11,15 @@ from typing import IO, NamedTuple
 
 from harness.layout.files import parse
 
-CHUNK = 2**20  # bytes that are read at once
-LONGEST = 2**28  # bytes of one value
+CHUNK_BYTES = 2**20  # bytes that are read at once
+MAX_VALUE_BYTES = 2**28  # bytes of one value
 BLANKS = re.compile(r"[ \t\r\n]*")
-NEAR = 16  # characters from the end of the text within which a mistake may be a cut
-GOES_ON = 3  # characters after a number that tell whether it has ended: "e+1"
-BOM = "\xef\xbb\xbf"
+MAX_CUT_DISTANCE = 16
+"""Characters from the end of the text that was read, within which a mistake in the JSON may only
+be the end: `tru` is cut from `true`."""
+NUMBER_LOOKAHEAD = 3
+"""Characters after a number that show whether it has ended: `1` may go on with `e+1`."""
+BOM = "\xef\xbb\xbf"  # the byte-order mark of UTF-8, one character per byte
 
 
 class DuplicateKey(ValueError):
@@ -42,17 +45,17 @@ def decoded(text: str) -> str:
 class Scanner:
     """Walk over the values of one open file; raise ValueError where it is not complete JSON.
 
-    The text holds one character per byte (latin-1), so that places in it are places in the file.
-    JSON's own syntax is ASCII; `decoded` decodes a value's texts as UTF-8 afterwards.
+    The text holds one character per byte (latin-1), so that an index in it gives the byte in the
+    file. JSON's own syntax is ASCII; `decoded` decodes a value's texts as UTF-8 afterwards.
 
-    A walk is a loop over `members` or `elements` whose body takes or skips each value.
+    A walk is a loop over `members` or `elements`, whose body must take or skip the value.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._text = ""
-        self._at = 0  # in the text
-        self._before = 0  # bytes before the text
+        self._at = 0  # index in the text up to which it was walked over
+        self._before = 0  # bytes of the file before the text
         self._decoder = json.JSONDecoder()
         self._read_more()
         if self._text.startswith(BOM):
@@ -62,7 +65,7 @@ class Scanner:
         """Return the next character that is not blank; "" at the end of the file."""
         while True:
             match = BLANKS.match(self._text, self._at)
-            assert match is not None, "it matches nothing at all, too"
+            assert match is not None, "the pattern matches an empty text too"
             self._at = match.end()
             if self._at < len(self._text):
                 return self._text[self._at]
@@ -124,16 +127,16 @@ class Scanner:
         return text, span
 
     def skip(self) -> None:
-        """Pass over the next value; each member or element is decoded whole, up to `LONGEST`."""
+        """Pass over the next value; memory holds one of its members or elements at a time."""
         mark = self.peek()
         if mark == "{":
             for _ in self.members():
-                self._pass()
+                self._pass_whole()
         elif mark == "[":
             for _ in self.elements():
-                self._pass()
+                self._pass_whole()
         else:
-            self._pass()
+            self._pass_whole()
 
     def finish(self) -> None:
         """Check that the file ends after the value that was walked over.
@@ -147,22 +150,23 @@ class Scanner:
         if next_mark:
             raise self._fault(f"{next_mark!r} after the end")
 
-    def _pass(self) -> None:
+    def _pass_whole(self) -> None:
         self.peek()
         self._at = self._end()
 
     def _end(self) -> int:
-        """Return the index in the text after the value that begins here; read on as needed."""
+        """Return the index in the text after the value that begins at `_at`; read on as needed."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 # A value that was cut by the chunk is read again with twice as much of the file.
-                cut = error.msg.startswith("Unterminated") or error.pos + NEAR > len(self._text)
+                is_near_end = error.pos + MAX_CUT_DISTANCE > len(self._text)
+                may_be_cut = is_near_end or error.msg.startswith("Unterminated")
                 n_unread = len(self._text) - self._at
-                if cut and n_unread > LONGEST:
-                    raise self._fault(f"a value of more than {LONGEST} bytes") from error
-                if not cut or not self._read_more(n_unread):
+                if may_be_cut and n_unread > MAX_VALUE_BYTES:
+                    raise self._fault(f"a value of more than {MAX_VALUE_BYTES} bytes") from error
+                if not may_be_cut or not self._read_more(n_unread):
                     message = f"{error.msg} at byte {self._before + error.pos}"
                     raise ValueError(message) from error
                 continue
@@ -170,8 +174,8 @@ class Scanner:
                 raise self._fault("too many levels") from error
             except ValueError as error:  # a number of too many digits
                 raise self._fault(str(error)) from error
-            plain = not isinstance(value, (str, list, dict))
-            if plain and len(self._text) - end < GOES_ON and self._read_more():
+            is_number = not isinstance(value, (str, list, dict))  # or a word: true, false, null
+            if is_number and len(self._text) - end < NUMBER_LOOKAHEAD and self._read_more():
                 continue
             return end
 
@@ -185,9 +189,9 @@ class Scanner:
     def _fault(self, message: str) -> ValueError:
         return ValueError(f"{message} at byte {self._before + self._at}")
 
-    def _read_more(self, wanted: int = 0) -> bool:
-        """Drop the text already passed and read on; return False at the end of the file."""
-        raw = self._file.read(max(CHUNK, wanted))
+    def _read_more(self, n_bytes: int = 0) -> bool:
+        """Drop the text before `_at` and read on, at least a chunk; return False at the end."""
+        raw = self._file.read(max(CHUNK_BYTES, n_bytes))
         if raw:
             self._before += self._at
             self._text = self._text[self._at :] + raw.decode("latin-1")

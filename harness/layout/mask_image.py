@@ -20,23 +20,23 @@ from harness.image_file import EXIF_ORIENTATION
 from harness.masks import BoolArray, check_size
 
 Values: TypeAlias = NDArray[np.bool_ | np.uint8 | np.uint16]
-DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
+DEEP_MODES = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 """Pillow's modes for 16-bit grey."""
-VOID = frozenset({254, 255})
+VOID_VALUES = frozenset({254, 255})
 """Values of pixels to ignore, as in VOC and DAVIS."""
-OBJECTS = 32
+MAX_OBJECT = 32
 """Largest grey value that is taken for an object's number; larger ones may be confidences."""
-CLASS = 1000
+CLASS_FACTOR = 1000
 """Factor of the class in the pixel values of MOTS and Cityscapes: class * 1000 + object."""
-CLASSES, OF_CLASS = 34, 200
-"""Numbers of classes, and of objects of a class, below which a 16-bit value may be such a one."""
+MAX_CLASSES, MAX_OBJECTS_OF_CLASS = 34, 200
+"""Upper limits (exclusive) of the class and the object in a value of MOTS or Cityscapes."""
 WHITE = OPAQUE = 255
-FEW = 4
-"""Number of further values from which on they are not classes, but the edges of a mask."""
-JPEG = b"\xff\xd8\xff"
-JPEGS = (".jpg", ".jpeg")
-LOSSY = "JPEG changes the pixels at the edges: write the masks as PNG, which keeps them."
-NO_COLOURS = "Write its values, such as 0 and 255, without converting them to colours."
+MIN_EDGE_VALUES = 4
+"""If so many values occur besides 0 and the largest, they are edges of a mask, not classes."""
+JPEG_START = b"\xff\xd8\xff"
+JPEG_SUFFIXES = (".jpg", ".jpeg")
+LOSSY_FIX = "JPEG changes the pixels at the edges: write the masks as PNG, which keeps them."
+COLOURS_FIX = "Write its values, such as 0 and 255, without converting them to colours."
 
 
 class MaskImage(NamedTuple):
@@ -66,12 +66,12 @@ def read_mask_image(
     try:
         with _opened(path) as file, Image.open(file, formats=formats) as image:
             check_size(image.height, image.width, what)
-            _refuse_views(image, what)
-            if image.mode in DEEP:
+            _refuse_animated_or_turned(image, what)
+            if image.mode in DEEP_MODES:
                 return MaskImage(np.asarray(image).astype(np.uint16), image.mode)
             if image.mode in ("1", "L", "P"):
                 numbers = np.array(image)
-                _refuse_other_looks(image, numbers, what)
+                _refuse_visible_background(image, numbers, what)
                 return MaskImage(numbers, image.mode)
             values = _grey(np.asarray(image), len(image.getbands()) in (2, 4))
             mode = image.mode
@@ -93,12 +93,12 @@ def read_mask_image(
             what,
             expected="grey values, a palette, or colours whose channels are equal",
             found=f"an image of mode {mode} in colours or with transparent pixels",
-            fix=NO_COLOURS,
+            fix=COLOURS_FIX,
         )
     return MaskImage(values, "L")
 
 
-def _refuse_views(image: ImageFile.ImageFile, what: str) -> None:
+def _refuse_animated_or_turned(image: ImageFile.ImageFile, what: str) -> None:
     """Raise DataError for an animation or an orientation tag, which readers treat differently."""
     frames = getattr(image, "n_frames", 1)
     image.load()  # the tag may come after the pixels
@@ -114,18 +114,18 @@ def _refuse_views(image: ImageFile.ImageFile, what: str) -> None:
         )
 
 
-def _refuse_other_looks(image: ImageFile.ImageFile, values: Values, what: str) -> None:
-    """Raise DataError if an image shows its values otherwise than 0 as background.
+def _refuse_visible_background(image: ImageFile.ImageFile, values: Values, what: str) -> None:
+    """Raise DataError if viewers of an image would not see 0, and only 0, as background.
 
-    This is so if values other than 0 are transparent, or if the palette shows 0 in white, or 0 in a
+    Refused are transparent values other than 0, and a palette that shows 0 in white, or 0 in a
     colour and another value in black: programs that quantize an image number colours at will.
     """
     values_present = np.unique(values)
     fault = ""
-    transparent = image.info.get("transparency")
-    alphas = transparent if isinstance(transparent, bytes) else b""  # of a palette
-    clear = {transparent, *(number for number, alpha in enumerate(alphas) if alpha < OPAQUE)}
-    if clear & {*values_present.tolist()} - {0}:
+    transparency = image.info.get("transparency")  # one value, or the alphas of a palette
+    alphas = transparency if isinstance(transparency, bytes) else b""
+    transparent = {transparency, *(value for value, alpha in enumerate(alphas) if alpha < OPAQUE)}
+    if transparent & {*values_present.tolist()} - {0}:
         fault = "transparent values besides 0"
     if image.mode == "P":
         colours = np.array(image.getpalette("RGB") or ()).reshape(-1, 3)
@@ -133,7 +133,7 @@ def _refuse_other_looks(image: ImageFile.ImageFile, values: Values, what: str) -
         if len(colours) and colours[0].any() and (any(is_black) or colours[0].min() == WHITE):
             fault = f"a palette that shows 0 as {tuple(colours[0].tolist())}"
     if fault:
-        raise DataError(what, expected="0 where nothing is, in black", found=fault, fix=NO_COLOURS)
+        raise DataError(what, expected="0 where nothing is, in black", found=fault, fix=COLOURS_FIX)
 
 
 def _opened(source: Path | bytes) -> BinaryIO:
@@ -141,7 +141,7 @@ def _opened(source: Path | bytes) -> BinaryIO:
 
 
 def foreground(image: MaskImage, what: str) -> BoolArray:
-    """Return a mask, height × width, of the pixels that are not 0, if that is the only meaning.
+    """Return the mask of the pixels that are not 0, height × width, if no other reading is likely.
 
     Raises:
         DataError: some values mark pixels to ignore, or an image without a palette has several
@@ -156,20 +156,21 @@ def foreground(image: MaskImage, what: str) -> BoolArray:
 
 def refuse_several(values: NDArray[Any], what: str) -> None:
     """Raise DataError if an array has more than one value besides 0."""
-    limit = values.max()
-    others = values[(values != 0) & (values != limit)]
+    largest = values.max()
+    others = values[(values != 0) & (values != largest)]
     if others.size:
+        are_classes = len({*others}) < MIN_EDGE_VALUES
         raise DataError(
             what,
             expected="one value besides 0",
-            found=f"{others[0]} and {limit}",
+            found=f"{others[0]} and {largest}",
             fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
-            f"a file each; binarise others.{_choose(limit) if len({*others}) < FEW else ''}",
+            f"a file each; binarise others.{_selection_fix(largest) if are_classes else ''}",
         )
 
 
-def _choose(value: int) -> str:
-    """Return the command that makes a mask of one value; "" of an image with more than 8 bits."""
+def _selection_fix(value: int) -> str:
+    """Return the command that makes a mask of one value; "" for a value of more than 8 bits."""
     if value > WHITE:
         return ""
     program = (
@@ -186,8 +187,8 @@ def _choose(value: int) -> str:
 def refuse_void(image: MaskImage, what: str) -> None:
     """Raise DataError if 254 or 255, for pixels to ignore, occurs together with object numbers."""
     values_present = {*np.unique(image.values).tolist()} - {0}
-    are_numbers = image.mode == "P" or max(values_present - VOID, default=0) <= OBJECTS
-    if are_numbers and (void := values_present & VOID) and values_present - VOID:
+    are_numbers = image.mode == "P" or max(values_present - VOID_VALUES, default=0) <= MAX_OBJECT
+    if are_numbers and (void := values_present & VOID_VALUES) and values_present - VOID_VALUES:
         raise DataError(
             what,
             expected="numbers of objects, all of which are foreground",
@@ -199,12 +200,16 @@ def refuse_void(image: MaskImage, what: str) -> None:
 def refuse_classes(image: MaskImage, what: str) -> None:
     """Raise DataError if all 16-bit values are class * 1000 + object, as in MOTS.
 
-    They would otherwise be read as probabilities. One probability has this form by chance in one of
-    five cases; all values of a soft mask hardly do.
+    They would otherwise be read as probabilities. One value of a soft mask has this form by chance
+    in one of five cases; all its values hardly do.
     """
-    numbers = np.unique(image.values[image.values != 0]) if image.mode in DEEP else np.array([])
-    kinds, objects = numbers // CLASS, numbers % CLASS
-    if numbers.size and kinds.min() > 0 and kinds.max() < CLASSES and objects.max() < OF_CLASS:
+    is_deep = image.mode in DEEP_MODES
+    numbers = np.unique(image.values[image.values != 0]) if is_deep else np.array([])
+    if not numbers.size:
+        return
+    kinds, objects = numbers // CLASS_FACTOR, numbers % CLASS_FACTOR
+    are_kinds = kinds.min() > 0 and kinds.max() < MAX_CLASSES
+    if are_kinds and objects.max() < MAX_OBJECTS_OF_CLASS:
         module = "harness.tasks.table.tracking_files"
         command_line = to_lines(f"{module}.mots_images(sys.argv[1:])", "ALL", module)
         raise DataError(
@@ -216,10 +221,10 @@ def refuse_classes(image: MaskImage, what: str) -> None:
         )
 
 
-def _grey(pixels: NDArray[np.uint8], transparent: bool) -> NDArray[np.uint8] | None:
+def _grey(pixels: NDArray[np.uint8], has_alpha: bool) -> NDArray[np.uint8] | None:
     """Return one channel of pixels whose channels are all equal and opaque; otherwise None."""
-    colours = pixels[..., :-1] if transparent else pixels
-    if transparent and not (pixels[..., -1] == 255).all():
+    colours = pixels[..., :-1] if has_alpha else pixels
+    if has_alpha and not (pixels[..., -1] == OPAQUE).all():
         return None
     first: NDArray[np.uint8] = colours[..., 0]
     return first if (colours == first[..., None]).all() else None
@@ -228,11 +233,11 @@ def _grey(pixels: NDArray[np.uint8], transparent: bool) -> NDArray[np.uint8] | N
 def refuse_jpeg(path: Path | bytes, what: str) -> None:
     """Raise DataError if a file's content is a JPEG: its compression changes values of a mask."""
     with _opened(path) as file:
-        if file.read(HEAD).startswith(JPEG):
-            raise DataError(what, expected="a PNG", found="a JPEG", fix=LOSSY)
+        if file.read(HEAD).startswith(JPEG_START):
+            raise DataError(what, expected="a PNG", found="a JPEG", fix=LOSSY_FIX)
 
 
 def jpegs_in(folder: Path) -> list[Path]:
     """Return the files in a folder with a JPEG suffix."""
-    jpegs = (path for path in folder.iterdir() if path.suffix.lower() in JPEGS)
+    jpegs = (path for path in folder.iterdir() if path.suffix.lower() in JPEG_SUFFIXES)
     return sorted(path for path in jpegs if not is_leftover(Path(path.name)))

@@ -1,4 +1,8 @@
-"""Read the rows of a benchmark's Parquet tables; a file that expands too much is refused."""
+"""Read the rows of a benchmark's Parquet tables a few at a time.
+
+Parquet compresses: a small file can hold values that fill the memory. Limits on the sizes that its
+metadata states, and on the sizes of decoded values, refuse such a file.
+"""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -16,16 +20,16 @@ MAX_ROWS = 2**20
 
 The largest benchmark has a quarter of a million; ten times as many would take minutes to read.
 """
-MAX_TEXT = 2**28
+MAX_TEXT_BYTES = 2**28
 """Largest number of bytes of one column's text in one row group, which may be one cell."""
 MAX_VALUES = 2**29
 """Largest number of values of one column in one row group; a mask has one value per pixel."""
-BATCH = 16
+BATCH_ROWS = 16
 """Number of rows that are decoded at once."""
-TEXT_EXPANSION = 100
-"""Largest number of decoded bytes of text per byte of a Parquet file, beside `MAX_TEXT`."""
-OTHER_EXPANSION = 2000
-"""Largest number of decoded bytes of other values per byte of a Parquet file, beside `MAX_TEXT`."""
+MAX_TEXT_EXPANSION = 100
+"""Largest number of decoded bytes of text per byte of a file, in addition to `MAX_TEXT_BYTES`."""
+MAX_OTHER_EXPANSION = 2000
+"""Largest number of decoded bytes of other values per byte of a file, likewise."""
 
 
 def _check_sizes(
@@ -37,6 +41,7 @@ def _check_sizes(
         The paths of the text columns that are encoded as dictionaries, and the largest number of
         bytes that one cell of text can have.
     """
+    # A cell of text is at most as long as all text of its row group.
     dictionaries, longest = set(), 0
     for row_group in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(row_group)
@@ -53,10 +58,10 @@ def _check_sizes(
             if any("DICTIONARY" in encoding for encoding in chunk.encodings):
                 dictionaries.add(column.path)
             if column.logical_type.type == "STRING":
-                if chunk.total_uncompressed_size > MAX_TEXT:
+                if chunk.total_uncompressed_size > MAX_TEXT_BYTES:
                     raise _too_much(
                         path,
-                        f"{MAX_TEXT} bytes of text of {column.path!r} in a row group",
+                        f"{MAX_TEXT_BYTES} bytes of text of {column.path!r} in a row group",
                         chunk.total_uncompressed_size,
                     )
                 longest = max(longest, chunk.total_uncompressed_size)
@@ -68,7 +73,7 @@ def _too_much(path: Path, limit: str, size: object) -> DataError:
 
 
 def _decoded_size(array: Any) -> tuple[int, int]:
-    """Return a lower bound of an Arrow array's bytes as Python objects: of its texts, of the rest.
+    """Return lower bounds of an Arrow array's bytes as Python objects: (texts, other values).
 
     Arrow holds a repeated text of a dictionary once; as Python objects each repetition counts.
     """
@@ -78,15 +83,15 @@ def _decoded_size(array: Any) -> tuple[int, int]:
         lengths = compute.binary_length(array.dictionary).take(array.indices)
         return compute.sum(lengths).as_py() or 0, 0
     if types.is_list(array.type) or types.is_large_list(array.type):
-        parts = [array.flatten()]
+        parts = [array.flatten()]  # all elements of all lists
     elif types.is_struct(array.type):
-        parts = array.flatten()
+        parts = array.flatten()  # an array for each field
     elif types.is_string(array.type) or types.is_large_string(array.type):
         return compute.sum(compute.binary_length(array)).as_py() or 0, 0
     else:
         return 0, max(array.nbytes, 8 * len(array))
     sizes = [_decoded_size(part) for part in parts]
-    return sum(text for text, _ in sizes), sum(rest for _, rest in sizes)
+    return sum(text for text, _ in sizes), sum(others for _, others in sizes)
 
 
 def rows(
@@ -119,9 +124,9 @@ def rows(
                 raise _too_much(path, f"{MAX_ROWS} rows", file.metadata.num_rows)
             column_names = [*columns, *(name for name in optional if name in names)]
             dictionaries, longest = _check_sizes(path, file, column_names)
-        text_left = MAX_TEXT + TEXT_EXPANSION * path.stat().st_size
-        others_left = MAX_TEXT + OTHER_EXPANSION * path.stat().st_size
-        at_once = min(BATCH, max(1, MAX_TEXT // max(longest, 1)))
+        text_left = MAX_TEXT_BYTES + MAX_TEXT_EXPANSION * path.stat().st_size
+        others_left = MAX_TEXT_BYTES + MAX_OTHER_EXPANSION * path.stat().st_size
+        at_once = min(BATCH_ROWS, max(1, MAX_TEXT_BYTES // max(longest, 1)))
         # Texts that are encoded as a dictionary are not expanded until they have been counted.
         with parquet.ParquetFile(path, read_dictionary=dictionaries) as file:
             for batch in file.iter_batches(batch_size=at_once, columns=column_names):
@@ -130,6 +135,8 @@ def rows(
                     text_left -= text
                     others_left -= others
                 if min(text_left, others_left) < 0:
-                    expansion = TEXT_EXPANSION if text_left < 0 else OTHER_EXPANSION
-                    raise _too_much(path, f"{MAX_TEXT} bytes and {expansion} times its own", "more")
+                    expansion = MAX_TEXT_EXPANSION if text_left < 0 else MAX_OTHER_EXPANSION
+                    raise _too_much(
+                        path, f"{MAX_TEXT_BYTES} bytes and {expansion} times its own", "more"
+                    )
                 yield from batch.to_pylist()

@@ -1,12 +1,13 @@
-"""Decide whether boxes, points, polygons or times leave their image or video by more than rounding.
+"""Recognise boxes, points, polygons or times in another unit, order or size than was expected.
 
-Coordinates are in pixels, [x, y] from the image's top left corner; times are in seconds. Readers of
-predictions and of annotations use the same limits to recognise another unit, order or size.
+They leave their image or video by more than rounding. Coordinates are in pixels, [x, y] from the
+image's top left corner; times are in seconds. Readers of predictions and of annotations use the
+same limits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from harness.errors import DataError
 
@@ -16,14 +17,14 @@ Size: TypeAlias = tuple[float, float]
 SLACK = 1.0
 """Pixels beyond the image, or seconds after the video, from which a place counts as outside: tools
 round, and count from 1."""
-FAR = 0.1
+FAR_FRACTION = 0.1
 """Excess, as a fraction of the image's side, that rounding does not explain."""
 MAX_FRACTION = 2.0
 """Largest number of a box or point in fractions of a side: a corner plus a size is at most 2."""
-FEW_OUTSIDE = 0.25
-"""Share of an object's corners that may lie far outside an image that shows a part of it."""
-DIFFERENT, ALIKE = 0.5, 0.8
-"""IoU of two boxes below which they are of different objects, and from which of the same."""
+MAX_SHARE_OUTSIDE = 0.25
+"""Share of an object's corners that may lie far outside the image: the image may show a part."""
+MAX_IOU_OF_DIFFERENT, MIN_IOU_OF_SAME = 0.5, 0.8
+"""IoU below which two boxes are of different objects, and from which they are of the same one."""
 MIN_SIDE_FOR_FRACTIONS = 6
 """Shorter side in pixels, or length in seconds, from which answers within the first two pixels or
 seconds are fractions."""
@@ -41,7 +42,7 @@ def beyond(numbers: Numbers, size: Size) -> float:
 
 def is_far(numbers: Numbers, size: Size) -> bool:
     """Return True if a place exceeds an image of (width, height) by more than rounding."""
-    return any(excess > max(FAR * side, SLACK) for excess, side in _excess(numbers, size))
+    return any(excess > max(FAR_FRACTION * side, SLACK) for excess, side in _excess(numbers, size))
 
 
 def _excess(numbers: Numbers, size: Size) -> Iterator[tuple[float, float]]:
@@ -65,14 +66,14 @@ def video_length(times: Sequence[float]) -> float:
 
 
 def rounding_of(length: float) -> float:
-    """Return the seconds by which a time may exceed a video of `length` seconds."""
-    return min(SLACK, FAR * length)
+    """Return the seconds by which rounding may put a time beyond a video of `length` seconds."""
+    return min(SLACK, FAR_FRACTION * length)
 
 
 def refuse_outside(
-    polygons: Sequence[Numbers], size: Size, where: str, *, max_outside: float = FEW_OUTSIDE
+    polygons: Sequence[Numbers], size: Size, where: str, *, max_outside: float = MAX_SHARE_OUTSIDE
 ) -> None:
-    """Raise DataError if an object's corners are in another unit, or for another size of image.
+    """Raise DataError if an object's corners are fractions, or lie outside the image.
 
     Args:
         polygons: [x, y, x, y, …] of each part.
@@ -110,8 +111,8 @@ def refuse_ignored_orientation(places: Sequence[Numbers], size: Size, where: str
         where: The place of the object, for messages.
     """
     width, height = size
-    leaving = sum(beyond(numbers, size) > SLACK for numbers in places)
-    if leaving and all(beyond(numbers, (height, width)) <= SLACK for numbers in places):
+    leaves_image = any(beyond(numbers, size) > SLACK for numbers in places)
+    if leaves_image and all(beyond(numbers, (height, width)) <= SLACK for numbers in places):
         raise DataError(
             where,
             expected=f"places in its image, {width:g} × {height:g} as its orientation tag turns it",
@@ -122,7 +123,9 @@ def refuse_ignored_orientation(places: Sequence[Numbers], size: Size, where: str
 
 
 def flat_polygons(plain: object) -> object:
-    """Return one polygon or several with corners [x, y] in COCO's flat form; others unchanged.
+    """Return polygons in COCO's form, a list of [x, y, x, y, …]; other data unchanged.
+
+    A polygon may be given as a list of corners [x, y], and a single polygon without the outer list.
 
     >>> flat_polygons([[1, 2], [3, 4], [5, 6]]), flat_polygons([[[1, 2], [3, 4], [5, 6]]])
     ([[1, 2, 3, 4, 5, 6]], [[1, 2, 3, 4, 5, 6]])
@@ -131,15 +134,17 @@ def flat_polygons(plain: object) -> object:
     """
     if not isinstance(plain, list) or not plain:
         return plain
-    parts = [plain] if all(map(_is_pair, plain)) else plain
-    return [
-        list(chain(*part)) if part and isinstance(part, list) and all(map(_is_pair, part)) else part
-        for part in parts
-    ]
+    parts = [plain] if _are_corners(plain) else plain
+    return [list(chain(*part)) if _are_corners(part) else part for part in parts]
 
 
-def _is_pair(corner: object) -> bool:
-    return isinstance(corner, list) and len(corner) == 2
+def _are_corners(part: object) -> TypeGuard[list[list[object]]]:
+    """Return True for a list of pairs, at least one."""
+    return (
+        isinstance(part, list)
+        and len(part) > 0
+        and all(isinstance(corner, list) and len(corner) == 2 for corner in part)
+    )
 
 
 def extent(polygons: Iterable[Numbers]) -> Numbers:
@@ -157,7 +162,10 @@ def is_xy_swapped(sides: Numbers, bounds: Numbers) -> bool:
     """
     x, y, width, height = sides
     box, (left, top, right, bottom) = (x, y, x + width, y + height), bounds
-    return _iou(box, bounds) < DIFFERENT and _iou(box, (top, left, bottom, right)) >= ALIKE
+    return (
+        _iou(box, bounds) < MAX_IOU_OF_DIFFERENT
+        and _iou(box, (top, left, bottom, right)) >= MIN_IOU_OF_SAME
+    )
 
 
 def is_written_as_corners(sides: Numbers, bounds: Numbers) -> bool:
@@ -169,18 +177,16 @@ def is_written_as_corners(sides: Numbers, bounds: Numbers) -> bool:
     False
     """
     x, y, third, fourth = sides
-    fits_as_sides = _iou((x, y, x + third, y + fourth), bounds) >= DIFFERENT
-    return not fits_as_sides and _iou((x, y, third, fourth), bounds) >= ALIKE
+    fits_as_sides = _iou((x, y, x + third, y + fourth), bounds) >= MAX_IOU_OF_DIFFERENT
+    return not fits_as_sides and _iou((x, y, third, fourth), bounds) >= MIN_IOU_OF_SAME
 
 
 def _iou(box: Numbers, other: Numbers) -> float:
-    common = 1.0
-    areas = [1.0, 1.0]
-    for low, high in ((0, 2), (1, 3)):
-        common *= max(0.0, min(box[high], other[high]) - max(box[low], other[low]))
-        areas = [
-            area * max(0.0, corners[high] - corners[low])
-            for area, corners in zip(areas, (box, other), strict=True)
-        ]
-    union = sum(areas) - common
-    return common / union if union > 0 else 0.0
+    """Return the IoU of two boxes (left, top, right, bottom); 0 if both are empty."""
+    intersection = box_area = other_area = 1.0
+    for low, high in ((0, 2), (1, 3)):  # along x, along y
+        intersection *= max(0.0, min(box[high], other[high]) - max(box[low], other[low]))
+        box_area *= max(0.0, box[high] - box[low])
+        other_area *= max(0.0, other[high] - other[low])
+    union = box_area + other_area - intersection
+    return intersection / union if union > 0 else 0.0

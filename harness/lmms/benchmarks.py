@@ -1,8 +1,8 @@
 """lmms-eval's tasks as tasks of harness: `--tasks lmms:videomme,lmms:mvbench`.
 
-A sample's text and media are a document's prompt and `doc_to_visual`; its scores are computed from
-the response by lmms-eval's filters and `process_results`, and each metric by the task's own
-aggregation. Only lmms-eval's `mean` is computed here, exactly rounded.
+A sample is a document: its text is lmms-eval's prompt, its media are the result of `doc_to_visual`.
+lmms-eval's filters and `process_results` score a response, and the task's own aggregation gives the
+metric. Only its aggregation `mean` is replaced by harness's mean, which is exactly rounded.
 """
 
 import inspect
@@ -36,12 +36,12 @@ from harness.types import (
     query_id,
 )
 
-FOLDER = "lmms_eval"
+YAML_FOLDER = "lmms_eval"
 """Folder below ROOT with the user's own YAML tasks, whose code runs when one of them is named."""
 BLANK_LINE = "\n\n"
-OFFICIAL = ("response", "task")
-"""Values of the arguments `read` and `generation` by which scores are lmms-eval's own."""
-REASONING = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
+OFFICIAL_VALUES = ("response", "task")
+"""Values of `read` and `generation` with which scores are lmms-eval's own (see `lmms`)."""
+REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
 """The default of `lmms-eval --reasoning_tags`: tags whose text is removed from responses."""
 
 
@@ -83,7 +83,7 @@ def load_benchmark(data: Path, name: str) -> Benchmark:
             fix='Install it: pip install "visual-reasoning-harness[lmms]"',
         ) from error
     logger.disable("")  # lmms-eval's tasks log each call of an aggregation
-    folder = data / FOLDER
+    folder = data / YAML_FOLDER
     manager = TaskManager()
     if name not in manager.all_tasks and folder.is_dir():
         # YAML tasks run code: a data root may add tasks, but not replace those of lmms-eval.
@@ -110,7 +110,7 @@ def load_benchmark(data: Path, name: str) -> Benchmark:
     cached = {
         Path(file["filename"]) for task in tasks.values() for file in task.eval_docs.cache_files
     }
-    (first, *_) = loaded
+    first = next(iter(loaded))
     group = None if len(tasks) == 1 and name in tasks else getattr(first, "config", {})
     return Benchmark(tasks, tuple(sorted(code | cached)), group)
 
@@ -121,9 +121,12 @@ class DocumentImage:
 
     data: Path
     name: str
+    """Name of the loaded task or group, to which `task` belongs."""
     task: str
     document: int
+    """Number of the document in the task, from 0."""
     index: int
+    """Number of the image in the document, from 0."""
 
     @property
     def key(self) -> str:
@@ -149,7 +152,10 @@ class Aggregation:
             return float(self.function(list(items)))
 
     def over(self, blocks: Sequence[Sequence[Any]], is_kept: NDArray[np.bool_]) -> list[float]:
-        """Return the number over the marked blocks of each row; NaN if it cannot be computed."""
+        """Return the number over the marked blocks for each row of `is_kept` (resamples × blocks).
+
+        NaN stands for a number that cannot be computed.
+        """
         return [
             self._over([block for block, mark in zip(blocks, row, strict=True) if mark])
             for row in is_kept
@@ -176,8 +182,8 @@ def lmms(
         name: Name of the task, as in `lmms-eval --tasks`.
         read: What lmms-eval's code reads: the model's whole `response`, or the `answer` that the
             model's own parser takes from it.
-        generation: Whose length, sampling and stop strings a response has: the `task`'s
-            `generation_kwargs`, or the `model`'s.
+        generation: Which settings of length, sampling and stop strings are used: the `task`'s
+            `generation_kwargs`, or the `model`'s own.
     """
     benchmark = load_benchmark(data.resolve(), name)
     metrics = tuple(_metrics(benchmark))
@@ -189,7 +195,7 @@ def lmms(
     deviations = [
         f"{key}={arguments[key]}"
         for key in ("read", "generation")
-        if arguments[key] not in OFFICIAL
+        if arguments[key] not in OFFICIAL_VALUES
     ]
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -203,7 +209,7 @@ def lmms(
             settings = request_settings(benchmark.tasks[task]) if generation == "task" else None
             yield from _read_samples(benchmark, data.resolve(), name, task, settings)
 
-    (first, *_) = benchmark.tasks.values()
+    first = next(iter(benchmark.tasks.values()))
     return Task(
         name=f"lmms_{name}",
         version=1,
@@ -219,16 +225,16 @@ def lmms(
         ),
         samples=samples,
         annotations=benchmark.files,
-        check=lambda: check_by_reading(samples, data / FOLDER),
+        check=lambda: check_by_reading(samples, data / YAML_FOLDER),
         arguments=arguments,
     )
 
 
 def request_settings(task: Any) -> GenerationSettings:
-    """Return a task's `generation_kwargs` as lmms-eval's models take them.
+    """Return the settings of a task's `generation_kwargs`, as lmms-eval's models understand them.
 
-    `do_sample: false` and `top_p: 0` are greedy. A blank line in `until` is lmms-eval's default,
-    which its `qwen2_5_vl` leaves out.
+    `do_sample: false` and `top_p: 0` mean greedy decoding. A blank line as stop string (`until`) is
+    left out, as by lmms-eval's `qwen2_5_vl`: it is only lmms-eval's default.
     """
     settings = task.config.generation_kwargs or {}
     until, top_p = settings.get("until") or (), settings.get("top_p")
@@ -245,10 +251,11 @@ def request_settings(task: Any) -> GenerationSettings:
 def _read_samples(
     benchmark: Benchmark, data: Path, name: str, task: str, generation: GenerationSettings | None
 ) -> Iterator[Sample]:
-    """Yield the documents of one task, in their order."""
+    """Yield a sample for each document of one task, in their order."""
     loaded = benchmark.tasks[task]
     loaded.set_fewshot_seed(seed=1234)  # lmms-eval's default
     shots, cluster = loaded.config.num_fewshot or 0, loaded.config.cluster_key
+    # `plain` is the document without its media, which texts and targets do not need.
     for number, (document, plain) in enumerate(
         zip(loaded.eval_docs, loaded.eval_docs_no_media, strict=True)
     ):
@@ -272,24 +279,33 @@ def _read_samples(
                 answer=Answer(text=str(loaded.doc_to_target(plain))),
                 extra={"task": task, "document": number},
             ),
-            group=str(plain[cluster]) if cluster in plain else Path(paths[0]).name if paths else "",
+            group=_group(plain, cluster, paths),
         )
 
 
+def _group(document: Mapping[str, Any], cluster_key: str, paths: Sequence[str]) -> str:
+    """Return a sample's group: the task's cluster, else the name of its first file, else ""."""
+    if cluster_key in document:
+        return str(document[cluster_key])
+    return Path(paths[0]).name if paths else ""
+
+
 def _metrics(benchmark: Benchmark) -> Iterator[Metric]:
-    """Yield the metrics of each task, and in a group those over its tasks."""
-    parts: dict[str, list[tuple[str, int]]] = {}
+    """Yield the metrics of each task; in a group, then those that are means over its tasks."""
+    parts: dict[str, list[tuple[str, int]]] = {}  # (name in harness, documents) of each task
     for task, loaded in benchmark.tasks.items():
         for metric, aggregation in _aggregations(loaded).items():
             name = benchmark.name_of(task, metric)
             parts.setdefault(metric, []).append((name, len(loaded.eval_docs)))
-            lower = loaded.higher_is_better()[metric] is False
+            is_lower_better = loaded.higher_is_better()[metric] is False
             corpus = None if _is_mean(aggregation) else Aggregation(name, aggregation)
-            yield Metric(name, better="lower" if lower else "higher", corpus=corpus)
-    pooled = benchmark.group and benchmark.group["aggregate_metric_list"]
-    for metric, several in parts.items() if benchmark.group is not None else ():
+            yield Metric(name, better="lower" if is_lower_better else "higher", corpus=corpus)
+    if benchmark.group is None:
+        return
+    group_entries = benchmark.group and benchmark.group["aggregate_metric_list"]
+    for metric, metrics_of_tasks in parts.items():
         # lmms-eval finds the entry by a part of the metric's name, and the last one counts.
-        entries = [entry for entry in pooled or () if entry["metric"] in metric]
+        entries = [entry for entry in group_entries or () if entry["metric"] in metric]
         entry = entries[-1] if entries else None
         if entry is not None and entry["aggregation"] != "mean":
             raise UsageError(
@@ -298,26 +314,25 @@ def _metrics(benchmark: Benchmark) -> Iterator[Metric]:
                 found=f"the function {getattr(entry['aggregation'], '__name__', '')}",
                 fix="Name its tasks one by one.",
             )
-        names, sizes = zip(*several, strict=True)
         is_weighted = entry is not None and entry["weight_by_size"]
-        weights = np.array(sizes if is_weighted else [1] * len(sizes))
+        weights = np.array([size if is_weighted else 1 for _, size in metrics_of_tasks])
         yield Metric(
             metric,
-            inputs=names,
-            derived=partial(_weighted, weights),
+            inputs=tuple(name for name, _ in metrics_of_tasks),
+            derived=partial(_weighted_mean, weights),
             about=""
             if entry is not None
             else "plain mean of its tasks, which lmms-eval leaves out",
         )
 
 
-def _weighted(weights: NDArray[np.int64], *values: Any) -> Any:
-    """Return the weighted mean of numbers, or of arrays of resamples."""
+def _weighted_mean(weights: NDArray[np.int64], *values: Any) -> Any:
+    """Return the weighted mean of `values`: numbers, or arrays of one length over resamples."""
     return sum(map(np.multiply, values, weights)) / weights.sum()
 
 
 def _aggregations(task: Any) -> dict[str, Callable[[list[Any]], float]]:
-    """Return the aggregations to a number; others, with a parameter `args`, write files."""
+    """Return a task's aggregations by metric, without those that write files (parameter `args`)."""
     return {
         metric: aggregation
         for metric, aggregation in task.aggregation().items()
@@ -334,8 +349,9 @@ def _is_mean(aggregation: object) -> bool:
 def _text(prediction: Prediction, part: str) -> str:
     """Return the last response, or, for `part` "answer", the parsed answer if there is one."""
     answer = None if prediction.answer is None else prediction.answer.text
-    response = prediction.responses[-1] if prediction.responses else answer or ""
-    return response if part == "response" or answer is None else answer
+    if part == "answer" and answer is not None:
+        return answer
+    return prediction.responses[-1] if prediction.responses else answer or ""
 
 
 def _score(benchmark: Benchmark, name: str, document: int, text: str) -> Scores:
@@ -348,7 +364,7 @@ def _score(benchmark: Benchmark, name: str, document: int, text: str) -> Scores:
     instance = Instance("generate_until", (text,), 0, about, resps=[text])
     task._filters[0].apply([instance], None)
     (response,) = instance.filtered_resps.values()
-    tags = parse_reasoning_tags_config(REASONING, task.config.reasoning_tags)
+    tags = parse_reasoning_tags_config(REASONING_TAGS, task.config.reasoning_tags)
     if tags is not None and isinstance(response, str):
         response = strip_reasoning_tags(response, tags)
     row = dict(task.eval_docs_no_media[document])  # some tasks write into it
@@ -356,15 +372,15 @@ def _score(benchmark: Benchmark, name: str, document: int, text: str) -> Scores:
     return {
         benchmark.name_of(name, metric): Mean(float(value))
         if _is_mean(aggregations[metric])
-        else Corpus((_plain(metric, value),))
+        else Corpus((_as_plain(metric, value),))
         for metric, value in task.process_results(row, [response]).items()
         if metric in aggregations
     }
 
 
-def _plain(metric: str, value: object) -> object:
+def _as_plain(metric: str, value: object) -> object:
     """Return a value of `process_results` as plain JSON; raise DataError if that cannot hold it."""
-    try:
+    try:  # NumPy's scalars have `item`
         return json.loads(json.dumps(value, default=lambda number: number.item()))
     except (TypeError, ValueError, AttributeError) as error:
         raise DataError(

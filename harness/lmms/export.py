@@ -1,7 +1,8 @@
 """`harness lmms export`: writes tasks of harness to a folder for `lmms-eval --include_path`.
 
-A task becomes a YAML, a list of samples (JSON lines), and functions that call `harness.lmms.tasks`
-with the folder's record of the task, the data and the pipeline.
+A task becomes a YAML file, which also records the task's SPEC, data and pipeline, and a list of
+samples (JSON lines). `utils.py` in the folder has the functions that lmms-eval calls; they call
+`harness.lmms.tasks`.
 """
 
 import json
@@ -26,7 +27,7 @@ from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task
 
-UTILS = '''"""What lmms-eval calls for the tasks in this folder, by `harness lmms export`."""
+UTILS_SOURCE = '''"""What lmms-eval calls for the tasks in this folder, by `harness lmms export`."""
 
 from pathlib import Path
 
@@ -54,14 +55,17 @@ def process_results(doc, results):
 def aggregate(items):
     return tasks.aggregate(FOLDER, items)
 '''
-METADATA = "metadata: "
-"""Beginning of the line of a YAML that has the record of the export, as JSON."""
-FUNCTIONS = ("doc_to_text", "doc_to_visual", "doc_to_messages", "process_results")
-"""Functions of `UTILS` that lmms-eval's tasks name by their own names."""
+METADATA_START = "metadata: "
+"""Beginning of the line of a YAML file that has the record of the export, as JSON."""
+UTILS_FUNCTIONS = ("doc_to_text", "doc_to_visual", "doc_to_messages", "process_results")
+"""Functions of `UTILS_SOURCE` that lmms-eval's tasks name by their own names."""
 
 
 def export(arguments: Namespace) -> int:
-    """Write a YAML and a list of samples for each task, and the functions that they name."""
+    """Write the files of each task that can be scored, and `utils.py`; return 0.
+
+    Without `--tasks`, tasks that cannot be read or scored are left out with a note.
+    """
     require(arguments, "data", out="a folder for the tasks")
     spec = as_trained(model_spec(arguments.pipeline))
     if "backend" not in spec.arguments:
@@ -83,7 +87,7 @@ def export(arguments: Namespace) -> int:
             left_out[str(task_spec)] = str(error)
     if not content_of_path:
         raise DataError(f"--data {arguments.data}", expected="a benchmark", found="none")
-    write_text(arguments.out / "utils.py", UTILS)
+    write_text(arguments.out / "utils.py", UTILS_SOURCE)
     tell(
         arguments,
         {"out": str(arguments.out), "tasks": content_of_path, "left_out": left_out},
@@ -94,10 +98,10 @@ def export(arguments: Namespace) -> int:
 
 
 def load_pipeline(text: str) -> PromptedModel:
-    """Build a model whose network is replaced by lmms-eval's.
+    """Build the model of a SPEC, whose requests lmms-eval's model will answer.
 
     Raises:
-        UsageError: the model sends several requests a question.
+        UsageError: the model sends several requests for a question.
     """
     model = build_model(model_spec(text), 0)
     if not isinstance(model, PromptedModel) or type(model).generate is not PromptedModel.generate:
@@ -113,12 +117,12 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """Return the record of an export in a task's YAML; raise DataError if it has none."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        (line,) = (line for line in lines if line.startswith(METADATA))
-        recorded: dict[str, Any] = json.loads(line.removeprefix(METADATA))["harness"]
+        (line,) = (line for line in lines if line.startswith(METADATA_START))
+        recorded: dict[str, Any] = json.loads(line.removeprefix(METADATA_START))["harness"]
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
             str(path),
-            expected=f"one line {METADATA}{{…}} as `harness lmms export` writes it",
+            expected=f"one line {METADATA_START}{{…}} as `harness lmms export` writes it",
             found=str(error),
             fix="Export the task again.",
         ) from error
@@ -126,11 +130,11 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def _rows(name: str, task: Task, pipeline: PromptedModel) -> Iterator[dict[str, str]]:
-    """Yield a document for each form of each sample; raise UsageError if it cannot be scored."""
+    """Yield a document for each form of each sample; raise UsageError if one cannot be scored."""
     obstacle = "answers that a judge grades" if task.protocol.rubric is not None else ""
     for sample in samples_of(task):
-        if others := set(sample.query.forms) - pipeline.forms:
-            obstacle = f"answers as {', '.join(sorted(others))}"
+        if unsupported := set(sample.query.forms) - pipeline.forms:
+            obstacle = f"answers as {', '.join(sorted(unsupported))}"
         elif sample.target is None:
             obstacle = "a hidden ground truth"
         if obstacle:
@@ -153,7 +157,7 @@ def _rows(name: str, task: Task, pipeline: PromptedModel) -> Iterator[dict[str, 
 def _write(
     arguments: Namespace, spec: str, task: Task, pipeline_spec: str, pipeline: PromptedModel
 ) -> str:
-    """Write a task's files; return its name in lmms-eval; UsageError as of `_rows`."""
+    """Write a task's files, and return its name in lmms-eval; raise UsageError as `_rows` does."""
     name = "harness_" + re.sub(r"\W+", "_", spec).strip("_")
     protocol = task.protocol
     rows = list(_rows(name, task, pipeline))
@@ -181,7 +185,7 @@ def _write(
         f'dataset_kwargs: {{"data_files": {{"test": "{name}.jsonl"}}}}',
         "test_split: test",
         "output_type: generate_until",
-        *(f"{function}: !function utils.{function}" for function in FUNCTIONS),
+        *(f"{function}: !function utils.{function}" for function in UTILS_FUNCTIONS),
         "doc_to_target: target",
         f"generation_kwargs: {json.dumps(generation)}",
         # Responses are read with their reasoning, which is part of the models' grammars.
@@ -194,7 +198,7 @@ def _write(
             for metric in dict.fromkeys(metrics)
         ),
         # Below `metadata`: lmms-eval uses some keys at the top, such as "split", itself.
-        METADATA + json.dumps({"version": task.version, "harness": recorded}),
+        METADATA_START + json.dumps({"version": task.version, "harness": recorded}),
     ]
     text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     write_text(arguments.out / f"{name}.jsonl", text)

@@ -50,11 +50,9 @@ class HarnessModel(lmms):
             UsageError: `method` is missing, an argument is wrong, or `--device` is given.
         """
         arguments = dict(parse(f"harness({arg_string})").arguments)
-        method, form, seed = (
-            arguments.pop("method", None),
-            arguments.pop("form", "text"),
-            arguments.pop("seed", 0),
-        )
+        method = arguments.pop("method", None)
+        form = arguments.pop("form", "text")
+        seed = arguments.pop("seed", 0)
         if not isinstance(method, str) or form not in TEXT_OF_FORM or not isinstance(seed, int):
             raise UsageError(
                 "--model_args",
@@ -106,7 +104,7 @@ class HarnessModel(lmms):
 
 
 class SimpleModel(HarnessModel):
-    """Takes the text and the images of a document."""
+    """A model to which lmms-eval gives a document's text and images."""
 
     is_simple = True
 
@@ -118,7 +116,7 @@ class SimpleModel(HarnessModel):
 
 
 class ChatModel(HarnessModel):
-    """Takes messages; their texts are joined, and their media follow in their order."""
+    """A model to which lmms-eval gives messages; texts are joined, media stay in their order."""
 
     is_simple = False
 
@@ -133,7 +131,7 @@ class ChatModel(HarnessModel):
 
 
 def answer_text(query: Query, prediction: Prediction) -> str:
-    """Return an answer as the text that lmms-eval's tasks read; see the table above."""
+    """Return an answer as the text that lmms-eval's tasks read; see the module's table."""
     if prediction.answer is None:
         return prediction.responses[-1] if prediction.responses else ""
     return TEXT_OF_FORM[query.form](prediction.answer, query.size if query.media else (1, 1))

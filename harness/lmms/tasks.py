@@ -1,8 +1,8 @@
 """Functions that lmms-eval calls for tasks in a folder of `harness lmms export`.
 
-The folder's `utils.py` passes them on. The text and images of a document are a request of the
-pipeline, a model of harness whose network is replaced by lmms-eval's model. Responses are read,
-segmented and scored as by `harness score`.
+The folder's `utils.py` calls the functions at the end of the module. The pipeline is a model of
+harness: it turns a document into a request (text and images), which lmms-eval's model answers, and
+reads and segments the response, which is scored as by `harness score`.
 """
 
 import atexit
@@ -39,9 +39,9 @@ Document: TypeAlias = Mapping[str, Any]
 Item: TypeAlias = dict[str, Any]
 """A response and its sample, which lmms-eval passes from `process_results` to `aggregate`."""
 
-STACK = ExitStack()
-"""Folders of clips, which are removed when the process ends."""
-atexit.register(STACK.close)
+CLIP_FOLDERS = ExitStack()
+"""Temporary folders of video files, which are removed when the process ends."""
+atexit.register(CLIP_FOLDERS.close)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,7 +73,10 @@ class ExportedTask:
             return self.pipeline.read(self.samples[sample].query, responses)
 
     def means(self, sample: Sample, response: str) -> dict[str, float]:
-        """Return the metrics of a sample that are means over samples, each with weight 1."""
+        """Return the sample's values of metrics that are means over samples of weight 1.
+
+        It is empty for a sample of several forms or of a larger unit: one response is not all.
+        """
         if len(sample.query.forms) > 1 or sample.unit != sample.id:
             return {}
         unit = score_unit(self.task, [sample], [self.read(sample.id, (response,))])
@@ -85,22 +88,23 @@ class ExportedTask:
 
     @lru_cache(maxsize=4)  # noqa: B019 - called for every metric with the same responses
     def numbers(self, triples: tuple[tuple[str, str, str], ...]) -> dict[str, float | None]:
-        """Return every metric over triples (id, form, response).
+        """Return every metric over triples (id of the sample, form, response).
 
-        Units with some responses missing, because `--limit` cut them, are left out with a warning.
+        Units with only a part of their responses, as `--limit` cuts them, are left out with a
+        warning.
         """
         responses = {(name, form): response for name, form, response in triples}
         scores, n_incomplete = [], 0
         for unit in units(iter(self.samples.values())):
             keys_by_sample = [[(sample.id, form) for form in sample.query.forms] for sample in unit]
-            has_response = {key in responses for keys in keys_by_sample for key in keys}
-            if has_response == {True}:
+            has_response = [key in responses for keys in keys_by_sample for key in keys]
+            if all(has_response):
                 predictions = [
-                    self.read(keys[0][0], tuple(responses[key] for key in keys))
-                    for keys in keys_by_sample
+                    self.read(sample.id, tuple(responses[key] for key in keys))
+                    for sample, keys in zip(unit, keys_by_sample, strict=True)
                 ]
                 scores.append(score_unit(self.task, unit, predictions))
-            elif len(has_response) > 1:
+            elif any(has_response):
                 n_incomplete += 1
         if n_incomplete:
             warnings.warn(
@@ -131,7 +135,7 @@ def exported_task(folder: Path, name: str) -> ExportedTask:
         name=name,
         task=task,
         pipeline=load_pipeline(recorded["pipeline"]),
-        path_of=STACK.enter_context(clip_files()) if recorded["clips"] == "file" else None,
+        path_of=CLIP_FOLDERS.enter_context(clip_files()) if recorded["clips"] == "file" else None,
         lock=Lock(),
     )
 
@@ -184,7 +188,7 @@ def process_results(folder: Path, doc: Document, results: Sequence[str]) -> dict
 
 
 def aggregate(folder: Path, items: Sequence[Item]) -> float:
-    """Return the metric of the items over all responses; NaN where nothing counts."""
+    """Return the value of the items' metric over all their responses; NaN if it has none."""
     first = items[0]
     triples = tuple((item["id"], item["form"], item["response"]) for item in items)
     number = exported_task(folder, first["task"]).numbers(triples)[first["metric"]]

@@ -11,7 +11,7 @@ from harness.image_file import FORMATS, rgb
 from harness.media import Media, loaded_image, open_image, pixels
 from harness.video.media import video_file
 
-IMAGE_FILES = {f".{name.lower()}" for name in FORMATS} | {".jpg"}
+IMAGE_SUFFIXES = {f".{name.lower()}" for name in FORMATS} | {".jpg"}
 
 
 def medium(visual: object, load: Loader | None = None) -> Media:
@@ -32,7 +32,7 @@ def medium(visual: object, load: Loader | None = None) -> Media:
         return loaded_image(load, size=visual.size, id=name)
     if isinstance(visual, str):
         path = Path(visual)
-        return open_image(path) if path.suffix.lower() in IMAGE_FILES else video_file(path)
+        return open_image(path) if path.suffix.lower() in IMAGE_SUFFIXES else video_file(path)
     raise UsageError(
         "a document of lmms-eval",
         expected="images, or files of images or videos",

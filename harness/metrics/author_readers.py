@@ -1,8 +1,8 @@
-"""Readers of the chosen option from a response, as a benchmark's authors wrote them.
+"""Readers of the chosen option from a response, as the authors of a benchmark wrote them.
 
-They are for the benchmarks of which lmms-eval's reader (`letter_readers`) differs. Each function
-takes the response and returns a letter, or None where the authors' code finds none; it names their
-function, file and commit.
+They are used for benchmarks whose reader in lmms-eval (`letter_readers`) differs from the authors'.
+Each docstring names the authors' function, file and commit. A letter is returned, or None where
+their code finds none.
 """
 
 import re
@@ -12,8 +12,8 @@ from harness.responses import MAX_TEXT
 
 API_ERROR = "API Error"
 """Text that the code of Video-MMMU writes in the place of an answer."""
-ENDS = ",.!?;:'"  # characters stripped from a response's ends
-LONG = 5  # words of a response; in a longer one the texts of options are searched
+STRIPPED_AT_ENDS = ",.!?;:'"
+MAX_SHORT_WORDS = 5  # only in a response of more words are the texts of options searched
 
 
 def blink_prediction(response: str) -> str | None:
@@ -43,13 +43,12 @@ def blink_choice(response: str, letters: str) -> str | None:
     text = response[:MAX_TEXT]
     if alone := blink_prediction(text):
         return alone
-    words, last = (set(part.split()) for part in (text, text.split("\n\n")[-1]))
-    letters_in, letters_in_last = (
-        [letter for letter in letters if f"({letter})" in part] for part in (words, last)
-    )
-    if len(letters_in_last) == 1:
-        return letters_in_last[0]
-    return letters_in[0] if len(letters_in) == 1 else None
+    for part in (text.split("\n\n")[-1], text):
+        words = set(part.split())
+        letters_in_part = [letter for letter in letters if f"({letter})" in words]
+        if len(letters_in_part) == 1:
+            return letters_in_part[0]
+    return None
 
 
 def mmsi_author_choice(response: str) -> str | None:
@@ -72,9 +71,9 @@ def mmsi_author_choice(response: str) -> str | None:
 def is_mvbench_option(response: str, letter: str) -> bool:
     """Return True if a response picks a letter by MVBench's `check_ans`, from its first line.
 
-    It does if the first word, without full stops, is part of `(a)` or contains it. An empty
-    response is part of every option. From video_chat2/mvbench.ipynb (4dd8210), whose prompt ends
-    with `(`; it puts that before the response.
+    It does if the first word, without full stops, is a substring of `(a)` or contains it; so an
+    empty response picks every option. From video_chat2/mvbench.ipynb (4dd8210), whose prompt ends
+    with `(`, which it puts before the response.
 
     >>> [is_mvbench_option(text, "A") for text in ("(A) left", "a dog", "", "The answer is A")]
     [True, True, True, False]
@@ -87,9 +86,9 @@ def is_mvbench_option(response: str, letter: str) -> bool:
 def videommmu_author_choice(response: str, letters: str, options: Sequence[str]) -> str | None:
     """Read a letter as `parse_multi_choice_response` in Video-MMMU's videommmu/utils.py (88b4ac3).
 
-    Searched are letters before a full stop or colon, else in parentheses, else before a blank;
-    else, in a response of more than five words, the texts of options. The first of these forms that
-    occurs decides; of several letters in it, the last.
+    It searches for letters before a full stop or colon, else in parentheses, else before a blank;
+    else, in a response of more than five words, for the texts of options. The first of these forms
+    that occurs decides; of several letters in this form, the last one does.
 
     >>> options = ["left side", "right", "up", "down"]
     >>> said = ("B. right", "(A) or (C)", "B) left", "It has to be on the right of it")
@@ -97,19 +96,19 @@ def videommmu_author_choice(response: str, letters: str, options: Sequence[str])
     ['B', 'C', None, 'B']
     """
     text = response[:MAX_TEXT]
-    for mark in ENDS:
+    for mark in STRIPPED_AT_ENDS:
         text = text.strip(mark)
     text = f" {text} "
-    marked = [[letter for letter in letters if f"{letter}{mark}" in text] for mark in ".:"]
-    if any(marked):
-        form = "{}." if marked[0] else "{}:"
-        return _last([*marked[0], *marked[1]], text, form)
+    before_stop = [letter for letter in letters if f"{letter}." in text]
+    before_colon = [letter for letter in letters if f"{letter}:" in text]
+    if before_stop or before_colon:
+        return _last([*before_stop, *before_colon], text, "{}." if before_stop else "{}:")
     if in_parentheses := [letter for letter in letters if f"({letter})" in text]:
         return _last(in_parentheses, text, "({})")
     if before_blank := [letter for letter in letters if f"{letter} " in text]:
         return _last(before_blank, text, " {} ")
     lower = text.lower()
-    if len(text.split()) > LONG:
+    if len(text.split()) > MAX_SHORT_WORDS:
         texts = dict(zip(letters, (option.lower() for option in options), strict=False))
         if places := [
             (lower.rfind(option), letter) for letter, option in texts.items() if option in lower
@@ -119,5 +118,5 @@ def videommmu_author_choice(response: str, letters: str, options: Sequence[str])
 
 
 def _last(letters: Sequence[str], text: str, form: str) -> str:
-    """Return the letter whose form occurs last; the first such letter if places are equal."""
+    """Return the letter whose `form`, such as `({})`, occurs last; if none occurs, the first."""
     return max(letters, key=lambda letter: text.rfind(form.format(letter)))

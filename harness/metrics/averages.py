@@ -1,7 +1,7 @@
 """Means of several metrics, added in the order of official code, so that the last bit is equal.
 
-They are functions for `Metric(derived=…)`: the parts are numbers, or arrays of one length whose
-elements are resamples.
+They are functions for `Metric(derived=…)`: the parts are numbers, or arrays of one length with an
+element for each resample. Float addition depends on the order, hence the two plain means.
 """
 
 from typing import Any, TypeVar

@@ -1,8 +1,9 @@
 """Outlines and dilation of two binary images at once, packed as bits, for the boundary F-measure.
 
 Each image is cut into four strips of rows, and a byte holds one pixel of every strip of both images
-(2 × 4 bits). To move all pixels by rows or columns is to move bytes, without shifting bits: one
-operation on the array works on all pixels of both images. `harness.metrics.boundary` calls it.
+(4 × 2 bits). Moving all pixels by rows or columns is then a slice of the bytes, without shifting
+bits, and one operation on the array works on all pixels of both images. `harness.metrics.boundary`
+uses it for speed: the counts are those of ordinary boolean images.
 """
 
 import math
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 from harness.masks import BoolArray
 
 Strips: TypeAlias = NDArray[np.uint8]
-"""Two images as bits: rows of a strip × columns. Row r of image i (0 or 1) is bit 2 × strip + i of
-row r % rows of a strip, where strip is r // rows of a strip. Every row has a gap of empty columns
-to its right, so that all rows are one long row, and pixels that leave a row fall into a gap."""
+"""Two images as bits: height × columns, where height is the number of rows of a strip. Row r of
+image i (0 or 1) is bit 2 × (r // height) + i of row r % height. To the right of every row is a gap
+of empty columns, so that all rows can be treated as one: pixels leaving a row fall into a gap."""
 Words: TypeAlias = NDArray[np.uint64]
+"""Bytes of `Strips`, eight at a time."""
 
 STRIPS = 4
 FIRST = np.uint64(0x5555_5555_5555_5555)  # the bits of the first image
@@ -52,12 +54,12 @@ def unpack(strips: Strips, rows: int, columns: int) -> BoolArray:
 
 
 def outline(first: BoolArray, second: BoolArray, gap: int) -> Strips:
-    """Pixels that differ from their right, lower or lower right neighbour, as bits.
+    """Return the pixels that differ from their right, lower or lower right neighbour, as bits.
 
     The last row and column are taken to go on outside, which is the official rule at the frame's
     edge: there only the neighbour along the edge counts, and the corner is never drawn. A mask
-    that touches the edge has therefore no outline along it. `gap` is at least 1. Columns left and
-    right of both images' pixels, beyond the next one, are left out of the result.
+    that touches the edge has therefore no outline along it. `gap` is at least 1. Empty columns at
+    the left and right, but for one on each side, are left out of the result.
 
     >>> corner = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]], dtype=bool)
     >>> unpack(outline(corner, corner, gap=1), 3, 3)[0].astype(int)
@@ -71,11 +73,14 @@ def outline(first: BoolArray, second: BoolArray, gap: int) -> Strips:
         folded = folded[:, max(used[0] - 1, 0) : used[-1] + 2]
     height, columns = folded.shape
     strips = _widen(folded, gap)
-    strips[:, columns] = strips[:, columns - 1]
+    strips[:, columns] = strips[:, columns - 1]  # the last column goes on outside
     width = strips.shape[1]
+    # Below the last row of a strip is the first row of the next one, whose bits are 2 higher.
     pixels = np.concatenate((strips, strips[:1] >> 2)).ravel()
     any_set, all_set = pixels[:-width] | pixels[width:], pixels[:-width] & pixels[width:]
+    # A pixel is on the outline if some, but not all, of itself and its three neighbours are set.
     np.bitwise_xor(any_set[:-1] | any_set[1:], all_set[:-1] & all_set[1:], out=strips.ravel()[:-1])
+    # In the images' last row, the bits of its strip, only the right neighbour counts.
     strip, row = divmod(len(first) - 1, height)
     last = pixels[row * width : (row + 1) * width + 1]
     strips[row] &= (last[:-1] ^ last[1:]) | (0xFF ^ 0b11 << 2 * strip)
@@ -87,9 +92,9 @@ def dilate_by_disk(strips: Strips, radius: int) -> Strips:
     """Dilate by the disk x² + y² ≤ radius², in pixels; pixels outside count as empty.
 
     The disk is the Minkowski sum of pairs of pixels and a rest (`_disk`). The pixels are first
-    dilated by each pair, then by each row of the rest, whose lengths grow step by step: a few
+    dilated by each pair, then by each row of the rest, from the shortest row to the longest: a few
     operations on bytes, whatever the images hold. Strips must have at least `radius` rows, and the
-    gap as many columns: pixels that grow beyond an image are in the gap and the rows after it.
+    gap at least `radius` columns, as pixels may grow so far beyond an image.
 
     >>> dot = np.pad([[True]], 2)
     >>> unpack(dilate_by_disk(pack(dot, dot, gap=2), 2), 5, 5)[0].astype(int)
@@ -108,7 +113,7 @@ def dilate_by_disk(strips: Strips, radius: int) -> Strips:
         wide = wide[:-move] | wide[move:]
     length, grown = 1, np.zeros(strips.size, dtype=np.uint8)
     for target, y, x in rows:
-        while length < target:
+        while length < target:  # `wide` is dilated by a row of `length` pixels; at most double it
             step = min(length, target - length)
             wide, length = wide[:-step] | wide[step:], length + step
         start = y * width + x
@@ -117,7 +122,7 @@ def dilate_by_disk(strips: Strips, radius: int) -> Strips:
 
 
 def split(strips: Strips) -> tuple[Words, Words]:
-    """Return the pixels of the first and of the second image, both in the bits of the first."""
+    """Return the pixels of the (first, second) image, both moved to the bits of the first."""
     words = strips.view(np.uint64)
     return words & FIRST, words >> np.uint64(1) & FIRST
 
@@ -131,9 +136,11 @@ def count(words: Words) -> int:
 def _disk(radius: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
     """Write a disk as the Minkowski sum of pairs of pixels and a rest.
 
+    A pair is split off while dilating by it restores the remaining shape from a smaller one.
+
     Returns:
-        Rows and columns from the first pixel of each pair to its second. The rows of the rest, the
-        shortest first: length, row from the top of the disk, first column from its middle.
+        Pairs, as (rows, columns) from their first pixel to their second, and the rows of the rest,
+        the shortest first: (length, row from the disk's top, first column from its middle).
     """
     y, x = np.indices((2 * (radius + LONGEST) + 1,) * 2) - radius - LONGEST
     rest, pairs = x * x + y * y <= radius * radius, []
@@ -151,7 +158,7 @@ def _disk(radius: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]
 
 
 def _fold(first: BoolArray, second: BoolArray, gap: int) -> Strips:
-    """Return two images as bits in strips of at least `gap` rows, without a gap of columns."""
+    """Return two images as `Strips` of at least `gap` rows, still without the gap of columns."""
     rows, columns = first.shape
     height = max(math.ceil(rows / STRIPS), gap)
     pixels = np.empty((STRIPS * height, columns), dtype=np.uint8)

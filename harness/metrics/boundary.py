@@ -14,9 +14,9 @@ from harness.masks import BoolArray, Rle
 from harness.metrics.bits import count, dilate_by_disk, outline, split
 from harness.metrics.overlap import Mask, Track, check_masks, each_frame
 
-TOLERANCE = 0.008  # of the frame's diagonal
+TOLERANCE = 0.008  # as a fraction of the frame's diagonal
 MARGIN = 1  # pixels; a boundary lies at most one pixel outside its mask
-BLOCKS = 48  # number of blocks of rows that are searched for foreground
+N_BLOCKS = 48  # blocks of rows that are searched for foreground
 
 
 def boundary_f_measure(
@@ -90,11 +90,11 @@ def boundary_radius(height: int, width: int) -> int:
 
 
 def _crop(ground_truth: Mask, predicted: Mask, void: Mask | None) -> list[BoolArray] | None:
-    """Crop both masks, without void, to the rows with outlines; None if there is no foreground.
+    """Crop both masks, less void, to the rows that hold foreground; None if there is none.
 
-    A margin of one empty row is kept, so that the outline is the same as in the full frame.
-    Run-lengths are returned as columns × rows, as they are stored: the official rule is the same
-    for rows and columns, so F does not change.
+    A margin of one row is kept, so that the outline is the same as in the full frame. Run-lengths
+    are cropped to columns and returned as columns × rows, as they are stored: the official rule is
+    the same for rows and columns, so F does not change.
     """
     masks = [ground_truth, predicted] if void is None else [ground_truth, predicted, void]
     runs = [mask for mask in masks if isinstance(mask, Rle)]
@@ -106,9 +106,9 @@ def _crop(ground_truth: Mask, predicted: Mask, void: Mask | None) -> list[BoolAr
 
 
 def _crop_arrays(*masks: BoolArray) -> list[BoolArray] | None:
-    """Crop to the blocks of rows of the first two foregrounds and their margin."""
+    """Crop all masks to the blocks of rows where the first two have foreground, and a margin."""
     height, width = masks[0].shape
-    block = height // BLOCKS + 1
+    block = height // N_BLOCKS + 1
     starts = np.arange(0, height * width, block * width)
     pixels = [mask.view(np.uint8) for mask in masks]
     first, second = (np.maximum.reduceat(mask.ravel(), starts) for mask in pixels[:2])
@@ -116,13 +116,16 @@ def _crop_arrays(*masks: BoolArray) -> list[BoolArray] | None:
     if used.size == 0:
         return None
     rows = _span(int(used[0]) * block, int(used[-1] + 1) * block - 1, height)
-    if max(first.max(), second.max()) > 1:  # 255 viewed as boolean; `outline` wants single bits
+    if max(first.max(), second.max()) > 1:  # a view of 0 and 255 as bool; `outline` needs 0 and 1
         return [mask[rows] != 0 for mask in pixels]
     return [mask[rows] for mask in masks]
 
 
 def _crop_runs(*masks: Rle) -> list[BoolArray] | None:
-    """Decode the columns of the first two foregrounds and their margin, as columns × height."""
+    """Decode the columns where the first two masks have foreground, and a margin: columns × height.
+
+    Runs alternate from background on, so that foreground runs have odd indices.
+    """
     height, width = masks[0].height, masks[0].width
     ends = [mask.runs.cumsum() for mask in masks]
     occupied = [end for end in ends[:2] if end.size > 1]
@@ -140,7 +143,7 @@ def _span(first: int, last: int, size: int) -> slice:
 
 
 def _decode_columns(ends: NDArray[np.int64], columns: slice, height: int) -> BoolArray:
-    """Return the pixels of some columns of a mask, as columns × height, from its runs' ends."""
+    """Return the pixels of some columns of a mask, columns × height; `ends` are its runs' ends."""
     start, stop = columns.start * height, columns.stop * height
     # numpy's maximum and minimum together take half as long as its clip
     runs = np.minimum(np.maximum(ends, start), stop) - start

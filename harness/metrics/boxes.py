@@ -15,7 +15,7 @@ BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
 """N boxes as rows of left, top, right, bottom, in pixels; an empty sequence holds none."""
 
 
-MIN_IOU = 0.5  # a hit has a larger one
+HIT_IOU = 0.5  # a hit has a larger IoU
 
 
 def rows_of(
@@ -23,10 +23,15 @@ def rows_of(
 ) -> NDArray[np.float64]:
     """Return rows as float64 of N × `length`; an empty sequence gives 0 rows.
 
-    `order` says in errors what the numbers are.
+    Args:
+        rows: The boxes.
+        length: Numbers of a row.
+        what: Name of the rows, for errors.
+        order: Meaning of the numbers, for errors.
+        finite: True to refuse infinite numbers and NaN.
 
     Raises:
-        DataError: they are not rows of that many numbers, or not `finite` where that is asked.
+        DataError: they are not such rows.
     """
     expected = f"rows of {length} {'finite ' if finite else ''}numbers{order and ': '}{order}"
     try:
@@ -45,8 +50,8 @@ def rows_of(
 def box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
     """IoU of every pair of boxes, right and bottom exclusive; float64 of true × predicted.
 
-    A box of width 10 spans left to left + 10. Pairs without area have IoU 0, and so has a box
-    whose right lies left of its left. Equal bit for bit to `compute_bbox_iou` in
+    A box of width 10 spans left to left + 10. The IoU of two empty boxes is 0, and so is that of a
+    box whose right is less than its left. Equal bit for bit to `compute_bbox_iou` in
     `evaluation/evaluation_segmentation.py` of VisionReasoner (commit a455092).
 
     Raises:
@@ -85,11 +90,11 @@ def any_box_hits(ground_truth: Box, predicted: BoxRows) -> bool:
     >>> any_box_hits(Box(0, 0, 10, 10), [Box(0, 0, 10, 5)])
     False
     """
-    return bool((box_iou([ground_truth], predicted) > MIN_IOU).any())
+    return bool((box_iou([ground_truth], predicted) > HIT_IOU).any())
 
 
 def _pairwise_iou(ground_truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:
-    """Return the IoU of all pairs; a side is the difference of its ends plus `rim` pixels."""
+    """Return the IoU of all pairs; a side is right - left (or bottom - top) + `rim` pixels."""
     order = "left, top, right, bottom"
     first = rows_of(ground_truth, 4, "true boxes", order=order, finite=True)
     second = rows_of(predicted, 4, "predicted boxes", order=order, finite=True)

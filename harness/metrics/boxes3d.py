@@ -15,8 +15,8 @@ Box3DRows = Sequence[Box3D] | NDArray[np.floating] | Sequence[Sequence[float]]
 def box_iou_3d(ground_truth: Box3DRows, predicted: Box3DRows) -> NDArray[np.float64]:
     """Shared volume over the volume of the union for every pair; float64 of true × predicted.
 
-    Our own definition; no official scorer computes it. A pair without volume has IoU 0, and so has
-    a box with a negative extent.
+    This is harness's own definition; no official scorer computes it. The IoU of two boxes without
+    volume is 0, and so is that of a box with a negative extent.
 
     Raises:
         DataError: an operand is not rows of six finite numbers.

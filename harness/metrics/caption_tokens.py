@@ -1,7 +1,7 @@
-"""Tokens of captions, which caption metrics count: by the official tokenizer, or by simple rules.
+"""Tokens of captions for `harness.metrics.captions`: by the official tokenizer, or simple rules.
 
 Scores by the two tokenizers cannot be compared. So the tokenizer is part of a metric's name, and
-one never replaces the other: without Java, `ptb` is an error.
+the simple one never replaces the official one (`ptb`), which is an error without Java.
 """
 
 import re
@@ -14,9 +14,10 @@ from harness.metrics.penn_treebank import penn_treebank
 
 Tokenizer: TypeAlias = Literal["ptb", "simple"]
 
-BETWEEN = "x"
-"""A line between references and captions: the tokenizer looks ahead by a line, not beyond this."""
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # dog's, 42
+SEPARATOR_LINE = "x"
+"""Stands between references and captions: the tokenizer looks ahead by one line, so that neither
+text changes the tokens of the other."""
+WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # `dog's`, `42`; `brown_fur` is two words
 
 
 class Captions(NamedTuple):
@@ -31,8 +32,8 @@ def tokenize(items: Sequence[Mapping[str, object]], *, tokenizer: Tokenizer = "p
     """Return the captions and references of a corpus as tokens.
 
     Args:
-        items: One `{"candidates": text, "references": [text, …]}` a sample, at least one reference
-            each.
+        items: One `{"candidate": text, "references": [text, …]}` for each sample, with at least one
+            reference.
         tokenizer: `ptb`, the Penn Treebank tokenizer as `PTBTokenizer` of pycocoevalcap 1.2 uses
             it, but called once for all captions and all metrics; or `simple`: lower-cased runs of
             letters and digits, apostrophes inside them kept.
@@ -61,19 +62,19 @@ def _run_tokenizer(
         lines = [" ".join(WORD.findall(text.lower())) for text in (*flat, *candidates)]
     else:
         # Officially references and captions are two files; here they are one, in two parts.
-        lines = penn_treebank((*flat, BETWEEN, *candidates))
+        lines = penn_treebank((*flat, SEPARATOR_LINE, *candidates))
         del lines[len(flat)]
-    rest = iter(lines)
-    parts = tuple(tuple(next(rest) for _ in texts) for texts in references)
-    return Captions(candidates=tuple(rest), references=parts)
+    remaining = iter(lines)  # references come first, as many lines as each caption has
+    tokens = tuple(tuple(next(remaining) for _ in texts) for texts in references)
+    return Captions(candidates=tuple(remaining), references=tokens)
 
 
 def _check_item(item: object, number: int) -> tuple[str, tuple[str, ...]]:
-    """Return candidate and references of an item; raise DataError if it is not of the form."""
-    candidates = item.get("candidate") if isinstance(item, Mapping) else None
+    """Return (candidate, references) of an item; raise DataError if it is not of the form."""
+    candidate = item.get("candidate") if isinstance(item, Mapping) else None
     texts = item.get("references") if isinstance(item, Mapping) else None
     if (
-        not isinstance(candidates, str)
+        not isinstance(candidate, str)
         or not isinstance(texts, (list, tuple))
         or not texts
         or not all(isinstance(text, str) for text in texts)
@@ -83,4 +84,4 @@ def _check_item(item: object, number: int) -> tuple[str, tuple[str, ...]]:
             expected='{"candidate": text, "references": [at least one text]}',
             found=repr(item)[:80],
         )
-    return candidates, tuple(texts)
+    return candidate, tuple(texts)

@@ -4,18 +4,21 @@ The package's own code computes every number; this module prepares the tokens on
 refuses input that would crash that code, and defines the edge cases. SPICE is not offered: its
 scorer downloads a parser while it runs.
 
-Each function takes a corpus: one `{"candidate": text, "references": [text, …]}` a sample, which is
-what a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts.
+A corpus is one `{"candidate": text, "references": [text, …]}` for each sample, as a `Corpus`
+statistic holds it. A missing answer is "", which scores 0 and counts.
 
-BLEU-n = (p_1 … p_n)^(1/n), p_k = (matches + 1e-15) / (k-grams said + 1e-9) summed over the corpus,
-times exp(1 - 1 / r) where r, the length said over the closest reference lengths (the shorter of two
-equally close), is below 1. A corpus whose captions have fewer than n tokens scores about 0.
-ROUGE-L is the mean over captions of (1 + b²) P R / (R + b² P), b = 1.2, P and R the longest common
-subsequence over the lengths of caption and reference; the largest P and the largest R may come from
-different references. METEOR 1.5 (English, `-norm`) sums its alignment statistics over the corpus,
-and needs Java whatever the tokenizer. CIDEr-D is the mean over captions, n and references of the
-clipped cosines of tf-idf vectors of 1- to 4-grams, times 10 exp(-d² / 72) for a difference of d in
-length. Its document frequencies are those of the corpus: one caption alone scores 0.
+BLEU-n = (p_1 … p_n)^(1/n), where p_k = (matches + 1e-15) / (k-grams of captions + 1e-9), with sums
+over the corpus. It is multiplied by exp(1 - 1 / r) if r < 1, where r is the length of the captions
+over that of the references closest in length (the shorter of two equally close). A corpus whose
+captions have fewer than n tokens scores about 0.
+ROUGE-L is the mean over captions of (1 + b²) P R / (R + b² P), b = 1.2: P is the longest common
+subsequence over the length of the caption, R over that of the reference; the largest P and the
+largest R may come from different references.
+METEOR 1.5 (English, `-norm`) sums its alignment statistics over the corpus, and needs Java whatever
+the tokenizer.
+CIDEr-D is the mean over captions, n and references of the clipped cosines of tf-idf vectors of
+n-grams (n = 1 to 4), times 10 exp(-d² / 72) for a difference of d in length. Its document
+frequencies are those of the corpus: one caption alone scores 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +50,7 @@ class CaptionScores(NamedTuple):
 
     value: float
     each: tuple[float, ...]
-    """Value of each caption. Only ROUGE-L and CIDEr are the means of these."""
+    """Value of each caption. Only for ROUGE-L and CIDEr is `value` their mean."""
 
 
 def caption(candidate: str, references: Sequence[str]) -> Corpus:
@@ -110,9 +113,10 @@ def caption_scores(
     return scores
 
 
-# An interval needs this many corpora: all captions, and for each of 200 groups all but its own.
+# A jackknife interval needs 201 corpora: all captions, and all without each of 200 groups.
 @lru_cache(maxsize=256)
 def _bleu(captions: Captions) -> tuple[CaptionScores, ...]:
+    """Return BLEU-1 to BLEU-4, which pycocoevalcap computes together."""
     scorer = pycocoevalcap("bleu.bleu").Bleu(4)
     values, by_caption = scorer.compute_score(*_as_official(captions), verbose=0)
     return tuple(_to_scores(*pair) for pair in zip(values, by_caption, strict=True))
@@ -120,7 +124,7 @@ def _bleu(captions: Captions) -> tuple[CaptionScores, ...]:
 
 @lru_cache(maxsize=24)
 def _compute_scores(name: Name, captions: Captions) -> CaptionScores:
-    """Return a metric over all captions and of each, by pycocoevalcap's code."""
+    """Return a metric other than BLEU, of all captions and of each, by pycocoevalcap's code."""
     references, candidate = _as_official(captions)
     if name == "METEOR":
         return _to_scores(*aligned(references, candidate))

@@ -1,9 +1,9 @@
 """Parts of SA-Co's cgF1: F1 of the instances of phrases, and correlation of their presence.
 
-cgF1 is the product of `positive_f1` and `image_mcc`. A question (an image and a phrase) counts by
-its hits at ten thresholds of IoU, and as one of four cells: an instance is true or not, and one is
-predicted or not. Equal to `CGF1Evaluator` in
-`sam3/eval/cgf1_eval.py` (facebookresearch/sam3, commit 99d02f2), for predictions with a score that
+cgF1 is the product of `positive_f1` and `image_mcc`. A question is an image and a phrase; its
+`PhraseCounts` are the matched instances at ten thresholds of IoU, and a cell of the contingency
+table of whether an instance is true and whether one is predicted. Equal to `CGF1Evaluator` in
+`sam3/eval/cgf1_eval.py` (facebookresearch/sam3, commit 99d02f2); predictions are those whose score
 reaches its threshold.
 """
 
@@ -23,31 +23,34 @@ Cell = Literal["TP", "TN", "FP", "FN"]
 
 
 class PhraseCounts(TypedDict):
-    """One question: its cell, true positives at each threshold, and numbers of instances."""
+    """Counts of one question."""
 
     cell: Cell
     hits: list[int]
+    """Matched instances at each of `THRESHOLDS`."""
     predicted: int
+    """Number of predicted instances."""
     true: int
+    """Number of true instances."""
 
 
 def track_ious(
     predicted: Sequence[Sequence[Rle]], true: Sequence[Sequence[Rle]]
 ) -> NDArray[np.float64]:
-    """Return the IoU over all frames of each pair of objects; 1 if neither has a pixel.
+    """Return the IoU over all frames of each pair of objects, predicted × true.
 
-    The shape is predicted × true.
+    The IoU of two objects without a pixel is 1.
 
     Args:
         predicted: Objects, each with one mask a frame; an image is one frame.
         true: True objects, with as many frames of the same size.
     """
     ious = np.zeros((len(predicted), len(true)))
-    for pair_index in np.ndindex(ious.shape):
-        pair = list(zip(predicted[pair_index[0]], true[pair_index[1]], strict=True))
-        common = sum(first.intersection(second).area for first, second in pair)
-        union = sum(first.area + second.area for first, second in pair) - common
-        ious[pair_index] = common / union if union else 1.0
+    for row, column in np.ndindex(ious.shape):
+        frames = list(zip(predicted[row], true[column], strict=True))
+        common = sum(first.intersection(second).area for first, second in frames)
+        union = sum(first.area + second.area for first, second in frames) - common
+        ious[row, column] = common / union if union else 1.0
     return ious
 
 
@@ -57,7 +60,7 @@ def found_instances(ious: NDArray[np.float64]) -> PhraseCounts:
     The matching has the largest sum of IoUs; a hit is a pair whose IoU reaches the threshold.
 
     Args:
-        ious: IoU of every pair, predicted × true; either may be 0.
+        ious: IoU of every pair, predicted × true; either number may be 0.
 
     >>> found_instances(np.array([[0.8, 0.1], [0.2, 0.55]]))["hits"]
     [2, 2, 1, 1, 1, 1, 1, 0, 0, 0]
@@ -73,8 +76,8 @@ def found_instances(ious: NDArray[np.float64]) -> PhraseCounts:
 def best_annotator(annotators: Sequence[PhraseCounts]) -> PhraseCounts:
     """Return the counts against the annotator whom the prediction fits best.
 
-    That is an annotator without instances if nothing is predicted (the last such), else the one
-    with the highest mean F1 (the first such).
+    If nothing is predicted and some annotators marked nothing, it is the last of these; else the
+    first with the highest mean F1.
     """
     best = annotators[0]
     for annotator in annotators[1:]:
@@ -97,9 +100,9 @@ def _f1(precision: NDArray[np.float64], recall: NDArray[np.float64]) -> NDArray[
 
 
 def positive_f1(phrases: Sequence[Any]) -> float:
-    """Return the F1 of all instances of phrases with a true one, mean over the thresholds.
+    """Return the F1 of all instances, mean over the thresholds: the official `positive_micro_F1`.
 
-    It is `positive_micro_F1` of the official code.
+    Predictions for phrases without a true instance do not count.
     """
     hits = np.sum([phrase["hits"] for phrase in phrases], axis=0)
     predicted = sum(phrase["predicted"] for phrase in phrases if phrase["true"])
@@ -112,5 +115,5 @@ def image_mcc(phrases: Sequence[Any]) -> float:
     tp, tn, fp, fn = (
         sum(phrase["cell"] == cell for phrase in phrases) for cell in ("TP", "TN", "FP", "FN")
     )
-    both = float(tp + fp) * float(tp + fn) * float(tn + fp) * float(tn + fn)
-    return float(tp * tn - fp * fn) / (math.sqrt(both) + CELL_EPSILON)
+    product = float(tp + fp) * float(tp + fn) * float(tn + fp) * float(tn + fn)
+    return float(tp * tn - fp * fn) / (math.sqrt(product) + CELL_EPSILON)

@@ -1,8 +1,8 @@
-"""Readers of the chosen option from a response, as benchmarks' scorers read it, and strictly.
+"""Readers of the chosen option from a response: those of official scorers, and a strict one.
 
-Each official reader returns the first capital letter that could be an option, after cutting phrases
+Most official readers return the first capital letter that could be an option, after cutting phrases
 such as "The answer is", so that "Because" picks B. `strict_choice` returns a letter only if the
-response states it as its answer. Tasks' scorers call them; None: no option was read.
+response states it as its answer. Scorers of tasks call them; None means that no option was read.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ LONGVIDEOBENCH_PHRASES = (
     "Best answer:",
     "Best option:",
 )
-# The first of these that occurs anywhere decides; letters of either case.
+# The first of these forms that occurs anywhere decides; letters are of either case.
 STI_BENCH_FORMS = tuple(
     re.compile(form, re.IGNORECASE | re.MULTILINE)
     for form in (
@@ -66,9 +66,9 @@ def video_mme_choice(response: str) -> str | None:
 
     The first of these letters anywhere in the response counts, after some phrases were cut:
     "Because" picks B. Equal to `extract_characters_regex` in `eval_your_results.py`
-    (thanku-all/parse_answer, commit afd52cf), whose "" is None here. `videomme/official` leaves a
-    None out of the numerator
-    *and* the denominator; `videomme/strict` counts it wrong.
+    (thanku-all/parse_answer, commit afd52cf), whose "" is None here. The protocol
+    `videomme/official` leaves a None out of the numerator *and* the denominator; `videomme/strict`
+    counts it wrong.
 
     >>> responses = "(C) a cat", "Because of it", "The answer: none"
     >>> [video_mme_choice(response) for response in responses]
@@ -93,7 +93,7 @@ def video_mme_v2_choice(response: str) -> str | None:
 def longvideobench_choice(response: str) -> str | None:
     """The letter A to E that the scorer of LongVideoBench reads, or None.
 
-    Also a letter beyond the question's own options. Equal to `parse_multi_choice_response` in
+    It may be a letter beyond the question's own options. Equal to `parse_multi_choice_response` in
     `lmms_eval/tasks/longvideobench/utils.py` (lmms-eval, commit 75571cf), except that the official
     code picks an option at random where this returns None; see `seeded_choice`.
 
@@ -105,10 +105,10 @@ def longvideobench_choice(response: str) -> str | None:
 
 
 def seeded_choice(sample_id: str, letters: Sequence[str]) -> str:
-    """An option at random that depends on nothing but the sample's id.
+    """Return a pseudo-random option that depends only on the sample's id and the letters.
 
     LongVideoBench gives an unreadable response a random option. The official code draws it from the
-    process' generator, so that its score changes from run to run; this draw does not.
+    process's generator, so that its score changes from run to run; this one does not.
 
     Raises:
         DataError: there is no option.
@@ -125,8 +125,8 @@ def seeded_choice(sample_id: str, letters: Sequence[str]) -> str:
 def sti_bench_choice(response: str) -> str | None:
     """The letter A to E that STI-Bench's script reads, or None.
 
-    The first of six forms that is found, in letters of either case ("(b)", "Option d…"), otherwise
-    the last character of the stripped response. Equal to `extract_answer` and the column `correct`
+    The first of `STI_BENCH_FORMS` that is found gives the letter ("(b)", "Option d…"), else the
+    last character of the stripped response. Equal to `extract_answer` and the column `correct`
     of `opensource_test.py` (STI-Bench, commit 43ddebe), which ends with an error for an empty
     response; here it is None.
 
@@ -145,7 +145,7 @@ def sti_bench_choice(response: str) -> str | None:
 def strict_choice(
     response: str, *, letters: str = "ABCD", options: Sequence[str] = ()
 ) -> str | None:
-    """The one letter that the response states as its answer, or None: `harness.stated.letters`.
+    """The one letter that the response states as its answer (`harness.stated.letters`), or None.
 
     Two different letters are not an answer, nor is a word that happens to begin with one ("A
     dog", "Because").

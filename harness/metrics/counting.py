@@ -1,10 +1,9 @@
-"""Scores of a predicted number of objects: exact or not, absolute error, squared error.
+"""Scores of one predicted number of objects: equality, absolute error, squared error.
 
 All equal `evaluation/calculate_counting.py` of VisionReasoner (commit a455092), whose
 `correct_count`, `mae` and `rmse` are the mean of `exact`, the mean of `absolute_error` and the root
-of the mean of `squared_error` over samples. What counts as the prediction where a response cannot
-be read is the task's rule, not decided here. A count that is not a whole number of at least 0
-is a DataError.
+of the mean of `squared_error` over samples. A task decides which number stands for a response that
+cannot be read. A count that is not a whole number of at least 0 is a DataError.
 """
 
 from harness.errors import DataError

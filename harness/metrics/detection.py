@@ -2,8 +2,8 @@
 
 A scorer returns a `Corpus` of `detection_item`s, each the true and predicted boxes of one category
 in one image; `average_precision` gives the function that turns all items into one number. The
-library that computes it is a setting, so that a run's arguments record it; none is chosen because
-it happens to be installed.
+library that computes it is an explicit setting, which a run records, and does not depend on what is
+installed.
 """
 
 import contextlib
@@ -49,20 +49,20 @@ STATISTICS = (
 PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
     {"pycocotools": ("pycocotools.coco", "pycocotools.cocoeval"), "hotcoco": ("hotcoco", "hotcoco")}
 )
-"""Modules of each library for its data set and its evaluation."""
-
-
+"""Modules of each library that have the class of its data set, and of its evaluation."""
 Name: TypeAlias = Any
-"""A text or a number, of one type in all items: images and categories are sorted by it."""
+"""A text or a number, of one type in all items: images and categories are sorted by name."""
 
 
 class Detections(TypedDict):
-    """Boxes of one category in one image: true with area and crowd, predicted with score."""
+    """True and predicted boxes of one category in one image, in pixels."""
 
     image: Name
     category: Name
     ground_truth: list[list[float]]
+    """Rows of left, top, right, bottom, area, 1 for a crowd or 0."""
     predicted: list[list[float]]
+    """Rows of left, top, right, bottom, score."""
     sizes: NotRequired[list[list[float]]]
     """(width, height) of each true box as annotated; see `detection_item`."""
 
@@ -99,7 +99,7 @@ def detection_item(
         areas: Square pixels of each true object, by which COCO sorts them into small, medium and
             large; default the area of its box.
         sizes: (width, height) of each true box as annotated; default `right - left` and
-            `bottom - top`, which may differ from them by a rounding unit, and with it an IoU.
+            `bottom - top`, which may differ in the last bit, and so may an IoU.
 
     Raises:
         DataError: a list of another length, or a number that is not finite.
@@ -199,11 +199,11 @@ class CocoStatistic:
         """Return the statistic of many subsets of blocks, one number a row; NaN without any item.
 
         Boxes are matched once: the matches in an image and category do not depend on others. Equal
-        to calling with the items of each row, but for the order in which numbers are added up
-        (below 1e-14).
+        to `self(items of a row's blocks)`, but for the order in which numbers are added (below
+        1e-14).
 
         Args:
-            blocks: Items in groups, say of one image.
+            blocks: Items in groups, such as those of one image.
             weights: Rows × blocks: 1 if the block is in the row's subset, else 0.
         """
         items = [item for block in blocks for item in block]
@@ -234,7 +234,7 @@ _last: tuple[Library, list[Detections], dict[str, float]] | None = None
 def _cached_statistics(items: Sequence[Detections], library: Library) -> dict[str, float]:
     """Return all statistics; those of the last items are cached, as a protocol prints several."""
     global _last
-    last = _last  # another thread may replace it
+    last = _last  # one read, as another thread may replace it
     if last is not None and last[0] == library and last[1] == items:
         return last[2]
     statistics = coco_statistics(items, library=library)
@@ -250,7 +250,7 @@ def _match_boxes(text: str) -> "COCOeval":
 
 
 def _number_names(items: Sequence[Detections]) -> tuple[dict[Name, int], dict[Name, int]]:
-    """Return numbers from 1 on for images and for categories, in the order of their names."""
+    """Return (numbers of images, numbers of categories), each from 1 in the order of the names."""
     images, categories = (
         {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
         for key in ("image", "category")
@@ -278,9 +278,10 @@ def coco_statistics(
 
 
 def _with_one_miss(ground_truth: CocoData) -> tuple[CocoData, list[dict[str, object]]]:
-    """Return the ground truth with one image more, and a predicted box in it.
+    """Return (the ground truth with one image more, one predicted box in that image).
 
-    Loaders refuse an empty list of predictions; a box in an image without true objects is a miss.
+    Loaders refuse an empty list of predictions. This box matches nothing, as its image has no true
+    object, so that AP and AR are 0.
     """
     number = len(ground_truth["images"]) + 1
     images = [*ground_truth["images"], {"id": number, "width": 1, "height": 1}]
@@ -296,7 +297,7 @@ def _evaluator(
     coco, evaluation = _classes(library)
     if not results:
         ground_truth, results = _with_one_miss(ground_truth)
-    with contextlib.redirect_stdout(io.StringIO()):  # all of them print
+    with contextlib.redirect_stdout(io.StringIO()):  # these functions print
         if library == "pycocotools":
             truth = coco()
             truth.dataset = ground_truth
@@ -331,13 +332,13 @@ def _as_coco(items: Sequence[Detections]) -> tuple[CocoData, list[dict[str, obje
     equal scores by the number of the image.
     """
     rows = sorted(items, key=lambda item: (item["image"], item["category"]))
-    places = [(item["image"], item["category"]) for item in rows]
-    twice = next((key for key, following in pairwise(places) if key == following), None)
-    if not rows or twice is not None:
+    keys = [(item["image"], item["category"]) for item in rows]
+    repeated = next((key for key, following in pairwise(keys) if key == following), None)
+    if not rows or repeated is not None:
         raise DataError(
             "detections",
             expected="items, one an image and category",
-            found="none" if not rows else f"two of {twice}",
+            found="none" if not rows else f"two of {repeated}",
         )
     images, categories = _number_names(rows)
     annotations: list[dict[str, object]] = []
@@ -375,7 +376,7 @@ def _as_coco(items: Sequence[Detections]) -> tuple[CocoData, list[dict[str, obje
 
 
 def _sizes(item: Detections) -> list[list[float]]:
-    """Return width and height of each true box, as annotated where that is known."""
+    """Return [width, height] of each true box: as annotated, or else from its corners."""
     if "sizes" in item:
         return list(item["sizes"])
     return [[right - left, bottom - top] for left, top, right, bottom, _, _ in item["ground_truth"]]

@@ -1,8 +1,8 @@
 """COCO's statistics of many subsets of images, for confidence intervals, from one matching.
 
 `COCOeval.evaluate` matches boxes within one image and category, so leaving out images changes no
-match: it only removes their boxes from the ranking of a category. Here each ranking is sorted once,
-and a category is added up again only for subsets that lack some of its images.
+match: it only removes their boxes from the ranking of a category. Here each category's ranking is
+sorted once, and its precisions are summed once for all subsets that agree on the category's images.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,9 +29,9 @@ class Ranking(NamedTuple):
     wrong: BoolArray
     """Thresholds × boxes: True where a box matches none. Neither: it does not count."""
     block: NDArray[np.int64]
-    """Block of each box."""
+    """Number of each box's block."""
     objects: NDArray[np.int64]
-    """Number of true objects of each block."""
+    """Number of this category's true objects in each block."""
     touched: NDArray[np.int64]
     """Blocks with a true or predicted box of this category."""
 
@@ -44,14 +44,14 @@ def subset_statistics(
     Args:
         evaluator: A `pycocotools` `COCOeval` after `evaluate()`, with its own constants.
         block_of: The block of each (image, category), by their numbers in the evaluator.
-        weights: Rows of 1 and 0, one for each block.
+        weights: Subsets × blocks: 1 if the block is in the subset, else 0.
         name: Name of the statistic in `detection.STATISTICS`.
 
-    Equal to `accumulate()` and `summarize()` of each subset alone, but for the order of adding up.
+    Equal to `accumulate()` and `summarize()` of each subset alone, but for the order of additions.
     """
     constants = evaluator.params
-    area = AREAS.get(name[2:], 0)
-    boxes = int(name.partition("@")[2] or constants.maxDets[-1])
+    area = AREAS.get(name[2:], 0)  # `APs` or `ARs`
+    boxes = int(name.partition("@")[2] or constants.maxDets[-1])  # `AR@10`
     threshold = {"AP50": 0.5, "AP75": 0.75}.get(name)
     rows = slice(None) if threshold is None else constants.iouThrs == threshold
     recalls = constants.recThrs if name.startswith("AP") else None
@@ -75,14 +75,14 @@ def _rankings(
     area: int,
     boxes: int,
 ) -> Iterator[Ranking]:
-    """Yield the ranking of each category, of at most `boxes` boxes an image.
+    """Yield the ranking of each category that has a box, true or predicted.
 
     Args:
         evaluator: COCO's evaluator after `evaluate`.
         block_of: The block of each (image, category), by their numbers in the evaluator.
         blocks: Number of blocks.
         area: Index of the range of areas; see `AREAS`.
-        boxes: Largest number of boxes of an image, by confidence.
+        boxes: Number of the most confident boxes of an image that count.
     """
     constants = evaluator.params
     images = len(constants.imgIds)
@@ -114,13 +114,13 @@ def _rankings(
 def _sum_and_count(
     ranking: Ranking, is_kept: BoolArray, rows: slice | BoolArray, recalls: FloatArray | None
 ) -> tuple[float, int]:
-    """Return (sum, number) of a category's precisions at `recalls`; None: of its recalls.
+    """Return (sum, number) of a category's precisions, or of its recalls.
 
     Args:
         ranking: The category's boxes.
         is_kept: True for each block that counts.
         rows: Thresholds of IoU that count.
-        recalls: Recalls at which the precision is taken, rising.
+        recalls: Recalls at which the precision is taken, rising; None: take the final recall.
     """
     objects = ranking.objects[is_kept].sum()
     if objects == 0:
@@ -135,7 +135,7 @@ def _sum_and_count(
         return float(recall[:, -1].sum()) if recall.size else 0.0, len(right)
     precision = right / (wrong + right + np.spacing(1))
     best_precision = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-    padded = np.pad(best_precision, ((0, 0), (0, 1)))  # beyond the last recall that is reached: 0
+    padded = np.pad(best_precision, ((0, 0), (0, 1)))  # 0 beyond the last recall that is reached
     total = sum(
         float(values[np.searchsorted(reached, recalls)].sum())
         for reached, values in zip(recall, padded, strict=True)

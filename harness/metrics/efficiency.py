@@ -1,7 +1,7 @@
 """Metric plugins for the cost of answers: tokens, characters of reasoning and frames a sample.
 
-They read `Prediction.usage` and responses. Seconds are not among them: they differ between equal
-runs, so a run keeps them in `timing.json`, apart from its numbers.
+They read `Prediction.usage` and responses. Times are not metrics, as they differ between equal
+runs; a run keeps them in `timing.json`.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +39,8 @@ def frames() -> ExtraMetric:
 def reasoning_characters(*, tag: str = "think") -> ExtraMetric:
     """Mean number of characters between thinking tags, failed samples included.
 
-    Unlike tokens it does not depend on a tokenizer, so that models can be compared; and it is
-    known for stored responses. See `reasoning_length`.
+    Unlike the number of tokens it does not depend on a tokenizer, so that models can be compared,
+    and it can be computed from stored responses. See `reasoning_length`.
 
     Args:
         tag: The name of the tags.
@@ -57,8 +57,9 @@ def reasoning_characters(*, tag: str = "think") -> ExtraMetric:
 def tokens_per_correct() -> CostMetric:
     """Generated tokens for each right answer, by the protocol's headline metric.
 
-    The tokens of all samples, wrong and failed ones too, over the sum of the headline's values;
-    no number where nothing is right. The headline must be a mean of values from 0 to 1.
+    It is the number of tokens of all samples, wrong and failed ones too, over the sum of the
+    headline's values, and has no value if that sum is 0. The headline must be a mean of values from
+    0 to 1.
     """
 
     def cost(predictions: Sequence[Prediction]) -> float:
@@ -71,9 +72,9 @@ def tokens_per_correct() -> CostMetric:
 def reasoning_length(response: str, *, tag: str = "think") -> int:
     """Return the number of characters of reasoning in a response: of its first tagged text.
 
-    Blanks around it do not count. Without a closing tag the reasoning goes to the end of the
-    response (it was cut off); without an opening one it begins with the response (the prompt ended
-    with that tag). Without either tag there is none.
+    Blanks around the text do not count. Without a closing tag the reasoning ends with the response
+    (which was cut off); without an opening tag it begins with the response (the prompt ended with
+    that tag). Without either tag it is empty.
 
     >>> reasoning_length("<think> a red car </think><answer>1</answer>")
     9
@@ -90,7 +91,7 @@ def reasoning_length(response: str, *, tag: str = "think") -> int:
 
 
 def _mean(name: str, spent: Callable[[Prediction], float], *, about: str) -> ExtraMetric:
-    """Return the metric of the mean of `spent` over samples, of which less is better."""
+    """Return a metric, the mean over samples of what `spent` returns; less is better."""
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         return {name: Mean(sum(map(spent, predictions)) / len(unit), weight=len(unit))}

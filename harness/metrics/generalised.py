@@ -1,8 +1,8 @@
 """Generalised referring segmentation (gRefCOCO): an expression refers to any number of objects.
 
-"No target" is a separate answer. The IoU of a sample depends on whether there is a target and
-whether one is predicted: four cases. Scores by ReLA's code (`rela_…`) and by VisionReasoner's
-variant (`nonobject_…`).
+"No target" is a separate answer, so that the IoU of a sample has four cases: there is a target or
+not, and one is predicted or not. The scores are those of ReLA's code (`rela_…`) and of
+VisionReasoner's variant (`nonobject_…`).
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,9 @@ from harness.metrics.overlap import Mask, Overlap
 from harness.types import Box
 
 THRESHOLDS = (0.7, 0.8, 0.9)
-"""Thresholds of ReLA's Pr@t, over samples with a target: `precision_at(iou,
-thresholds=THRESHOLDS)`."""
+"""IoU thresholds of ReLA's Pr@t, for `precision_at`; it counts samples with a target."""
 SIDE = 480
-"""Pixels of the square on which ReLA compares masks: IMAGE_SIZE of its configurations."""
+"""Pixels of a side of the square on which ReLA compares masks, its IMAGE_SIZE."""
 
 
 class Credit(NamedTuple):
@@ -34,9 +33,9 @@ class Credit(NamedTuple):
 def rela_polygon(corners: Sequence[float], width: int, height: int) -> list[float]:
     """Return a polygon [x, y, x, y, …] of an image in coordinates of ReLA's square.
 
-    If all numbers are whole, the scaled ones are cut to whole numbers too: detectron2 scales in
-    place, in an integer array. The true mask is the union of an expression's polygons, drawn on the
-    square by COCO's code; no annotated mask is resized.
+    If all numbers are of type int, the scaled ones are truncated to int too: detectron2 scales in
+    place, in an integer array. COCO's code draws the true mask, the union of an expression's
+    polygons, on the square; no annotated mask is resized.
 
     Equal to `RefCOCOMapper` in `gres_model/data/dataset_mappers/refcoco_mapper.py` of ReLA (commit
     3ca9551) with the `Resize` of detectron2 (commit 02b5c4e).
@@ -64,9 +63,9 @@ def rela_resize(mask: Rle) -> Rle:
 
 
 def _nearest_index(side: int) -> NDArray[np.int64]:
-    """Return, for each row (or column) of the square, the row of an image with `side` of them."""
+    """Return the nearest of an image's `side` rows (or columns) for each row of the square."""
     step = side / SIDE
-    # Pillow adds the step up, and so do we: a product may be rounded to the other side of a pixel.
+    # As in Pillow, steps are added: a product may be rounded into the neighbouring pixel.
     return np.add.accumulate([step * 0.5, *[step] * (SIDE - 1)]).astype(np.int64).clip(max=side - 1)
 
 
@@ -84,9 +83,10 @@ def rela_credit(overlap: Overlap, *, no_target: bool, predicted_no_target: bool)
     | a target | a mask | I / U, and 0 where U = 0 | I | U |
 
     gIoU is the mean of the IoU over all samples, cIoU `sum(I) / sum(U)`. N-acc is the share of the
-    samples without target for which that is predicted, `Ratio(predicted_no_target, 1)`; T-acc the
-    share of the others for which a target is seen, `Ratio(not predicted_no_target, 1)`; each sample
-    counts in one of them. Where no sample lacks a target the official code prints 0 for both.
+    samples without a target for which "no target" is predicted, `Ratio(predicted_no_target, 1)`;
+    T-acc is the share of the samples with a target for which a mask is predicted,
+    `Ratio(not predicted_no_target, 1)`. If all samples have a target, the official code prints 0
+    for both.
 
     Equal to `ReferEvaluator.evaluate` in `gres_model/evaluation/refer_evaluation.py` of ReLA
     (commit 3ca9551).
@@ -109,10 +109,10 @@ def rela_credit(overlap: Overlap, *, no_target: bool, predicted_no_target: bool)
 def nonobject_credit(overlap: Overlap, *, no_target: bool, boxes: int) -> Credit:
     """Return IoU, intersection and union of one sample by VisionReasoner's variant.
 
-    There a prediction without any box means "no target". Its IoU is 1 if the annotation is empty;
-    in every other case the IoU is that of the masks, and 0 if both are empty. Unlike in
-    `rela_credit` the sums of cIoU always take the masks as they are. N-Acc is the share of empty
-    annotations that were answered without a box, `Ratio(not boxes, 1)` over those.
+    Here a prediction without any box means "no target". The IoU is 1 if there is no target and no
+    box; in every other case it is that of the masks, and 0 if both are empty. Unlike in
+    `rela_credit` the masks' own intersection and union always count in cIoU. N-Acc is the share of
+    samples without a target that were answered without a box, `Ratio(not boxes, 1)`.
 
     Equal to `evaluation/evaluation_segmentation.py` and `calculate_iou_with_bbox_nonobj.py` of
     VisionReasoner's later repository (JIA-Lab-research, commit c013132); the earlier one
@@ -132,9 +132,9 @@ def nonobject_credit(overlap: Overlap, *, no_target: bool, boxes: int) -> Credit
 def nonobject_box_hit(ground_truth: Box | None, predicted: Sequence[Box]) -> bool:
     """Return True if one predicted box, or the hull of all, has an IoU above 0.5 with the true box.
 
-    Without a true box it is right to predict none. The mean is what VisionReasoner's later
-    repository prints as `bbox_AP`; the hull was not accepted before, so that numbers of the two
-    cannot be compared (`evaluation/evaluation_segmentation.py`, commit c013132).
+    Without a true box it is a hit to predict none. The mean is what VisionReasoner's later
+    repository prints as `bbox_AP` (`evaluation/evaluation_segmentation.py`, commit c013132). Its
+    earlier repository did not accept the hull, so that their numbers cannot be compared.
 
     >>> halves = [Box(0, 0, 10, 4), Box(0, 4, 10, 8)]
     >>> nonobject_box_hit(Box(0, 0, 10, 10), halves), nonobject_box_hit(None, [])
@@ -152,10 +152,9 @@ def nonobject_box_hit(ground_truth: Box | None, predicted: Sequence[Box]) -> boo
 def nonobject_box(mask: Mask) -> Box | None:
     """Return the box that VisionReasoner takes from a mask if the data have none; None if empty.
 
-    Right and bottom are the *last* column and row with foreground, although the IoU that it is
-    compared by takes them as exclusive: the box is one pixel short on two sides, and a mask of one
-    row has a box without area (`get_bbox` in `evaluation/evaluation_segmentation.py`, commit
-    c013132).
+    Right and bottom are the *last* column and row with foreground, although VisionReasoner's IoU
+    takes them as exclusive: the box is one pixel short on two sides, and a mask of one row has a
+    box without area (`get_bbox` in `evaluation/evaluation_segmentation.py`, commit c013132).
 
     >>> nonobject_box(np.array([[0, 0, 0], [0, 1, 1]]) > 0)
     Box(left=1, top=1, right=2, bottom=1)

@@ -1,8 +1,9 @@
 """Generalised referring comprehension (gRefCOCO): an expression refers to any number of boxes.
 
-A sample is right if its boxes match the true ones exactly (`grec_f1` is 1). *Generalised IoU* is
-that of boxes (Rezatofighi et al., 2019): the IoU less the share of both boxes' hull that neither
-covers. Boxes that are not rows of four finite numbers, or have a negative side, are a DataError.
+A sample is right if each predicted box is matched to a true one and none is left over (`grec_f1` is
+1). *Generalised IoU* (Rezatofighi et al., 2019) is the IoU of two boxes, less the share of their
+common hull that neither covers. Boxes that are not rows of four finite numbers, or have a negative
+side, are a DataError.
 """
 
 from collections.abc import Sequence
@@ -13,15 +14,15 @@ from numpy.typing import NDArray
 from harness.errors import DataError
 from harness.metrics.boxes import BoxRows, rows_of
 
-SCORE = 0.7  # least confidence of a predicted box that counts
-OVERLAP = 0.5  # least generalised IoU of a match
+MIN_SCORE = 0.7  # of a predicted box that counts
+MIN_OVERLAP = 0.5  # generalised IoU of a match
 
 
 def generalised_box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float32]:
     """Return the generalised IoU of every pair of boxes; float32 of true × predicted, -1 to 1.
 
-    Right and bottom are exclusive. Where an area is 0, the quotient by it counts as 0; the official
-    function returns NaN there. Otherwise equal bit for bit to
+    Right and bottom are exclusive. A quotient by an area of 0 counts as 0; the official function
+    returns NaN for it. Otherwise equal bit for bit to
     `generalized_box_iou` in `mdetr/util/box_ops.py` of gRefCOCO (commit 41a8f00) on float32.
 
     >>> generalised_box_iou([(0, 0, 4, 4)], [(0, 0, 4, 4), (0, 0, 4, 2), (8, 0, 12, 4)]).tolist()
@@ -44,9 +45,9 @@ def generalised_box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np
 def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]]:
     """Return the boxes that count: those whose score is at least 0.7 as a float32, the best first.
 
-    A score of 0.7 that was written as text is a little less than 0.7 as a float32, in which the
-    official code receives it: it does not count. Of equal scores the box with the larger left side
-    comes first, then the larger top, right and bottom.
+    A score written as 0.7 does not count: the official code receives it as a float32, which is a
+    little less than 0.7. Of boxes with equal scores the one with the larger left side comes first,
+    then the larger top, right and bottom.
 
     Raises:
         DataError: there are not as many scores as boxes, or one is not finite.
@@ -63,7 +64,7 @@ def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]
         zip(np.asarray(scores, dtype=np.float32).tolist(), map(tuple, rows.tolist()), strict=True),
         reverse=True,
     )
-    return [box for score, box in ranked if score >= SCORE]
+    return [box for score, box in ranked if score >= MIN_SCORE]
 
 
 def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
@@ -72,11 +73,11 @@ def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
     The pair with the largest generalised IoU is matched first, then the largest of the remaining
     pairs, while it is at least 0.5. Without a true box, "no target", the F1 is 1 without a
     predicted box and 0 otherwise. The benchmark's `F1_score` is the share of samples whose F1 is 1,
-    `f1 >= 1.0`; its N_acc is the share of samples without target that have no box, its T_acc that
-    of the others that have one.
+    `f1 >= 1.0`; its N_acc is the share of samples without a target that have no predicted box, its
+    T_acc the share of samples with a target that have a predicted box.
 
     Equal to `RefExpEvaluator.summarize` in `mdetr/datasets/refexp.py` of gRefCOCO (commit 41a8f00),
-    to which a no-target sample is an annotation of category -1, whatever its box.
+    in whose data a sample without a target is an annotation of category -1, whatever its box.
 
     Args:
         ground_truth: The boxes of all target objects; empty without a target.
@@ -93,8 +94,8 @@ def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
         return float(n_predicted == 0)
     matched = 0
     while matched < min(n_predicted, n_true):
-        output, true = divmod(int(quality.argmax()), n_true)
-        if quality[output, true] < OVERLAP:
+        output, true = divmod(int(quality.argmax()), n_true)  # row and column of the largest
+        if quality[output, true] < MIN_OVERLAP:
             break
         matched += 1
         quality[output, :] = quality[:, true] = 0.0

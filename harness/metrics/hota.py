@@ -3,7 +3,7 @@
 `tracked` counts one video and phrase; `hota`, `det_a` and `ass_a` turn the counts of all videos
 into numbers from 0 to 1. Equal to `HOTA` of TrackEval in the copy of facebookresearch/sam3 (commit
 99d02f2, sam3/eval/hota_eval_toolkit), which `VideoPhraseHotaEvaluator` runs for pHOTA. An object is
-present in the frames in which its mask has a pixel.
+present in a frame if its mask has a pixel there; a detection is an object in a frame.
 """
 
 from collections.abc import Sequence
@@ -22,20 +22,23 @@ Array = NDArray[np.float64]
 
 
 class Tracked(TypedDict):
-    """One video and phrase: counts of detections at each of `ALPHAS`, and their association."""
+    """Counts of one video and phrase, each at all of `ALPHAS`."""
 
     hits: list[float]
+    """Matched detections."""
     missed: list[float]
+    """True detections without a match."""
     wrong: list[float]
+    """Predicted detections without a match."""
     association: list[float]
-    """AssA: mean over the hits of the two tracks' frames in common over their frames in either."""
+    """AssA, the mean over hits of: frames where the two tracks match over frames of either."""
 
 
 def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -> Tracked:
     """Count hits, misses and association of one video, matching objects frame by frame.
 
     A frame's matching has the largest sum of IoU times alignment, where the alignment of two tracks
-    measures how much they overlap over the whole video.
+    is a soft IoU over the whole video, 0 to 1.
 
     Args:
         true: Objects, each with one mask a frame.
@@ -60,6 +63,7 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
         true_masks = [[true[int(index)][frame]] for index in row]
         predicted_masks = [[predicted[int(index)][frame]] for index in column]
         ious.append(track_ious(true_masks, predicted_masks))
+    # Alignment: the tracks' shared frames, weighted by IoU, over the frames of either.
     together = np.zeros((len(true), len(predicted)))
     for row, column, iou in zip(rows, columns, ious, strict=True):
         either = iou.sum(0)[None] + iou.sum(1)[:, None] - iou
@@ -69,7 +73,7 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
     aligned = np.divide(
         together, lengths - together, out=np.zeros_like(together), where=lengths > together
     )
-    matches = np.zeros((len(ALPHAS), *together.shape))
+    matches = np.zeros((len(ALPHAS), *together.shape))  # numbers of frames where a pair matches
     for row, column, iou in zip(rows, columns, ious, strict=True):
         first, second = linear_sum_assignment(-aligned[np.ix_(row, column)] * iou)
         enough = iou[first, second] >= ALPHAS[:, None] - EPSILON
@@ -95,7 +99,7 @@ def _as_lists(hits: Array, missed: Array, wrong: Array, association: Array) -> T
 
 
 def detection(videos: Sequence[Any]) -> Array:
-    """Return DetA at each of `ALPHAS`: hits over hits + missed + wrong, of all videos."""
+    """Return DetA at each of `ALPHAS`: hits / (hits + missed + wrong), each summed over videos."""
     hits, missed, wrong = (
         np.sum([video[name] for video in videos], axis=0) for name in ("hits", "missed", "wrong")
     )
@@ -103,7 +107,7 @@ def detection(videos: Sequence[Any]) -> Array:
 
 
 def association(videos: Sequence[Any]) -> Array:
-    """Return AssA at each of `ALPHAS`: the mean over the hits of all videos."""
+    """Return AssA at each of `ALPHAS`: the mean over videos, weighted by their hits."""
     hits = np.array([video["hits"] for video in videos])
     weighted = (hits * np.array([video["association"] for video in videos])).sum(0)
     return np.asarray(weighted / np.maximum(1, hits.sum(0)))

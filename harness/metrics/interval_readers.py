@@ -1,6 +1,6 @@
-"""Readers of a time interval in seconds from a response, for temporal grounding (Charades-STA).
+"""Readers of a time interval from a response, for temporal grounding (Charades-STA).
 
-Each takes the response and returns an `Interval` with start ≤ end; None where it finds none.
+Each takes the response and returns an `Interval` in seconds, start ≤ end, or None if it finds none.
 """
 
 import re
@@ -10,9 +10,9 @@ from harness.responses import MAX_TEXT, TOO_MANY_DIGITS, finite_numbers, loads_l
 from harness.types import Interval
 
 EXAMPLE = "a specific example is : 20.8 - 30.0 seconds"
-"""Words of the official prompt, which a response may repeat."""
+"""Words of the official prompt, which are removed, as a response may repeat them."""
 KEYWORDS = ("start", "end", "happen")
-"""Words of the sentences that are searched, if any sentence has one."""
+"""If any sentence has one of these, only such sentences are searched."""
 CLOCK = r"\b(\d{1,2}:\d{2}(?::\d{2})?)"  # 1:05 or 00:01:05
 CLOCK_RANGE = re.compile(rf"{CLOCK}\s*[–-]\s*{CLOCK[2:]}\b")  # 1:05 - 1:10
 RANGE = re.compile(r"(\d+(?:\.\d+)?)\s*[–-]\s*(\d+(?:\.\d+)?)")  # 24.3 - 30.4
@@ -26,11 +26,11 @@ NUMBER = re.compile(r"\b(\d+(?:\.\d+)?)\b")  # 24.3
 def charades_interval(response: str) -> Interval | None:
     r"""Return the interval that `extract_time` of lmms-eval's charades_sta/utils.py reads.
 
-    Searched are the sentences with a word such as `start` or `end`, else all of them, for the first
-    of these forms: a range of clock times, a range of numbers, two clock times, the first numbers
-    of two sentences, and a range of numbers with `s` after the first. `to` counts as a dash. An
-    interval that ends before it begins is turned round (commit 75571cf). A response with a number
-    of more than 64 digits has none.
+    It searches the sentences with a word of `KEYWORDS`, or else all, for the first of these forms:
+    a range of clock times, a range of numbers, two clock times, the first numbers of two sentences,
+    and a range of numbers with `s` after the first. `to` counts as a dash. An interval that ends
+    before it begins is turned round (commit 75571cf). In a response with a number of more than 64
+    digits no interval is read.
 
     >>> charades_interval("From 24.3 to 30.4 seconds."), charades_interval("It starts at 3.")
     (Interval(start=24.3, end=30.4), None)
@@ -76,10 +76,10 @@ def _seconds(time: str) -> float:
 
 
 def json_interval(response: str) -> Interval | None:
-    r"""Return the interval of a response in JSON: `[s, e]`, or an object.
+    r"""Return the interval of a response in JSON: `[start, end]`, or an object.
 
-    The object has `start` and `end`, or `[s, e]` under `time`. Known faults are repaired first
-    (`loads_lenient`).
+    The object has `start` and `end`, or `[start, end]` under `time`. Known faults of JSON are
+    repaired first (`loads_lenient`).
 
     >>> json_interval('```json\n{"start": 2, "end": 7.5}\n```'), json_interval("[3, 1]")
     (Interval(start=2.0, end=7.5), Interval(start=1.0, end=3.0))

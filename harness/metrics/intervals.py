@@ -1,4 +1,4 @@
-"""Temporal IoU of intervals in seconds, by the two formulas in use: over union, and over hull."""
+"""Temporal IoU of two intervals in seconds: over their union, or over their hull (V-STaR)."""
 
 import math
 
@@ -37,9 +37,9 @@ def temporal_iou(ground_truth: Interval, predicted: Interval | None) -> float:
 def temporal_iou_of_hull(ground_truth: Interval, predicted: Interval | None) -> float:
     """Shared time over the time from the first start to the last end, from 0 to 1.
 
-    V-STaR's form. The denominator is the union only where the intervals touch; where they do not,
-    nothing is shared and both forms are 0, so that the two differ only in rounding and for a
-    predicted interval that ends before it begins. Equal bit for bit to `calculate_temporal_iou` in
+    The hull is the union if the intervals touch; if they do not, nothing is shared and both forms
+    are 0. So this one differs from `temporal_iou` only in rounding, and for a predicted interval
+    that ends before it begins. Equal bit for bit to `calculate_temporal_iou` in
     `eval.py` (V-STaR, commit 1894682).
 
     Raises:

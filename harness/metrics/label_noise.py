@@ -1,7 +1,7 @@
 """Metric plugin: the change of a mask's IoU that inexact ground truth may cause.
 
-Annotators' outlines are a few pixels off, nearly always to one side. A difference of two models
-that is smaller than this change may be the labels'.
+Annotators draw outlines a few pixels too far out, or too far in, nearly all around an object. A
+difference of two models that is smaller than this change may be due to the labels.
 """
 
 from collections.abc import Sequence
@@ -19,22 +19,22 @@ from harness.types import Prediction, Sample
 
 NAME = "label noise"
 """Beginning of the names of these metrics, by which boards find them to explain their values."""
-MOST_PIXELS = 20
+MAX_PIXELS = 20
 
 
 def label_noise(*, pixels: int = 2) -> ExtraMetric:
-    """Mean of the most that IoU changes if the true outline is moved out or in, of image masks.
+    """Mean over images of the largest change of IoU if the true outline is moved out or in.
 
     The mean IoU (gIoU) changes by no more than this if each outline is moved out or in as a whole
-    by `pixels`. One that is moved on one side alone, or by less, may change it more.
+    by `pixels`. An outline that is moved on one side alone, or by less, may change it more.
     A sample without a mask, or with an empty true one, counts as 0; pixels to ignore do not count.
 
     Args:
         pixels: Pixels by which the outline is moved, as by a disk of this radius.
     """
-    if not 1 <= pixels <= MOST_PIXELS:
+    if not 1 <= pixels <= MAX_PIXELS:
         raise UsageError(
-            "metric label_noise: pixels", expected=f"1 to {MOST_PIXELS}", found=str(pixels)
+            "metric label_noise: pixels", expected=f"1 to {MAX_PIXELS}", found=str(pixels)
         )
     name = f"{NAME} ({pixels} px)"
     about = f"most that gIoU changes if each true outline is {pixels} pixels further out or in"
@@ -81,7 +81,7 @@ def iou(truth: BoolArray, predicted: BoolArray, counted: BoolArray) -> float:
 
 
 def _moved(mask: BoolArray, pixels: int) -> tuple[BoolArray, ...]:
-    """Return the mask with its outline moved out and in; an empty one alone, as it is.
+    """Return (the mask with its outline moved out, and in); an empty mask is returned alone.
 
     The image's border is not an outline.
     """

@@ -1,7 +1,7 @@
 """Readers of the chosen option from a response, as lmms-eval's scorers of benchmarks read it.
 
-Each takes the response and returns a capital letter, or None where it finds none. Each equals the
-function of lmms-eval (commit 75571cf) that its docstring names. Tasks' scorers call them.
+Each takes the response and returns a capital letter, or None if it finds none. Each equals the
+function of lmms-eval (commit 75571cf) that its docstring names, oddities included.
 """
 
 import re
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from harness.responses import MAX_TEXT
 
-PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
+REMOVED_CHARACTERS = ';/[]"{}()=+\\_-><@`,?!'
 """Characters that `mvbench_choice` removes, or replaces by blanks."""
-PERIODS = 32  # most periods removed: the official call passes a flag (32) as the number
-MINDCUBE_SECTION = (
+MAX_REMOVED_PERIODS = 32  # the official call passes the flag re.UNICODE (32) as `count` by mistake
+MINDCUBE_SECTION_FORMS = (
     r"[Mm]y answer is ([A-E])",
     r"[Tt]he answer is ([A-E])",
     r"(?:Answer: )?([A-E])\.",
@@ -42,25 +42,25 @@ THREE_DSR_FORMS = (
 """Forms of an answer in order of precedence."""
 
 MCQ_PHRASES = (
-    *(f"{article}{what} is" for article in ("the ", "") for what in ("answer", "choice")),
+    *(f"{article}{noun} is" for article in ("the ", "") for noun in ("answer", "choice")),
     *(
-        f"{article}{what} is"
+        f"{article}{noun} is"
         for article in ("the ", "")
-        for what in ("correct answer", "best answer", "correct option", "best option")
+        for noun in ("correct answer", "best answer", "correct option", "best option")
     ),
     *("the correct choice is", "correct choice is", "my answer is", "my choice is"),
     *("i choose", "i select", "i pick", "옵션", "정답은", "답은", "답:"),
     *("答案是", "答案为", "选", "答えは"),
 )
-"""Phrases after which `mcq_choice` looks for a letter."""
+"""Phrases after which `mcq_choice` looks for a letter, in the order of the official code."""
 MCQ_FORMS = ("({})", "{}.", "{}:", "{})", "{} ", "{}")
-"""Forms of a letter in order of precedence."""
+"""Forms of a letter (in place of `{}`) in order of precedence."""
 
 
 def mvbench_choice(response: str) -> str | None:
     """Read a letter as `mcq_acc` of mvbench/utils.py: the first A to E that stands alone.
 
-    Letters of either case; punctuation is removed first.
+    Letters of either case count; punctuation is removed first.
 
     >>> [mvbench_choice(text) for text in ("(B) left", "a dog", "left")]
     ['B', 'A', None]
@@ -70,10 +70,10 @@ def mvbench_choice(response: str) -> str | None:
         return opening[1].upper()
     text = response.replace("\n", " ").replace("\t", " ").strip()
     cleaned, has_commas = text, re.search(r"(\d)(\,)(\d)", text) is not None
-    for mark in PUNCTUATION:
+    for mark in REMOVED_CHARACTERS:
         is_beside_blank = f"{mark} " in text or f" {mark}" in text
         cleaned = cleaned.replace(mark, "" if is_beside_blank or has_commas else " ")
-    cleaned = re.sub(r"(?!<=\d)(\.)(?!\d)", "", cleaned, count=PERIODS)
+    cleaned = re.sub(r"(?!<=\d)(\.)(?!\d)", "", cleaned, count=MAX_REMOVED_PERIODS)
     cleaned = cleaned.strip("'").strip('"').strip(")").strip("(").strip().lower()
     return _first_match(r"\b([A-E])\b", cleaned, re.IGNORECASE)
 
@@ -107,9 +107,9 @@ def mmsi_choice(response: str) -> str | None:
 def mindcube_choice(response: str) -> str | None:
     """Read a letter as `extract_answer` of MindCube's extractors.py (6d8fd9a) and lmms-eval.
 
-    That is the last match, A to E, of the first form that occurs: `A.`; the forms of an `<Answer>`
-    section; other forms; else the last line with a letter alone, and in it the first letter.
-    lmms-eval (mindcube/utils.py) strips the response before.
+    That is the last match, A to E, of the first form that occurs: `A.`, then the forms of an
+    `<Answer>` section, then other forms. If none occurs, it is the first letter that stands alone
+    in the last line with one. lmms-eval (mindcube/utils.py) strips the response first.
 
     >>> [mindcube_choice(text) for text in ("A. no, B. yes", "My answer is D", "none")]
     ['B', 'D', None]
@@ -117,7 +117,7 @@ def mindcube_choice(response: str) -> str | None:
     text = response[:MAX_TEXT]
     section = re.search(r"<Answer>(.*?)(?:<|$)", text, re.DOTALL)
     parts: list[tuple[tuple[str, ...], str]] = [((r"([A-E])\.",), text)]
-    parts += [(MINDCUBE_SECTION, section[1])] if section else []
+    parts += [(MINDCUBE_SECTION_FORMS, section[1])] if section else []
     for forms, part in [*parts, (MINDCUBE_FORMS, text)]:
         for form in forms:
             if letters := re.findall(form, part):
@@ -142,7 +142,7 @@ def view_spatial_choice(response: str) -> str | None:
 def leading_choice(response: str) -> str | None:
     """Read a letter as `_extract_answer_letter` of blink/utils.py and embspatial/utils.py.
 
-    That is the first character behind blanks and opening parentheses, if it is any letter.
+    That is the first character after blanks and opening parentheses, if it is any letter.
 
     >>> [leading_choice(text) for text in ("(b) left", "The left", "1")]
     ['B', 'T', None]
@@ -167,9 +167,9 @@ def three_dsr_choice(response: str) -> str | None:
 def site_choice(response: str, letters: Sequence[str]) -> str | None:
     """Read a letter as `parse_multi_choice_response` of sitebench/utils.py.
 
-    Searched are letters in parentheses, else alone between blanks, else before a full stop, else
-    beside a colon; of several the one whose last place between blanks is last. Where this is None,
-    the official code takes a random letter.
+    It searches for letters in parentheses, else between blanks, else before a full stop, else
+    beside a colon. Of several letters it takes the one that occurs last between blanks, or the
+    first if none does. In place of None the official code takes a random letter.
 
     >>> [site_choice(text, "ABCD") for text in ("(A) or B", "A or B", "left")]
     ['A', 'B', None]
@@ -191,9 +191,10 @@ def site_choice(response: str, letters: Sequence[str]) -> str | None:
 def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
     """Read a letter as `extract_mcq_answer` of tasks/_task_utils/mcq_extract.py.
 
-    That is a letter at the response's beginning, or else its end, that is not part of a word. Else
-    each letter's first place after a phrase such as `the answer is` is taken: the last of these
-    places counts. Else the last letter in the first of `MCQ_FORMS` that occurs.
+    That is a letter at the response's beginning, or else its end, that is not part of a word. Else,
+    for each phrase of `MCQ_PHRASES` that occurs, each letter's first place after it is found, and
+    the letter of the last such place counts. Else it is the last letter in the first of `MCQ_FORMS`
+    that occurs.
 
     >>> [mcq_choice(text, "ABC") for text in ("A dog, or B", "It is (B) or C.", "Because", "no")]
     ['A', 'C', 'B', None]
@@ -202,11 +203,12 @@ def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
     for mark in ",.!?;:'\"":
         text = text.strip(mark)
     text, bare = f" {text} ", text.strip()
-    for offset, neighbour in ((0, 1), (-1, -2)):
+    for offset, neighbour in ((0, 1), (-1, -2)):  # the first letter, then the last one
         if bare and bare[offset] in letters and (len(bare) == 1 or not bare[neighbour].isalpha()):
             return bare[offset]
     lower = text.lower()
     ends = [lower.find(phrase) + len(phrase) for phrase in MCQ_PHRASES if phrase in lower]
+    # Lists of (place or -1, letter): after phrases, then by form; the first with a place counts.
     places = [[(text.find(letter, end), letter) for letter in letters for end in ends]]
     places += [
         [(text.rfind(form.format(letter)), letter) for letter in letters] for form in MCQ_FORMS

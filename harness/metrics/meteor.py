@@ -1,7 +1,7 @@
-"""METEOR of captions, by its Java program.
+"""METEOR of tokenised captions, by its Java program; `harness.metrics.captions` calls it.
 
-`harness.metrics.captions` gives it tokenised captions. One program runs for each process of ours,
-and is kept running: to start it takes far longer than a score.
+Each Python process starts the program once and keeps it running, as its start takes far longer than
+a score.
 """
 
 import atexit
@@ -72,7 +72,7 @@ def _program(process: int) -> Any:
 
 
 def _stop(scorer: Any) -> None:
-    """End the program. Its own destructor waits for a lock that a failed call never gave back."""
+    """End the program. First release the lock, which a failed call keeps: `Meteor` waits for it."""
     if scorer.lock.locked():
         scorer.lock.release()
     scorer.meteor_p.kill()

@@ -1,8 +1,7 @@
 """LLM-Seg40K: IoU of a sample, resizing of predictions, and cIoU over resized masks (ncIoU).
 
-*mIoU* in tables of this benchmark and of referring segmentation is the mean of a sample's IoU over
-samples, the same number as gIoU: `Mean(llmseg_iou(*overlap(ground_truth, predicted)))`. The
-background is not a class of its own.
+*mIoU* in tables of this benchmark and of referring segmentation is gIoU, the mean over samples of
+`llmseg_iou(*overlap(ground_truth, predicted))`, not a mean over classes with the background as one.
 """
 
 import numpy as np
@@ -12,16 +11,16 @@ from harness.masks import BoolArray, Rle, check_size
 from harness.metrics.overlap import Mask, Overlap, check_masks, overlap
 
 LLMSEG_EPSILON = np.float32(1e-8)
-SIDE = 1024  # pixels, of the square to which masks are resized
+SIDE = 1024  # pixels of a side of the square to which masks are resized
 
 
 def llmseg_iou(intersection: int, union: int) -> float:
     """Return the IoU of one sample by LLM-Seg: `I / (U + 1e-8)` in float32, plus 1 where U = 0.
 
-    The epsilon is lost in float32's rounding whenever there is a pixel, so that a perfect answer
-    scores exactly 1, unlike LISA's. Source: `validate_threshold` in `finetune_llmseg.py` of LLMSeg
-    (commit 65147a9). Its gIoU divides the sum of these by `count + 1e-5`, its cIoU is
-    `sum(I) / (sum(U) + 1e-10)`.
+    The epsilon is lost in float32's rounding whenever U > 0, so that a perfect answer scores
+    exactly 1, unlike with LISA's larger epsilon. Source: `validate_threshold` in
+    `finetune_llmseg.py` of LLMSeg (commit 65147a9), whose gIoU divides the sum of these IoUs by
+    `count + 1e-5`, and whose cIoU is `sum(I) / (sum(U) + 1e-10)`.
 
     >>> llmseg_iou(1, 3), llmseg_iou(4, 4), llmseg_iou(0, 0)
     (0.3333333432674408, 1.0, 1.0)
@@ -33,10 +32,10 @@ def llmseg_iou(intersection: int, union: int) -> float:
 def nearest_resize(mask: Mask, *, height: int, width: int) -> Mask:
     """Return a mask resized to height × width, of the same kind (run-length or array).
 
-    Pixel i of a row is pixel `floor(i · old / new)` with the quotient in float32, as
-    `torch.nn.functional.interpolate(mode="nearest")` takes it; OpenCV and Pillow take others.
-    LLMSeg does this with a *prediction* that is not of the size of its annotation
-    (`finetune_llmseg.py`, commit 65147a9). Annotations are resized for ncIoU only.
+    Pixel i of a row is copied from pixel `floor(i · old / new)` with the quotient in float32, as in
+    `torch.nn.functional.interpolate(mode="nearest")`; OpenCV and Pillow choose other pixels. LLMSeg
+    resizes a *prediction* that is not of the size of its annotation (`finetune_llmseg.py`, commit
+    65147a9). Annotations are resized for ncIoU only.
 
     Raises:
         MaskError: an image cannot have that size, or the mask is not boolean.
@@ -58,15 +57,15 @@ def normalised_overlap(
 ) -> Overlap:
     """Return the overlap of masks resized to side × side; ncIoU is `sum(I) / (sum(U) + 1e-10)`.
 
-    Summed over images of different sizes, plain cIoU counts large images more; here each counts
-    as much as its content. Source: the commented lines of `validate_threshold` in
+    Summed over images of different sizes, plain cIoU gives large images more weight; here all have
+    the same. Source: the commented lines of `validate_threshold` in
     `finetune_llmseg.py` of LLMSeg (commit 65147a9), which is how the paper's third column is made.
 
     Args:
         ground_truth: Annotated mask: a run-length, or a boolean array of height × width.
         predicted: Mask of the same kind; its size may be another one.
         ignore: Pixels that do not count, of the size of `ground_truth`.
-        side: Pixels of the square.
+        side: Pixels of a side of the square.
 
     Raises:
         MaskError: the masks are not of one kind, or an array is not boolean.
@@ -87,7 +86,7 @@ def _resize_mask(mask: BoolArray, height: int, width: int) -> BoolArray:
 
 
 def _sources(old: int, new: int) -> NDArray[np.int64]:
-    """Return, for each of `new` rows (or columns), the index of the row of `old` that it copies."""
+    """Return the index of the row (or column), of `old` ones, that each of `new` ones copies."""
     scale = np.float32(old) / np.float32(new)
     places = np.arange(new, dtype=np.float32) * scale
     return np.minimum(places.astype(np.int64), old - 1)

@@ -1,7 +1,8 @@
 """Scores of numeric answers by relative error, and readers of the number in a response.
 
-Tasks' scorers read a number (`first_number`, `only_number`; None: there is none) and score it
-against the ground truth in the same unit (`mean_relative_accuracy`, `relative_accuracy`).
+Scorers of tasks read a number from a response (`first_number`, `only_number`; None: it has none)
+and score it against the ground truth in the same unit (`mean_relative_accuracy`,
+`relative_accuracy`).
 """
 
 import math
@@ -17,11 +18,11 @@ from harness.stated.numbers import stated_number
 # 0.50, 0.55, …, 0.95, computed as in the official code, so that every bit is the same.
 CONFIDENCES = np.linspace(0.5, 0.95, 10)
 TOLERANCES: tuple[float, ...] = tuple((1 - CONFIDENCES).tolist())
-"""Relative errors that still count at each of the ten thresholds of MRA."""
+"""Largest relative error that passes each of the ten thresholds of MRA."""
 
-_DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
-_WORDS = re.compile(r"[a-z]+")
-_UNITS = (
+_DIGIT_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_WORD = re.compile(r"[a-z]+")
+_ONES = (
     "zero",
     "one",
     "two",
@@ -45,7 +46,7 @@ _UNITS = (
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBER_WORDS: Mapping[str, int] = MappingProxyType(
-    {word: value for value, word in enumerate(_UNITS)}
+    {word: value for value, word in enumerate(_ONES)}
     | {word: 10 * value for value, word in enumerate(_TENS, 2)}
     | {"hundred": 100, "thousand": 1000}
 )
@@ -114,18 +115,18 @@ def first_number(response: str) -> float | None:
     [3.0, 305.0, 1.0, -0.5, None]
     """
     text = response.strip().lower()
-    digits = _DIGITS.search(text)
+    digits = _DIGIT_NUMBER.search(text)
     words_start, words = _number_words(text)
     if digits and (not words or digits.start() < words_start):
         return float(digits[0])
-    return float(_value(words)) if words else None
+    return float(_value_of_words(words)) if words else None
 
 
 def _number_words(text: str) -> tuple[int, list[str]]:
-    """Return the start of the first run of number words, and its words without "and"."""
+    """Return (index of the first run of number words, its words without "and"); [] for no run."""
     run_start = 0
     run: list[str] = []
-    for word in _WORDS.finditer(text):
+    for word in _WORD.finditer(text):
         if word[0] in NUMBER_WORDS:
             run_start = run_start if run else word.start()
             run.append(word[0])
@@ -134,7 +135,7 @@ def _number_words(text: str) -> tuple[int, list[str]]:
     return run_start, run
 
 
-def _value(words: list[str]) -> int:
+def _value_of_words(words: list[str]) -> int:
     """Return the number that number words make: 2005 for "two", "thousand", "five"."""
     thousands = below_thousand = 0
     for word in words:
@@ -150,10 +151,10 @@ def _value(words: list[str]) -> int:
 
 
 def only_number(response: str, question: str = "") -> float | None:
-    """Return the one number that a response states, by `harness.stated.numbers`, or None.
+    """Return the one number that a response states (`harness.stated.numbers`), or None.
 
-    For `strict` protocols: digits inside a word and the 2 of "m^2" are not numbers; "3 or 4" states
-    none, "3 (3.0)" states 3.
+    `strict` protocols use it: digits inside a word and the 2 of "m^2" are not numbers; "3 or 4"
+    does not state one number, "3 (3.0)" states 3. `question` may name the unit of the number.
 
     >>> responses = "about 1,250.5 m^2", "-3m", "3 or 4", "3 (3.0)", "four"
     >>> [only_number(response) for response in responses]

@@ -29,7 +29,7 @@ LISA_EPSILON = np.float32(1e-5)
 LISA_CIOU_EPSILON = 1e-10
 """Added to the summed union by LISA's cIoU."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""IoUs t of P@t in referring segmentation."""
+"""Thresholds t of P@t in referring segmentation, as IoUs."""
 
 
 class Overlap(NamedTuple):
@@ -148,11 +148,10 @@ def region_similarity_frame(ground_truth: Mask, predicted: Mask, void: Mask | No
 def lisa_iou(intersection: int, union: int) -> float:
     """Return the IoU of one sample by LISA: `I / (U + 1e-5)` in float32, plus 1 where U = 0.
 
-    An empty prediction for an empty ground truth scores 1. The epsilon is lost in float32's
-    rounding from 256 pixels on, so that a perfect answer scores exactly 1 there and a little less
-    below.
-    Source: `validate` in `train_ds.py` of LISA (commit 3cb2d43). Its gIoU divides the sum of these
-    by `count + 1e-5`, its cIoU is `sum(I) / (sum(U) + 1e-10)`.
+    An empty prediction for an empty ground truth scores 1. From a union of 256 pixels on the
+    epsilon is lost in float32's rounding, so that a perfect answer scores exactly 1; below, it
+    scores a little less. Source: `validate` in `train_ds.py` of LISA (commit 3cb2d43), whose gIoU
+    divides the sum of these IoUs by `count + 1e-5`, and whose cIoU is `sum(I) / (sum(U) + 1e-10)`.
 
     >>> lisa_iou(1, 3), lisa_iou(0, 0), lisa_iou(400, 400), lisa_iou(4, 4)
     (0.33333221077919006, 1.0, 1.0, 0.9999974966049194)
@@ -178,7 +177,7 @@ def precision_at(
 ) -> NDArray[np.float64]:
     """Return P@t, the fraction of samples with IoU ≥ t, for each threshold; float64.
 
-    Scorers give it the IoU of one sample: zeros and ones, whose mean over samples is the fraction.
+    Scorers call it with one sample: each fraction is 0 or 1, and the mean over samples is P@t.
     Without any sample all fractions are 0. Source: the convention of the referring
     segmentation literature, as in ReLA's `refer_evaluation.py` (commit 3ca9551).
 
@@ -236,7 +235,10 @@ def each_frame(
 
 
 def _comparison_key(mask: object, dimensions: int) -> tuple[object, ...] | None:
-    """Return the properties that two masks must share to be comparable; None for anything else."""
+    """Return what comparable masks have in common, (kind, *size); None for an unfit mask.
+
+    An array needs to be boolean, of `dimensions` axes and not empty.
+    """
     if isinstance(mask, Rle):
         return "run-length", mask.height, mask.width
     if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.ndim == dimensions:

@@ -1,11 +1,11 @@
 """The Penn Treebank tokenizer of Stanford CoreNLP 3.4.1, a Java program that pycocoevalcap brings.
 
-`penn_treebank` takes captions and returns a line of tokens for each, as `PTBTokenizer` of
-pycocoevalcap 1.2 does, by writing all captions as lines of one file. That has two consequences.
-A line break inside a caption would shift every later caption by one: here all breaks become
-spaces, the only difference to the official tokens. And the program looks ahead over the end of a
-line: "No." becomes "no." if the next caption begins with a number, and "no" otherwise. So the
-official tokens, and scores, of a few captions depend on their order. That is kept.
+`penn_treebank` returns a line of tokens for each caption. Like `PTBTokenizer` of pycocoevalcap 1.2
+it gives the program all captions as lines of one text, which has two consequences. A line break
+inside a caption would shift every later caption by one: here all breaks become spaces, the only
+difference from the official tokens. And the program looks ahead over the end of a line: "No."
+becomes "no." if the next caption begins with a number, and "no" otherwise. So the official tokens,
+and scores, of a few captions depend on their order; this is kept.
 """
 
 import re
@@ -20,37 +20,37 @@ from types import ModuleType
 from harness.errors import DataError, MissingDependency
 
 JAVA = ("java", "-XX:+UseSerialGC")
-"""Runs a program of one thread: others that collect its garbage only take cores from each other."""
-# What pycocoevalcap 1.2 drops from the program's tokens.
-DROPPED = frozenset(
+"""Command that runs Java without parallel garbage collection: the programs here have one thread."""
+DROPPED_TOKENS = frozenset(
     {"''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-"}
     | {".", "?", "!", ",", ":", "-", "--", "...", ";"}
 )
-BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\u2028\u2029"), " ")
+"""Tokens of the program that pycocoevalcap 1.2 drops."""
+LINE_BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\u2028\u2029"), " ")
 """Characters at which the program ends a line. A caption must stay on its line."""
-STOP = re.compile(r"\.\W*\Z")
+FINAL_STOP = re.compile(r"\.\W*\Z")
 """A full stop that ends a text, such as that of `the No.`."""
-INITIAL = re.compile(r"(?<![A-Za-z])[A-Za-z]\W*\Z")
+FINAL_INITIAL = re.compile(r"(?<![A-Za-z])[A-Za-z]\W*\Z")
 """An initial that ends a text, such as that of `by A.`."""
-KNOWN_LIMIT = 2_000_000  # texts whose tokens are cached
+MAX_CACHED_TEXTS = 2_000_000  # texts whose tokens are cached
 
 
 def penn_treebank(texts: Sequence[str]) -> list[str]:
     """Return the tokens of each text, in lower case, joined by spaces, without punctuation.
 
-    The order of the texts matters; see above. The program runs once, and not at all if the tokens
-    of every text with the same `surroundings` are cached, as for subsets of a corpus.
+    The order of the texts matters; see the module. The program runs once for all texts, or not at
+    all if all tokens are cached by `surroundings`, as for subsets of a corpus.
 
     Raises:
         MissingDependency: Java or pycocoevalcap is missing.
         DataError: the program does not return one line a text.
     """
-    plain = [text.translate(BREAKS) for text in texts]
+    plain = [text.translate(LINE_BREAKS) for text in texts]
     cached = _token_cache()
     keys = surroundings(plain)
     if any(key not in cached for key in keys):
         lines = _run(plain)
-        if len(cached) > KNOWN_LIMIT:
+        if len(cached) > MAX_CACHED_TEXTS:
             cached.clear()
         cached.update(zip(keys, lines, strict=True))
         return lines
@@ -66,18 +66,18 @@ def _token_cache() -> dict[tuple[str, ...], str]:
 def surroundings(texts: Sequence[str]) -> list[tuple[str, ...]]:
     """Return each text with the part of the following text on which its tokens can depend.
 
-    Only the program's rules for abbreviations look ahead, from texts that end with a full stop: at
-    the kind of the next line's first letter, and after an initial at its first word.
+    Only the program's rules for abbreviations look ahead, from texts that end with a full stop:
+    they look at the kind of the next line's first character, after an initial at its first word.
 
     >>> surroundings(["a dog", "the No.", "5 cats", "by A.", "The end."])
     [('a dog',), ('the No.', '9'), ('5 cats',), ('by A.', '', 'The'), ('The end.', ' ')]
     """
-    keys: list[tuple[str, ...]] = []
-    after = word = ""
+    keys: list[tuple[str, ...]] = []  # from the last text to the first
+    after = word = ""  # the following text, and the next word of the following texts
     for text in reversed(texts):
-        if not STOP.search(text):
+        if not FINAL_STOP.search(text):
             keys.append((text,))
-        elif INITIAL.search(text):
+        elif FINAL_INITIAL.search(text):
             keys.append((text, after[:1] if after[:1].isspace() else "", word))
         else:
             keys.append((text, _opening_or_closing(after)))
@@ -87,7 +87,7 @@ def surroundings(texts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _opening_or_closing(after: str) -> str:
-    """Return the kind of a line's first character: blank, capital, digit, tag or any other."""
+    """Return what a line begins with: " " blank, "A" capital, "9" digit, "x" other, or the tag."""
     first = after[:1]
     if not first or first.isspace():
         return " "
@@ -116,7 +116,8 @@ def _run(texts: Sequence[str]) -> list[str]:
             fix=process.stderr.decode("utf-8", "replace").strip()[-300:],
         )
     return [
-        " ".join(word for word in line.rstrip().split(" ") if word not in DROPPED) for line in lines
+        " ".join(word for word in line.rstrip().split(" ") if word not in DROPPED_TOKENS)
+        for line in lines
     ]
 
 

@@ -1,7 +1,8 @@
 """Readers of points from a response, as the official scorers of pointing benchmarks read them.
 
-Each takes a response and the image's width and height, and returns points in pixels of the image,
-not yet cut to whole pixels. It returns none where the official code finds none, or fails.
+Each takes a response and the image's width and height, and returns points in pixels of the image
+(floats), or [] if the official code finds none or fails. A *share* is a fraction of the image's
+width (x) or height (y), from 0 to 1.
 """
 
 import ast
@@ -18,18 +19,18 @@ Points: TypeAlias = Sequence[Point]
 PointReader: TypeAlias = Callable[[str, int, int], Points]
 
 SIGNED = r"[-+]?\d+(?:\.\d*)?"  # -3.5
-PLAIN = r"\d+(?:\.\d*)?"  # 3.5
+NUMBER = r"\d+(?:\.\d*)?"  # 3.5
 TUPLE = re.compile(rf"\(({SIGNED}(?:,\s*{SIGNED})*)\)")  # (0.5, 0.25) or (1, 2, 3, 4)
 ATTRIBUTES = re.compile(  # x1="50.0" y1="25"
     r'x\d*="\s*(-?\d+(?:\.\d*)?)"\s+y\d*="\s*(-?\d+(?:\.\d*)?)"'
 )
-POINT_2D = re.compile(rf'"point_2d":\s*\[({PLAIN}),\s*({PLAIN})\]')  # "point_2d": [10, 20]
-POINT = re.compile(rf'"point":\s*\[({PLAIN}),\s*({PLAIN})\]')  # "point": [10, 20]
-PAIR = re.compile(rf"\[({PLAIN}),\s*({PLAIN})\]")  # [10, 20]
-ANY_PAIR = re.compile(rf"({PLAIN})(?:\s*,\s*|\s+)({PLAIN})")  # 10, 20 or 10 20
-SHARE_TUPLE = re.compile(rf"\(\s*({PLAIN})\s*,\s*({PLAIN})\s*\)")  # ( 0.5, 0.25 )
-SHARE_PAIR = re.compile(rf"\[\s*({PLAIN})\s*,\s*({PLAIN})\s*\]")  # [ 0.5, 0.25 ]
-MAX_LIST = 10_000  # characters of a list that is read as a literal
+POINT_2D = re.compile(rf'"point_2d":\s*\[({NUMBER}),\s*({NUMBER})\]')  # "point_2d": [10, 20]
+POINT = re.compile(rf'"point":\s*\[({NUMBER}),\s*({NUMBER})\]')  # "point": [10, 20]
+PAIR = re.compile(rf"\[({NUMBER}),\s*({NUMBER})\]")  # [10, 20]
+ANY_PAIR = re.compile(rf"({NUMBER})(?:\s*,\s*|\s+)({NUMBER})")  # 10, 20 or 10 20
+SHARE_TUPLE = re.compile(rf"\(\s*({NUMBER})\s*,\s*({NUMBER})\s*\)")  # ( 0.5, 0.25 )
+SHARE_PAIR = re.compile(rf"\[\s*({NUMBER})\s*,\s*({NUMBER})\s*\]")  # [ 0.5, 0.25 ]
+MAX_LITERAL = 10_000  # characters of a list that is read as a Python literal
 MAX_PIXELS = 1 << 20
 """Most pixels in all rectangles of a response: a response with more has no points."""
 
@@ -45,9 +46,9 @@ def tuple_points(
     whole: Whole = "pixels",
     rectangles: Literal["shares", "cut", "none"] = "shares",
 ) -> Points:
-    """Return every `(x, y)`, and every pixel of every `(x0, y0, x1, y1)`, in order.
+    """Return every `(x, y)`, and every pixel of every rectangle `(x0, y0, x1, y1)`, in order.
 
-    A pair with a decimal point in either number is in shares of the sides, and cut to a pixel.
+    A pair with a decimal point in either number is in shares. Points are cut to whole pixels.
 
     Args:
         response: The text.
@@ -56,8 +57,9 @@ def tuple_points(
         whole: Meaning of whole numbers. `pixels`: as `text2pts` of RoboRefer (summarize_acc.py,
             d97a995) and RoboPoint (summarize_vqa.py, adbee8d); `shares`: as `_text2pts` of
             lmms-eval's where2place/utils.py (75571cf).
-        rectangles: `shares`: their numbers are shares, and pixels outside of the image count
-            (RoboRefer); `cut`: only pixels inside (RoboPoint); `none`: they are left out.
+        rectangles: `shares`: their numbers are shares, and pixels outside of the image count too
+            (RoboRefer); `cut`: shares or pixels, and only pixels in the image count (RoboPoint);
+            `none`: they are left out.
 
     >>> tuple_points("[(0.5, 0.25), (7, 9)]", 40, 40)
     [Point(x=20.0, y=10.0), Point(x=7.0, y=9.0)]
@@ -82,18 +84,22 @@ def tuple_points(
                 clip = (height, width) if rectangles == "cut" else None
                 points += _pixels(corners, clip, pixels_left)
                 pixels_left = MAX_PIXELS - len(points)
-    except ValueError:  # a rectangle whose end lies before its start, or too large
+    except ValueError:  # from `_pixels`
         return []
     return points
 
 
 def _pixels(corners: Sequence[int], clip: tuple[int, int] | None, limit: int) -> Iterator[Point]:
-    """Yield the pixels of a rectangle, row by row.
+    """Return the pixels of a rectangle, row by row.
 
     Args:
         corners: Left, top, right, bottom, the last two exclusive.
-        clip: (height, width) of the image to cut it to; None: pixels outside count.
-        limit: Most pixels; ValueError if it has more, or a side is negative.
+        clip: (height, width) of the image, outside of which pixels are left out; negative numbers
+            count from its end, as in the official slice. None: pixels outside count.
+        limit: Largest number of pixels.
+
+    Raises:
+        ValueError: there are more pixels, or a side is negative.
     """
     left, top, right, bottom = corners
     if clip is not None:
@@ -123,7 +129,7 @@ def attribute_points(response: str, width: int, height: int) -> Points:
 def gemini_points(response: str, width: int, height: int) -> Points:
     """Return every `"point": [y, x]`, in thousandths of the sides, as Gemini writes points.
 
-    `json2pts` of RoboRefer.
+    Equal to `json2pts` of RoboRefer.
 
     >>> gemini_points('[{"point": [250, 500], "label": "a cup"}]', 40, 40)
     [Point(x=20.0, y=10.0)]
@@ -133,9 +139,10 @@ def gemini_points(response: str, width: int, height: int) -> Points:
 
 
 def json_points(response: str, width: int, height: int) -> Points:
-    """Return every `"point_2d": [x, y]`, else every `[x, y]`, else two numbers, in pixels.
+    """Return every `"point_2d": [x, y]`, else every `[x, y]`, else pairs of numbers, in pixels.
 
-    As `call_qwen` of pointarena's model_evaluator.py reads a response without XML.
+    Equal to what `call_qwen` of pointarena's model_evaluator.py reads in a response without XML. Of
+    mere pairs of numbers only the first counts if the response has a list.
 
     >>> json_points('[{"point_2d": [10, 20], "label": "a cup"}]', 40, 40)
     [Point(x=10.0, y=20.0)]
@@ -163,7 +170,7 @@ def point_2d_points(response: str, width: int, height: int) -> Points:
 def share_tuple(response: str, width: int, height: int) -> Points:
     """Return the first `(x, y)` of a response, in shares of the sides.
 
-    The form that `evaluate_answer` of RoboSpatial-Eval (evaluation.py, 19f04a5) looks for first.
+    `evaluate_answer` of RoboSpatial-Eval (evaluation.py, 19f04a5) looks for this form first.
 
     >>> share_tuple("Here: [(0.5, 0.25), (0.1, 0.1)]", 40, 40)
     [Point(x=20.0, y=10.0)]
@@ -195,8 +202,8 @@ def share_pair(response: str, width: int, height: int) -> Points:
 def share_points(response: str, width: int, height: int) -> Points:
     """Return every `(x, y)` of a response that is a list of such pairs, in shares of the sides.
 
-    For benchmarks without an official reader. It returns none unless all numbers have decimals and
-    are from 0 to 1: others may be pixels, percent or thousandths.
+    For benchmarks without an official reader. It returns [] if the response has other words, or a
+    number without decimals or beyond 1, which may be pixels, percent or thousandths.
 
     >>> share_points("[(0.5, 0.25), (1.0, 0.0)]", 40, 40)
     [Point(x=20.0, y=10.0), Point(x=40.0, y=0.0)]
@@ -214,10 +221,10 @@ def share_points(response: str, width: int, height: int) -> Points:
 
 
 def _literal_pair(text: str) -> Sequence[object]:
-    """Return the first list as a Python literal, or the tuple that it begins with; else ()."""
+    """Return the first list as a Python literal, or the tuple that begins it; () without a list."""
     start = text.find("[")
     end = text.find("]", start)
-    if start < 0 or not 0 <= end - start <= MAX_LIST:
+    if start < 0 or not 0 <= end - start <= MAX_LITERAL:
         return ()
     inside = text[start + 1 : end].strip().removesuffix(",")
     try:

@@ -17,9 +17,9 @@ def values_at(points: PointRows, values: NDArray[np.generic]) -> NDArray[np.floa
 
     `values` is an array of height × width, such as a mask.
 
-    Coordinates are cut towards 0, as `int` does in the scorers of RefSpatial-Bench, Where2Place and
-    PointBench: a point at -0.5 lies in pixel 0. Points outside come last, as those scorers have
-    them, so that a mean adds up in their order.
+    Coordinates are truncated towards 0, as by `int` in the scorers of RefSpatial-Bench, Where2Place
+    and PointBench: a point at -0.5 lies in pixel 0. As in these scorers, values of points outside
+    come last, so that the last bit of their mean is equal.
 
     >>> values_at([Point(9, 0), Point(1.9, -0.5)], np.array([[0, 7]])).tolist()
     [7.0, 0.0]
@@ -44,9 +44,10 @@ def in_polygon(point: Point, corners: PointRows) -> bool:
     True
     """
     x, y = point
-    rows = [(float(corner_x), float(corner_y)) for corner_x, corner_y in corners]
-    crossed = (
-        (yi > y) != (yj > y) and x < (xj - xi) * (y - yi) / (yj - yi) + xi
-        for (xi, yi), (xj, yj) in zip(rows, [*rows[-1:], *rows[:-1]], strict=True)
-    )
-    return sum(crossed) % 2 == 1
+    ends = [(float(corner_x), float(corner_y)) for corner_x, corner_y in corners]
+    starts = [*ends[-1:], *ends[:-1]]  # each edge begins at the corner before its end
+    is_inside = False
+    for (xi, yi), (xj, yj) in zip(ends, starts, strict=True):
+        if (yi > y) != (yj > y) and x < (xj - xi) * (y - yi) / (yj - yi) + xi:
+            is_inside = not is_inside
+    return is_inside

@@ -27,8 +27,8 @@ Point: TypeAlias = tuple[int, int]
 TARGET, IGNORE = 1, 255  # values of pixels
 MAX_COORDINATE = 2**20  # pixels; crossings in 1/65536 of a pixel stay whole numbers of 64 bits
 BITS = 16  # crossings are in 1/65536 of a pixel
-HALF, BELOW_ONE = 1 << (BITS - 1), (1 << BITS) - 1
-CELLS = 2**16  # pixels and crossings held at once while rows are filled: 512 KiB
+HALF, BELOW_ONE = 1 << (BITS - 1), (1 << BITS) - 1  # half a pixel, and just less than a pixel
+MAX_CELLS = 2**16  # pixels or crossings held at once while rows are filled: 512 KiB
 
 
 def rasterise(
@@ -43,11 +43,10 @@ def rasterise(
     smallest, by their pixels within the frame; of equally large ones the earlier wins.
 
     Equal bit for bit to `get_mask_from_json` in `utils/data_processing.py` of LISA (commit
-    3cb2d43) with the numpy that it pins (1.24.2), for up to 16 shapes, and with the OpenCV that it
-    pins (4.8.0.74), or with 4.11 and later if `opencv` says so; the OpenCV that is installed draws
-    nothing here. LISA orders equally large shapes by an unstable sort: later numpy uses vector
-    instructions for it where the processor has them, and then the official mask depends on the
-    machine. Ours does not.
+    3cb2d43), for up to 16 shapes, with the numpy that it pins (1.24.2) and the OpenCV that it pins
+    (4.8.0.74), or 4.11 and later if `opencv` says so. LISA orders equally large shapes by an
+    unstable sort: later numpy uses the processor's vector instructions for it, so that the official
+    mask depends on the machine. This one does not.
 
     Raises:
         DataError: a shape has no label, or no points, or a point is not two finite numbers of at
@@ -92,7 +91,7 @@ def _label(shape: object, number: int) -> str:
 
 
 def _polygon(shape: Mapping[str, object], number: int) -> Polygon:
-    """Return a shape's points as N × 2 whole numbers; raise DataError if it has none, or others."""
+    """Return a shape's points as N × 2 whole numbers; raise DataError for none, or unfit ones."""
     points = shape.get("points")
     if not isinstance(points, (list, tuple)) or not points or not all(map(_is_point, points)):
         raise DataError(
@@ -164,12 +163,12 @@ def _clip_line(
     (x0, y0), (x1, y1) = start, end
     right, bottom = width - 1, height - 1
 
-    def sides(x: int, y: int) -> int:
+    def sides(x: int, y: int) -> int:  # the frame's sides that a point is beyond, as bits
         return (x < 0) | (x > right) << 1 | (y < 0) << 2 | (y > bottom) << 3
 
     first, second = sides(x0, y0), sides(x1, y1)
     if not first & second:
-        if first & 12:
+        if first & 12:  # above or below the frame
             edge = 0 if y0 < 0 else bottom
             x0, y0 = x0 + _quotient((edge - y0) * (x1 - x0), y1 - y0), edge
             first = sides(x0, y0)
@@ -202,23 +201,22 @@ def _draw_lines(inside: BoolArray, lines: IntArray) -> None:
     upwards, size = np.sign(step), np.abs(step)
     steep = size[:, 1] > size[:, 0]
     long, short = size.max(axis=1), size.min(axis=1)
-    line, k = _expand_counts(long + 1)
-    along, span = k, np.maximum(long[line], 1)
-    across = (2 * short[line] * k + span - 1) // (2 * span)
+    line, along = _expand_counts(long + 1)  # each pixel's line, and its step on the longer axis
+    span = np.maximum(long[line], 1)
+    across = (2 * short[line] * along + span - 1) // (2 * span)  # on the shorter axis
     moved = np.where(steep[line, None], np.stack([across, along], 1), np.stack([along, across], 1))
     x, y = (start[line] + upwards[line] * moved).T
     inside[y, x] = True
 
 
 def _expand_counts(group_sizes: IntArray) -> tuple[IntArray, IntArray]:
-    """Number the elements of groups of these sizes: return each element's group, and place in it.
+    """Return (group, number in the group) of each element of groups of these sizes.
 
-    Sizes (2, 1, 3) give the groups 001222 and the places 010012.
+    Sizes (2, 1, 3) give the groups 001222 and the numbers 010012.
     """
     group = np.repeat(np.arange(len(group_sizes)), group_sizes)
-    return group, np.arange(len(group)) - np.repeat(
-        np.cumsum(group_sizes) - group_sizes, group_sizes
-    )
+    first = np.cumsum(group_sizes) - group_sizes
+    return group, np.arange(len(group)) - np.repeat(first, group_sizes)
 
 
 def _fill_edges(
@@ -238,18 +236,19 @@ def _fill_edges(
         leaves_frame: True for each edge with an end outside of the frame.
         version: OpenCV's version; see `FillVersion`.
     """
-    # Each edge as a line: x at row 0 and slope, both in 1/65536 of a pixel.
+    # Each edge as a line: x at row 0 and slope, both in 1/65536 of a pixel. As in OpenCV, an edge
+    # that leaves the frame is replaced by its clipped part, unless that has no height.
     height, width = inside.shape
     lines = np.stack([starts, ends], axis=1)
     moved = leaves_frame & (clipped[:, 0, 1] != clipped[:, 1, 1])
     lines[moved] = clipped[moved]
     shift = np.zeros(len(ends), dtype=np.int64)
     if version == "4.8":
-        shift[~leaves_frame] = HALF  # an edge that leaves the frame is not rounded
+        shift[~leaves_frame] = HALF  # to round; an edge that leaves the frame is not rounded
         ceiling = 0
     else:
         lines[..., 0] = clipped[..., 0]
-        ceiling = BELOW_ONE
+        ceiling = BELOW_ONE  # a span's left end is rounded up
     sloped = starts[:, 1] != ends[:, 1]
     starts, ends, lines, shift = starts[sloped], ends[sloped], lines[sloped], shift[sloped]
     run = (lines[:, 1] - lines[:, 0]) << np.array([BITS, 0])
@@ -257,10 +256,10 @@ def _fill_edges(
     upper = (starts[:, 1] > ends[:, 1]).astype(np.int64)
     x, y = lines[np.arange(len(lines)), upper].T
     x = (x << BITS) + shift - y * slope  # where the edge crosses row 0
-    # Fill several rows at once, as many as `CELLS` allows.
+    # Fill several rows at once, as many as `MAX_CELLS` allows.
     top, bottom = np.minimum(starts[:, 1], ends[:, 1]), np.maximum(starts[:, 1], ends[:, 1])
     highest, lowest = top.min(initial=height), min(bottom.max(initial=0), height)
-    rows = max(1, CELLS // max(width, len(x)))
+    rows = max(1, MAX_CELLS // max(width, len(x)))
     for first in range(max(int(highest), 0), int(lowest), rows):
         last = min(first + rows, int(lowest))
         from_row = np.clip(top, first, last)

@@ -13,12 +13,10 @@ from harness.metrics.overlap import check_masks
 def referring_mask(parts: Sequence[Rle], *, form: Literal["strict", "compat"]) -> Rle:
     """Return one mask of an object whose annotation is several polygons, each already a mask.
 
-    LISA's reader adds the polygons' masks, and its histogram of two classes has no place for the
-    value 2: a pixel in two polygons is not foreground. It cannot be hit, it enlarges the union
-    where it is predicted, and it costs nothing where it is not. `compat` returns the pixels of
-    exactly one polygon, whose `overlap` with a prediction gives the official counts; `strict`
-    returns the pixels of any polygon. The two differ by the pixels in which polygons of one object
-    overlap.
+    LISA's reader adds the polygons' masks, and its scorer counts only the values 0 and 1: a pixel
+    in two polygons, with the value 2, counts as background. `compat` returns the pixels of exactly
+    one polygon, whose `overlap` with a prediction gives the official counts; `strict` returns the
+    pixels of any polygon. The two differ where polygons of one object overlap.
 
     Source: `ValDataset` in `utils/dataset.py` and `intersectionAndUnionGPU` in `utils/utils.py` of
     LISA (commit 3cb2d43).

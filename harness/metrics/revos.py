@@ -1,8 +1,8 @@
 """ReVOS: J, F, the share of right pixels A and the robustness R, as VISA and Sa2VA compute them.
 
-VISA's scorer reads predictions as bytes of 0 and 255, Sa2VA's as 0 and 1. Both add up the masks of
-an expression's objects as bytes, and compute A and R with these bytes as they are. So A and R of
-the two forms cannot be compared, and no board may mix them.
+VISA's scorer reads predictions as bytes of 0 and 255, Sa2VA's as 0 and 1. Both add the masks of an
+expression's objects as bytes, and compute A and R from these bytes, with their overflows. So A and
+R of the two forms cannot be compared, and no board may mix them.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from harness.metrics.overlap import check_masks, check_tracks, overlap, region_s
 EPSILON = 1e-6  # added to the foreground's pixels in R
 
 Form: TypeAlias = Literal["visa255", "binary", "strict"]
-"""`visa255`: a predicted pixel is the byte 255. `binary`: it is 1. In both a pixel of the ground
-truth is the number of objects that cover it. `strict`: both are 0 or 1.
+"""Bytes of pixels. `visa255`: a predicted pixel is 255; `binary`: it is 1; in both a pixel of the
+ground truth is the number of objects that cover it. `strict`: all pixels are 0 or 1.
 """
 
 PixelTable: TypeAlias = NDArray[np.int64]
-"""Numbers of pixels, levels × 2: `table[k, p]` of them are covered by k true objects and are
-predicted (p = 1) or not (p = 0)."""
+"""Numbers of pixels, (k, 2): `table[k, 1]` pixels are covered by k true objects and predicted,
+`table[k, 0]` are covered by k and not predicted."""
 
 
 class RevosScores(NamedTuple):
@@ -52,10 +52,10 @@ def revos_scores(
     be read scores 0 four times.
 
     Args:
-        ground_truth: One track of run-lengths an object of the expression, at least one.
-        predicted: A run-length a frame.
+        ground_truth: One track of run-lengths for each object of the expression, at least one.
+        predicted: A run-length for each frame.
         foreground: The union of all objects of the video's expressions; see `foreground_track`.
-        form: How bytes are read.
+        form: The bytes of pixels in A and R.
 
     Raises:
         MaskError: no object, or tracks of different lengths or sizes.
@@ -69,9 +69,8 @@ def revos_scores(
     for track in (predicted, foreground):
         check_tracks(union, track)
     a, r = [], []
-    for frame, output, context in zip(
-        zip(*ground_truth, strict=True), predicted, foreground, strict=True
-    ):
+    objects_by_frame = zip(*ground_truth, strict=True)
+    for frame, output, context in zip(objects_by_frame, predicted, foreground, strict=True):
         check_masks(frame[0], context)
         table = pixel_table(frame, output)
         a.append(accuracy(table, form=form))
@@ -87,7 +86,7 @@ def revos_scores(
 def pixel_table(ground_truth: Sequence[Rle], predicted: Rle) -> PixelTable:
     """Count the pixels of one frame by how many objects cover them, and whether predicted.
 
-    Objects that do not overlap, which is nearly all, are counted without decoding any mask.
+    Objects that do not overlap, as in nearly all frames, are counted without decoding a mask.
 
     >>> mask, all_ = Rle.from_array(np.eye(2, dtype=bool)), Rle.full(2, 2)
     >>> pixel_table([mask], all_).tolist(), pixel_table([mask, all_], mask).tolist()
@@ -130,13 +129,14 @@ def accuracy(table: PixelTable, *, form: Form) -> float:
 def robustness(table: PixelTable, foreground: int, *, form: Form) -> float:
     """Return R of one frame: 1 less wrongly predicted pixels over foreground pixels, at least 0.
 
-    `max(1 - sum((1 - ground_truth) · predicted) / (foreground + 1e-6), 0)`, where the sum is of
-    bytes: in `visa255` a wrong pixel counts 255 times, and a predicted pixel of k ≥ 2 objects k - 1
-    times; in `binary` a wrong pixel counts once, and one of k ≥ 2 objects 257 - k times. A frame
-    without foreground scores 1 if nothing is predicted, otherwise 0.
+    It is `max(1 - sum((1 - ground_truth) · predicted) / (foreground + 1e-6), 0)`, where the
+    products are bytes, modulo 256: in `visa255` a wrong pixel counts 255 times, and a predicted
+    pixel of k ≥ 2 objects k - 1 times; in `binary` a wrong pixel counts once, and a predicted pixel
+    of k ≥ 2 objects 257 - k times. A frame without foreground scores 1 if nothing is predicted,
+    otherwise 0.
 
-    Source: `get_r2vos_robustness` in `tools/metrics.py` of VISA (commit ec158fd); Sa2VA's is the
-    same.
+    Source: `get_r2vos_robustness` in `tools/metrics.py` of VISA (commit ec158fd), which Sa2VA
+    copies. `foreground` is the number of pixels of the video's objects in the frame.
 
     >>> table = np.array([[1, 1], [0, 1], [0, 1]])
     >>> [round(robustness(table, 512, form=form), 3) for form in ("visa255", "binary", "strict")]
@@ -170,9 +170,9 @@ def foreground_track(tracks: Sequence[Sequence[Rle]]) -> tuple[Rle, ...]:
 def in_percent(score: float) -> float:
     """Return a score as the official scorers average it: times 100, rounded to two places.
 
-    A benchmark's number is the mean over the expressions of a type (0 referring, 1 reasoning).
-    Overall is the mean of these two means, whatever their numbers of expressions; expressions of
-    type 2 count nowhere.
+    The benchmark prints the mean over the expressions of a type (0 referring, 1 reasoning).
+    "Overall" is the mean of these two means, whatever their numbers of expressions; expressions of
+    type 2 are left out.
 
     >>> in_percent(0.123456), in_percent(2 / 3)
     (12.35, 66.67)
@@ -181,7 +181,7 @@ def in_percent(score: float) -> float:
 
 
 def _bytes(table: PixelTable, form: Form) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the bytes of ground truth by the table's rows, and of predictions by its columns."""
+    """Return (the true byte of each row of the table, the predicted byte of each column)."""
     levels = np.arange(len(table), dtype=np.uint8)
     true = (levels > 0).astype(np.uint8) if form == "strict" else levels
     return true, np.array([0, 255 if form == "visa255" else 1], dtype=np.uint8)

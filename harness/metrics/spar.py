@@ -1,7 +1,8 @@
 """SPAR-Bench: metrics, and scores of a response by the official scorer's rules and by strict ones.
 
-Functions for `spar/official` repeat its defects: they equal `lmms_eval/tasks/sparbench/utils.py`
-(fudan-zvg/spar, commit 1679885) bit for bit. Those for `spar/strict` do not have them.
+Functions for the protocol `spar/official` repeat the defects of the official scorer: they equal
+`lmms_eval/tasks/sparbench/utils.py` (fudan-zvg/spar, commit 1679885) bit for bit. The `strict_…`
+functions for `spar/strict` do not.
 """
 
 import math
@@ -54,14 +55,14 @@ METRICS = (
     Metric("Middle, as printed", inputs=PRINTED_MIDDLE, derived=pairwise_mean),
     Metric("overall", inputs=TASKS, derived=mean_in_order, about="mean of the twenty tasks"),
 )
-"""One `Mean` per sample under the name of its task; the others are derived from them.
+"""Each sample has a `Mean` under the name of its task; the metrics of levels are derived.
 
-Middle has three tasks, as in the published tables: only then are their averages right. The Middle
-that the official code *prints* lacks the view change, whose name it does not recognise.
+Middle has three tasks, as the averages in the published tables show. The Middle that the official
+code *prints* lacks the view change, whose name it does not recognise.
 """
 
 # Axes of a change of view, each with its opposite: a movement is the first minus the second.
-AXES = (
+VIEW_AXES = (
     ("move_right", "move_left"),
     ("move_up", "move_down"),
     ("move_forward", "move_backward"),
@@ -72,10 +73,10 @@ _NUMBER = re.compile(r"(?<!\^)\d+\.\d+|(?<!\^)\d+")  # 1.5 or 2, but not the 2 o
 
 
 def choice_score(response: str, ground_truth: str) -> float:
-    """Return 1 if a response is the letter, a *part of it*, or begins with it; otherwise 0.
+    """Return 1 if a response begins with the letter, or is empty; otherwise 0.
 
-    A defect of the scorer: the empty response is a part of every answer and scores 1. Blanks are
-    not stripped, so that " A" is wrong. For `spar/official`.
+    A defect of the official scorer: it asks whether the response is a part of the answer, which the
+    empty text always is. Blanks are not stripped, so that " A" is wrong. For `spar/official`.
 
     >>> [choice_score(response, "B") for response in ("b", "B. left", "", " B", "A")]
     [1.0, 1.0, 1.0, 0.0, 0.0]
@@ -94,9 +95,10 @@ def strict_choice_score(response: str, ground_truth: str) -> float:
 
 
 def read_official(response: str, *, task: str) -> object:
-    """Return the scorer's reading of a response: a number, a change of view, a letter or None.
+    """Return what the official scorer reads in a response; None if it reads nothing.
 
-    The number is the one that `number_score` compares.
+    That is the number that `number_score` compares, as text; for a change of view the numbers by
+    name; or a capital letter.
 
     >>> [read_official(response, task="depth_prediction_oc") for response in ("of 2 m", "two")]
     ['2', None]
@@ -114,7 +116,7 @@ def read_official(response: str, *, task: str) -> object:
 
 
 def read_strict(response: str, *, task: str, question: str = "") -> object:
-    """Return the only number, the change of view or the letter that a response states, or None."""
+    """Return the only number, the movements on `VIEW_AXES` or the letter of a response, or None."""
     if task in LEVELS["Low"]:
         return only_number(response, question)
     if task == VIEW_CHANGE:
@@ -130,10 +132,10 @@ def _pairs_or_none(response: str) -> dict[str, float] | None:
 
 
 def number_score(response: str, ground_truth: float, *, task: str) -> float:
-    """Return the MRA of the response's first number; of its last in tasks of several views.
+    """Return the MRA of the response's first number, or of its last in tasks of several views.
 
-    Signs are not read; digits after "^" do not count; a response without a number scores 0 (in
-    tasks of several views it is read as -1). For `spar/official`.
+    Signs are ignored, and so are digits after "^". A response without a number scores 0 (in tasks
+    of several views it is read as -1). For `spar/official`.
 
     Raises:
         DataError: the answers of the task are not numbers.
@@ -215,7 +217,7 @@ def _relative_to_predicted(predicted: float, true: float) -> float:
 
 
 def _stripped_axes(text: str) -> list[float] | None:
-    """Return the movement on each axis by a text, blanks ignored; None: it is not of the form."""
+    """Return the movement on each of `VIEW_AXES`, blanks ignored; None for another form of text."""
     try:
         pairs = {name.strip(): number for name, number in _pairs(text).items()}
     except ValueError:
@@ -230,5 +232,5 @@ def _pairs(text: str) -> dict[str, float]:
 
 
 def _axes(moves: Mapping[str, float]) -> list[float]:
-    """Return the signed movement on each of AXES; 0 without one."""
-    return [moves.get(plus, 0.0) - moves.get(minus, 0.0) for plus, minus in AXES]
+    """Return the signed movement on each of `VIEW_AXES`; 0 without one."""
+    return [moves.get(plus, 0.0) - moves.get(minus, 0.0) for plus, minus in VIEW_AXES]

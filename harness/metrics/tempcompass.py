@@ -1,9 +1,8 @@
 """TempCompass: rules that match a response with the true answer, without a language model.
 
-Each function takes a response and the true answer and returns True (right), False (wrong), or None
-where its rules do not apply: the official scripts then ask a language model, or score 0 with
-`--disable_llm` (`tempcompass/rules`). All equal the scripts of llyx97/TempCompass at commit
-e1b4631.
+Each rule takes a response and the true answer and returns True (right), False (wrong), or None if
+it does not apply: the official scripts then ask a language model, or score 0 with `--disable_llm`
+(protocol `tempcompass/rules`). All equal the scripts of llyx97/TempCompass at commit e1b4631.
 """
 
 import re
@@ -13,7 +12,7 @@ from harness.scores import Metric
 
 ASPECTS = ("action", "direction", "speed", "order", "attribute_change")
 METRICS = (*(Metric(aspect) for aspect in ASPECTS), Metric("avg", about="over all questions"))
-"""Two `Mean`s a question, of its aspect and of `avg`: the average is over questions."""
+"""A question has two `Mean`s, of its aspect and of `avg`, which is a mean over questions."""
 MATCH_RATE = Metric(
     "Match Success Rate",
     about="share of responses that fit one of the rules; captions have no rules",
@@ -72,8 +71,9 @@ def yes_no(response: str, answer: str) -> bool | None:
 def caption_match(response: str, question: str, answer: str) -> bool | None:
     r"""Return True if a response picks the true caption (`eval_caption_matching.py`).
 
-    A response picks an option by its whole text, by its sentence (also after ") "), or by its name
-    ("Caption A", "A"), in which full stops do not count. Of several the last in that order counts.
+    A response picks an option by the option's whole text, by its sentence (also after ") "), or by
+    its name ("Caption A", "A"), in which full stops do not count. If several of these fit, the last
+    one in this order counts.
 
     Args:
         response: The response.
@@ -107,7 +107,7 @@ def caption_match(response: str, question: str, answer: str) -> bool | None:
 
 
 def _candidates(options: list[str], predicted: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return texts that pick an option, each with the forms of the response to compare with it.
+    """Return (a text that picks an option, forms of the response one of which must equal it).
 
     The texts are the options, their sentences, their names ("Caption A") and short names ("A").
     """
@@ -115,7 +115,7 @@ def _candidates(options: list[str], predicted: str) -> list[tuple[str, tuple[str
     short_names = names
     for prefix in ("Sentence ", "Option ", "Caption "):
         short_names = [name.replace(prefix, "") for name in short_names]
-    after_parenthesis = predicted.split(") ")[1:2]
+    after_parenthesis = predicted.split(") ")[1:2]  # [] without a parenthesis
     return [
         *((option, (predicted,)) for option in options),
         *((option.split(": ")[1], (predicted, *after_parenthesis)) for option in options),
@@ -136,24 +136,24 @@ def captioning(judgement: str, answer: str) -> bool | None:
     """
     if not judgement or judgement == "invalid_request_error":
         return None
-    predicted = _verdict(judgement)
+    predicted = _counted_part(judgement)
     named = sum(predicted.count(f"{letter}.") for letter in "ABCD")
     return named == 1 and predicted.split(". ")[0] == answer.split(". ")[0]
 
 
 def chooses(judgement: str) -> bool:
-    """Return True if the part of a judge's response that counts begins with an option or "None".
+    """Return True if the counted part of a judge's response begins with an option or "None".
 
-    Any other response counts as wrong in `captioning`.
+    Any other response is wrong in `captioning`.
 
     >>> [chooses(said) for said in ("Answer: A. dunking", "Answer: None", "A", "(A) x", "no idea")]
     [True, True, False, False, False]
     """
-    return re.match(r"[A-D]\. |none\b", _verdict(judgement), re.IGNORECASE) is not None
+    return re.match(r"[A-D]\. |none\b", _counted_part(judgement), re.IGNORECASE) is not None
 
 
-def _verdict(judgement: str) -> str:
-    """Return the part of a judge's response that counts."""
+def _counted_part(judgement: str) -> str:
+    """Return the counted part of a judge's response: its last line with "Answer", else all."""
     lines = [line.strip() for line in judgement.split("\n")]
     answers = [line.replace("Answer:", "").strip() for line in lines if "Answer" in line]
     return answers[-1] if answers else judgement

@@ -1,6 +1,6 @@
-"""IoUs of box tracks (one box a frame): of each frame, over space and time, and as sums for cIoU.
+"""IoUs of box tracks (one box a frame): by frame, their mean (VIoU), and areas for cIoU.
 
-Tracks of different lengths, without a frame or with a side that is not finite are a DataError.
+Tracks of different lengths, tracks without a frame and sides that are not finite are a DataError.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ def track_ious(ground_truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float6
 
     It is 1 where neither track has a box, and 0 where only one has.
 
-    Its mean is the spatial score of a sample; `gIoU` of RVTBench's grounding is the mean of that
-    over samples (our reading: the paper's tables do not define it).
+    The mean over frames is the spatial score of a sample; `gIoU` of RVTBench's grounding is taken
+    as the mean of this score over samples (the paper does not define it).
 
     >>> ground_truth = [Box(0, 0, 4, 4), None, Box(2, 0, 6, 4)]
     >>> predicted = [Box(0, 0, 4, 4), None] * 2
@@ -57,10 +57,10 @@ def video_iou(ground_truth: BoxTrack, predicted: BoxTrack) -> float:
 
 
 def track_overlap(ground_truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
-    """Return intersection and union summed over frames; `Ratio(*…)` of them makes cIoU of boxes.
+    """Return intersection and union summed over frames; a `Ratio` of the two gives cIoU of boxes.
 
-    `cIoU` of RVTBench's grounding is read as cumulative IoU, `sum(I) / sum(U)` over the data set
-    (our reading; it could not be complete IoU, which may be negative). An image is one frame.
+    `cIoU` of RVTBench's grounding is taken as cumulative IoU, `sum(I) / sum(U)` over the data set
+    (the paper does not define it; complete IoU may be negative). An image is one frame.
 
     >>> track_overlap([Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), Box(0, 0, 1, 1)])
     BoxOverlap(intersection=8.0, union=17.0)
@@ -68,15 +68,14 @@ def track_overlap(ground_truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
     _check_lengths(ground_truth, predicted)
     shared = united = 0.0
     for true, output in zip(ground_truth, predicted, strict=True):
-        first, second = _area(true), _area(output)
-        common = _box_iou(true, output)
-        shared, united = shared + common, united + (first + second - common)
+        common = _shared_area(true, output)
+        shared, united = shared + common, united + (_area(true) + _area(output) - common)
     return BoxOverlap(shared, united)
 
 
 def _frame_iou(true: Box | None, predicted: Box | None) -> float:
     if true is None or predicted is None:
-        return float(true is predicted)
+        return float(true is predicted)  # 1 if both are None
     return float(box_iou([true], [predicted])[0, 0])
 
 
@@ -86,7 +85,7 @@ def _area(box: Box | None) -> float:
     return float(max(0.0, box.right - box.left) * max(0.0, box.bottom - box.top))
 
 
-def _box_iou(first: Box | None, second: Box | None) -> float:
+def _shared_area(first: Box | None, second: Box | None) -> float:
     if first is None or second is None:
         return 0.0
     left, top = max(first.left, second.left), max(first.top, second.top)

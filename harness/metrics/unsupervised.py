@@ -17,8 +17,8 @@ from harness.masks import BoolArray
 from harness.metrics.boundary import boundary_f_measure
 from harness.metrics.overlap import Track, region_similarity
 
-BACKGROUND = np.float32(0.1)  # confidence of the background
-CONFIDENT = np.float32(0.5)  # least confidence of an object's pixel
+BACKGROUND_CONFIDENCE = np.float32(0.1)  # confidence of the background
+MIN_CONFIDENCE = np.float32(0.5)  # least confidence of an object's pixel
 MAX_PROPOSALS = 20
 VOID = 255  # label of pixels that do not count
 
@@ -37,7 +37,7 @@ def soft_argmax(confidences: Sequence[NDArray[np.floating]]) -> Labels:
     """Give each pixel to the most confident object, or to the background.
 
     Confidences below 0.5 count as 0 and the background has 0.1, so that a pixel goes to an object
-    exactly if one reaches 0.5. Of equal confidences the first object's wins. A binary mask is
+    exactly if one reaches 0.5. Of objects with equal confidence the first wins. A binary mask is
     confidences of 0 and 1. Equal to the lines of `sub_processor` in `inference_davis.py` of
     ReferFormer (commit 06fc218), which compute in float32.
 
@@ -60,14 +60,14 @@ def soft_argmax(confidences: Sequence[NDArray[np.floating]]) -> Labels:
             found=f"{len(confidences)} of {len(shapes)} shape(s)",
         )
     labels = np.zeros(min(shapes), dtype=np.uint8)
-    highest = np.full(labels.shape, BACKGROUND)
+    highest = np.full(labels.shape, BACKGROUND_CONFIDENCE)
     for number, confidence in enumerate(confidences, start=1):
         values = confidence.astype(np.float32)
         if not ((values >= 0) & (values <= 1)).all():
             raise MaskError(
                 f"confidences of object {number}", expected="values from 0 to 1", found="others"
             )
-        better = (values >= CONFIDENT) & (values > highest)
+        better = (values >= MIN_CONFIDENCE) & (values > highest)
         labels[better] = number
         highest[better] = values[better]
     return labels
@@ -94,7 +94,7 @@ def proposals(labels: Labels) -> list[BoolArray]:
     >>> [int(mask.sum()) for mask in proposals(np.array([[[0, 3]], [[1, 0]]], dtype=np.uint8))]
     [1, 0, 1]
     """
-    count = int(_labels(labels, "predicted labels").max())
+    count = int(_checked_labels(labels, "predicted labels").max())
     return [labels == number for number in range(1, count + 1)]
 
 
@@ -103,10 +103,11 @@ def unsupervised_scores(
 ) -> ObjectScores:
     """Return J and F of each true object after the best matching of proposals to objects.
 
-    The matching maximises the sum of `(mean J + mean F) / 2`; every frame counts, the first and
-    the last included. An object without a proposal is compared with an empty one. J&F of a data
-    set is the mean of J and F over the objects of all videos: a video counts by its objects. The
-    four annotators of Ref-DAVIS17 have the same objects, and their average is the mean over all.
+    The matching maximises the sum of `(mean J + mean F) / 2`; all frames count, with the first and
+    the last. An object without a proposal is compared with an empty one. J&F of a data set is the
+    mean of J and F over the objects of all videos, so that a video counts by its objects. The four
+    annotators of Ref-DAVIS17 have the same objects, so that the average of their J&F is the mean
+    over all objects.
 
     Equal bit for bit to `_evaluate_unsupervised` in `davis2017/evaluation.py` of
     davis2017-evaluation (commit ac7c43f; ReferFormer holds the same code), which returns the
@@ -133,11 +134,11 @@ def unsupervised_scores(
             found=f"{len(ground_truth)} and {len(predicted)}",
         )
     padding = [_empty_like(ground_truth[0])] * (len(ground_truth) - len(predicted))
-    j, f = (
+    j, f = (  # each proposals × objects
         np.array(
             [
-                [metric(true, predicted, void) for true in ground_truth]
-                for predicted in (*predicted, *padding)
+                [metric(true, proposal, void) for true in ground_truth]
+                for proposal in (*predicted, *padding)
             ]
         ).mean(axis=2)
         for metric in (region_similarity, boundary_f_measure)
@@ -147,7 +148,7 @@ def unsupervised_scores(
     return ObjectScores(j[output, true][order], f[output, true][order])
 
 
-def _labels(labels: Labels, what: str) -> Labels:
+def _checked_labels(labels: Labels, what: str) -> Labels:
     if labels.dtype != np.uint8 or labels.ndim != 3 or labels.size == 0:
         raise MaskError(
             what,

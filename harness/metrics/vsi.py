@@ -31,17 +31,18 @@ METRICS = (
     ),
     Metric("overall", inputs=AVERAGED, derived=mean_in_order, about="mean of the eight types"),
 )
-"""One `Mean` a sample under the name of its question type; the rest follows.
+"""Each sample has a `Mean` under the name of its question type; the averages are derived.
 
-Equal to `vsibench_aggregate_results` (thinking-in-space, commit 51e089c) where every type has a
-sample. It averages over the types that are present; here `overall` is None unless all are.
+Equal to `vsibench_aggregate_results` (thinking-in-space, commit 51e089c) if every type has a
+sample. The official code averages over the types that are present; here `overall` has no value
+unless all are.
 """
 
 
 def first_word(response: str) -> str:
     r"""Return the response up to its first space, without full stops and blanks at its end.
 
-    Equal to `fuzzy_matching` (same file). Only a space ends the word, not a line feed.
+    Equal to `fuzzy_matching` (see `choice_score`). Only a space ends the word, not a line feed.
 
     >>> [first_word(response) for response in ("B. a chair", "3 chairs", "(A)", "C\n", " A")]
     ['B', '3', '(A)', 'C', '']
@@ -77,8 +78,8 @@ def number_score(response: str, ground_truth: float) -> float:
     """Return the MRA of the first word; 0 where it is not a number.
 
     Equal to `vsibench_process_results` for numeric questions in
-    `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c). `vsi/lmms2026` is
-    `mean_relative_accuracy(first_number(response), ground_truth)`.
+    `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c). The protocol
+    `vsi/lmms2026` scores `mean_relative_accuracy(first_number(response), ground_truth)` instead.
 
     >>> [number_score(response, 3.0) for response in ("3 chairs", "2", "There are 3")]
     [1.0, 0.4, 0.0]

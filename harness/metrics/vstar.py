@@ -21,6 +21,7 @@ from harness.types import Box, Interval
 
 MIN_RATING, MIN_TEMPORAL, MIN_SPATIAL = 2, 0.3, 0.1
 """Least rating of "what", temporal IoU of "when" and mean spatial IoU of "where" that are right."""
+MAX_FLOAT = 1e300
 TEMPORAL_THRESHOLDS = (0.3, 0.5, 0.7)
 SPATIAL_THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 BELOW_ONE = 1 - 2**-53
@@ -34,7 +35,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_finite(value: float) -> bool:
-    return abs(value) < 1e300  # math.isfinite raises for a whole number that no float holds
+    return abs(value) < MAX_FLOAT  # math.isfinite raises for an int beyond the range of floats
 
 
 def interval_in(response: str) -> Interval | None:
@@ -73,8 +74,8 @@ def frame_ious(
 ) -> NDArray[np.float64]:
     """Return the exclusive IoU of each annotated frame; float64 of shape (frames,).
 
-    Officially a frame's time is looked up *as text*: a box at "3.0" is not found for time 3. Of
-    several boxes the best counts; a value that is not a box scores 0. The IoUs equal those that
+    The official scorer looks up a frame's time *as text*: a box at "3.0" is not found for time 3.
+    Of several boxes the best counts; a value that is not a box scores 0. The IoUs equal those that
     `calculate_spatial_metrics` averages, bit for bit.
 
     Args:
@@ -131,8 +132,8 @@ def arithmetic_mean(what: Numbers, when: Numbers, where: Numbers) -> Numbers:
 def logarithmic_geometric_mean(what: Numbers, when: Numbers, where: Numbers) -> Numbers:
     """Return LGM of a chain: `-(ln(1 - what) + ln(1 - when) + ln(1 - where)) / 3`.
 
-    Takes numbers or arrays. The official code fails at 1; here each is clamped to the largest
-    number below 1, which changes no other value: a perfect chain has 36.7.
+    The official code fails for a fraction of 1; here it is clamped to the largest number below 1,
+    which changes no smaller fraction: a perfect chain has 36.7.
 
     >>> logarithmic_geometric_mean(0.6078, 0.1667, 0.0647)
     0.3950776227851663
@@ -158,7 +159,7 @@ def scores(
     Args:
         rating: The judge's rating of "what"; None where it gave none.
         temporal: Temporal IoU in chain 1 and chain 2.
-        spatial: IoU of each annotated frame in chain 1 and chain 2; without any the score is 0.
+        spatial: IoU of each annotated frame in chain 1 and chain 2; without a frame the score is 0.
 
     Raises:
         DataError: not two chains.
@@ -186,8 +187,8 @@ def scores(
 def unanswered_scores() -> dict[str, Mean]:
     """Return the statistics of a sample without an answer to "what", as officially counted.
 
-    It is wrong in `Acc` and in the joint scores, and left out everywhere else.
-    `scores(None, (0, 0), (…))` counts it everywhere, for `vstar/strict`.
+    The official code counts it as wrong in `Acc` and in the joint scores, and leaves it out of the
+    others. `vstar/strict` counts it in all, by `scores(None, (0, 0), (…))`.
     """
     return {name: Mean(0.0) for name in _NAMES if name == "Acc" or "&" in name}
 

@@ -1,6 +1,7 @@
-"""Reduction of a rehearsed command to small amounts: generated data, few steps, few rollouts.
+"""Reduction of a rehearsed command: generated data, few optimiser steps, few rollouts.
 
-`command` replaces data roots and training settings by these, and prints what was `Replaced`.
+`command` puts these data roots and training settings into published commands, and prints what was
+`Replaced`.
 """
 
 import inspect
@@ -18,21 +19,21 @@ from harness.testing.shapes import writers
 from harness.types import AnswerForm
 from harness.world.shapes import TRAIN_FACTOR, Progress, make
 
-SIZE = 4
+N_SAMPLES = 4
 """Samples a split of the generated world."""
-STEPS = 2
+N_STEPS = 2
 """Optimiser steps of a training."""
-TOTAL = 20
+MAX_TOTAL = 20
 """Samples of a mixture that draws a number of them from its sets, with repeats."""
-PROCESSES = 2
+MAX_PROCESSES = 2
 """Processes of a training that the paper gives more."""
-ROLLOUTS = 4
+MAX_ROLLOUTS = 4
 """Rollouts of a prompt."""
 UNSET = ("no limit", "no value")
 """Words for a published setting of None: of a maximum (`max_…`), and of any other."""
-COMPLETION = 4096
+MAX_TOKENS = 4096
 """Most tokens of a rollout."""
-PARTS: Mapping[str, tuple[str, ...]] = {
+BENCHMARKS_OF_TASK: Mapping[str, tuple[str, ...]] = {
     "reason_seg_train": ("reason_seg",),
     "videoseg_r1_15k": ("mevis", "ref_youtube_vos", "ref_davis17"),
 }
@@ -53,7 +54,7 @@ class Replaced:
 
 
 def described(replaced: Sequence[Replaced]) -> list[str]:
-    """Return a line for each amount, with the trainings that have it."""
+    """Return a line for each replaced amount, with the names of its trainings."""
     trainings: dict[tuple[str, str, str], list[str]] = {}
     for amount in dict.fromkeys(replaced):
         key = amount.name, amount.here, amount.published
@@ -68,16 +69,17 @@ def described(replaced: Sequence[Replaced]) -> list[str]:
 def make_world(root: Path, tasks: Sequence[str], progress: Progress | None = None) -> str:
     """Write the generated world for these tasks, unless it is there; return its description.
 
-    All of it is written if a task has no writer of its own and is not among `PARTS`.
+    All benchmarks are written if a task has no writer of its own and is not in
+    `BENCHMARKS_OF_TASK`, as its files are then unknown.
     """
     by_task = writers()
-    names = {name for task in tasks for name in PARTS.get(task, (task,))}
+    names = {name for task in tasks for name in BENCHMARKS_OF_TASK.get(task, (task,))}
     chosen = {name: by_task[name] for name in (names if by_task.keys() >= names else by_task)}
     if chosen and not (root / "shapes.json").is_file():
-        make(root, seed=0, size=SIZE, writers=chosen, progress=progress)
+        make(root, seed=0, size=N_SAMPLES, writers=chosen, progress=progress)
     return (
-        f"data: the generated world in each benchmark's official layout, {SIZE} samples a split "
-        f"({SIZE * TRAIN_FACTOR} for training)"
+        f"data: the generated world in each benchmark's official layout, {N_SAMPLES} samples a "
+        f"split ({N_SAMPLES * TRAIN_FACTOR} for training)"
     )
 
 
@@ -95,9 +97,9 @@ def with_data(arguments: Sequence[str], root: Path) -> list[str]:
 
 
 def combined(arguments: Sequence[str], small: Sequence[str]) -> list[str]:
-    """Return a training's arguments with those that make it small.
+    """Return a training's arguments followed by `small`, those that make it small.
 
-    Tasks among the latter (`--train-tasks`) replace the training's own.
+    If `small` has `--train-tasks`, the training's own are left out.
     """
     own, is_value_of_tasks = [], False
     for text in arguments:
@@ -111,7 +113,7 @@ def combined(arguments: Sequence[str], small: Sequence[str]) -> list[str]:
 
 
 def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str], list[Replaced]]:
-    """Return the options that make a training small, and what they replace.
+    """Return (the options that make a training small, what they replace).
 
     Args:
         given: The options of `harness train`, as typed.
@@ -121,9 +123,9 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
     options, settings = configured(given)
     method = method_of(options, settings)
     published = _settings(method)
-    reduced: dict[str, object] = {"max_steps": STEPS}
+    reduced: dict[str, object] = {"max_steps": N_STEPS}
     if "generation_batch_size" in published:
-        rollouts = min(ROLLOUTS, int(published["num_generations"]))
+        rollouts = min(MAX_ROLLOUTS, int(published["num_generations"]))
         reduced["num_generations"] = rollouts
         reduced["generation_batch_size"] = rollouts * processes
         reduced["per_device_train_batch_size"] = min(
@@ -138,7 +140,7 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
             2, int(published["gradient_accumulation_steps"])
         )
     if "max_completion_length" in published:
-        reduced["max_completion_length"] = min(COMPLETION, int(published["max_completion_length"]))
+        reduced["max_completion_length"] = min(MAX_TOKENS, int(published["max_completion_length"]))
     if published.get("ratings") and not Path(published["ratings"]).is_file():
         reduced["ratings"] = str(folder / Path(published["ratings"]).name)
     for package, name in (("deepspeed", "deepspeed"), ("vllm", "vllm_mode")):
@@ -162,11 +164,11 @@ def training(given: Namespace, processes: int, folder: Path) -> tuple[list[str],
 
 
 def _with_fewer_samples(task: Spec) -> Spec:
-    """Return the SPEC of a training's task; `total`, the size of a mixture, is at most `TOTAL`."""
+    """Return the SPEC of a task with `total`, the size of a mixture, of at most `MAX_TOTAL`."""
     parameters = inspect.signature(plugins.load("tasks", task.name)).parameters
     if "total" not in parameters:
         return task
-    total = min(TOTAL, int(task.arguments.get("total", parameters["total"].default)))
+    total = min(MAX_TOTAL, int(task.arguments.get("total", parameters["total"].default)))
     return replace(task, arguments={**task.arguments, "total": total})
 
 
@@ -191,7 +193,7 @@ def _replaced(
         else:
             here = "a file in the rehearsal's folder" if name == "ratings" else str(value)
         published = settings.get(name)
-        unset = UNSET[not name.startswith("max_")]
+        unset = UNSET[0] if name.startswith("max_") else UNSET[1]
         yield Replaced(
             name, here, unset if published is None else str(published), training=training
         )
@@ -202,11 +204,11 @@ def _text(value: object) -> str:
 
 
 def tasks_of(texts: Sequence[str] | None) -> set[str]:
-    """Return the names of the tasks of an option."""
+    """Return the names of the tasks in texts of `--tasks` or `--train-tasks`."""
     return {spec.name for text in texts or () for spec in parse_list(text)}
 
 
 def forms_of(texts: Sequence[str] | None, root: Path) -> set[AnswerForm]:
-    """Return the forms of answer that the tasks of an option ask for."""
+    """Return the forms of answer of the tasks in texts of `--tasks`; `root` is the data root."""
     specs = [spec for text in texts or () for spec in parse_list(text)]
     return {form for spec in specs for form in plugins.build("tasks", spec, root).forms}

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.models.propagators.checkout import Checkout, Kind
 
-XMEM = {
+XMEM_FILES = {
     "model/__init__.py": "",
     "inference/__init__.py": "",
     "model/resnet.py": """\
@@ -54,8 +54,8 @@ class InferenceCore:
         return torch.cat([0.5 * (1 - self.mask.sum(0, keepdim=True)), self.mask])
 """,
 }
-"""Files of the checkout, by their paths."""
-WEIGHTS = {
+"""Text of each file of the checkout, by its path."""
+WEIGHT_SHAPES = {
     "key_proj.key_proj.weight": (64, 8, 1, 1),
     "value_encoder.fuser.block2.conv2.weight": (512, 8, 1, 1),
     "decoder.hidden_update.transform.weight": (192, 8, 1, 1),
@@ -82,12 +82,12 @@ def replace_checkouts(folder: Path) -> None:
 def write_checkout(folder: Path) -> tuple[Path, Path]:
     """Write the stand-in's code and weights, unless they are there; return their paths."""
     repo, weights = folder / "XMem", folder / "XMem.pth"
-    for name, text in XMEM.items():
+    for name, text in XMEM_FILES.items():
         write_once(repo / name, partial(Path.write_text, data=text, encoding="utf-8"))
 
     def save(path: Path) -> None:
         torch: Any = import_module("torch")
-        torch.save({name: torch.zeros(shape) for name, shape in WEIGHTS.items()}, path)
+        torch.save({name: torch.zeros(shape) for name, shape in WEIGHT_SHAPES.items()}, path)
 
     write_once(weights, save)
     return repo, weights

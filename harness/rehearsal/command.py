@@ -1,8 +1,10 @@
 """The option `--rehearse` of `harness eval`, `train` and `reproduce`.
 
-The same SPECs, configurations, boards and commands are run; checkpoints, servers, data and amounts
-are replaced (`process`, `amounts`), and the replacements are printed. Runs are marked in their
-records, so that normal boards do not show them.
+A rehearsal runs the same SPECs, configurations, boards and commands with checkpoints, servers, data
+and amounts replaced (`process`, `amounts`), and prints the replacements. Its runs are marked in
+their records, so that normal boards do not show them. `reproduce` rehearses tables of papers, whose
+commands run in forked processes (`TablePlan`); `evaluate_or_sweep` and `train` rehearse one command
+in this process.
 """
 
 import io
@@ -40,14 +42,14 @@ from harness.spec import parse, slug
 from harness.store.lease import lease
 from harness.summary import is_unanswered
 
-OUT = Path("rehearsal")
+DEFAULT_OUT = Path("rehearsal")
 """Folder of a rehearsal of tables without `--out`."""
-PAGE = "rehearsal.md"
-"""Table of a rehearsal, in its folder."""
-MARKER = ".harness-rehearsal"
+REPORT_FILE = "rehearsal.md"
+"""File of the report, in the rehearsal's folder."""
+MARKER_FILE = ".harness-rehearsal"
 """File that marks a folder as a rehearsal's, which may be emptied."""
-MADE = ("data", "files", "logs", "runs", "trainings")
-"""Folders of a rehearsal beside its boards."""
+OUTPUT_FOLDERS = ("data", "files", "logs", "runs", "trainings")
+"""Folders that a rehearsal makes, besides its boards."""
 
 
 def reproduce(arguments: Namespace) -> int:
@@ -73,7 +75,7 @@ def reproduce(arguments: Namespace) -> int:
         raise UsageError(
             f"paper {arguments.paper!r}", expected=", ".join(PAPERS), found=arguments.paper
         )
-    out = OUT if arguments.out == REPRODUCED else arguments.out
+    out = DEFAULT_OUT if arguments.out == REPRODUCED else arguments.out
     chosen = with_rows(chosen, arguments.rows or ())
     _claim(out)
     with lease(out):
@@ -81,7 +83,7 @@ def reproduce(arguments: Namespace) -> int:
 
 
 def _rehearse_tables(chosen: Sequence[Definition], out: Path) -> int:
-    """Rehearse rows of tables in a folder, whose interrupted rehearsal of the same is resumed."""
+    """Rehearse rows of tables in a folder; resume an interrupted rehearsal of the same rows."""
     plan = TablePlan.of(chosen, out)
     kept = KeptOutcomes(out, [*plan.stages.values()])
     if kept.outcomes and (out / "data").is_dir():
@@ -90,34 +92,34 @@ def _rehearse_tables(chosen: Sequence[Definition], out: Path) -> int:
     else:
         _empty(out)
         kept.outcomes = {}
-        plan = TablePlan.of(chosen, out)  # trainings that were there are not resumed
+        plan = TablePlan.of(chosen, out)  # anew: commands depend on the trainings in the folder
     kept.begin()
     with replacements(standins.served()) as replacing:
         world = amounts.make_world(out / "data", sorted(plan.tasks), _show_benchmark)
         rows = plan.play(replacing, kept)
     kept.end()
     parts, lines = [*_always(replacing), world], amounts.described(plan.replaced)
-    (out / PAGE).write_text(report.as_markdown(rows, parts, plan.replaced), encoding="utf-8")
+    (out / REPORT_FILE).write_text(report.as_markdown(rows, parts, plan.replaced), encoding="utf-8")
     print("\n".join(["replaced:", *(f"  {line}" for line in [*parts, *lines]), ""]))
     print(report.as_text(rows))
-    print(f"the page: {out / PAGE}; what each command printed: {out / 'logs'}")
+    print(f"the page: {out / REPORT_FILE}; what each command printed: {out / 'logs'}")
     return int(any(row.state in ("failed", "undeclared") for row in rows))
 
 
 def evaluate_or_sweep(arguments: Namespace) -> int:
-    """Rehearse `harness eval` as typed."""
+    """Rehearse `harness eval` as typed; return the exit code."""
     tasks = sorted(amounts.tasks_of(arguments.tasks))
     data = _data(arguments, tasks)
     replaced = [amounts.make_world(data, tasks, _show_benchmark), *_unread(arguments)]
     if models := list(own_prompts(models_of(arguments))):
         forms = amounts.forms_of(arguments.tasks, data)
-        responses.OWN[:] = [own_grammar(model, forms) for model in models]
+        responses.OWN_GRAMMARS[:] = [own_grammar(model, forms) for model in models]
     with replacements() as replacing:
-        return _alone(replacing, amounts.with_data(_typed(arguments), data), replaced)
+        return _run_command(replacing, amounts.with_data(_typed(arguments), data), replaced)
 
 
 def train(arguments: Namespace) -> int:
-    """Rehearse `harness train` as typed."""
+    """Rehearse `harness train` as typed; return the exit code."""
     if arguments.dry_run:
         raise UsageError(
             "harness train",
@@ -133,7 +135,7 @@ def train(arguments: Namespace) -> int:
         replaced = [amounts.make_world(data, tasks, _show_benchmark), *lines]
         data.mkdir(parents=True, exist_ok=True)
         typed = amounts.combined(amounts.with_data(_typed(arguments), data), small)
-        return _alone(replacing, typed, replaced)
+        return _run_command(replacing, typed, replaced)
 
 
 def _unread(arguments: Namespace) -> list[str]:
@@ -142,8 +144,8 @@ def _unread(arguments: Namespace) -> list[str]:
 
 
 def _data(arguments: Namespace, tasks: Sequence[str]) -> Path:
-    """Return the folder for a command's data, beside its output; one for each set of tasks."""
-    out = Path(arguments.out or OUT).resolve()
+    """Return the folder for a command's data, beside its output, named by its tasks."""
+    out = Path(arguments.out or DEFAULT_OUT).resolve()
     return out.with_name(f"{out.name}-data") / slug("-".join(tasks))
 
 
@@ -151,10 +153,10 @@ def _typed(arguments: Namespace) -> list[str]:
     return [text for text in arguments.typed if text != "--rehearse"]
 
 
-def _alone(replacing: Replacements, arguments: Sequence[str], replaced: Sequence[str]) -> int:
-    """Run one rehearsed command in this process.
+def _run_command(replacing: Replacements, arguments: Sequence[str], replaced: Sequence[str]) -> int:
+    """Run one rehearsed command in this process; return its exit code.
 
-    An evaluation without any answer is repeated with other responses, as in `_drawn_again`.
+    An evaluation without any answer is repeated with other responses, as in `TablePlan`.
     """
     print("rehearsal: " + "; ".join([*_always(replacing), *replaced]), file=sys.stderr)
     print(f"rehearsal: {shlex.join(['harness', *arguments])}", file=sys.stderr)
@@ -193,7 +195,7 @@ def replacements(models: Sequence[str] = ()) -> Iterator[Replacements]:
     replacing = Replacements(cache=_cache(), port=port)
     replacing.enter()
     parent = os.getpid()
-    process = os.fork()
+    process = os.fork()  # the server's process, which ends with this one
     if process == 0:
         die_with(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -216,18 +218,18 @@ def _cache() -> Path:
 
 def _claim(out: Path) -> None:
     """Mark a new folder as a rehearsal's; raise UsageError for another that is not empty."""
-    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER_FILE).is_file():
         raise UsageError(
             f"--out {out}", expected="a new folder, or an earlier rehearsal's", found="another"
         )
     out.mkdir(parents=True, exist_ok=True)
-    (out / MARKER).touch()
+    (out / MARKER_FILE).touch()
 
 
 def _empty(out: Path) -> None:
     """Remove what an earlier rehearsal left in its folder."""
     boards = [f"{definition.paper}-{definition.table}" for definition in definitions()]
-    for name in (*MADE, *boards):
+    for name in (*OUTPUT_FOLDERS, *boards):
         shutil.rmtree(out / name, ignore_errors=True)
 
 
@@ -290,7 +292,7 @@ class TablePlan:
         """Return the stage of a training, reduced, after the stages named `before`."""
         if step.command not in self.stages:
             name = step.name.removeprefix("train ")
-            processes = min(step.processes, amounts.PROCESSES)
+            processes = min(step.processes, amounts.MAX_PROCESSES)
             if processes < step.processes:
                 published = str(step.processes)
                 self.replaced.append(
@@ -310,12 +312,12 @@ class TablePlan:
             )
         return self.stages[step.command]
 
-    def _drawn_again(
+    def _repeat_unanswered(
         self, replacing: Replacements, outcomes: Mapping[str, Outcome]
     ) -> dict[str, Outcome]:
         """Repeat evaluations without any answer, with other responses; return their outcomes.
 
-        Three of ten responses have errors on purpose: of few samples, all may have drawn one.
+        Three of ten responses have errors on purpose, so that all of a few samples may have one.
         """
         again = [
             replace(stage, arguments=(*stage.arguments, "--retry-failed"), after=())
@@ -330,7 +332,7 @@ class TablePlan:
         return children.play(again, _show)
 
     def play(self, replacing: Replacements, kept: KeptOutcomes) -> list[RehearsedRow]:
-        """Run the stages that are not kept, build the boards, and return a record of each row."""
+        """Run the stages without a kept outcome, build the boards, return a record of each row."""
         warm_up()
         children = Children(
             partial(play, replacing), self.out / "logs", at_once=_cores(), began=_announce
@@ -351,7 +353,7 @@ class TablePlan:
             _show(stage, outcome)
 
         outcomes = {**kept.outcomes, **children.play(stages, ended)}
-        outcomes |= self._drawn_again(replacing, outcomes)
+        outcomes |= self._repeat_unanswered(replacing, outcomes)
         last = [
             Stage(name=f"{step.name} {definition.paper} {definition.table}", arguments=step.command)
             for definition in self.definitions
@@ -392,7 +394,7 @@ def _tell(text: str) -> None:
 
 
 def _show_benchmark(done: int, total: int, name: str) -> None:
-    if 0 < done < total - 1:  # before and after them come the scenes and the manifest
+    if 0 < done < total - 1:  # the first step draws the scenes, the last one writes the manifest
         _tell(f"data of {name}, {done} of {total - 2}")
 
 

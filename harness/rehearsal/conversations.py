@@ -1,8 +1,8 @@
 """Responses of a stand-in for methods of several turns: DT-R1, JiT and the SAM 3 agent.
 
-DT-R1 and JiT write a plan, blocks of code and an answer; the agent calls tools. The next turn
-follows from the response so far, with the texts that the method injected into it. `grammars` lists
-these `Grammar`s first.
+DT-R1 and JiT write a plan, blocks of code and an answer; the agent calls tools. Which turn comes
+next is read from the response so far, with the texts that the method injected into it.
+`CONVERSATIONS` holds the `Grammar`s for `grammars`.
 """
 
 import json
@@ -28,9 +28,9 @@ from harness.rehearsal.wording import Asked, Grammar, pattern_of
 from harness.responses import tag_text
 
 Filled = Mapping[str, str]
-LISTED = re.compile(r"^([A-Za-z0-9]+): .*\. Gives \w+", re.MULTILINE)
+LISTED_NODE = re.compile(r"^([A-Za-z0-9]+): .*\. Gives \w+", re.MULTILINE)
 """A line on a node in a planner's prompt, such as `SAM2: finds objects. Gives masks`."""
-MASK = re.compile(r'"(masks/[^"]+)"')  # "masks/3.png"
+MASK_PATH = re.compile(r'"(masks/[^"]+)"')  # "masks/3.png"
 PLANS: tuple[Mapping[str, list[str]], ...] = (
     {"SAM2": []},
     {"SAM2": [], "DepthAnything2": [], "DepthStats": ["SAM2", "DepthAnything2"]},
@@ -49,39 +49,39 @@ CODE = (
     "print(undefined_name)",  # an error that is the code's own
 )
 """Blocks of code that read a digital twin; the last one fails."""
-CODED = 0.6
-"""Share of answers before which code is run."""
+CODE_SHARE = 0.6
+"""Share of answers that come after a block of code."""
 
 
 def _plan(asked: Asked, draw: random.Random) -> str:
     """Return a plan, as JSON, of nodes that the request lists."""
-    listed = set(LISTED.findall(asked.text)) or set(ROLES)
-    fitting = [
+    listed = set(LISTED_NODE.findall(asked.text)) or set(ROLES)
+    possible = [
         plan
         for plan in PLANS
         if set(plan) <= listed and all(set(needed) <= listed for needed in plan.values())
     ]
-    return json.dumps(draw.choice(fitting) if fitting else {min(listed): []})
+    return json.dumps(draw.choice(possible) if possible else {min(listed): []})
 
 
 def _answer(question: str, twin: str, draw: random.Random) -> str:
     """Return the last turn: a task and its answer, with mask paths of the twin."""
-    task, text = _task_answer(question.lower(), MASK.findall(twin), draw)
+    task, text = _task_answer(question.lower(), MASK_PATH.findall(twin), draw)
     return f"<think>{drawn.thoughts(draw)}</think><task>{task}</task><answer>{text}</answer>"
 
 
-IN_WORDS = re.compile(r"\s*(say|name|how|is|are|does|do|did|can|when|where|why|who)\b")
+QUESTION_IN_WORDS = re.compile(r"\s*(say|name|how|is|are|does|do|did|can|when|where|why|who)\b")
 """The beginning of questions that are answered in words; most others ask for objects."""
 
 
-def _task_answer(answer_kind: str, paths: list[str], draw: random.Random) -> tuple[str, str]:
+def _task_answer(question: str, paths: list[str], draw: random.Random) -> tuple[str, str]:
     """Return (task, answer) for a question in lower case; `paths` are those of masks."""
-    if "letter of the right option" in answer_kind:
+    if "letter of the right option" in question:
         return "visual question answering", draw.choice("ABCD")
-    if "summar" in answer_kind or "describe" in answer_kind:
+    if "summar" in question or "describe" in question:
         return "summarization", drawn.sentence(draw)
-    share, in_words = draw.random(), IN_WORDS.match(answer_kind)
-    if "how many" in answer_kind and share < 0.7:
+    share, in_words = draw.random(), QUESTION_IN_WORDS.match(question)
+    if "how many" in question and share < 0.7:
         return "visual question answering", str(draw.randint(0, 9))
     if share < (0.7 if in_words else 0.1):
         return "visual question answering", draw.choice([drawn.phrase(draw), "yes", "2"])
@@ -106,9 +106,9 @@ def _write_twin(asked: Asked, filled: Filled, draw: random.Random) -> str:
 
 
 def _turn(question: str, written: str, draw: random.Random) -> str:
-    """Return a block of code, or the answer."""
-    ran = written.count("</results>")
-    if draw.random() < (CODED if ran == 0 else 0.15) and ran < 3:
+    """Return a block of code, at most three in a conversation, or the answer."""
+    n_run = written.count("</results>")
+    if draw.random() < (CODE_SHARE if n_run == 0 else 0.15) and n_run < 3:
         return f"<think>{drawn.thoughts(draw)}</think><execute>{draw.choice(CODE)}</execute>"
     return _answer(question, written, draw)
 
@@ -166,8 +166,8 @@ def _write_call(asked: Asked, filled: Filled, draw: random.Random) -> str:
     elif share < 0.3 and "examine_each_mask" not in asked.text:
         name = "examine_each_mask"
     else:
-        several = range(1, int(count[1]) + 1)
-        chosen = sorted(draw.sample(several, k=draw.randint(1, min(2, len(several)))))
+        numbers = range(1, int(count[1]) + 1)
+        chosen = sorted(draw.sample(numbers, k=draw.randint(1, min(2, len(numbers)))))
         name, parameters = "select_masks_and_return", {"final_answer_masks": chosen}
     plain = json.dumps({"name": name, "parameters": parameters})
     return f"<think>{drawn.thoughts(draw)}</think><tool>{plain}{CLOSED}"
@@ -232,4 +232,4 @@ CONVERSATIONS: tuple[Grammar, ...] = (
         reads=_reads_twin,
     ),
 )
-"""Requests of methods of several turns."""
+"""Grammars of the methods' requests."""

@@ -37,9 +37,9 @@ def sentence(draw: random.Random) -> str:
 def items(draw: random.Random, extent: tuple[int, int], *, most: int = 3) -> list[Item]:
     """Return one to `most` objects with boxes and points, in whole numbers from 0 to `extent`.
 
-    `extent` is (width, height) of the image in the numbers of the response; numbers from 0 to 1
-    have three decimals. Boxes have a tenth to a half of each side; points lie in the box, the
-    negative one beside it if there is room.
+    `extent` is (width, height) of the image in the coordinates of the response; for (1, 1) numbers
+    have three decimals. Sides of boxes are a tenth to a half of the image's; points lie in the box,
+    the negative one beside it if there is room.
     """
     count = draw.randint(1, most)
     if max(extent) > 1:
@@ -48,6 +48,7 @@ def items(draw: random.Random, extent: tuple[int, int], *, most: int = 3) -> lis
 
 
 def _item(draw: random.Random, extent: tuple[int, int], unit: int = 1) -> Item:
+    """Return one object of `items`, whose coordinates are divided by `unit`."""
     (left, right), (top, bottom) = (_span(draw, max(side, 4)) for side in extent)
     first, second = (
         Point(draw.randint(left, right - 1), draw.randint(top, bottom - 1)) for _ in range(2)

@@ -1,8 +1,8 @@
 """Well-formed responses of a stand-in to every request of the methods, by their own grammars.
 
-A request is recognised by its wording, from the methods' own prompt files; its response is written
-and read by the methods' own writers and parsers, so that a change of theirs is a change here.
-`responses` calls `grammars`.
+A request is recognised by the wording of the methods' prompt files; its response is written and
+read by the methods' own writers and parsers, so that nothing here changes with them. `responses`
+calls `grammars`.
 """
 
 import json
@@ -41,10 +41,10 @@ from harness.trainers.videoseg_r1.ratings import ASPECTS, read_rating
 from harness.types import AnswerForm
 
 Filled = Mapping[str, str]
-NOTHING = 0.08
-"""Share of well-formed responses about places that say that there is no such object."""
-LETTERS = re.compile(r"(?<![A-Za-z])\(?([A-J])[.):] ")  # (A) or B.
-NUMBERED = pattern_of(text_of("harness.models", "numbered_frames.txt"))
+NOTHING_SHARE = 0.08
+"""Share of well-formed responses about places that say there is no such object."""
+OPTION_LETTER = re.compile(r"(?<![A-Za-z])\(?([A-J])[.):] ")  # (A) or B.
+NUMBERED_FRAMES = pattern_of(text_of("harness.models", "numbered_frames.txt"))
 """Text in a request that numbers the frames of a video."""
 
 
@@ -96,8 +96,8 @@ def place_grammar(
     """
 
     def write(asked: Asked, filled: Filled, draw: random.Random) -> str:
-        none = nothing and draw.random() < NOTHING
-        objects = [] if none else drawn.items(draw, extent or asked.extent)
+        is_empty = nothing and draw.random() < NOTHING_SHARE
+        objects = [] if is_empty else drawn.items(draw, extent or asked.extent)
         words = drawn.phrase(draw)
         text = prompt.write(
             [item._replace(phrase=words) for item in objects], frame=_frame(asked, draw)
@@ -108,15 +108,15 @@ def place_grammar(
 
     def reads(asked: Asked, filled: Filled, text: str) -> bool:
         parsed = prompt.parse(text)
-        named = parsed.frame is not None or NUMBERED.filled(asked.text) is None
-        return parsed.ok and (named or not (parsed.items or parsed.phrase))
+        has_frame = parsed.frame is not None or NUMBERED_FRAMES.filled(asked.text) is None
+        return parsed.ok and (has_frame or not (parsed.items or parsed.phrase))
 
     return Grammar(name=prompt.name, pattern=pattern_of(template), write=write, reads=reads)
 
 
 def _frame(asked: Asked, draw: random.Random) -> int | None:
-    """Return one of the numbers that a request gives to frames; None: it numbers none."""
-    gaps = NUMBERED.filled(asked.text)
+    """Return one of the numbers of frames in a request; None if it does not number frames."""
+    gaps = NUMBERED_FRAMES.filled(asked.text)
     return None if gaps is None else int(draw.choice(gaps["Numbers"].split(", ")))
 
 
@@ -184,8 +184,8 @@ def _answer(kind: str, templates: spoken.Templates, asked: Asked, draw: random.R
         return json.dumps([round(draw.uniform(0.1, 4), 1) for _ in range(6)])
     if kind in ("boxes", "box_track"):
         named = '"time"' in templates.interval  # keys, as OneThinker writes
-        several = drawn.items(draw, (1000, 1000) if named else asked.extent, most=1)
-        numbers = [int(side) for side in several[0].bounds]
+        (item,) = drawn.items(draw, (1000, 1000) if named else asked.extent, most=1)
+        numbers = [int(side) for side in item.bounds]
         if kind == "box_track":
             return json.dumps({"time": [0.0, 2.0], "boxes": {"0": numbers, "1": numbers}})
         return json.dumps({"boxes": numbers} if named else numbers)
@@ -193,7 +193,7 @@ def _answer(kind: str, templates: spoken.Templates, asked: Asked, draw: random.R
 
 
 def _letter(asked: Asked, draw: random.Random) -> str:
-    listed: list[str] = LETTERS.findall(asked.text)
+    listed: list[str] = OPTION_LETTER.findall(asked.text)
     return draw.choice(sorted(set(listed)) or ["A", "B", "C", "D"])
 
 

@@ -1,8 +1,9 @@
-"""Outcomes of commands, kept in a rehearsal's folder until it ends, so that a killed one resumes.
+"""Outcomes of a rehearsal's commands, kept in its folder, so that a killed rehearsal can resume.
 
-The first line of `outcomes.jsonl` is the plan: the packages, the time of the last change of the
-harness's code, the code of other packages' plugins, and the commands. Each further line is a
-command that ended with 0. A rehearsal with another plan begins anew.
+The first line of `outcomes.jsonl` is the plan: the packages, the time of the last change of
+harness's code, the code of other packages' plugins, and the commands. Each further line is the
+outcome of a command that ended with 0. A rehearsal with another plan begins anew; one that ends
+removes the file.
 """
 
 import json
@@ -17,10 +18,11 @@ from harness.plugin_code import plugin_code
 from harness.provenance import packages
 from harness.rehearsal.stages import Outcome, Stage
 
-FILE = "outcomes.jsonl"
-NAMES = re.compile(r"[A-Za-z_][\w.-]*")
+OUTCOMES_FILE = "outcomes.jsonl"
+WORD = re.compile(r"[A-Za-z_][\w.-]*")
 """Words of a command, among them the names of its plugins."""
 ROOMS = ("harness", "harness.tasks", "harness.models", "harness.trainers", "harness.leaderboards")
+"""Packages with the harness's code."""
 
 
 def _modules() -> Iterator[Path]:
@@ -35,14 +37,14 @@ class KeptOutcomes:
     """The outcomes of commands that ended with 0, read and written in a rehearsal's folder."""
 
     def __init__(self, folder: Path, stages: Sequence[Stage]) -> None:
-        self._path = folder / FILE
-        # A training whose folder is there has the option in addition.
+        self._path = folder / OUTCOMES_FILE
+        # A training that is resumed, as its folder exists, is the same command.
         commands = [stage.line.replace(" --resume ", " ") for stage in stages]
         self._plan = {
             "packages": packages(),
             "changed": max(path.stat().st_mtime_ns for path in _modules()),
             "commands": commands,
-            "plugins": plugin_code(NAMES.findall(" ".join(commands))),
+            "plugins": plugin_code(WORD.findall(" ".join(commands))),
         }
         self.outcomes = self._read()
         """Outcomes of an earlier rehearsal of this plan that did not end, by the stages' names."""
@@ -52,7 +54,7 @@ class KeptOutcomes:
             text = self._path.read_text(encoding="utf-8")
             # A line that a killed process did not end is left out.
             plan, *lines = map(json.loads, text.rpartition("\n")[0].splitlines() or ["null"])
-        except (OSError, ValueError):  # none, or not ours
+        except (OSError, ValueError):  # no file, or another program's
             return {}
         if plan != self._plan:
             return {}

@@ -1,7 +1,7 @@
-"""Kinds of malformed responses: each function turns a well-formed text into a faulty one.
+"""Faults of responses, as real networks make them: each function spoils a well-formed text.
 
-Real networks make these faults. A grammar may still read some of them, by its repairs: `responses`
-takes the first kind, in random order, that it does not read.
+A grammar may still read some spoilt texts, as it repairs them: `responses` tries the functions in
+random order, and takes the first whose text the grammar cannot read.
 """
 
 import random

@@ -21,8 +21,8 @@ from harness.rehearsal import vocabulary
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-SPARE = 64
-"""The rows of an embedding are a multiple of this, and more than the tokens, as in real ones."""
+ROW_MULTIPLE = 64
+"""Rows of an embedding are a multiple of this, and more than the tokens, as in real networks."""
 
 
 def write(folder: Path, facts: Mapping[str, Any], *, seed: int) -> None:
@@ -56,7 +56,10 @@ def _save_for_package(path: Path, config: str, seed: int) -> None:
 
 
 def _filled(value: object, numbers: Mapping[str, int]) -> Any:
-    """Return JSON data with the number of a token in place of each text "=TOKEN"."""
+    """Return JSON data with the number of a token in place of each text "=TOKEN".
+
+    "=tokens" stands for the number of tokens, "=rows" for that of an embedding's rows.
+    """
     if isinstance(value, Mapping):
         return {key: _filled(inner, numbers) for key, inner in value.items()}
     if isinstance(value, list):
@@ -64,7 +67,7 @@ def _filled(value: object, numbers: Mapping[str, int]) -> Any:
     if not (isinstance(value, str) and value.startswith("=")):
         return value
     count = max(numbers.values()) + 1
-    named = {"=tokens": count, "=rows": (count // SPARE + 2) * SPARE}
+    named = {"=tokens": count, "=rows": (count // ROW_MULTIPLE + 2) * ROW_MULTIPLE}
     return named[value] if value in named else numbers[value[1:]]
 
 
@@ -92,7 +95,7 @@ def _network(folder: Path, facts: Mapping[str, Any], seed: int) -> "PreTrainedMo
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network: PreTrainedModel = kind(config).eval()
-        FILLS[facts.get("fill", "plain")](network)
+        FILL_FUNCTIONS[facts.get("fill", "plain")](network)
     return network.to(getattr(torch, facts["dtype"]))
 
 
@@ -101,7 +104,7 @@ def _plain(network: "PreTrainedModel") -> None:
 
 
 def _lively(network: "PreTrainedModel") -> None:
-    """Draw weights that keep the size of activations, so that outputs depend on inputs."""
+    """Draw weights that keep activations at one scale, so that outputs depend on inputs."""
     import torch
 
     with torch.no_grad():
@@ -139,7 +142,7 @@ def _following(network: "PreTrainedModel") -> None:
         network.detector_model.detr_decoder.presence_head.layer3.bias.fill_(4)  # present
 
 
-FILLS: Mapping[str, "Callable[[PreTrainedModel], None]"] = MappingProxyType(
+FILL_FUNCTIONS: Mapping[str, "Callable[[PreTrainedModel], None]"] = MappingProxyType(
     {"plain": _plain, "lively": _lively, "segmenting": _segmenting, "following": _following}
 )
 """Functions that draw a network's weights, by the family's `fill`."""

@@ -1,4 +1,8 @@
-"""Grammars of stand-ins' responses to a user's own prompt (`prompt=`), for rehearsals."""
+"""Grammars of stand-ins' responses to a user's own prompt (`prompt=`), for `command`.
+
+A user's prompt may ask for places, words or an option: the request and the tasks' forms of answer
+decide which of these the response is.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
@@ -7,12 +11,12 @@ from random import Random
 from harness import plugins
 from harness.models.own_prompt import OPTIONS, OwnPrompt
 from harness.models.pipeline import PromptedModel
-from harness.rehearsal.grammars import LETTERS, place_grammar, reads_plain, write_plain
+from harness.rehearsal.grammars import OPTION_LETTER, place_grammar, reads_plain, write_plain
 from harness.rehearsal.wording import Asked, Grammar, pattern_of
 from harness.spec import Spec
 from harness.types import AnswerForm
 
-IN_WORDS = (AnswerForm.NUMBER, AnswerForm.INTERVAL, AnswerForm.TEXT)
+FORMS_IN_WORDS = (AnswerForm.NUMBER, AnswerForm.INTERVAL, AnswerForm.TEXT)
 """Forms of answer in words, except a letter, which listed options ask for."""
 
 
@@ -22,7 +26,7 @@ def own_prompts(models: Iterable[Spec]) -> Iterator[PromptedModel]:
     They are built without their networks and parts.
     """
     for spec in models:
-        yield from own_prompts(v for v in spec.arguments.values() if isinstance(v, Spec))
+        yield from own_prompts(part for part in spec.arguments.values() if isinstance(part, Spec))
         if "prompt" not in spec.arguments or not plugins.accepts("models", spec.name, "backend"):
             continue
         parts = {"segmenter", "propagator", "backend"}
@@ -33,7 +37,7 @@ def own_prompts(models: Iterable[Spec]) -> Iterator[PromptedModel]:
 
 
 def own_grammar(model: PromptedModel, forms: Collection[AnswerForm]) -> Grammar:
-    """Return the grammar of a user's own prompt: places, words or listed options by the request.
+    """Return the grammar of a user's own prompt.
 
     Args:
         model: A model of `own_prompts`.
@@ -42,11 +46,11 @@ def own_grammar(model: PromptedModel, forms: Collection[AnswerForm]) -> Grammar:
     prompt = model.prompt
     assert isinstance(prompt, OwnPrompt), "own_prompts yields no others"
     places = place_grammar(prompt, prompt.template.replace(OPTIONS, ""), nothing=False)
-    words = [form for form in IN_WORDS if form in forms]
+    words = [form for form in FORMS_IN_WORDS if form in forms]
     asks_for_places = not forms or any(form not in model.words.forms for form in forms)
 
     def form_of(asked: Asked) -> AnswerForm | None:  # None: places
-        if AnswerForm.CHOICE in forms and LETTERS.search(asked.text):
+        if AnswerForm.CHOICE in forms and OPTION_LETTER.search(asked.text):
             return AnswerForm.CHOICE
         return None if asks_for_places or not words else words[0]
 

@@ -1,8 +1,8 @@
 """Replacement of checkpoints, servers and devices in a rehearsed process, before its command runs.
 
-Checkpoints with the hub's names are replaced by stand-ins in a cache of the hub's layout, which are
-made when they are first looked up. All servers are replaced by one on this machine. Networks
-generate the texts that `responses` draws. Everything else of the command is as typed.
+Functions of other modules are replaced at run time: checkpoints named as on the hub become
+stand-ins, which are made when they are first looked up, all servers become one on this machine, and
+networks generate the texts that `responses` draws. The rest of the command is as typed.
 """
 
 import os
@@ -27,7 +27,7 @@ class Replacements:
     """Port of the server that answers for every server."""
 
     def enter(self) -> None:
-        """Point this process, and those that it starts, at the stand-ins, before any import."""
+        """Set the variables for this process and those that it starts; call it before imports."""
         os.environ.update(self.environment)
 
     @property

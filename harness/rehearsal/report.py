@@ -21,7 +21,7 @@ from harness.summary import is_unanswered
 from harness.types import FailureKind
 
 LEFT_OUT = Path(__file__).with_name("left_out.toml")
-"""Rows that are not run, each with its reason; reviewed like code."""
+"""File of the rows that are not run, with their reasons."""
 NOT_SHOWN = (
     "A rehearsal shows that the commands run. It does not show the tables' numbers, the time and "
     "memory of the real networks, or that the published weights load."
@@ -52,11 +52,11 @@ class RehearsedRow:
 
     @property
     def timing(self) -> str:
-        """Its stages with their seconds."""
+        """The row's stages with their seconds, `train 1 20 s, eval 3 7 s`."""
         return ", ".join(f"{stage.name} {outcome.seconds:.0f} s" for stage, outcome in self.stages)
 
     def seconds_of(self, command: str) -> str:
-        """Its stages of one command, `train` or `eval`, with their seconds."""
+        """The row's stages of one command, `train` or `eval`, with their seconds: `50: 7`."""
         return ", ".join(
             f"{stage.name.removeprefix(f'{command} ')}: {outcome.seconds:.0f}"
             for stage, outcome in self.stages
@@ -84,9 +84,9 @@ def rehearsed(
 ) -> RehearsedRow:
     """Return the record of a row whose stages were run.
 
-    It ran if every command ended with 0, at least one sample was answered, and no sample failed for
-    another reason than its response. If all problems are missing dependencies, a row with a reason
-    in `LEFT_OUT` is left out.
+    The row ran if every command ended with 0, at least one sample was answered, and no sample
+    failed for another reason than its response. If all problems are missing dependencies, and
+    `LEFT_OUT` has the row, the row counts as left out.
     """
     problems = [outcome.reason for _, outcome in stages if outcome.code != 0]
     tasks = [task for stage, outcome in stages for task in tasks_of(stage, outcome)]
@@ -174,6 +174,7 @@ def as_markdown(
 
 def _ran(rows: Sequence[RehearsedRow]) -> Iterator[str]:
     """Yield the table of a paper's rows that ran: a line for each name, trainings and memory."""
+    # Lines hold, for each (setting in brackets, evaluations), the numbers of their tables.
     lines: dict[tuple[str, str, str], dict[tuple[str, str], list[str]]] = {}
     for row in rows:
         if row.state == "ran":

@@ -3,7 +3,7 @@
 Random weights would write noise, which no parser reads, so that rewards, segmenters and second
 turns would never run. In a rehearsed process, and in no other, `install` forces the tokens of each
 response to a drawn text; the network still runs for each token, so that log-probabilities, losses,
-caches and continuous batching are its own.
+caches and continuous batching are real.
 
 A text depends only on the request, its key (sample, rollout, turn) and the seed.
 """
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from harness.models.backends.transformers import TransformersChat
 
 WELL_FORMED = 0.7
-"""Share of responses that their grammar reads."""
+"""Share of responses without a fault."""
 WELL_FORMED_TURN = 0.9
-"""The same share for a turn of a conversation; a rollout has about three turns."""
-TURNS = ("dt_r1", "jit", "sam3_agent")
+"""Share of turns of a conversation without a fault; a rollout has about three turns."""
+TURN_METHODS = ("dt_r1", "jit", "sam3_agent")
 """Methods of several turns."""
-LONGEST = 512
-"""Largest limit of new tokens up to which a cut response is repeated, to reach the limit."""
-OWN: list[Grammar] = []
+MAX_REPEATED = 512
+"""A cut response is repeated up to the limit of new tokens if that is at most this."""
+OWN_GRAMMARS: list[Grammar] = []
 """Grammars of prompts of the user's own, in this process and those that it forks."""
 
 
@@ -63,7 +63,7 @@ def draw(asked: Asked, *, seed: int = 0) -> Drawn:
     grammar = grammar_of(asked)
     filled = grammar.filled(asked) or {}
     numbers = _random(asked, seed)
-    has_turns = grammar.name.partition("/")[0] in TURNS
+    has_turns = grammar.name.partition("/")[0] in TURN_METHODS
     is_well_formed = numbers.random() < (WELL_FORMED_TURN if has_turns else WELL_FORMED)
     text = grammar.write(asked, filled, numbers)
     fault = ""
@@ -81,7 +81,7 @@ def draw(asked: Asked, *, seed: int = 0) -> Drawn:
 def grammar_of(asked: Asked) -> Grammar:
     """Return the grammar of a request: a method's, the user's own prompt's, or that of any text."""
     *named, any_text = grammars()
-    candidates = (*named, *OWN, any_text)
+    candidates = (*named, *OWN_GRAMMARS, any_text)
     return next(grammar for grammar in candidates if grammar.filled(asked) is not None)
 
 
@@ -139,12 +139,12 @@ def _tokenizer(chat: "TransformersChat") -> Any:
 def tokens_of(chat: "TransformersChat", request: ChatRequest, *, seed: int) -> tuple[int, ...]:
     """Return the tokens of the drawn response, its end token included.
 
-    A cut response is repeated up to the limit of new tokens, if that is at most `LONGEST`.
+    A cut response is repeated up to the limit of new tokens, if that is at most `MAX_REPEATED`.
     """
     response = draw(asked_of(chat, request), seed=seed)
     encoded = _tokenizer(chat)(response.text, add_special_tokens=False)
     written, end = tuple(encoded["input_ids"]), chat.end_tokens[0]
-    if response.fault == "cut" and written and request.max_new_tokens <= LONGEST:
+    if response.fault == "cut" and written and request.max_new_tokens <= MAX_REPEATED:
         rounds = request.max_new_tokens // len(written) + 1
         return (written * rounds)[: request.max_new_tokens]
     return (*written, end)
@@ -154,7 +154,7 @@ def tokens_of(chat: "TransformersChat", request: ChatRequest, *, seed: int) -> t
 class Spoken(Sampling):
     """A sampling rule that chooses the tokens of a given text, one after another.
 
-    An object is for one response of one call: it counts the tokens.
+    It counts the tokens, so that an object serves for only one response of one call.
     """
 
     tokens: tuple[int, ...]
@@ -184,7 +184,7 @@ class Spoken(Sampling):
 
 @dataclass(frozen=True, slots=True)
 class SpokenBatch:
-    """The same as a logits processor, for all rows of one call of `generate`."""
+    """A logits processor that does so for all rows of one call of `generate`."""
 
     choice: "TokenChoice"
     tokens: Sequence[tuple[int, ...]]

@@ -20,13 +20,13 @@ from PIL import Image
 from harness.rehearsal.responses import draw
 from harness.rehearsal.wording import Asked
 
-MAX_REQUEST = 256 * 2**20
+MAX_REQUEST_BYTES = 256 * 2**20
 """Largest number of bytes of a request."""
-CHARACTERS = 4
+CHARACTERS_PER_TOKEN = 4
 """Number of characters that count as a token."""
 ROUTE = "/v1"
-"""Beginning of its paths; requests that were redirected here from another server may have another.
-"""
+"""Beginning of the server's paths. Only the end of a path is checked, as requests that were
+redirected from another server may begin with another route."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a chat completion."""
         try:
             length = int(self.headers.get("Content-Length", ""))
-            if not 0 <= length <= MAX_REQUEST:
+            if not 0 <= length <= MAX_REQUEST_BYTES:
                 raise ValueError(f"a request of {length} bytes")
             body = json.loads(self.rfile.read(length))
             if not self._is_chat():
@@ -151,13 +151,13 @@ class _Answering:
         text = draw(asked, seed=self.seed).text
         limit = body.get("max_completion_tokens", body.get("max_tokens")) or len(text)
         text, ended = _ended(text, body.get("stop"), keep=_keeps_stop(body))
-        cut = len(text) > limit * CHARACTERS
+        cut = len(text) > limit * CHARACTERS_PER_TOKEN
         if cut:
-            text = text[: limit * CHARACTERS]
+            text = text[: limit * CHARACTERS_PER_TOKEN]
         with self.lock:
             self.served.counts[model] = self.served.counts.get(model, 0) + 1
-        prompt = len(asked.system + asked.text) // CHARACTERS + 1
-        completion = len(text) // CHARACTERS + 1
+        prompt = len(asked.system + asked.text) // CHARACTERS_PER_TOKEN + 1
+        completion = len(text) // CHARACTERS_PER_TOKEN + 1
         return {
             "id": "rehearsal",
             "object": "chat.completion",
@@ -185,7 +185,7 @@ def _error(reason: str) -> dict[str, object]:
 def asked_of(body: Mapping[str, Any]) -> Asked:
     """Return the request in the body of a chat completion.
 
-    Its key is the seed, which the client makes from the sample, the rollout and the run's seed.
+    `Asked.key` is the seed, which the client makes from the sample, the rollout and the run's seed.
 
     Raises:
         LookupError: there is no message of the user.

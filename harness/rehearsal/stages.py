@@ -1,4 +1,4 @@
-"""Running of many commands of `harness` in processes of their own, with their time and memory.
+"""Runs many commands of `harness` in forked processes, and measures their time and memory.
 
 `Children.play` takes stages and returns their outcomes. Packages that every command imports are
 imported once, in this process, from which each command is forked: a paper's table is dozens of
@@ -22,7 +22,7 @@ from pathlib import Path
 from harness.run.processes import die_with
 from harness.spec import slug
 
-WARM = (
+WARM_MODULES = (
     *("torch", "torchvision", "transformers", "accelerate", "peft", "trl"),
     *("harness.cli.sweep", "harness.cli.train", "harness.cli.board", "harness.cli.tables"),
     *("harness.trainers.grpo.loop", "harness.trainers.sft.learner", "scipy.optimize"),
@@ -33,9 +33,9 @@ WARM_CLASSES = (
     *("Qwen2ForCausalLM", "Sam2Model", "Sam2Processor", "Sam2VideoModel"),
 )
 """Classes of transformers, which imports each when it is first used."""
-PATIENCE = 900.0
+TIMEOUT = 900.0
 """Seconds after which a command is killed."""
-TICK = 0.05  # seconds between looks at running processes
+POLL_INTERVAL = 0.05  # seconds between looks at running processes
 TIMED_OUT = 124
 """Exit code of a command that was killed, as `timeout` has it."""
 
@@ -51,7 +51,7 @@ class Stage:
     after: tuple[str, ...] = ()
     """Names of other stages."""
     alone: str = ""
-    """Stages with the same text here write to the same folders, and run one after the other."""
+    """Stages with the same text here write to the same folders, and do not run at once."""
 
     @property
     def line(self) -> str:
@@ -70,9 +70,9 @@ class Outcome:
     peak: int = 0
     """Largest resident memory of one of its processes in bytes."""
     reason: str = ""
-    """The last error that it printed; empty after a success."""
+    """The last error that the command printed; empty after a success."""
     output: str = ""
-    """Its standard output."""
+    """The command's standard output."""
 
 
 Run = Callable[[Sequence[str]], int]
@@ -85,7 +85,7 @@ def warm_up() -> None:
         from harness.models.backends.torchvision_cpu import ensure_torchvision
 
         ensure_torchvision()
-    for name in WARM:
+    for name in WARM_MODULES:
         with suppress(ImportError):
             import_module(name)
     for name in WARM_CLASSES:
@@ -133,7 +133,7 @@ class Children:
                 for stage, outcome in self._reap():
                     outcomes[stage.name] = outcome
                     ended(stage, outcome)
-                time.sleep(TICK)
+                time.sleep(POLL_INTERVAL)
         finally:
             self._kill(list(self._running))
         return outcomes
@@ -172,7 +172,7 @@ class Children:
                 continue
             ended, status, usage = os.wait4(pid, os.WNOHANG)
             if not ended:
-                if time.monotonic() - began > PATIENCE:
+                if time.monotonic() - began > TIMEOUT:
                     os.killpg(pid, signal.SIGKILL)
                     self._codes.setdefault(stage.name, []).append(TIMED_OUT)
                 continue
@@ -210,7 +210,7 @@ class Children:
 
 def _become(stage: Stage, log: Path, environment: Mapping[str, str], run: Run) -> None:
     """Run a stage's command in this forked process, and end it."""
-    code = 70
+    code = 70  # of an internal error
     try:
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -245,7 +245,7 @@ def _code(status: int) -> int:
 def _last_error(log: Path, code: int) -> str:
     """Return the error of a command: the last line of its log that begins with `harness:`."""
     if code == TIMED_OUT:
-        return f"still running after {PATIENCE:.0f} s"
+        return f"still running after {TIMEOUT:.0f} s"
     lines = [line for line in _text(log).splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("harness: ")]
     last = (errors or lines or ["nothing printed"])[-1]

@@ -23,8 +23,8 @@ from typing import Any
 from harness.errors import UsageError
 from harness.provenance import installed_version
 
-COMMIT = re.compile("[0-9a-f]{40}")
-VERSIONED = ("torch", "transformers", "tokenizers", "sam2")
+COMMIT_HASH = re.compile("[0-9a-f]{40}")
+VERSIONED_PACKAGES = ("torch", "transformers", "tokenizers", "sam2")
 """Packages whose release may change a stand-in. SAM 2's distribution has another name than its
 module (`SAM-2`), so that its release is not known."""
 
@@ -48,7 +48,7 @@ def refusals() -> Mapping[str, str]:
 def make(name: str, revision: str | None, cache: Path, *, seed: int = 0) -> Path:
     """Put the stand-in of a published checkpoint into a cache; return its snapshot's folder.
 
-    It is made once for a name, its facts, a seed and the releases of the packages that make it.
+    It is made anew only for another name, other facts, another seed or other releases of packages.
 
     Args:
         name: Name on the hub, such as `Qwen/Qwen2.5-VL-7B-Instruct`.
@@ -74,7 +74,7 @@ def make(name: str, revision: str | None, cache: Path, *, seed: int = 0) -> Path
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     _refer(home / "refs" / "main", commit)
-    if revision is not None and COMMIT.fullmatch(revision):
+    if revision is not None and COMMIT_HASH.fullmatch(revision):
         return _as_commit(folder, revision)
     if revision is not None:
         _refer(home / "refs" / revision, commit)
@@ -136,7 +136,11 @@ def _versions() -> dict[str, str]:
         version_hash.update(template.name.encode() + template.read_bytes())
     return {
         "modules": version_hash.hexdigest(),
-        **{name: installed_version(name) or "unknown" for name in VERSIONED if find_spec(name)},
+        **{
+            name: installed_version(name) or "unknown"
+            for name in VERSIONED_PACKAGES
+            if find_spec(name)
+        },
     }
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
-WORDS = 2048
-"""Tokens of a vocabulary without its special tokens."""
-SPLIT = (
+VOCABULARY_SIZE = 2048
+"""Number of tokens without the special ones."""
+QWEN2_PIECE = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""Pieces of text, by Qwen2's tokenizer, across which nothing is merged: words, single digits, …"""
+"""Piece of text in Qwen2's tokenizer (a word, a digit, …); tokens never reach across two pieces."""
 
 
 @cache
@@ -31,7 +31,7 @@ def corpus() -> tuple[str, ...]:
     return tuple(_texts(files("harness.models")))
 
 
-def _texts(folder: Traversable) -> "list[str]":
+def _texts(folder: Traversable) -> list[str]:
     texts: list[str] = []
     for entry in sorted(folder.iterdir(), key=lambda file: file.name):
         if entry.is_dir():
@@ -49,12 +49,12 @@ def byte_pairs() -> tuple[Mapping[str, int], tuple[tuple[str, str], ...]]:
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(SPLIT), "isolated"),
+            pre_tokenizers.Split(Regex(QWEN2_PIECE), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     trainer = trainers.BpeTrainer(
-        vocab_size=WORDS,
+        vocab_size=VOCABULARY_SIZE,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -146,7 +146,7 @@ def _learned(
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     learner.train_from_iterator(
         corpus(),
-        trainer(vocab_size=WORDS, initial_alphabet=letters, show_progress=False, **given),
+        trainer(vocab_size=VOCABULARY_SIZE, initial_alphabet=letters, show_progress=False, **given),
     )
     model = json.loads(learner.to_str())["model"]
     suffix = given.get("end_of_word_suffix", "")
@@ -202,7 +202,7 @@ def _byte_level(
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(SPLIT), "isolated"),
+            pre_tokenizers.Split(Regex(QWEN2_PIECE), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

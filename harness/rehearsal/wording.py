@@ -1,7 +1,7 @@
-"""Recognition of requests by the templates of their prompts, and the values of rehearsed requests.
+"""Recognition of requests by the templates of their prompts, for rehearsals.
 
 A `Pattern` finds out if a text was made from a template, and what filled its gaps. A `Grammar` has
-the pattern of a kind of request (`Asked`), and writes and reads its responses.
+the pattern of one kind of request (`Asked`), and writes and reads the responses.
 """
 
 import random
@@ -23,7 +23,7 @@ class Pattern:
     """Names of the gaps, blanks as `_`."""
 
     def filled(self, text: str) -> dict[str, str] | None:
-        """Return the texts in the gaps by name; None: the text does not have the filled template.
+        """Return the texts in the gaps by name; None: the text does not hold a filled template.
 
         Each literal is found at its first place, so that a gap is as short as possible; a gap at
         the end takes the rest of the text. Of two gaps of one name the first counts.

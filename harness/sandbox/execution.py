@@ -1,4 +1,8 @@
-"""The result of an execution, read from bytes that the executed code may have forged."""
+"""The result of an execution, read from bytes that the executed code may have forged.
+
+`process` makes an `Execution` of what a worker sends: printed text, frames of emitted values and of
+an error (`protocol`), and how the process ended.
+"""
 
 import json
 import os
@@ -23,19 +27,20 @@ class Execution:
     values: tuple[Any, ...] = ()
     """All values that the code emitted, in order: plain JSON."""
     error: str | None = None
-    """The last line of its traceback, or the reason why it was ended."""
+    """The last line of the code's traceback, or the reason why the code was ended."""
     refused: str | None = None
     """Name of the last system call that was refused to code that failed.
 
-    None: it did not fail (libraries try calls that they can do without), or the tier does not know.
+    None: the code did not fail (libraries try calls that they can do without), or the tier cannot
+    tell the name.
     """
     timed_out: bool = False
     seconds: float
-    """Wall-clock time, including the start of the process that ran it."""
+    """Wall-clock time, including the start of the process that ran the code."""
 
     @property
     def value(self) -> Any:
-        """Value that it emitted last; None if it emitted nothing."""
+        """Value that the code emitted last; None if it emitted nothing."""
         return self.values[-1] if self.values else None
 
 
@@ -53,12 +58,12 @@ def read_execution(
     """Return the execution that a worker reports.
 
     Args:
-        reason: Reason why it ended.
+        reason: Reason why the execution ended.
         status: Exit status, as of `os.waitpid`.
         printed: Bytes of standard output.
         emitted: Frames of values and of the error; see `protocol`.
         limits: Limits of the execution.
-        timeout: Seconds that it was allowed.
+        timeout: Seconds that the execution was allowed.
         seconds: Seconds that it took.
         refused: Name of the last refused system call; None: none was refused, or it is not known.
     """

@@ -1,8 +1,9 @@
 """Removal of a process's rights by the Linux kernel, for good: files, network, system calls.
 
 `worker` calls it in each child before code runs. Landlock limits which files may be opened; seccomp
-refuses every system call that is neither in `ALLOWED` nor in `CONDITIONS`. The numbers are those of
-`linux/landlock.h`, `linux/seccomp.h` and `linux/filter.h`. A failing call is an OSError.
+refuses every system call that is neither in `ALLOWED_CALLS` nor in `CONDITIONS`. The numbers are
+those of `linux/landlock.h`, `linux/seccomp.h` and `linux/filter.h`. Functions raise OSError if the
+kernel refuses a call.
 """
 
 import ctypes
@@ -28,22 +29,22 @@ FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 """Number of Landlock's rights to files, by the first version that has so many."""
 TCP_VERSION, TCP_RIGHTS = 4, 1 << 0 | 1 << 1
 """First version of Landlock that limits TCP, and its rights: to bind and to connect."""
-SCOPE_VERSION, SCOPES = 6, 1 << 0 | 1 << 1
-"""First version of Landlock that limits what other processes can be reached by, and its scopes:
-abstract Unix sockets and signals."""
+SCOPE_VERSION, SCOPE_RIGHTS = 6, 1 << 0 | 1 << 1
+"""First version of Landlock that separates a process from others, and its scopes: abstract Unix
+sockets and signals."""
 
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_SET_MODE_FILTER = 1
 NEW_LISTENER = 1 << 3
 KILL_PROCESS, REFUSE, NOTIFY, ALLOW = 0x80000000, 0x00050000 | errno.EPERM, 0x7FC00000, 0x7FFF0000
 NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
-NOTIFICATION = 80  # bytes: the id, the process, flags, and the call with its six arguments
-LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+NOTIFICATION_BYTES = 80  # bytes: the id, the process, flags, and the call with its six arguments
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # codes of instructions
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
 """Offsets in bytes in `struct seccomp_data`, which `LOAD` reads; an argument has 8 bytes."""
-X32 = 0x40000000  # bit of calls by x86-64's second table (x32)
+X32_BIT = 0x40000000  # bit of calls by x86-64's second table (x32)
 
-ALLOWED = """
+ALLOWED_CALLS = """
     read write close fstat newfstatat lseek mmap munmap mprotect mremap brk madvise futex
     rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall
     readv pread64 writev fadvise64 stat lstat statx access faccessat faccessat2 readlink readlinkat
@@ -62,15 +63,15 @@ class Condition:
     forbidden_bits: int = 0
 
 
-WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_PATH", 0)
+WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_PATH", 0)
 CONDITIONS = {
     # Landlock before version 3 does not prevent truncation of a file that is opened for reading.
-    "open": Condition(1, forbidden_bits=WRITES),
-    "openat": Condition(2, forbidden_bits=WRITES),
+    "open": Condition(1, forbidden_bits=WRITE_FLAGS),
+    "openat": Condition(2, forbidden_bits=WRITE_FLAGS),
     # F_SETOWN and F_SETSIG would make the kernel send signals to other processes.
     "fcntl": Condition(1, (fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL)),
     "ioctl": Condition(1, (0x5401, 0x802C542A)),  # TCGETS and TCGETS2: `isatty`
-    "prlimit64": Condition(0, (0,)),  # its own limits, not the harness' ones
+    "prlimit64": Condition(0, (0,)),  # 0: its own limits, not those of harness's process
 }
 
 
@@ -98,7 +99,7 @@ def landlock_ruleset(readable: Iterable[str], writable: Iterable[str] = ()) -> i
     files = (1 << max(count for since, count in FILE_RIGHTS.items() if since <= version)) - 1
     handled = [files]  # struct landlock_ruleset_attr: 8 bytes each, and no more than are known
     handled += [TCP_RIGHTS] if version >= TCP_VERSION else []
-    handled += [SCOPES] if version >= SCOPE_VERSION else []
+    handled += [SCOPE_RIGHTS] if version >= SCOPE_VERSION else []
     rules = struct.pack(f"={len(handled)}Q", *handled)
     ruleset: int = LIBC.syscall(LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0)
     _check(ruleset, "landlock_create_ruleset")
@@ -121,7 +122,9 @@ def landlock(ruleset: int) -> None:
 def filter_program(
     architecture: Architecture, *, refusal: int, sendmsg: int = -1
 ) -> Sequence[tuple[int, int, int, int]]:
-    """Return the filter: instructions `(code, jump if true, jump if false, operand)`.
+    """Return the filter: instructions (code, jump if true, jump if false, operand).
+
+    Jumps are numbers of instructions that are skipped.
 
     A call by another convention (32-bit) ends the process. An argument is compared by its low 32
     bits: the kernel reads no more of those in `CONDITIONS`.
@@ -137,10 +140,10 @@ def filter_program(
         (EQUAL, 1, 0, architecture.audit),
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, NUMBER_OFFSET),
-        (AT_LEAST, 0, 1, X32),
+        (AT_LEAST, 0, 1, X32_BIT),
         (RETURN, 0, 0, KILL_PROCESS),
     ]
-    for name in ALLOWED.split():
+    for name in ALLOWED_CALLS.split():
         if name in numbers:  # aarch64 has no `open`, `stat`, …
             program += [(EQUAL, 0, 1, numbers[name]), (RETURN, 0, 0, ALLOW)]
     conditions: Mapping[str, Condition] = {**CONDITIONS, "sendmsg": Condition(0, (sendmsg,))}
@@ -179,7 +182,7 @@ def seccomp(
 
 def refuse_call(listener: int) -> int:
     """Answer the next refused call with EPERM; return its number, or -1 for none."""
-    notification = bytearray(NOTIFICATION)
+    notification = bytearray(NOTIFICATION_BYTES)
     try:
         fcntl.ioctl(listener, NOTIF_RECV, notification)
         ticket, number = struct.unpack_from("=Q8xi", notification)

@@ -27,11 +27,14 @@ from harness.sandbox.tiers import ENVIRONMENT, TIERS, launch
 
 Runner: TypeAlias = Worker | Remote
 Test: TypeAlias = Callable[[Run], Mapping[str, str]]
-"""Tests a worker: returns the outcome of each probe, or raises Leaks."""
+"""Tests a worker: returns the outcome of each probe by its name, or raises Leaks."""
 
 
 class Sandbox:
-    """Runs code in a few workers; safe to use from several threads."""
+    """Runs code in a few workers; safe to use from several threads.
+
+    `_free` holds the workers that wait for a request; None stands for one not started yet.
+    """
 
     def __init__(
         self, tier: str, start: Callable[[], Runner], test: Test, *, workers: int = 2
@@ -105,7 +108,7 @@ class Sandbox:
                         ) from lost
             raise AssertionError("the second try returns or raises")
         except BaseException:
-            # Its answer may still come, and must not be taken as the answer to another request.
+            # The worker's answer may still come, and must not be read as that to another request.
             if worker is not None:
                 worker.close()
                 worker = None

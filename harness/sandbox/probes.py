@@ -1,6 +1,7 @@
-"""The self-test of a sandbox: probes that try forbidden things, run before any other code.
+"""The self-test of a sandbox: probes that try forbidden calls, run before any other code.
 
-`pool` opens a sandbox only if every probe fails.
+`pool` opens a sandbox only if every probe fails. A remote server cannot be probed; `answers` only
+checks that it runs code.
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import TypeAlias
 from harness.files import temporary_prefix
 from harness.sandbox.execution import Execution
 
-PROBES = r"""
+PROBE_SOURCE = r"""
 import os, socket
 
 def read_file():
@@ -55,9 +56,9 @@ for probe in read_file, read_environment, write_file, open_socket, fork, signal_
         done[probe.__name__] = type(error).__name__
 emit(done)
 """
-HARMLESS = {"LD_LIBRARY_PATH", "PWD", "OLDPWD", "SHLVL", "TERM", "LC_CTYPE", "_"}
+HARMLESS_VARIABLES = {"LD_LIBRARY_PATH", "PWD", "OLDPWD", "SHLVL", "TERM", "LC_CTYPE", "_"}
 """Variables of the environment that code may see."""
-SECONDS = 20.0  # time limit of the probes
+PROBE_SECONDS = 20.0  # time limit of the probes
 
 
 class Leaks(Exception):
@@ -75,14 +76,18 @@ def answers(run: Run) -> dict[str, str]:
         Leaks: it does not run code as it should.
     """
     token = secrets.token_hex(8)
-    done = run("emit(data)", token, SECONDS)
+    done = run("emit(data)", token, PROBE_SECONDS)
     if done.value != token:
         raise Leaks(f"the server did not hand back what it was given: {done.error}")
     return {"isolation": "the server's own, not tested"}
 
 
 def self_test(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return, for each probe, the error that it ran into.
+    """Run the probes; return the name of the error that each one ran into, by the probe's name.
+
+    Args:
+        run: Runs code in the sandbox.
+        environment: The variables that a worker is given.
 
     Raises:
         Leaks: a probe succeeded, or the probes did not run to their end.
@@ -98,12 +103,12 @@ def self_test(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
             "ran": token,
             "file": str(canary),
             "harness": os.getpid(),
-            "foreign": sorted(set(os.environ) - set(environment) - HARMLESS),
+            "foreign": sorted(set(os.environ) - set(environment) - HARMLESS_VARIABLES),
         }
-        done = run(PROBES, data, SECONDS)
+        done = run(PROBE_SOURCE, data, PROBE_SECONDS)
     outcomes = done.value if isinstance(done.value, dict) else {}
     if outcomes.pop("ran", None) != token:
         raise Leaks(f"the self-test did not run to its end: {done.error}")
-    if through := [name for name, outcome in outcomes.items() if outcome == "SUCCEEDED"]:
-        raise Leaks(f"the self-test's {', '.join(through)} succeeded")
+    if succeeded := [name for name, outcome in outcomes.items() if outcome == "SUCCEEDED"]:
+        raise Leaks(f"the self-test's {', '.join(succeeded)} succeeded")
     return outcomes

@@ -1,6 +1,7 @@
-"""The harness's side of a worker: a process that is sent code and answers with an execution.
+"""A worker seen from harness: a process that is sent code and answers with an execution.
 
-`pool` starts and ends workers; `worker` is the program of the process, `protocol` their messages.
+`pool` starts and ends workers; `worker` is the program of the process; `protocol` has the messages
+between the two.
 """
 
 import json
@@ -19,16 +20,20 @@ from harness.sandbox.protocol import HELLO, REQUEST, RESPONSE, Ended, Limits
 from harness.sandbox.syscalls import this_architecture
 from harness.sandbox.tiers import ENVIRONMENT, Launch
 
-GRACE = 30.0
+GRACE_SECONDS = 30.0
 """Seconds after an execution's own time limit in which a worker must answer, if the machine is
 busy."""
-RECYCLED = 1000
+MAX_EXECUTIONS = 1000
 """Executions after which a worker is replaced."""
 
 
-LAST = ("/bin/sh", "-c", '{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$0" "$@"')
-"""Starts a command, with its children, as the first process that the kernel kills when memory is
-short: code that fills the memory ends itself, and not the harness."""
+OOM_FIRST_COMMAND = (
+    "/bin/sh",
+    "-c",
+    '{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$0" "$@"',
+)
+"""Starts a command as the first process that the kernel kills when memory is short, with its
+children: code that fills the memory does not end harness."""
 
 
 class WorkerLost(Exception):
@@ -45,14 +50,14 @@ class Worker:
             WorkerLost: it is not ready within `launch.start_seconds`.
         """
         self._limits = limits
-        self._executions_left = RECYCLED
+        self._executions_left = MAX_EXECUTIONS
         self._folder = launch.folder
         self._owner = os.getpid()
-        # It gets only these descriptors, not our environment, and no Ctrl-C of the terminal. It is
-        # a process group, so that it can be killed with all that it started.
+        # The process gets only these descriptors, not harness's environment, and no Ctrl-C of the
+        # terminal. Its session is a process group, which is killed as a whole.
         try:
             self._process = subprocess.Popen(
-                (*LAST, *launch.command),
+                (*OOM_FIRST_COMMAND, *launch.command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -76,17 +81,17 @@ class Worker:
 
     @property
     def spent(self) -> bool:
-        """Return True if it is to be replaced."""
+        """True if the worker has run so many executions that it is to be replaced."""
         return self._executions_left <= 0
 
     def run(self, request: bytes, timeout: float) -> Execution:
         """Run a request.
 
         Raises:
-            WorkerLost: it ended, or gave no answer in time.
+            WorkerLost: the process ended, or gave no answer in time.
         """
         self._executions_left -= 1
-        deadline = time.monotonic() + timeout + GRACE
+        deadline = time.monotonic() + timeout + GRACE_SECONDS
         self._write(REQUEST.pack(timeout, len(request)) + request, deadline)
         reason, status, refused, seconds, *sizes = self._read_struct(RESPONSE, deadline)
         printed, emitted = (self._read(size, deadline) for size in sizes)
@@ -126,7 +131,7 @@ class Worker:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _lost(self, reason: str) -> WorkerLost:
-        """Return the error, with the end of what the process wrote."""
+        """Kill the process; return the error, with the last line that the process wrote."""
         self._kill()
         assert self._process.stderr
         lines = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()

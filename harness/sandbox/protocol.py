@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 HELLO = struct.Struct("!I")
+"""Number of bytes."""
 REQUEST = struct.Struct("!dI")
+"""Seconds, number of bytes."""
 RESPONSE = struct.Struct("!BiidII")
 """`Ended`, exit status as waitpid gives it, number of the last refused system call or -1, seconds,
 bytes printed, bytes emitted."""

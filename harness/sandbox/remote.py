@@ -1,7 +1,7 @@
 """A worker on a server of SandboxFusion, whose address the user gives: `POST /run_code`.
 
-The code is isolated by the container that the server runs in. That cannot be tested from here, and
-the record says so.
+The code is isolated by the server's container, which cannot be tested from here; the record says
+so. `pool` uses a `Remote` in place of a `process.Worker`.
 """
 
 import base64
@@ -14,10 +14,10 @@ from urllib.request import Request, urlopen
 from harness.errors import ParseError
 from harness.responses import loads_strict, storable
 from harness.sandbox.execution import MAX_VALUES, Execution, read_value
-from harness.sandbox.process import GRACE, WorkerLost
+from harness.sandbox.process import GRACE_SECONDS, WorkerLost
 from harness.sandbox.protocol import MAX_ERROR, Limits
 
-SCRIPT = """
+REMOTE_SCRIPT = """
 import json
 
 def emit(value):
@@ -50,7 +50,7 @@ class Remote:
             WorkerLost: the server did not answer, or reports an error of its own.
         """
         body = {
-            "code": SCRIPT,
+            "code": REMOTE_SCRIPT,
             "language": "python",
             "run_timeout": timeout,
             "files": {"request.json": base64.b64encode(request).decode()},
@@ -65,7 +65,7 @@ class Remote:
         began = time.monotonic()
         max_bytes = 2 * (self._limits.emitted + self._limits.printed) + (1 << 20)
         try:
-            with urlopen(posted, timeout=timeout + GRACE) as response:
+            with urlopen(posted, timeout=timeout + GRACE_SECONDS) as response:
                 content = response.read(max_bytes + 1)
             if len(content) > max_bytes:  # caused by the code: another try would repeat it
                 return Execution(
@@ -85,7 +85,7 @@ class Remote:
             raise WorkerLost(f"{self._url}: not an answer of SandboxFusion: {error!r}") from error
 
     def close(self) -> None:
-        """Do nothing: the server is not ours."""
+        """Do nothing: harness did not start the server."""
 
     def _execution(self, answer: dict[str, Any], timeout: float) -> Execution:
         """Return the execution in a server's answer, within this sandbox's limits."""

@@ -1,7 +1,7 @@
 """Numbers of Linux's system calls on x86-64 and aarch64, for the filters in `kernel`.
 
 Sources: `asm/unistd_64.h` and `asm-generic/unistd.h` of Linux; the tests compare the tables with
-the headers that are installed. The numbers from 424 on are the same on both machines.
+the installed headers. The numbers from 424 on are the same on both machines.
 """
 
 import platform
@@ -12,7 +12,7 @@ def _numbered(first: int, names: str) -> dict[str, int]:
     return {name: number for number, name in enumerate(names.split(), first)}
 
 
-SINCE_2019 = _numbered(
+COMMON_NUMBERS = _numbered(
     424,
     """
     pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount
@@ -32,8 +32,9 @@ class Architecture:
     """Numbers of a machine that a seccomp filter needs."""
 
     audit: int
-    """Number of its calling convention in `linux/audit.h`."""
+    """Number of the machine's calling convention in `linux/audit.h`."""
     numbers: dict[str, int]
+    """Numbers of system calls by name."""
 
     def name(self, number: int) -> str:
         """Return the name of a system call; `syscall N` if the table does not have it."""
@@ -88,7 +89,7 @@ ARCHITECTURES = {
     pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents rseq
             """,
         )
-        | SINCE_2019,
+        | COMMON_NUMBERS,
     ),
     "aarch64": Architecture(  # compared with the kernel's header, not run
         0xC00000B7,
@@ -136,7 +137,7 @@ ARCHITECTURES = {
     pkey_free statx io_pgetevents rseq kexec_file_load
             """,
         )
-        | SINCE_2019,
+        | COMMON_NUMBERS,
     ),
 }
 

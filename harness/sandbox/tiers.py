@@ -1,8 +1,8 @@
-"""Tiers of isolation: the ways to start a worker on this machine, the preferred first.
+"""Tiers of isolation: commands that start a worker on this machine, the preferred tier first.
 
-`bubblewrap`: the worker has namespaces of its own, without network, other processes, or files but
-Python's. `landlock`: the worker without namespaces, for containers that forbid them. `gvisor`: the
-worker on a kernel of its own. In every tier each execution also gives up its rights (`kernel`).
+`bubblewrap`: the worker has its own namespaces, in which there are no network, no other processes
+and only Python's files. `landlock`: no namespaces, for containers that forbid them. `gvisor`: the
+worker runs on gVisor's kernel. In every tier each execution also gives up its rights (`kernel`).
 `pool` calls `launch`.
 """
 
@@ -37,7 +37,7 @@ ENVIRONMENT = {
 """The whole environment of a worker, without harness's own secrets."""
 FLAGS = ("-s", "-S", "-P", "-B")  # of Python: no site packages, no unsafe path, no bytecode files
 BOOT = "import sys; sys.path += sys.argv[2:]; from harness.sandbox import worker; worker.main()"
-SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")
+SYSTEM_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")
 """The C libraries of Python and its packages."""
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds the package `harness`."""
@@ -52,7 +52,7 @@ class Launch:
     start_seconds: float = 60.0
     """Seconds in which a worker must be ready."""
     folder: str = ""
-    """Folder that is removed when the worker has ended; empty: none."""
+    """Temporary folder to remove when the worker has ended; empty: none."""
 
 
 def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
@@ -75,7 +75,7 @@ def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
         )
     packages = [*_packages()]
     readable = [
-        *(path for path in SYSTEM if Path(path).exists()),
+        *(path for path in SYSTEM_LIBRARIES if Path(path).exists()),
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
         f"{sys.base_prefix}/lib",
         *packages,

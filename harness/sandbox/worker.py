@@ -1,9 +1,10 @@
 """The program of a worker: a process that has imported the packages, and forks for each execution.
 
-It runs in a fresh Python, has one thread, and does not run code itself. Every execution is a child
-that gives up its rights before it parses the code, and ends afterwards, so that no execution sees
-another. A child starts with a copy of the worker's memory; therefore the worker never reads a
-request (the child does), and wipes the output of each execution. `protocol` has its messages.
+The worker runs in a fresh Python, has one thread, and does not run code itself. Every execution is
+a child process that gives up its rights before it parses the code, and ends afterwards, so that no
+execution sees another. A child starts with a copy of the worker's memory; therefore the worker
+never reads a request (the child does), and wipes the output of each execution. `protocol` has the
+messages to harness.
 """
 
 import gc
@@ -44,14 +45,14 @@ PRELOADED = (
     *("functools", "heapq", "itertools", "math", "operator", "re", "statistics", "string"),
     "typing",
 )
-PACKAGES = ("numpy", "cv2")
+PACKAGES = ("numpy", "cv2")  # preloaded too, if they are installed
 INPUT, OUTPUT, FRAMES, CONTROL = 0, 1, 3, 4
 """Descriptors of an execution; 2 is /dev/null, and 4 is closed before the code is read."""
-SETUP = 10.0
+SETUP_SECONDS = 10.0
 """Seconds in which a child must have read its request and given up its rights."""
-READ = 1 << 16
+READ_BYTES = 1 << 16
 """Most bytes that are read at once."""
-CONFINED = b"confined"
+CONFINED_MESSAGE = b"confined"
 """Message of a child that has given up its rights, sent with the filter's listener."""
 
 
@@ -87,7 +88,7 @@ class Confinement:
         os.closerange(CONTROL + 1, 256)
         control = socket.socket(fileno=CONTROL)
         listener = kernel.seccomp(self.architecture, self.program, self.flags)
-        socket.send_fds(control, [CONFINED], [listener] if self.flags else [])
+        socket.send_fds(control, [CONFINED_MESSAGE], [listener] if self.flags else [])
         if self.flags:
             os.close(listener)
         control.close()
@@ -169,7 +170,7 @@ class _Output:
 
     def __init__(self, limit: int) -> None:
         self.limit, self.size = limit, 0
-        self._memory = memoryview(bytearray(limit + READ))
+        self._memory = memoryview(bytearray(limit + READ_BYTES))
 
     @property
     def content(self) -> memoryview:
@@ -177,8 +178,8 @@ class _Output:
         return self._memory[: self.size]
 
     def read(self, descriptor: int) -> bool:
-        """Read available bytes, at most `READ`; return False at the end."""
-        count = os.readv(descriptor, [self._memory[self.size : self.size + READ]])
+        """Read available bytes, at most `READ_BYTES`; return False at the end."""
+        count = os.readv(descriptor, [self._memory[self.size : self.size + READ_BYTES]])
         self.size += count
         return count > 0
 
@@ -238,15 +239,17 @@ class _Watched:
         if self.listener >= 0:
             os.close(self.listener)
         if not self.confined:
-            raise RuntimeError(f"the child was not confined within {SETUP:g} s")
+            raise RuntimeError(f"the child was not confined within {SETUP_SECONDS:g} s")
         return reason
 
     def _watch(self, seconds: float) -> Ended:
         """Serve the child's pipes until it ends, writes too much or exceeds `seconds`."""
-        while (
-            remaining := self.began + (seconds if self.confined else SETUP) - time.monotonic()
-        ) > 0:
-            # The end of a child that has closed its pipes can only be polled.
+        while True:
+            allowed = seconds if self.confined else SETUP_SECONDS
+            remaining = self.began + allowed - time.monotonic()
+            if remaining <= 0:
+                return Ended.TIMED_OUT
+            # A child that has closed its pipes causes no event when it ends: look every 1 ms.
             for descriptor, event in self.poll.poll(1e3 * remaining if self.open else 1):
                 self._handle_event(descriptor, event)
             if self.printed.size > self.printed.limit:
@@ -258,11 +261,10 @@ class _Watched:
                 if ended:
                     self.status = status
                     return Ended.BY_ITSELF
-        return Ended.TIMED_OUT
 
     def _handle_event(self, descriptor: int, event: int) -> None:
-        """Handle an event: of the harness, the control socket, a refused call or a pipe."""
-        if descriptor == INPUT:
+        """Handle an event: harness's end, the control socket, a refused call or a pipe."""
+        if descriptor == INPUT:  # harness has closed its end
             os.kill(self.child, signal.SIGKILL)
             os._exit(0)
         elif descriptor == self.control.fileno():
@@ -280,7 +282,7 @@ class _Watched:
         """Read that the child is confined, and start its time; raise RuntimeError if not."""
         self.poll.unregister(self.control.fileno())
         message, sent, _, _ = socket.recv_fds(self.control, 1000, 1)
-        if message != CONFINED:
+        if message != CONFINED_MESSAGE:
             raise RuntimeError(f"the child was not confined: {message.decode(errors='replace')}")
         # No code was run so far: its time begins here.
         self.confined, self.began = True, time.monotonic()

@@ -5,7 +5,7 @@ its weights), `R = sum(a) / sum(b)` and residuals `e_g = a_g - R * b_g`,
 
     error² = G / (G - 1) * sum(e_g²) / sum(b)²
 
-It is the delta method for a ratio of two totals estimated from G clusters (Cochran 1977,
+This is the delta method for a ratio of two totals estimated from G clusters (Cochran 1977,
 "Sampling Techniques", chapters 6 and 9A), which allows for any dependence within a group (Liang
 and Zeger 1986). The factor G / (G - 1) and t quantiles with G - 1 degrees of freedom follow
 Cameron and Miller (2015), "A Practitioner's Guide to Cluster-Robust Inference"; Miller (2024),
@@ -43,10 +43,10 @@ def clustered_mean(
 ) -> Estimate:
     """Return the (weighted) mean of samples that are not independent within their groups.
 
-    It is the sum of `values · weights` over that of `weights`, with an interval of 95 %.
+    The mean is the sum of `values · weights` over that of `weights`; the interval's level is 95 %.
 
     Args:
-        values: One a sample.
+        values: A number for each sample.
         groups: The group of each sample, such as its image's name.
         weights: How often each sample counts, from 0 on; None: once.
 
@@ -111,7 +111,7 @@ def estimate(
     """Return the ratio of two sums, with its clustered error.
 
     Args:
-        above, below: Sums of numerators and of denominators, one a group.
+        above, below: Sums of numerators and of denominators, one for each group.
         epsilon: Added to the denominator; see `Metric.epsilon`.
         level: Level of the interval.
 

@@ -1,7 +1,7 @@
 """Confidence intervals of a run's metrics, by the percentile bootstrap over groups.
 
-Groups (images or videos) are drawn with replacement as often as there are groups, and every
-metric is computed from the sums of those drawn: the cluster bootstrap of Field and Welsh (2007),
+A resample draws as many groups (images or videos) as there are, with replacement, and every metric
+is computed from the sums of the drawn groups: the cluster bootstrap of Field and Welsh (2007),
 "Bootstrapping clustered data". Its percentile interval is somewhat too narrow when there are few
 groups (below about 30). Corpus metrics have no such sums: their intervals are the jackknife's.
 """
@@ -26,7 +26,7 @@ from harness.statistics.quantiles import check_level
 from harness.statistics.resampling import draws
 
 RESAMPLES = 2000
-SAME = 1e-12  # resamples closer than this are equal but for rounding
+ROUNDING_ERROR = 1e-12  # resamples that differ by less are equal
 
 
 def intervals(
@@ -36,16 +36,16 @@ def intervals(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
-    blocks: int = jackknife.BLOCKS,
+    blocks: int = jackknife.DEFAULT_BLOCKS,
 ) -> dict[str, tuple[float, float] | None]:
     """Return an interval for each metric, clustered by `UnitScore.group`.
 
     Quotients and derived metrics have the percentiles of the cluster bootstrap: resampled sums are
     divided (with `Metric.epsilon`), and derived functions are applied to the resamples of their
     parts. Shares of right answers, and numbers that are 0 or 1 in every resample, have the exact
-    interval (`shares`) if more is better; an error rate, say, may be 0 or 1 in all samples without
-    being bounded by them. Corpus metrics, and metrics derived from them, have
-    `jackknife.intervals`. Metrics that count in fewer than two groups have None.
+    interval (`shares`) if more is better: a metric of which less is better, such as an error, may
+    be 0 or 1 in all samples without being bounded by 1. Corpus metrics, and metrics derived from
+    them, have `jackknife.intervals`. Metrics that count in fewer than two groups have None.
 
     Equal arguments give intervals equal to the last bit, on any machine (`Summands`).
 
@@ -55,7 +55,8 @@ def intervals(
         resamples: Number of times that the groups are drawn.
         level: The share of resamples between the two ends.
         seed: Seed of the draws; equal seeds give equal intervals.
-        blocks: Each corpus function is called at most once more than this.
+        blocks: Largest number of the jackknife's blocks: a corpus function is called `blocks` + 1
+            times.
 
     Raises:
         UsageError: `level` is not between 0 and 1, `resamples` is below 1, or `blocks` below 2.
@@ -107,7 +108,7 @@ def _shares(
                 continue
             size = shares.effective(below)
         end = round(ends[0], 9)  # an epsilon in the denominator keeps a ratio from being 1
-        if abs(ends[1] - ends[0]) < SAME and end in (0, 1):
+        if abs(ends[1] - ends[0]) < ROUNDING_ERROR and end in (0, 1):
             exact_intervals[metric.name] = shares.exact(
                 end, size=size, groups=counted[metric.name], level=level
             )

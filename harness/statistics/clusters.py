@@ -4,12 +4,12 @@ Samples of one image or video are not independent, so resampling weighs groups, 
 needs only sums by group (`GroupSums`): a quotient's numerator and denominator are linear in the
 weights, so that thousands of resamples are one matrix product (`Summands`).
 
-A matrix product adds in an order that differs between libraries, machines and shapes, and so do the
-last bits of its result; but a results file must be the same everywhere. So each number is split
-into a high and a low part, both multiples of a power of two that is so coarse that every sum of
-them is a whole multiple below 2^53 and therefore exact. This is the idea of the error-free vector
-transformation of Rump, Ogita and Oishi (2008), "Accurate floating-point summation", with one power
-of two for a whole column.
+A results file must be the same on all machines, but a matrix product adds in an order that differs
+between libraries, machines and shapes, and so do the last bits of its result. So each number is
+split into a high and a low part. Each part is a multiple of a power of two, so coarse that every
+sum is a whole multiple below 2^53 and therefore exact in any order. This is the idea of the
+error-free vector transformation of Rump, Ogita and Oishi (2008), "Accurate floating-point
+summation", with one power of two for a whole column.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,12 +24,12 @@ from harness.scores import Corpus, Metric, UnitScore, quotient
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-DIGITS = 52  # one less than a float64 holds, so that a difference of two sums is exact as well
+MAX_BITS = 52  # one less than a float64 holds, so that a difference of two sums is exact as well
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSums:
-    """Numerators and denominators of the quotient metrics, one row a group."""
+    """Numerators and denominators of the quotient metrics, summed within each group."""
 
     groups: tuple[str, ...]
     """Names of the rows, sorted."""
@@ -79,9 +79,9 @@ class Summands:
     """
 
     parts: FloatArray
-    """Rows × (columns + those columns that have a low part)."""
-    rough: NDArray[np.bool_]
-    """Mask of the columns that have a low part."""
+    """Rows × (high parts of all columns, then low parts of the columns in `has_low_part`)."""
+    has_low_part: NDArray[np.bool_]
+    """True for each column with low parts other than 0."""
 
     @classmethod
     def of_table(cls, table: FloatArray, *, limit: int) -> "Summands":
@@ -93,8 +93,8 @@ class Summands:
         """
         high = coarse(table, limit=limit)
         low = coarse(table - high, limit=limit)
-        rough = np.asarray(low.any(axis=0))
-        return cls(np.concatenate([high, low[:, rough]], axis=1), rough)
+        has_low_part = np.asarray(low.any(axis=0))
+        return cls(np.concatenate([high, low[:, has_low_part]], axis=1), has_low_part)
 
     def weighted_sums(self, weights: FloatArray) -> FloatArray:
         """Return the columns' sums under each row of whole-numbered weights.
@@ -110,15 +110,15 @@ class Summands:
 
     def add_low_parts(self, sums: FloatArray) -> FloatArray:
         """Add the low parts' sums to those of the high parts; changes `sums`."""
-        columns = len(self.rough)
-        sums[:, :columns][:, self.rough] += sums[:, columns:]
+        columns = len(self.has_low_part)
+        sums[:, :columns][:, self.has_low_part] += sums[:, columns:]
         return sums[:, :columns]
 
 
 def coarse(table: FloatArray, *, limit: int) -> FloatArray:
     """Round each column to a power of two at which sums of `limit` of its numbers are exact."""
     largest = np.abs(table).max(axis=0, initial=0.0)
-    exponent = np.frexp(largest)[1] + int(limit).bit_length() - DIGITS
+    exponent = np.frexp(largest)[1] + int(limit).bit_length() - MAX_BITS
     unit = np.ldexp(1.0, np.maximum(exponent, -1074))  # no number is finer than 2^-1074
     rounded: FloatArray = np.rint(table / unit) * unit
     return rounded
@@ -132,13 +132,13 @@ def numbers(
     below: FloatArray,
     corpora: Mapping[str, FloatArray] | None = None,
 ) -> dict[str, FloatArray]:
-    """Turn sums into every quotient and derived metric's values, one a row.
+    """Return the values of quotient and derived metrics, one for each row of sums.
 
     Args:
         metrics: All metrics of the protocol, each after those that it is derived from.
-        columns: Names of the quotient metrics, one a column.
+        columns: Names of the quotient metrics, in the order of the sums' columns.
         above, below: Numerators and denominators, rows × columns.
-        corpora: Corpus metrics' values, one a row, where they were computed.
+        corpora: Values of corpus metrics, one for each row, if they were computed.
 
     Returns:
         Values by metric, NaN in rows where nothing counts. Corpus metrics without given values,
@@ -183,7 +183,7 @@ def counted_groups(
 
 
 def dependencies_of(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
-    """Return metric `name` after the metrics that it is derived from, in an order of computation.
+    """Return the metrics that metric `name` is derived from, at any depth, and then this metric.
 
     Raises:
         UsageError: there is no such metric.
@@ -198,7 +198,7 @@ def dependencies_of(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
 
 
 def of_corpora(metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """List the corpus metrics and the metrics derived from them, by name."""
+    """Return the names of the corpus metrics and of the metrics derived from them."""
     names: list[str] = []
     for metric in metrics:
         if metric.corpus is not None or any(name in names for name in metric.inputs):

@@ -1,11 +1,11 @@
 """The smallest loss of right answers that the swap test shows with a given probability (power).
 
-`paired.compare` states it beside a comparison that shows no difference. Right answers are whole, so
-the swap test is stricter than its normal approximation: a difference of D answers counts as D - 1
-(half of the step of 2 in which swaps of single answers move D), as in the sign test. A formula of
-standard errors alone promises 80 % power where simulations show 64 to 74 %. With this approximation
-(`approximate_power`) simulations show up to 85 % if groups are few; there the loss is corrected by
-the exact power (`exact_power`). Simulations: `tests/statistics/test_detection.py`.
+`paired.compare` states it beside a comparison that shows no difference. Numbers of right answers
+are whole, so the swap test is stricter than its normal approximation: a difference of D answers
+counts as D - 1, as in the sign test (swapping one answer changes D by 2, and half of that step is
+1). Where a formula of standard errors alone promises 80 % power, simulations show 64 to 74 %. With
+the correction (`approximate_power`) they show up to 85 % if groups are few; then the loss is
+corrected by the exact power (`exact_power`). Simulations: `tests/statistics/test_detection.py`.
 """
 
 import math
@@ -22,17 +22,17 @@ from harness.statistics.quantiles import quantile
 from harness.statistics.resampling import generator
 
 MAX_ANSWERS = 200
-"""Most right answers of one group: with more, that answers are whole does not matter."""
-STEPS = 40  # halvings, which find a share to 12 digits
-FEW = 200
+"""Most right answers of one group: with more, it does not matter that numbers are whole."""
+N_HALVINGS = 40  # of an interval, which find a share to 12 digits
+MAX_EXACT_GROUPS = 200
 """Most groups for which the approximation is corrected; with more it is right to a percent."""
-CORRECTIONS = 3  # repetitions of the correction
-SCATTER = 0.45
+N_CORRECTIONS = 3  # repetitions of the correction
+POWER_LOST_BY_SAMPLING = 0.45
 """Power lost by sampling, times the number of groups. The runs' shares are those of a sample, so
 the loss varies with a variance of one over the number of groups, and power is a concave function of
 the loss. Measured in simulations of 15 to 24 groups, with rates of beta(2, 2)."""
-SAME = 1e-9  # rounding error of a probability that is a sum
-DRAWS = 300  # random draws of how many groups differ by how much, whose exact powers are averaged
+ROUNDING_ERROR = 1e-9  # rounding error of a probability that is a sum
+N_DRAWS = 300  # random draws of the groups' differences, whose exact powers are averaged
 
 Pairs = Mapping[tuple[int, int], float]
 """Share of groups by (right answers of one run, right answers of the other)."""
@@ -85,9 +85,9 @@ class RightAnswers:
         Returns:
             The loss as a share of answers; None if not even the loss of all right ones is shown.
         """
-        target_power = min(power + SCATTER / self.groups, (1 + power) / 2)
+        target_power = min(power + POWER_LOST_BY_SAMPLING / self.groups, (1 + power) / 2)
         goal, lost = target_power, 1.0
-        for _ in range(CORRECTIONS if self.groups <= FEW else 1):
+        for _ in range(N_CORRECTIONS if self.groups <= MAX_EXACT_GROUPS else 1):
             lost = self._least_loss(goal, level)
             goal += target_power - self._power(lost, level)
         if lost == 1 and self._power(lost, level) < power:
@@ -97,26 +97,26 @@ class RightAnswers:
 
     def _power(self, lost: float, level: float) -> float:
         """Return the power for a share of lost answers, exactly if groups are few."""
-        power = exact_power if self.groups <= FEW else approximate_power
+        power = exact_power if self.groups <= MAX_EXACT_GROUPS else approximate_power
         return power(self.pairs, groups=self.groups, lost=lost, level=level)
 
     def _least_loss(self, power: float, level: float) -> float:
         """Return the least share of right answers whose loss has this power; 1 if none has."""
         low, high = 0.0, 1.0
-        for _ in range(STEPS):
+        for _ in range(N_HALVINGS):
             middle = (low + high) / 2
             if approximate_power(self.pairs, groups=self.groups, lost=middle, level=level) < power:
                 low = middle
             else:
                 high = middle
-        return 1.0 if low == 1 - 2.0**-STEPS else high
+        return 1.0 if low == 1 - 2.0**-N_HALVINGS else high
 
 
 def approximate_power(pairs: Pairs, *, groups: int, lost: float, level: float) -> float:
     """Return the probability that the swap test shows the loss of a share of right answers.
 
     With d the groups' differences, the test shows D = Σd if `D - 1 > q √Σd²`, q the normal
-    quantile. Both sides are sums over groups; their difference is approximated as normal.
+    quantile. The difference of the two sides, linearised, is a sum over groups and so about normal.
 
     Args:
         pairs: Share of the groups by their right answers in the two runs.
@@ -140,30 +140,29 @@ def approximate_power(pairs: Pairs, *, groups: int, lost: float, level: float) -
 
 
 def exact_power(pairs: Pairs, *, groups: int, lost: float, level: float) -> float:
-    """Return the probability of `approximate_power` by the exact test, for up to `FEW` groups.
+    """Return the probability of `approximate_power` by the exact test; slow for many groups.
 
     Given how many groups differ by 1, 2, … answers, each difference is a loss with a probability
     that follows from `pairs` (one half by the hypothesis): D is a sum of binomials, and the test's
-    power is exact. It is averaged over `DRAWS` random draws of these numbers of groups.
+    power is exact. It is averaged over `N_DRAWS` random draws of these numbers of groups.
     """
     sizes, losses = _differences(pairs, lost)
     random = generator(0)
     group_counts, times = np.unique(
-        random.multinomial(groups, sizes, size=DRAWS), axis=0, return_counts=True
+        random.multinomial(groups, sizes, size=N_DRAWS), axis=0, return_counts=True
     )
     total = 0.0
     for n_by_size, repeats in zip(group_counts[:, 1:].tolist(), times, strict=True):
         critical = _critical(tuple(n_by_size), level)
         total += repeats * _sum_chances(n_by_size, losses)[critical:].sum()
-    return float(total / DRAWS)
+    return float(total / N_DRAWS)
 
 
 def _differences(pairs: Pairs, lost: float) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities of a group's difference, and of its being a loss.
+    """Return the distribution of a group's difference D between the runs, as (sizes, losses).
 
-    Returns:
-        The probability of a difference of 0, 1, … answers in size; and for a difference of 1, 2, …
-        the probability that the run which loses answers has fewer.
+    `sizes` has the probabilities that |D| is 0, 1, … answers; `losses` the probability, if |D| is
+    1, 2, …, that the run which loses answers has fewer.
     """
     limit = max(map(max, pairs))
     chances = np.zeros(2 * limit + 1)  # of -limit … limit
@@ -177,15 +176,15 @@ def _differences(pairs: Pairs, lost: float) -> tuple[FloatArray, FloatArray]:
 
 @lru_cache(maxsize=2**14)
 def _critical(n_by_size: tuple[int, ...], level: float) -> int:
-    """Return the index in `_sum_chances` from which on the test shows D.
+    """Return the first index in `_sum_chances` of which the test shows the sum D.
 
-    From there on twice the tail's probability is at most `1 - level`. `n_by_size`: numbers of
-    groups that differ by 1, 2, … answers.
+    Twice the probability of this sum or a larger one is at most `1 - level`. `n_by_size` has the
+    numbers of groups that differ by 1, 2, … answers.
     """
     chances = _sum_chances(n_by_size, np.full(len(n_by_size), 0.5))
     tails = np.cumsum(chances[::-1])[::-1]
     middle = len(chances) // 2
-    return middle + 1 + int(np.count_nonzero(2 * tails[middle + 1 :] > 1 - level + SAME))
+    return middle + 1 + int(np.count_nonzero(2 * tails[middle + 1 :] > 1 - level + ROUNDING_ERROR))
 
 
 def _sum_chances(n_by_size: Sequence[int], losses: FloatArray) -> FloatArray:

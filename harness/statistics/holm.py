@@ -1,4 +1,4 @@
-"""Holm's correction of the p values of several tests, for a gate on several tasks."""
+"""Holm's correction of the p values of several tests, such as a gate's on several tasks."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -9,11 +9,12 @@ Name = TypeVar("Name")
 
 
 def holm(p_values: Mapping[Name, float | None]) -> dict[Name, float | None]:
-    """Return adjusted p values: with probability 1 - α no true hypothesis has one of at most α.
+    """Return adjusted p values: a true hypothesis has one of at most α with probability at most α.
 
-    The i-th smallest of m is multiplied by m - i + 1, and raised to the one before it if it is
-    smaller (Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure"). It holds for any
-    dependence between the tests, and is never weaker than Bonferroni's correction.
+    The probability is that of any error among all tests, whatever their dependence. The i-th
+    smallest of m p values is multiplied by m - i + 1, and raised to the adjusted one before it if
+    that is larger (Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure"). The
+    method never rejects fewer hypotheses than Bonferroni's correction.
 
     Args:
         p_values: P values by the name of the test; None: not tested, and not counted in m.

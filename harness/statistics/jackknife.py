@@ -1,14 +1,15 @@
 """Intervals of corpus metrics by the cluster jackknife: a block of groups is left out at a time.
 
 Corpus metrics (CIDEr, COCO AP) only exist over all answers together. They are computed again
-without each group. If there are more than `BLOCKS` groups, these are dealt into `BLOCKS` blocks,
-and a block is left out at a time: the grouped jackknife, with the weights of Busing, Meijer and van
-der Leeden (1999), "Delete-m jackknife for unequal m", for blocks that differ in size. With one
-group a block it is the delete-one-group jackknife.
+without each group; if there are more than `DEFAULT_BLOCKS` groups, these are dealt into so many
+blocks, and a block is left out at a time. This is the grouped jackknife, with the weights of
+Busing, Meijer and van der Leeden (1999), "Delete-m jackknife for unequal m", for blocks that differ
+in size.
 
-Cost: the metric's corpus function is called once on everything and once a block, so at most 201
-times by default. It suits metrics that change little when a block is left out; for a median or a
-maximum it is not consistent (Shao and Tu 1995, "The Jackknife and Bootstrap", chapter 2).
+Cost: the metric's corpus function is called once on everything and once for each block, so at most
+201 times by default. The jackknife suits metrics that change little when a block is left out; for
+a median or a maximum it is not consistent (Shao and Tu 1995, "The Jackknife and Bootstrap",
+chapter 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ from harness.statistics.clusters import (
 from harness.statistics.quantiles import check_level, half_width
 from harness.statistics.resampling import generator
 
-BLOCKS = 200  # most blocks by default
+DEFAULT_BLOCKS = 200  # largest number of blocks by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Replicates:
     full: Mapping[str, float]
     """Value of each metric on everything; NaN where nothing counts."""
     without: Mapping[str, FloatArray]
-    """One number a block."""
+    """Values of each metric without each block."""
     sizes: NDArray[np.int64]
     """Number of groups of each block."""
     counted: Mapping[str, int]
@@ -67,15 +68,15 @@ def intervals(
     units: Sequence[UnitScore],
     *,
     level: float = 0.95,
-    blocks: int = BLOCKS,
+    blocks: int = DEFAULT_BLOCKS,
     seed: int = 0,
 ) -> dict[str, tuple[float, float] | None]:
     """Return intervals of corpus metrics and of metrics derived from them; others are left out.
 
-    The number, plus and minus the t quantile (degrees of freedom: blocks, or groups in which the
-    metric counts, less one) times the jackknife's standard error. They may reach beyond the
-    metric's range. None where a metric counts in fewer than two groups, or has no number when
-    some block is left out. `seed` matters only where there are more groups than `blocks`.
+    An interval is the number, plus and minus the t quantile (degrees of freedom: blocks, or groups
+    in which the metric counts, less one) times the jackknife's standard error. It may reach beyond
+    the metric's range. It is None if the metric counts in fewer than two groups, or has no number
+    when some block is left out. `seed` matters only if there are more groups than `blocks`.
 
     Raises:
         UsageError: `level` is not between 0 and 1, or `blocks` is below 2.
@@ -95,7 +96,11 @@ def intervals(
 
 
 def replicates(
-    metrics: Sequence[Metric], units: Sequence[UnitScore], *, blocks: int = BLOCKS, seed: int = 0
+    metrics: Sequence[Metric],
+    units: Sequence[UnitScore],
+    *,
+    blocks: int = DEFAULT_BLOCKS,
+    seed: int = 0,
 ) -> Replicates:
     """Compute every metric over all groups and without each block of groups.
 
@@ -182,7 +187,7 @@ def jackknife_error(full: float, without: FloatArray, *, sizes: NDArray[np.int64
 def _items(
     metrics: Sequence[Metric], units: Sequence[UnitScore], *, block_of: Mapping[str, int]
 ) -> tuple[dict[str, list[list[object]]], dict[str, int]]:
-    """Return each corpus metric's items by block, and the number of groups with items of it."""
+    """Return (each corpus metric's items by block, number of groups with items by metric)."""
     names = [metric.name for metric in metrics if metric.corpus is not None]
     blocks = max(block_of.values()) + 1
     items: dict[str, list[list[object]]] = {name: [[] for _ in range(blocks)] for name in names}
@@ -201,7 +206,7 @@ def _over_blocks(
 ) -> FloatArray:
     """Return a corpus metric over the blocks marked 1 in each row; NaN where they hold no item.
 
-    A corpus function that can reuse work between subsets has a method `over` of these arguments.
+    A corpus function that can reuse work between subsets has a method `over(blocks, weights)`.
     """
     assert metric.corpus is not None
     if over := getattr(metric.corpus, "over", None):

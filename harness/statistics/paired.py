@@ -18,17 +18,17 @@ from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
 from harness.statistics.clusters import counted_groups, group_sums, of_corpora
 from harness.statistics.clusters import dependencies_of as dependencies_of
 from harness.statistics.detection import RightAnswers
-from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
+from harness.statistics.jackknife import DEFAULT_BLOCKS, jackknife_error, replicates
 from harness.statistics.power import POWER, errors_to_show, minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
 from harness.statistics.shares import weights_of_shares
-from harness.statistics.swaps import SAME, Swaps, swap_test
+from harness.statistics.swaps import ROUNDING_ERROR, Swaps, swap_test
 from harness.statistics.text import number, p_value
 
-FEWEST_ANSWERS, FEWEST_GROUPS = 24, 8
+MIN_ANSWERS, MIN_GROUPS = 24, 8
 """Least number of units (for shares of right answers) and of differing groups (for other scores)
-for which a detectable loss is stated. From there on simulations show such a loss in 76 to 84 % of
-cases; with one differing group in 66 to 68 %: docs/design/statistics.md."""
+for which a detectable loss is stated. From these on the stated loss is shown in 76 to 84 % of
+simulations; with one differing group in 66 to 68 %: docs/design/statistics.md."""
 
 ESTIMATE = "estimate which difference they would show"
 
@@ -48,16 +48,16 @@ class Comparison:
     most `1 - level`."""
     p_value: float | None
     """Two-sided p of the swap test, whose hypothesis is that each group's two results are
-    exchangeable; for the jackknife, of the t test on the difference (None if it is the same
-    whatever is left out)."""
+    exchangeable; for the jackknife, of the t test on the difference (None if the difference does
+    not change whatever block is left out)."""
     detectable: float | None
     """The smallest true loss that would have been shown with 80 % power.
 
     For shares of right answers it is `detection.RightAnswers.detectable`; for other numbers
     `power.errors_to_show` standard errors, a loss that is the same for every group. None: there is
-    no interval, the difference does not vary, there are fewer than `FEWEST_GROUPS` or
-    `FEWEST_ANSWERS`, or no loss of answers would have been shown so often. It is uncertain if fewer
-    than `FEWEST_GROUPS` differ; the verdict does not state it then.
+    no interval, the difference does not vary, there are fewer than `MIN_GROUPS` or
+    `MIN_ANSWERS`, or no loss of answers would have been shown so often. If fewer than `MIN_GROUPS`
+    differ, the number is uncertain, and the verdict does not state it.
     """
     n_groups: int
     """Number of images or videos: samples of one are not independent."""
@@ -88,12 +88,12 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """True if b is shown to be worse: the whole interval is on that side and p is small."""
+        """True if b is shown to be worse: the whole interval is on the worse side of 0."""
         return self._interval_beyond_0(lower_side=self.better == "higher")
 
     @property
     def is_better(self) -> bool:
-        """True if b is shown to be better: the whole interval is on that side."""
+        """True if b is shown to be better: the whole interval is on the better side of 0."""
         return self._interval_beyond_0(lower_side=self.better == "lower")
 
     def smallest_shown(self, tests: int = 1) -> float | None:
@@ -139,7 +139,7 @@ class Comparison:
         if self.difference is None:
             without = [name for name, value in (("A", self.a), (b, self.b)) if value is None]
             return f"no comparison: {' and '.join(without)} without a number"
-        if self.interval is not None and (p is None or p <= 1 - self.level + SAME):
+        if self.interval is not None and (p is None or p <= 1 - self.level + ROUNDING_ERROR):
             low, high = sorted(abs(end) for end in self.interval)
             size = f"{number(abs(self.difference))} ({number(low)} to {number(high)})"
             evidence = f", {p_value(p)}" if p is not None else ""
@@ -148,23 +148,23 @@ class Comparison:
             if self.is_worse or self.is_better:
                 return f"{b} is {'worse' if self.is_worse else 'better'} by {size}{evidence}"
         is_constant = self.interval is not None and self.by_formula is None
-        if self.n_differing == 0 or (is_constant and abs(self.difference) <= SAME):
+        if self.n_differing == 0 or (is_constant and abs(self.difference) <= ROUNDING_ERROR):
             return f"no difference: the same result on {samples}"
         if self.n_groups < (needed := self.groups_needed(tests)):
             return (
                 f"no difference shown; {samples} are too few to show one "
                 f"({groups_text(needed)} can)"
             )
-        if self.answers is None and self.n_differing < FEWEST_GROUPS:
-            fewest = f"{FEWEST_GROUPS} images or videos"
-            if self.n_groups < FEWEST_GROUPS:
+        if self.answers is None and self.n_differing < MIN_GROUPS:
+            fewest = f"{MIN_GROUPS} images or videos"
+            if self.n_groups < MIN_GROUPS:
                 return f"no difference shown; {samples} are too few to {ESTIMATE} ({fewest} can)"
             return (
                 f"no difference shown; the results changed on {self.n_differing} of "
                 f"{groups_text(self.n_groups)}, too few to {ESTIMATE} ({fewest} can)"
             )
         if (size_shown := self.smallest_shown(tests)) is None:
-            what = "show a difference" if self.n_units >= FEWEST_ANSWERS else ESTIMATE
+            what = "show a difference" if self.n_units >= MIN_ANSWERS else ESTIMATE
             return f"no difference shown; {samples} are too few to {what}"
         size = f"{number(size_shown)} or more in about 80 % of cases{corrected}"
         return f"no difference shown; {samples} would show a difference of {size}"
@@ -182,7 +182,9 @@ class Comparison:
         """Return True if the whole interval is below 0, or above it."""
         if self.interval is None:
             return False
-        return self.interval[1] < -SAME if lower_side else self.interval[0] > SAME
+        return (
+            self.interval[1] < -ROUNDING_ERROR if lower_side else self.interval[0] > ROUNDING_ERROR
+        )
 
 
 def groups_text(number: int) -> str:
@@ -214,7 +216,7 @@ def compare(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
-    blocks: int = BLOCKS,
+    blocks: int = DEFAULT_BLOCKS,
 ) -> Comparison:
     """Compare run b with run a on metric `name`.
 
@@ -280,7 +282,7 @@ def _differing(used: Sequence[Metric], a: Sequence[UnitScore], b: Sequence[UnitS
 def _answered(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> int:
     """Return a lower bound of the number of samples that run a or run b answered.
 
-    Of a unit only the number of failed samples is known, not which they are.
+    It is not exact, as a unit has only the number of its failed samples, not their ids.
     """
     second = {unit.unit: unit.failed for unit in b}
     return sum(len(unit.samples) - min(unit.failed, second[unit.unit]) for unit in a)
@@ -295,7 +297,10 @@ def _with_swap_test(
     resamples: int,
     seed: int,
 ) -> Comparison:
-    """Add interval, p value and detectable loss by the swap test; unchanged if two groups lack."""
+    """Add interval, p value and detectable loss by the swap test.
+
+    The comparison is returned unchanged if the metric counts in fewer than two groups of a run.
+    """
     name = comparison.metric
     first, second = group_sums(used, a), group_sums(used, b)
     if min(counted_groups(used, sums).get(name, 0) for sums in (first, second)) < 2:
@@ -309,18 +314,17 @@ def _with_swap_test(
     if used[-1].better == "higher" and _are_shares(a, name) and _are_shares(b, name):
         low, high = max(low, -1.0), min(high, 1.0)
     comparison = replace(comparison, interval=(low, high), p_value=test.p_value, swaps=test)
-    if error <= SAME:
+    if error <= ROUNDING_ERROR:
         return comparison
     formula = minimum_detectable(error, level=comparison.level, degrees=comparison.n_groups - 1)
     answers = None if used[-1].derived else RightAnswers.of(a, b, name)
     size = None
-    if answers is not None and comparison.n_units >= FEWEST_ANSWERS:
+    if answers is not None and comparison.n_units >= MIN_ANSWERS:
         size = answers.detectable(level=comparison.level, power=POWER)
-    elif answers is None and comparison.n_groups >= FEWEST_GROUPS:
+    elif answers is None and comparison.n_groups >= MIN_GROUPS:
         degrees = comparison.n_groups - 1
-        unbiased = error * math.sqrt(
-            comparison.n_groups / degrees
-        )  # the bootstrap divides by groups
+        # The bootstrap's variance has the divisor n; the unbiased one has n - 1.
+        unbiased = error * math.sqrt(comparison.n_groups / degrees)
         size = errors_to_show(level=comparison.level, degrees=degrees) * unbiased
     return replace(comparison, detectable=size, by_formula=formula, answers=answers)
 
@@ -355,8 +359,8 @@ def _with_jackknife(
         return comparison
     reach = half_width(comparison.level, degrees=degrees) * error
     comparison = replace(comparison, interval=(difference - reach, difference + reach))
-    if error <= SAME:
-        return replace(comparison, p_value=1.0 if abs(difference) <= SAME else None)
+    if error <= ROUNDING_ERROR:
+        return replace(comparison, p_value=1.0 if abs(difference) <= ROUNDING_ERROR else None)
     formula = minimum_detectable(error, level=comparison.level, degrees=degrees)
     p_value = two_sided_p(difference / error, degrees=degrees)
     size = errors_to_show(level=comparison.level, degrees=degrees) * error

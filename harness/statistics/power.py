@@ -10,8 +10,8 @@ import math
 from harness.statistics.quantiles import check_level, half_width, quantile
 
 POWER = 0.8
-STEPS = 60
-"""Iterations of `errors_to_show`, each of which reduces the distance to the solution by a third."""
+N_ITERATIONS = 60
+"""Iterations of the fixed point in `errors_to_show`; each reduces its error by a third or more."""
 
 
 def minimum_detectable(
@@ -37,13 +37,13 @@ def minimum_detectable(
 
 
 def errors_to_show(*, degrees: float, level: float = 0.95, power: float = POWER) -> float:
-    """Return the number of estimated standard errors of a loss that another pair of runs shows.
+    """Return c: a loss of c estimated standard errors is shown with probability `power`.
 
     `minimum_detectable` takes the standard error as known. Here it is estimated twice, with
-    `degrees` degrees of freedom: from the runs by which the loss of c errors is stated, and in the
-    test that shall show it. With Z normal and U, V the two estimates over the true error, the loss
-    is shown if `Z + c U - t V > 0`. This has the mean `(c - t) m` and the variance
-    `1 + (c² + t²) (1 - m²)`, with m the mean of U. The power is simulated in
+    `degrees` degrees of freedom: from the runs that state the loss, and from another pair of runs
+    that shall show it. With Z normal, U and V the two estimates over the true error, and t the
+    critical value, the loss is shown if `Z + c U - t V > 0`. The left side has the mean `(c - t) m`
+    and the variance `1 + (c² + t²) (1 - m²)`, with m the mean of U. The power is simulated in
     `tests/statistics/test_detection.py`.
 
     >>> round(errors_to_show(degrees=23), 3), round(errors_to_show(degrees=10_000), 3)
@@ -53,7 +53,7 @@ def errors_to_show(*, degrees: float, level: float = 0.95, power: float = POWER)
     log_mean = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
     mean = math.sqrt(2 / degrees) * math.exp(log_mean)
     errors = critical + beyond
-    for _ in range(STEPS):
+    for _ in range(N_ITERATIONS):
         spread = math.sqrt(1 + (errors**2 + critical**2) * (1 - mean**2))
         errors = critical + beyond * spread / mean
     return errors

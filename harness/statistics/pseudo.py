@@ -1,7 +1,7 @@
 """Pseudo-values, one for each group of a run, whose mean is the run's metric.
 
 They are for analyses that need a mean over groups, such as the analysis of variance (`variance`):
-a ratio or a corpus metric is not one.
+a ratio of sums or a corpus metric is not a mean over groups.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from harness.scores import Metric, UnitScore
 from harness.statistics.analytic import influence
 from harness.statistics.clusters import FloatArray, dependencies_of, group_sums
-from harness.statistics.jackknife import BLOCKS, replicates
+from harness.statistics.jackknife import DEFAULT_BLOCKS, replicates
 
 
 def pseudo_values(
@@ -42,7 +42,7 @@ def pseudo_values(
         value = above.sum() / (below.sum() + epsilon)
         values: FloatArray = value + len(above) * influence(above, below, epsilon=epsilon)
         return values
-    replicated = replicates(used, units, blocks=BLOCKS)
+    replicated = replicates(used, units, blocks=DEFAULT_BLOCKS)
     if replicated.error(name) is None:
         return None
     inverse = replicated.sizes.sum() / replicated.sizes

@@ -1,7 +1,7 @@
 """Quantiles and tails of the normal and of Student's t distribution, and the check of a level.
 
-`scipy.special` is imported only when a t distribution is needed: most commands need none, and its
-import is slow.
+`scipy.special`, whose import is slow, is imported only when a t distribution is needed: most
+commands need none.
 """
 
 from statistics import NormalDist

@@ -1,6 +1,6 @@
 """Scores of samples that were answered n times with other decoding seeds: avg@n, pass@k, best of k.
 
-A sample's number is the exact average over all choices of k of its n repeats.
+`best_of_k` averages exactly over all choices of k of a sample's n repeats, instead of drawing some.
 """
 
 from math import comb

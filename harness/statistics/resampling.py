@@ -1,8 +1,8 @@
 """Random weights of groups: counts of draws, for the bootstrap, and masks of swaps.
 
-Both come in blocks of rows, so that memory is bounded; the numbers do not depend on the size of a
-block. The generator is SFC64, whose streams are equal on all machines and take half the time of
-Philox's.
+Both are yielded in blocks of rows, so that memory is bounded; the numbers do not depend on the size
+of a block. The generator is SFC64, which gives equal numbers on all machines in half of Philox's
+time.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.statistics.clusters import FloatArray
 
-CELLS = 2**17  # weights held at once: 1 MiB, which a core's cache holds
+BLOCK_CELLS = 2**17  # weights held at once: 1 MiB, which a core's cache holds
 KEPT_CELLS = 2**20  # weights of one call that are kept for the next: 8 MiB
 
 
@@ -25,14 +25,14 @@ def generator(seed: int, *, stream: int = 0) -> np.random.Generator:
 def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
     """Yield, for each resample, how often each group is drawn.
 
-    A resample draws as many times as there are groups, with replacement; every draw is a fair one
-    of `groups` (exactly multinomial, no Poisson weights).
+    A resample draws `groups` times with replacement, each group with equal probability (its counts
+    are exactly multinomial, not approximated by Poisson weights).
 
     Yields:
         Blocks of whole numbers, resamples × groups, read-only.
     """
     if groups * resamples <= KEPT_CELLS:
-        yield from _kept_draws(groups, resamples, seed, CELLS)
+        yield from _kept_draws(groups, resamples, seed, BLOCK_CELLS)
         return
     yield from _multiplicities(groups, resamples, seed)
 
@@ -46,7 +46,7 @@ def _kept_draws(groups: int, resamples: int, seed: int, cells: int) -> tuple[Flo
 def _multiplicities(groups: int, resamples: int, seed: int) -> Iterator[FloatArray]:
     """Yield blocks of counts of drawn groups, resamples × groups, each row summing to `groups`."""
     random = generator(seed)
-    for rows in blocks(resamples, max(1, CELLS // groups)):
+    for rows in blocks(resamples, max(1, BLOCK_CELLS // groups)):
         indices = random.integers(groups, size=(rows, groups))
         indices += np.arange(0, rows * groups, groups)[:, None]
         counted_draws = np.bincount(indices.ravel(), minlength=rows * groups)
@@ -62,8 +62,8 @@ def swaps(groups: int, *, count: int, seed: int) -> Iterator[FloatArray]:
         Blocks of 0 and 1, swaps × groups.
     """
     random = generator(seed, stream=1)
-    words = -(-groups // 64)
-    for rows in blocks(count, max(1, CELLS // groups)):
+    words = -(-groups // 64)  # of 64 random bits each, rounded up
+    for rows in blocks(count, max(1, BLOCK_CELLS // groups)):
         drawn = random.integers(2**64, size=(rows, words), dtype=np.uint64)
         bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, bitorder="little")
         yield bits[:, :groups].astype(np.float64)

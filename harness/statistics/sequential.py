@@ -1,14 +1,14 @@
 """Sequential comparison of two runs: tested after every group, and stopped when it is decided.
 
-Two tests by betting on the candidate's difference per group (Waudby-Smith and Ramdas 2024,
-"Estimating means of bounded random variables by betting", JRSS B 86:1). Under the hypothesis that
-the mean of x is at most 0, with x in [-1, 1], the wealth `prod(1 + bet * x)` of a bettor who stakes
-a fixed share is a supermartingale that starts at 1, and so is the average of several bettors. By
-Ville's inequality (1939) it ever reaches `1 / alpha` with probability at most `alpha`, however
-often one tests and for whatever reason one stops.
+`decide` makes two tests by betting on the candidate's difference per group (Waudby-Smith and Ramdas
+2024, "Estimating means of bounded random variables by betting", JRSS B 86:1). Under the hypothesis
+that the mean of x is at most 0, with x in [-1, 1], the wealth `prod(1 + bet * x)` of a bettor who
+stakes a fixed share is a supermartingale that starts at 1, and so is the average of several
+bettors. By Ville's inequality (1939) the wealth ever reaches `1 / alpha` with probability at most
+`alpha`, however often one tests and for whatever reason one stops.
 
-The groups must come in an order that does not depend on their scores or their content: a random
-one. They are the unit of independence, so that the questions about one video count together.
+The groups must come in a random order, which does not depend on their scores or content. They are
+the unit of independence: all questions about one video count together.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Decision: TypeAlias = Literal["worse", "not worse"]
 
-BETS = 0.5 ** np.arange(1, 9)
+BET_SHARES = 0.5 ** np.arange(1, 9)
 """Shares of wealth that the bettors stake. A large share wins early if the difference is large, a
 small share wins later if it is small."""
 MAX_LOG_WEALTH = 500.0  # logarithm of a wealth; more would overflow
@@ -28,9 +28,9 @@ MAX_LOG_WEALTH = 500.0  # logarithm of a wealth; more would overflow
 def wealth(x: ArrayLike) -> NDArray[np.float64]:
     """Return the average wealth of the bettors after each of the numbers `x` in [-1, 1].
 
-    Its inverse is an anytime-valid p value of the hypothesis that their mean is at most 0.
+    1 / wealth is an anytime-valid p value of the hypothesis that the mean of `x` is at most 0.
     """
-    logs = np.cumsum(np.log1p(np.multiply.outer(np.asarray(x, float), BETS)), axis=0)
+    logs = np.cumsum(np.log1p(np.multiply.outer(np.asarray(x, float), BET_SHARES)), axis=0)
     return np.asarray(np.exp(np.minimum(logs, MAX_LOG_WEALTH)).mean(axis=1))
 
 

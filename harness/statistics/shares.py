@@ -22,12 +22,10 @@ from harness.statistics.quantiles import half_width
 def exact(share: float, *, size: float, groups: int, level: float) -> tuple[float, float]:
     """Return Clopper and Pearson's interval for an effective number of answers.
 
-    That number is estimated from few groups, so it is reduced by the square of the ratio of the
-    normal to the t quantile.
-
     Args:
         share: From 0 to 1.
-        size: The effective number of answers, which need not be whole.
+        size: The effective number of answers, which need not be whole. As it is estimated from
+            `groups`, it is reduced by the squared ratio of the normal to the t quantile.
         groups: Number of groups that the answers come from.
         level: Least probability that the interval holds the true share.
 
@@ -44,7 +42,7 @@ def exact(share: float, *, size: float, groups: int, level: float) -> tuple[floa
 
 
 def weights_of_shares(units: Sequence[UnitScore], name: str) -> FloatArray | None:
-    """Return the answers' weights, if all of a metric's are right (1) or wrong (0); else None."""
+    """Return the weights of a metric's answers if all are right (1) or wrong (0); else None."""
     scores = [score for unit in units if (score := unit.scores.get(name)) is not None]
     if all(
         isinstance(score, Mean) and score.value in (0, 1) and score.weight >= 0 for score in scores
@@ -63,8 +61,8 @@ def of_answers(
     right that error is 0, and all answers of a group count as one.
 
     Args:
-        weights: One an answer.
-        above, below: The weights of right answers and of all answers, one sum a group.
+        weights: The weight of each answer.
+        above, below: Sums of the weights of right answers, and of all answers, for each group.
         level: Least probability that the interval holds the true share.
     """
     clustered = estimate(above, below, level=level)

@@ -18,7 +18,7 @@ from harness.statistics.clusters import FloatArray, GroupSums, Summands, numbers
 from harness.statistics.quantiles import half_width
 from harness.statistics.resampling import all_swaps, swaps
 
-SAME = 1e-12  # differences closer than this are equal but for rounding
+ROUNDING_ERROR = 1e-12  # differences closer than this are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,18 @@ class Swaps:
     def p_value(self) -> float:
         """The share of swaps whose difference is at least as large in size as the one seen.
 
-        A swap after which nothing counts (NaN) is among them, which can only raise p.
+        A swap after which nothing counts (NaN) counts as larger, which can only raise p.
         """
-        near = np.abs(self.differences) < abs(self.seen) - SAME
-        return (len(near) - int(np.count_nonzero(near))) / len(near)
+        is_smaller = np.abs(self.differences) < abs(self.seen) - ROUNDING_ERROR
+        return (len(is_smaller) - int(np.count_nonzero(is_smaller))) / len(is_smaller)
 
     def critical(self, level: float) -> float:
         """Return the size that the difference must exceed for p to be at most `1 - level`."""
         sizes = np.abs(self.differences)
         sizes = np.sort(np.where(np.isfinite(sizes), sizes, np.inf))[::-1]
-        # So many swaps may be as extreme; a product like 0.05 * 20 must not be rounded down.
-        beyond = int((1 - level) * len(sizes) + 1e-9)
-        size = float(sizes[beyond])
+        # Number of swaps that may be larger; 1e-9, as 0.05 * 20 must not be rounded down to 0.
+        n_beyond = int((1 - level) * len(sizes) + 1e-9)
+        size = float(sizes[n_beyond])
         return size if np.isfinite(size) else float(max(sizes[np.isfinite(sizes)]))
 
     def interval(self, level: float, *, error: float, groups: int) -> tuple[float, float]:
@@ -53,12 +53,12 @@ class Swaps:
 
         For means of equal weights it is the interval of the studentised test: the sum of squares S
         of the groups' differences is the same after every swap, so a critical difference c has the
-        t statistic c / √(S - c²) up to a factor. Around the difference seen, whose variance is
-        S - seen² up to the same factor, that statistic reaches `c * √((S - seen²) / (S - c²))` to
-        either side. For other metrics S follows from their standard error; the sign of an end does
-        not depend on it. If so few groups differ that no difference can be shown, the interval is
-        at most as wide as that of a t test, and holds 0. If all groups differ by the same, so that
-        their variance is not known, it reaches c to either side.
+        t statistic c / √(S - c²) up to a factor. The variance of the difference seen is S - seen²
+        up to the same factor, so the interval reaches `c * √((S - seen²) / (S - c²))` to either
+        side of it. For other metrics S follows from their standard error; the sign of an end does
+        not depend on S. If so few groups differ that no difference can be shown, the interval is
+        at most as wide as that of a t test, and holds 0. If all groups differ by the same amount,
+        so that their variance is not known, it reaches c to either side.
 
         Args:
             level: Level of the interval.
@@ -69,7 +69,7 @@ class Swaps:
         variance = groups * error**2
         remaining = variance + self.seen**2 - size**2
         limit = max(size, half_width(level, degrees=groups - 1) * error)
-        if min(remaining, variance) <= SAME**2:
+        if min(remaining, variance) <= ROUNDING_ERROR**2:
             return self.seen - size, self.seen + size
         reach = min(size * math.sqrt(variance / remaining), limit)
         return self.seen - reach, self.seen + reach
@@ -81,7 +81,7 @@ def swap_test(
     """Return the swap test of metric `name` for two runs on the same groups.
 
     If the 2^k swaps of the k groups in which the runs differ are at most `count`, all are computed.
-    Otherwise `count` random swaps are, and the one that swaps nothing, so that
+    Otherwise `count` random ones are computed, and the one that swaps nothing, so that
     p = (1 + hits) / (1 + count).
     """
     k = int(np.count_nonzero((a.table != b.table).any(axis=1)))
@@ -97,9 +97,10 @@ def swap_test(
 def swap_differences(
     metrics: Sequence[Metric], a: GroupSums, b: GroupSums, *, name: str
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return a function from swaps to the differences b - a after them, one a swap.
+    """Return a function from swaps to the difference b - a after each of them.
 
-    A swap is a row of 0 and 1, one number for each group in which the runs differ.
+    Its argument has a row of 0 and 1 (swapped) for each swap, and a column for each group in which
+    the runs differ.
     """
     differ = (a.table != b.table).any(axis=1)
     groups = len(a.groups)

@@ -77,8 +77,8 @@ class SeededScore:
     """Degrees of freedom (Satterthwaite)."""
     interval: tuple[float, float]
     over: tuple[str, ...]
-    """Scope of the interval: `samples` and, where there are several, `trainings` and `decodings`.
-    Without `trainings` it holds for this one checkpoint, not for the recipe."""
+    """Sources of variance in the interval: `samples` and, if there are several, `trainings` and
+    `decodings`. Without `trainings` it holds for this one checkpoint, not for the recipe."""
     level: float
 
 
@@ -95,8 +95,8 @@ def components(values: ArrayLike) -> Components:
 
     With one decoding for each training, the effects of decoding and training cannot be separated:
     `decoding` and `sample_decoding` are None and part of `training` and `sample_training`. With one
-    training, `training` and `sample_training` are None; the latter is part of `sample`, and the
-    former cannot be seen at all.
+    training, `training` is None, as it cannot be seen at all, and `sample_training` is None and
+    part of `sample`.
 
     Args:
         values: Groups × trainings × decodings: one number a group and run (`linearised` makes
@@ -146,12 +146,12 @@ def components(values: ArrayLike) -> Components:
 def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
     """Return the mean of a balanced set of runs, with an interval over samples and seeds.
 
-    With several trainings its variance is `(MS_sample + MS_training - MS_sample_training) /
-    (g * t * d)`, whose expectation is the variance of the mean under the model; with one training
-    and several decodings the same with decodings in their place. Degrees of freedom are
-    Satterthwaite's (1946). If trainings differ less than chance alone would make them, only the
-    samples' mean square remains. Three trainings leave two degrees of freedom: where trainings
-    differ the interval is wide, and rightly so.
+    With several trainings the mean's variance is `(MS_sample + MS_training - MS_sample_training) /
+    (g * t * d)`, in mean squares MS, whose expectation is its variance under the model; with one
+    training and several decodings, decodings take the trainings' place. Degrees of freedom are
+    Satterthwaite's (1946). If trainings differ less than by chance alone, only the samples' mean
+    square remains. Three trainings leave two degrees of freedom: if trainings differ, the interval
+    is wide, and rightly so.
 
     Args:
         values: Groups × trainings × decodings, as in `components`.
@@ -191,9 +191,9 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
 
 
 def _satterthwaite(squares: list[_Square], total: float) -> float:
-    """Return the degrees of freedom of a sum of mean squares.
+    """Return the degrees of freedom of `total`, the first two mean squares less the third.
 
-    They are at least the smaller of the two added terms'; the third is subtracted.
+    They are at least the smaller number of the first two.
     """
     if total == 0:
         return float(squares[0].degrees)

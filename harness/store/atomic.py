@@ -75,7 +75,7 @@ def sync(path: Path) -> None:
 
 
 def forget(path: Path) -> None:
-    """Remove a file durably, if it is there."""
+    """Remove a file, if it is there, so that it does not come back after a crash."""
     with writing(path), suppress(FileNotFoundError):
         path.unlink()
         sync(path.parent)

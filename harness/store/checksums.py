@@ -1,10 +1,10 @@
 """`checksums.json`: hashes of a run folder's files at the end of the run, to find later changes.
 
-`{"version": 2, "files": {name: hash}, "journal": {name: hash}}`, BLAKE2b (16 bytes) of whole files.
-`journal` is null in copies of a run without its predictions. Files that are written after the
-numbers (`LATER`) are added when they are written. It guards against changes by mistake only:
-someone who changes a file on purpose can change this one too, so boards and the gate also compute
-their numbers from the scores again.
+It holds `{"version": 2, "files": {name: hash}, "journal": {name: hash}}`, with BLAKE2b hashes (16
+bytes) of whole files. `journal` is null in copies of a run without its predictions. Files that are
+written after the numbers (`LATER_FILES`) are added when they are written. Checksums guard against
+changes by mistake only: someone who changes a file on purpose can change this one too, so boards
+and the gate also compute their numbers from the scores again.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from harness.store.journal import files
 VERSION = 2
 CHECKSUMS = "checksums.json"
 TRAINED_ON, TRAININGS, PROTOCOLS = "trained_on.json", "training.json", "protocols.json"
-LATER = (TRAINED_ON, TRAININGS, PROTOCOLS)
+LATER_FILES = (TRAINED_ON, TRAININGS, PROTOCOLS)
 """Files of a run that not every run has, and that are written after its numbers."""
 
 
 def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) -> None:
     """Write `checksums.json` with the hashes of these contents, and of the journal as it is now.
 
-    The hashes of files of `LATER` stay if the files are unchanged.
+    The hashes of files of `LATER_FILES` stay if the files are unchanged.
 
     Args:
         folder: The run folder.
@@ -37,7 +37,7 @@ def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) 
     """
     hashes = {name: _hash(content) for name, content in contents.items()}
     if (before := _read(folder)) is not None:
-        for name in LATER:
+        for name in LATER_FILES:
             digest = before["files"].get(name)
             if digest and digest == _current_hash(folder / name):
                 hashes[name] = digest
@@ -52,7 +52,7 @@ def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) 
 
 
 def write_later(folder: Path, name: str, content: bytes) -> None:
-    """Write a file of `LATER` to a run folder, and keep its hash if the run is finished."""
+    """Write a file of `LATER_FILES` to a run folder, and keep its hash if the run is finished."""
     write_bytes(folder / name, content)
     if (plain := _read(folder)) is not None:
         plain["files"][name] = _hash(content)
@@ -60,7 +60,7 @@ def write_later(folder: Path, name: str, content: bytes) -> None:
 
 
 def journal_of(folder: Path) -> dict[str, str]:
-    """Return the hash of each file of the journal; empty files, which a writer may leave, none."""
+    """Return the hash of each file of the journal by name, but for empty ones of killed writers."""
     hashes = {}
     for path in files(folder):
         if path.stat().st_size:
@@ -93,7 +93,7 @@ def changed_files(folder: Path) -> dict[str, str]:
 
 
 def is_changed(folder: Path, name: str) -> bool:
-    """Return True if a file is not what the run's checksums say; False if they do not name it."""
+    """Return True if a file differs from its checksum; False if the run has no checksum of it."""
     plain = _read(folder)
     recorded = None if plain is None else plain["files"].get(name)
     return recorded is not None and recorded != _current_hash(folder / name)
@@ -102,7 +102,7 @@ def is_changed(folder: Path, name: str) -> bool:
 def _read(folder: Path) -> dict[str, Any] | None:
     """Read `checksums.json`; None if it is absent, damaged or of another version.
 
-    `changed_files` raises the error for that.
+    For these faults `changed_files` raises an error.
     """
     try:
         plain = read_json(folder / CHECKSUMS)

@@ -8,11 +8,11 @@ killed process loses only samples under way. A torn last line is copied to `quar
 off, and its samples are predicted again.
 
 There are three kinds of records. `{"begin": batch, "run": hash}`: a batch of the run with this
-configuration was started. `{"sample": query id, …}`: a finished prediction.
-`{"text": name, "is": text}`: a text that requests of later samples in this file share, such as a
-prompt's template; there `{"text": name}` stands for it. The name is a hash of the text, so that a
-record does not depend on other samples, on the number of workers or on a resume. Of several
-predictions of one sample the last valid one counts.
+configuration was started. `{"sample": query id, …}`: a finished prediction; of several of one
+sample the last valid one counts. `{"text": name, "is": text}`: a text that requests of later
+samples in this file share, such as a prompt's template. In these requests `{"text": name}` stands
+for the text. The name is a hash of the text, so that a record does not depend on other samples, on
+the number of workers or on a resume.
 """
 
 import hashlib
@@ -32,12 +32,12 @@ from harness.errors import StoreError
 from harness.plain import json_scalar
 from harness.store.atomic import writing
 
-HEAD = b'{"crc": "%08x", "v": 2, "record": '
-HEAD_LENGTH = len(HEAD % 0)
-NAME = re.compile(r"samples\.(\d+)\.(\d+)\.jsonl\Z")  # samples.0.1.jsonl: worker 0, attempt 1
+LINE_HEAD = b'{"crc": "%08x", "v": 2, "record": '
+LINE_HEAD_LENGTH = len(LINE_HEAD % 0)
+FILE_NAME = re.compile(r"samples\.(\d+)\.(\d+)\.jsonl\Z")  # samples.0.1.jsonl: worker 0, attempt 1
 SYNC_EVERY = 0.5  # seconds; a crash of the machine (not of the process) loses at most this much
 MIN_SHARED = 40
-"""Least characters of a shared text: a reference takes 27 bytes."""
+"""Least number of characters of a shared text: a reference takes 27 bytes."""
 
 
 class Writer:
@@ -55,8 +55,10 @@ class Writer:
     def append(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Append records with one write: they are kept if the process is killed afterwards.
 
+        A record's shared texts (`with_references`), in "texts", are written before it, each once.
+
         Raises:
-            StoreError: the disk is full; the lines before stay valid.
+            StoreError: the disk is full; earlier lines stay valid.
         """
         texts = {name: text for record in records for name, text in record.get("texts", {}).items()}
         new = [
@@ -101,15 +103,15 @@ def line(record: Mapping[str, object]) -> bytes:
         record, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=json_scalar
     )
     body = text.encode()
-    return HEAD % zlib.crc32(body) + body + b"}\n"
+    return LINE_HEAD % zlib.crc32(body) + body + b"}\n"
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:
     """Return the record of a line, or None if the line is torn or damaged."""
-    if len(raw) < HEAD_LENGTH + 4 or not raw.endswith(b"}\n"):
+    if len(raw) < LINE_HEAD_LENGTH + 4 or not raw.endswith(b"}\n"):
         return None
-    body = raw[HEAD_LENGTH:-2]
-    if raw[:HEAD_LENGTH] != HEAD % zlib.crc32(body):
+    body = raw[LINE_HEAD_LENGTH:-2]
+    if raw[:LINE_HEAD_LENGTH] != LINE_HEAD % zlib.crc32(body):
         return None
     try:
         record = json.loads(body)
@@ -126,14 +128,14 @@ class JournalPosition:
     offset: int
     length: int
     failure: str | None
-    """The kind of its failure, if it is one."""
+    """The kind of failure, if the prediction is one."""
 
 
 class Journal:
     """Index of a run folder's journal; records are read from disk when they are requested.
 
-    `keep`: hold the records in memory as they are indexed, for readers that read each once, so that
-    no line is parsed twice.
+    With `keep` records are held in memory as they are indexed, for readers that read each one once,
+    so that no line is parsed twice.
     """
 
     def __init__(self, folder: Path, *, keep: bool = False) -> None:
@@ -147,7 +149,7 @@ class Journal:
         self._shared_texts: dict[str, str] = {}
         """Texts that samples share, by name."""
         self._runs: dict[Path, set[object]] = {}
-        """Runs that the batches of each file name as theirs."""
+        """Hashes of the runs that the batches of each file belong to."""
         self._read: dict[Path, int] = {}
         """Number of bytes of each file that are indexed."""
         self.refresh()
@@ -279,7 +281,7 @@ class Journal:
         return steps
 
     def _tails(self) -> Iterator[tuple[Path, int]]:
-        """Return the files that end in the middle of a line, and the start of that line."""
+        """Yield (file, offset of its last line) for files that end in the middle of a line."""
         for path, offset in self._read.items():
             if path.stat().st_size > offset:
                 yield path, offset
@@ -287,13 +289,13 @@ class Journal:
 
 def files(folder: Path) -> Iterator[Path]:
     """Yield the journal's files, oldest attempt first."""
-    paths = [path for path in folder.iterdir() if NAME.match(path.name)]
+    paths = [path for path in folder.iterdir() if FILE_NAME.match(path.name)]
     yield from sorted(paths, key=attempt_and_worker)
 
 
 def attempt_and_worker(path: Path) -> tuple[int, int]:
     """Return (attempt, worker) of a journal file."""
-    match = NAME.match(path.name)
+    match = FILE_NAME.match(path.name)
     assert match is not None, "only journal files are listed"
     return int(match[2]), int(match[1])
 
@@ -308,7 +310,7 @@ def with_references(
     Args:
         record: A journal's record of a sample, with the full texts of its requests.
         question: The sample's question, which is not part of a template, in upper or lower case.
-        options: Its options; a line that ends with one is not part of a template either.
+        options: The sample's options; a line that ends with one is not part of a template either.
     """
     texts: dict[str, str] = {}
     for request, name in _request_texts(record):
@@ -355,7 +357,7 @@ def _parts(
     bare = question.strip(" .?!\n")
     pieces = re.split(f"({re.escape(bare)})", text, flags=re.IGNORECASE) if bare else [text]
     for number, piece in enumerate(pieces):
-        is_question = number % 2 == 1  # re.split returns the separators at odd places
+        is_question = number % 2 == 1  # re.split returns the separators at odd indices
         blocks = groupby(
             piece.splitlines(keepends=True), lambda line: _ends_with_option(line, options)
         )

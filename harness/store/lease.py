@@ -1,8 +1,8 @@
 """The lease of a run folder, by which only one process at a time writes to it.
 
 The lock is `flock`, which the system releases whenever the process dies. Network file systems may
-not support it, or not between machines: there a lease file with the time of its last heartbeat
-decides.
+not support it, or not between machines: there `lease.json`, with host, process and the time of the
+last heartbeat, decides.
 """
 
 import errno
@@ -22,9 +22,9 @@ from harness.errors import Locked, StoreError
 from harness.files import temporary_beside
 from harness.store.atomic import writing
 
-HEARTBEAT = 10.0  # seconds between heartbeats
-STALE = 60.0  # seconds without a heartbeat after which another machine's lease is void
-NO_FLOCK = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS})
+HEARTBEAT_SECONDS = 10.0  # seconds between heartbeats
+STALE_SECONDS = 60.0  # seconds without a heartbeat after which another machine's lease is void
+NO_FLOCK_ERRORS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS})
 """Errors of file systems without `flock`."""
 
 
@@ -44,7 +44,7 @@ def lease(folder: Path, option: str = "--out") -> Iterator[None]:
             _take_lock(handle, folder, path, option)
             _write(path)
         try:
-            with beating(partial(_write, path), HEARTBEAT):
+            with beating(partial(_write, path), HEARTBEAT_SECONDS):
                 yield
         finally:
             path.unlink(missing_ok=True)
@@ -53,18 +53,21 @@ def lease(folder: Path, option: str = "--out") -> Iterator[None]:
 
 
 def _take_lock(handle: int, folder: Path, path: Path, option: str) -> None:
-    """Lock the open file `.lock`; raise Locked by that, or by another machine's lease at `path`."""
+    """Lock the open file `.lock` (`handle`); raise Locked if another process holds the folder.
+
+    That is a process with the lock, or one on another machine whose lease at `path` is not stale.
+    """
     holder = _holder(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        same_machine = holder is None or holder.get("host") == socket.gethostname()
+        is_lock_enough = holder is None or holder.get("host") == socket.gethostname()
     except BlockingIOError:
         raise _locked_error(folder, holder, option) from None
     except OSError as error:
-        if error.errno not in NO_FLOCK:
+        if error.errno not in NO_FLOCK_ERRORS:
             raise
-        same_machine = False
-    if holder is not None and not same_machine and time() - holder["beat"] < STALE:
+        is_lock_enough = False
+    if holder is not None and not is_lock_enough and time() - holder["beat"] < STALE_SECONDS:
         raise _locked_error(folder, holder, option)
 
 
@@ -79,7 +82,7 @@ def _locked_error(folder: Path, holder: dict[str, object] | None, option: str) -
 
 
 def _holder(path: Path) -> dict[str, Any] | None:
-    """Read host, process and last heartbeat of a lease; None: there is none."""
+    """Read "host", "pid" and "beat" (last heartbeat) of a lease; None: there is no valid one."""
     try:
         plain = json.loads(path.read_bytes())
         return {"host": plain["host"], "pid": plain["pid"], "beat": float(plain["beat"])}

@@ -1,7 +1,7 @@
 """An append-only file of records by key, such as the verdicts of judges, never rewritten.
 
-Its lines have the journal's form, with a checksum. A torn or damaged line is ignored and counted.
-Two different records of one key are a StoreError, so that a record never changes once it was read.
+Lines have the journal's form, with a checksum. Torn or damaged lines are counted and left out. Two
+different records of one key are a StoreError, so that a record never changes once it was read.
 """
 
 import os

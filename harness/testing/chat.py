@@ -27,8 +27,7 @@ class ScriptedChat(Chat):
     """(width, height) of every canvas; None: `resize` of the request, or the medium's own size."""
     opening: str = ""
     as_tokens: bool = True
-    """True if responses have tokens, from which conversations continue; False: they continue from
-    text."""
+    """True: responses have tokens, and conversations continue from these; False: from the text."""
     requests: list[ChatRequest] = field(default_factory=list)
     """Requests so far, in order."""
 

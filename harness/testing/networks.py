@@ -1,7 +1,7 @@
 """Tiny random networks of transformers' real classes, saved as checkpoints, for tests.
 
-A test with one runs the same code as with downloaded weights: loading, templates, image processors,
-coordinates, training and saving, in seconds on a CPU. Tokens are bytes; responses are noise.
+With such a network a test runs the same code as with downloaded weights: loading, templates, image
+processors, coordinates, training and saving, in seconds on a CPU. Tokens are bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,15 +49,15 @@ def classes(family: str, *suffixes: str) -> tuple[Any, ...]:
     return tuple(getattr(transformers, f"{family}{suffix}") for suffix in suffixes)
 
 
-NETWORK = ("Config", "ForConditionalGeneration")
-MEDIA = ("ImageProcessor", "VideoProcessor")
+NETWORK_SUFFIXES = ("Config", "ForConditionalGeneration")
+MEDIA_SUFFIXES = ("ImageProcessor", "VideoProcessor")
 TEMPLATE = (
     "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% for c in m.content %}}"
     "{{% if c.type == 'text' %}}{{{{ c.text }}}}{{% else %}}{image}{{% endif %}}{{% endfor %}}"
     "<|im_end|>\n{{% endfor %}}{{% if add_generation_prompt %}}<|im_start|>assistant\n{{% endif %}}"
 )
 """Chat template; `{image}` is replaced by the family's tokens for a medium."""
-TEXT = {
+TEXT_SETTINGS = {
     "hidden_size": 64,
     "intermediate_size": 96,
     "num_hidden_layers": 2,
@@ -67,7 +67,7 @@ TEXT = {
     "max_position_embeddings": 4096,
     "initializer_range": 0.3,
 }
-VISION = {
+VISION_SETTINGS = {
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_hidden_layers": 2,
@@ -76,11 +76,14 @@ VISION = {
     "patch_size": 14,
     "initializer_range": 0.3,
 }
-ROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+ROPE_SETTINGS = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
 
 
 def byte_tokenizer(*marks: str, **named: str) -> "PreTrainedTokenizerFast":
-    """Return a tokenizer of one token a byte, the ends of turns, and further special tokens."""
+    """Return a tokenizer of one token a byte, the marks of a turn's end, and special tokens.
+
+    Special tokens are `marks`, or with `named` those by their attributes in transformers.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -109,13 +112,14 @@ def save(folder: Path, network: "PreTrainedModel", processor: "ProcessorMixin") 
 
 
 def text_settings(tokenizer: "PreTrainedTokenizerFast", **others: object) -> dict[str, object]:
-    """Return settings of a language model for a tokenizer."""
+    """Return settings of a language model for a tokenizer; `others` override them."""
     ends = ("bos_token_id", "eos_token_id", "pad_token_id")
-    return {**TEXT, "vocab_size": 320, **{end: getattr(tokenizer, end) for end in ends}, **others}
+    ids = {end: getattr(tokenizer, end) for end in ends}
+    return {**TEXT_SETTINGS, "vocab_size": 320, **ids, **others}
 
 
 QWEN_TEMPLATE = TEMPLATE.format(image="<|vision_start|><|{{ c.type }}_pad|><|vision_end|>")
-THINKING = (
+THINKING_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<think>\\n' }}"
     "{% if enable_thinking is false %}{{ '\\n</think>\\n\\n' }}{% endif %}{% endif %}"
 )
@@ -142,7 +146,7 @@ def _qwen(
     template: str = QWEN_TEMPLATE,
 ) -> Path:
     """Save a network of a Qwen class; its processor resizes images to at most 112 × 112 pixels."""
-    config_class, network_class = classes(prefix, *NETWORK)
+    config_class, network_class = classes(prefix, *NETWORK_SUFFIXES)
     (processor_class,) = classes(processor, "Processor")
     (video_processor_class,) = classes(video, "VideoProcessor")
     (image_processor_class,) = classes("Qwen2VL", "ImageProcessor")
@@ -151,13 +155,13 @@ def _qwen(
     ids = {f"{medium}_token_id": token(f"<|{medium}_pad|>") for medium in ("image", "video")}
     ids |= {f"vision_{end}_token_id": token(f"<|vision_{end}|>") for end in ("start", "end")}
     of_text = text_settings(tokenizer, bos_token_id=token("<|im_start|>"))
-    of_text["rope_parameters"] = {**ROPE, **rope}
+    of_text["rope_parameters"] = {**ROPE_SETTINGS, **rope}
     del of_text["head_dim"]  # Qwen2.5-VL's configuration has no such setting
     model = network_class(
         config_class(
             text_config={**of_text, **text},
             vision_config={
-                **{key: VISION[key] for key in ("hidden_size", "intermediate_size")},
+                **{key: VISION_SETTINGS[key] for key in ("hidden_size", "intermediate_size")},
                 "initializer_range": 0.3,
                 "depth": 2,
                 "num_heads": 2,
@@ -219,7 +223,7 @@ FAMILIES: Mapping[str, Callable[[Path], Path]] = MappingProxyType(
             },
             rope={"mrope_interleaved": True, "partial_rotary_factor": 1.0},
             vision={"num_position_embeddings": 256},
-            template=QWEN_TEMPLATE + THINKING,
+            template=QWEN_TEMPLATE + THINKING_TEMPLATE,
         ),
     }
 )

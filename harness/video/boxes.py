@@ -1,8 +1,8 @@
 """The structure of a video container, read without FFmpeg: declared length, bytes of frames.
 
-`extent` gives the length that the file declares: FFmpeg would decode a cut file as far as it goes,
-`harness.video.index` refuses it. `Tables` lets FFmpeg list an MP4 file's frames from its tables,
-without reading the gigabytes of frames between them.
+`extent` gives the length that a file declares, so that `harness.video.index` can refuse a cut file,
+which FFmpeg would decode as far as it goes. `Tables` lets FFmpeg list an MP4 file's frames from the
+file's tables, without reading the gigabytes of frames between them.
 """
 
 import os
@@ -15,8 +15,8 @@ from typing import BinaryIO
 from harness.files import open_regular
 
 MAX_BOXES = 1_000_000  # boxes of a file that are read
-EBML, SEGMENT = 0x1A45DFA3, 0x18538067
-"""RFC 8794 and RFC 9559: the two elements that a Matroska or WebM file consists of."""
+EBML_ID, SEGMENT_ID = 0x1A45DFA3, 0x18538067
+"""Ids of the two elements of which a Matroska or WebM file consists (RFC 8794, RFC 9559)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Extent:
 
 
 def extent(path: Path) -> Extent:
-    """Return the extent by a file's own structure: MP4 and its relatives, Matroska, WebM or AVI."""
+    """Return the extent that an MP4 (or related), Matroska, WebM or AVI file declares."""
     size = path.stat().st_size
     with open_regular(path) as file:
         start = file.read(12)
         if start[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"):
             return _iso(file, size)
-        if start[:4] == EBML.to_bytes(4):
+        if start[:4] == EBML_ID.to_bytes(4):
             return Extent(_matroska(file))
         if start[:4] == b"RIFF":
             return Extent(8 + int.from_bytes(start[4:8], "little"))
@@ -82,11 +82,11 @@ def _matroska(file: BinaryIO) -> int | None:
     """Return the declared end of a Matroska file: that of its segment; None: not declared."""
     file.seek(0)
     end = 0
-    for identifier in (EBML, SEGMENT):
+    for identifier in (EBML_ID, SEGMENT_ID):
         if int.from_bytes(file.read(4)) != identifier or (length := _element_size(file)) is None:
             return None
         end = file.tell() + length
-        if identifier == EBML:
+        if identifier == EBML_ID:
             file.seek(end)
     return end
 
@@ -108,8 +108,8 @@ def _element_size(file: BinaryIO) -> int | None:
 class Tables:
     """A file object for FFmpeg that reads the bytes of frames as zeros while `skipping`.
 
-    An MP4 file's packets are listed in its tables, but FFmpeg reads each packet as well. With this
-    an hour of video is listed without reading its gigabytes.
+    An MP4 file's packets are listed in its tables, but FFmpeg reads each packet's content as well.
+    With zeros in its place, an hour of video is listed without reading gigabytes.
     """
 
     def __init__(self, path: Path, payload: tuple[tuple[int, int], ...]) -> None:

@@ -1,7 +1,10 @@
 """Decoding of any frame of a video file: seek to a key frame before it, decode up to it.
 
-`harness.video.media` asks `DECODERS` for a file's `Decoder` and it for a frame, by its number in
+`harness.video.media` gets a file's `Decoder` from `DECODERS`, and from it a frame by its number in
 the order of display. Frames are height × width × 3, uint8, RGB. A damaged file is a MediaError.
+
+The *stamp* of a frame is its display time in the file's own unit (`Index.unit`); a *key* is the
+stamp of a frame from which decoding can start.
 """
 
 import os
@@ -24,10 +27,10 @@ if TYPE_CHECKING:
 
 SEEK_COST = 8  # frames that could be decoded in the time of a seek
 MAX_OPEN = 12
-"""Maximum number of open files, so that the next frame of each needs no seek: one for every thread
-that decodes at once. With fewer, each frame would decode its file from the beginning."""
+"""Maximum number of open files, one for every thread that decodes at once, so that the next frame
+of each file needs no seek."""
 Passed: TypeAlias = Callable[[int, Frame], None]
-"""Callback for frames that were decoded before the wanted one, with their numbers."""
+"""Callback (number, frame) for frames that were decoded on the way to the wanted one."""
 
 
 class Decoder:
@@ -88,10 +91,10 @@ class Decoder:
         )
 
     def _seek_points(self, wanted: int) -> Iterator[int | None]:
-        """Yield stamps of keys from which to decode, the most promising first.
+        """Yield keys from which to decode, the most promising first.
 
-        None is the present place, if the frame is not far ahead of it. Earlier keys follow, in case
-        that decoding from a key begins after the frame.
+        The first is None, the present position, if the frame is not far ahead of it. Earlier keys
+        follow in case decoding from a key begins after the frame.
         """
         keys, stamps = self.index.keys, self.index.stamps
         key = self.index.key_before(wanted)
@@ -104,7 +107,7 @@ class Decoder:
             yield keys[back]
 
     def _seek(self, key: int | None) -> None:
-        """Continue to decode at a key; None: where the decoder is."""
+        """Move the decoder to a key; None: leave it where it is."""
         if key is None:
             return
         if key == self.index.keys[0]:  # in some formats a seek to the beginning fails

@@ -19,10 +19,10 @@ from harness.files import open_regular
 from harness.media import Frame
 from harness.video.index import library
 
-FOLDER, GIGABYTES = "HARNESS_FRAME_CACHE", "HARNESS_FRAME_CACHE_GB"
+FOLDER_VARIABLE, GIGABYTES_VARIABLE = "HARNESS_FRAME_CACHE", "HARNESS_FRAME_CACHE_GB"
 DEFAULT_GIGABYTES = 20.0
 CHECK_EVERY = 64  # frames that a process writes between two checks of the folder's size
-KEPT = 0.9  # share of the bound that is left when frames are removed
+KEPT_SHARE = 0.9  # of the bound: frames are removed until so much is left
 
 
 class DiskCache:
@@ -77,7 +77,7 @@ class DiskCache:
         if total <= self.max_bytes:
             return
         for _, size, path in sorted(frames):
-            if total <= KEPT * self.max_bytes:
+            if total <= KEPT_SHARE * self.max_bytes:
                 return
             with suppress(OSError):
                 path.unlink()
@@ -85,13 +85,13 @@ class DiskCache:
 
 
 def disk_cache() -> DiskCache | None:
-    """Return the cache that the environment configures; None: there is none.
+    """Return the cache that the environment configures; None without `HARNESS_FRAME_CACHE`.
 
     Raises:
         UsageError: `HARNESS_FRAME_CACHE_GB` is not a number above 0.
     """
-    folder = os.environ.get(FOLDER)
-    return _cache(folder, os.environ.get(GIGABYTES, "")) if folder else None
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return _cache(folder, os.environ.get(GIGABYTES_VARIABLE, "")) if folder else None
 
 
 @lru_cache(maxsize=4)
@@ -101,5 +101,5 @@ def _cache(folder: str, gigabytes: str) -> DiskCache:
     except ValueError:
         bound = -1.0
     if not 0 < bound < 1e9:
-        raise UsageError(GIGABYTES, expected="a number above 0", found=repr(gigabytes))
+        raise UsageError(GIGABYTES_VARIABLE, expected="a number above 0", found=repr(gigabytes))
     return DiskCache(Path(folder), int(bound * 1e9))

@@ -1,9 +1,9 @@
 """The index of a video file: display times of all frames, and the key frames among them.
 
-`index_of` reads it from the file's packets, without decoding: each has the time at which its frame
-is shown, also where the rate varies. If packets lack times (some AVI files) or may hold frames that
-are never shown (VP8), the file is decoded once; times are then those of the decoded frames or, if
-those make no sense, spread evenly over the file's length.
+`index_of` reads the index from the file's packets, without decoding: each packet has the time at
+which its frame is shown, also if the rate varies. If packets lack times (some AVI files) or may
+hold frames that are never shown (VP8), the file is decoded once; times are then those of the
+decoded frames or, if these do not rise, spread evenly over the file's length.
 """
 
 import os
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg"
 """Formats that are opened, whatever a file's name. Playlists, which name other files, are not."""
-HIDING = frozenset({"vp8", "vp6", "vp6f", "vp6a"})
+HIDING_CODECS = frozenset({"vp8", "vp6", "vp6f", "vp6a"})
 """Codecs whose packets may hold a frame that is never shown."""
-DEEP = "more than 8 bits a channel, of which the high 8 are shown"
-TRANSPARENT = "transparency in a video, which is not shown, as by the official decoders"
+DEEP_LOSS = "more than 8 bits a channel, of which the high 8 are shown"
+ALPHA_LOSS = "transparency in a video, which is not shown, as by the official decoders"
 MAX_FRAMES = 10_000_000
 MICROSECONDS = 1_000_000
-SMALL = 2**18  # most pixels of a frame for which several threads cost more than they save
+SMALL_FRAME = 2**18  # pixels up to which several threads cost more than they save
 MAX_THREADS = 8
 FIX = "Download the file again: a truncated video is not scored."
 
@@ -51,15 +51,15 @@ class Index:
     stamps: "array[int]"
     """Display time of each frame, in units of `unit` seconds; all different, in ascending order."""
     keys: "array[int]"
-    """Stamps from which decoding can start, in ascending order."""
+    """Stamps of the frames from which decoding can start, in ascending order."""
     unit: float
-    """Seconds of one step of a stamp."""
+    """Length of a stamp's unit in seconds."""
     start: int
     """Stamp of time 0, at which the whole file starts."""
     counted: bool = False
     """True if the stamps are 0, 1, 2, …: the file's own are useless, and frames are counted."""
     conversions: tuple[str, ...] = ()
-    """Losses of a frame on its way to RGB of 8 bits, in words."""
+    """What a frame loses when it is converted to RGB of 8 bits, in words."""
 
     def times(self) -> tuple[float, ...]:
         """Seconds from the start of the file, one a frame."""
@@ -86,7 +86,7 @@ def index_of(path: Path) -> Index:
 
 @lru_cache(maxsize=64)
 def _index(path: Path, size: int, *changed: int) -> Index:
-    """Read the index of a file of `size` bytes; its times of change are part of the cache's key."""
+    """Read the index of a file of `size` bytes; `changed` (times of change) is for the cache."""
     if not size:
         raise MediaError(f"video {path}", expected="a video file", found="an empty file", fix=FIX)
     with faults(path):
@@ -110,12 +110,12 @@ def _index(path: Path, size: int, *changed: int) -> Index:
 
 
 def _conversions(frame: "VideoFrame") -> Iterator[str]:
-    """Yield what a frame loses on its way to RGB of 8 bits, in words."""
+    """Yield what a frame loses when it is converted to RGB of 8 bits, in words."""
     parts = frame.format.components
     if any(part.bits > 8 for part in parts):
-        yield DEEP
+        yield DEEP_LOSS
     if any(part.is_alpha for part in parts):
-        yield TRANSPARENT
+        yield ALPHA_LOSS
 
 
 @contextmanager
@@ -157,7 +157,7 @@ def stream_of(container: "InputContainer") -> "VideoStream":
         if not stream.disposition & av.stream.Disposition.attached_pic:
             if stream.codec_context is None:
                 raise ValueError("a video stream with a codec that FFmpeg does not support")
-            small = stream.codec_context.width * stream.codec_context.height <= SMALL
+            small = stream.codec_context.width * stream.codec_context.height <= SMALL_FRAME
             stream.codec_context.thread_count = (
                 1 if small else min(os.cpu_count() or 1, MAX_THREADS)
             )
@@ -168,11 +168,11 @@ def stream_of(container: "InputContainer") -> "VideoStream":
 
 
 def _first_frame(path: Path) -> "tuple[VideoFrame, bool]":
-    """Return the first frame, and True if the codec may hide frames."""
+    """Return (the first frame, True if the codec may hide frames)."""
     with open_file(path) as container:
         stream = stream_of(container)
         for frame in container.decode(stream):
-            return frame, stream.codec_context.name in HIDING or stream.name in HIDING
+            return frame, stream.codec_context.name in HIDING_CODECS or stream.name in HIDING_CODECS
     raise ValueError("no frame")
 
 
@@ -185,7 +185,10 @@ def first_size(frame: "VideoFrame") -> tuple[int, int]:
 def _index_from_packets(
     path: Path, payload: tuple[tuple[int, int], ...], size: tuple[int, int]
 ) -> Index | None:
-    """Build the index from the packets alone; None where their data is not enough."""
+    """Build the index from the packets alone, without reading `payload`; None if it is not enough.
+
+    `payload` has the ranges of bytes that hold frames (`boxes.Extent`), `size` is (width, height).
+    """
     stamps, keys = array("q"), array("q")
     with closing(Tables(path, payload)) as tables, open_file(tables) as container:
         stream = stream_of(container)
@@ -222,7 +225,7 @@ def _index_from_stamps(
 
 
 def _clock(container: "InputContainer", stream: "VideoStream") -> tuple[float, int | None]:
-    """Return the seconds of one step of a stamp, and the stamp at which the file starts."""
+    """Return (seconds of a stamp's unit, stamp at which the file starts; None: not known)."""
     unit = stream.time_base or Fraction(1)
     start: int | None = container.start_time  # None, whatever the stubs say, where it is not known
     if start is None:

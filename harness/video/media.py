@@ -1,6 +1,6 @@
 """A video file as `Media`: tasks open it by `video_file`, and its frames are decoded when read.
 
-A frame that was decoded is kept in the cache of this process and, if configured, on disk.
+A decoded frame is kept in the cache of this process (`frame_cache`) and, if configured, on disk.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from harness.video.index import Index, index_of
 
 Choose: TypeAlias = Callable[[Sequence[float]], Sequence[int]]
 """Numbers of frames, by the times of all."""
-PASSED_SHARE = 4  # frames decoded on the way to another take at most a fourth of the cache
+PASSED_SHARE = 4  # frames decoded on the way to another one take at most a fourth of the cache
 
 
 def video_file(path: Path, *, choose: Choose | None = None) -> Media:
@@ -162,5 +162,5 @@ class _Digest:
 
 @lru_cache(maxsize=4096)
 def _hash(path: Path, *marks: int) -> str:
-    """Return the id of a medium of one file with this content, whatever its name."""
+    """Return a hash of a file's content; `marks` (size, times of change) are for the cache."""
     return hashlib.blake2b(content_hash(path), digest_size=16).hexdigest()

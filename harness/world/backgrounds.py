@@ -1,6 +1,7 @@
-"""Drawing of a scene's background: plain, noisy or textured, in whole numbers from its own seed.
+"""Drawing of a scene's background: plain, noisy or textured, from the background's own seed.
 
-Backgrounds are greyish tones in the middle of the range, far from all named colours.
+Only whole numbers are used, so that pixels are equal on all machines. Backgrounds are greyish tones
+in the middle of the range, far from all named colours.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ Offsets: TypeAlias = NDArray[np.int64]
 DARKEST, LIGHTEST = 96, 168  # grey levels of a background's base colour
 TINT = 14  # largest difference of a channel from the grey level
 NOISE = 18  # largest offset of a pixel from the base colour
-CELL = 16  # pixels between the points that a blotchy background is interpolated from
+CELL = 16  # pixels between the points from which a blotchy background is interpolated
 
 
 @lru_cache(maxsize=8)

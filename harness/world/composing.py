@@ -19,7 +19,7 @@ from harness.world.scene import (
 )
 
 Compose: TypeAlias = Callable[[Draws, Scene], tuple[Thing, ...] | None]
-"""Draws the things of an empty scene; None: it found no space, and another attempt is made."""
+"""Draws the things of an empty scene; None: there was no space, and another attempt is made."""
 
 
 def draw_combination(
@@ -32,8 +32,9 @@ def draw_combination(
 ) -> Combination:
     """Draw one of the options that the split allows.
 
-    The held-out ones are allowed at even indices of splits other than `train`, and no others there.
-    Sizes above `largest` are drawn only if no other option is left.
+    `train` never has held-out combinations. In other splits, things of even `index` have only
+    held-out ones, and things of odd index only others. Sizes above `largest` are drawn only if no
+    other option is left.
     """
     is_held_out = split != "train" and index % 2 == 0
     allowed = [option for option in options if (option in HELD_OUT) == is_held_out]
@@ -64,7 +65,10 @@ def _named_by(noun: Noun) -> tuple[Combination, ...]:
 def things_at_rest(
     draws: Draws, empty: Scene, combinations: Sequence[Combination], *, crowded: bool
 ) -> tuple[Thing, ...] | None:
-    """Return things at rest, placed by `place_at_rest`; None if there was no space."""
+    """Return things with these attributes at rest; None if there was no space.
+
+    `crowded` is passed on to `place_at_rest`.
+    """
     paths: list[tuple[Combination, Path]] = []
     for attributes in combinations:
         path = place_at_rest(draws, empty, attributes, paths, crowded=crowded)

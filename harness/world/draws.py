@@ -1,7 +1,7 @@
 """Random whole numbers that are equal on every platform, from named independent streams.
 
-They are Philox's raw 64-bit words, which its definition and numpy's policy for bit generators fix.
-numpy's distributions may change, so none is used, and no float is drawn.
+Numbers are made from Philox's raw 64-bit words, which its definition and numpy's policy for bit
+generators fix. numpy's distributions may change, so none is used, and no float is drawn.
 """
 
 import hashlib

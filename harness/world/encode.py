@@ -1,8 +1,8 @@
 """Encoding of images: PNG files whose bytes are equal on every machine, and JPEG files.
 
 zlib's bytes depend on the library that Python was built with, so PNG data are compressed here: one
-deflate block with the fixed codes (RFC 1951), in which a run of equal pixels becomes a reference.
-Any decoder reads it.
+deflate block with the fixed codes (RFC 1951), in which a run of equal pixels becomes a reference to
+the pixel before it. Any decoder can read it.
 """
 
 import struct
@@ -18,9 +18,9 @@ from harness.world.raster import render
 from harness.world.scene import Scene
 
 JPEG_QUALITY = 95
-LONGEST, SHORTEST = 258, 3  # bytes that one deflate reference can repeat
+MAX_REPEAT, MIN_REPEAT = 258, 3  # bytes that one deflate reference can repeat
 
-UInts = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 def write_jpeg(path: Path, image: Frame) -> None:
@@ -58,7 +58,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
-    """Compress bytes; `distance` is that between equal bytes of neighbouring pixels."""
+    """Return bytes as a zlib stream; `distance` is the number of bytes of a pixel."""
     values, bits = _symbols(data, distance=distance)
     values = np.concatenate([[0b011], values, [0]])  # last block, fixed codes; end of block
     bits = np.concatenate([[3], bits, [7]])
@@ -66,8 +66,8 @@ def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
     return b"\x78\x01" + _pack_bits(values, bits) + checksum
 
 
-def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
-    """Return the deflate symbols of the data: (bits, the first one lowest; number of bits).
+def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[IntArray, IntArray]:
+    """Return the deflate symbols of the data: (their bits, the first one lowest; numbers of bits).
 
     Bytes that equal those `distance` before them are joined to references of 3 to 258 bytes.
     """
@@ -76,11 +76,11 @@ def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
     edges = np.flatnonzero(np.diff(same, prepend=not same[:1], append=not same[-1:]))
     runs = same[edges[:-1]]
     starts, ends = edges[:-1][runs], edges[1:][runs]
-    copies = -((starts - ends) // LONGEST)  # references that a run takes
-    number = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
-    places = np.repeat(starts, copies) + LONGEST * number
-    lengths = np.minimum(np.repeat(ends, copies) - places, LONGEST)
-    places, lengths = places[lengths >= SHORTEST], lengths[lengths >= SHORTEST]
+    copies = -((starts - ends) // MAX_REPEAT)  # references that a run takes, rounded up
+    number = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)  # in its run
+    places = np.repeat(starts, copies) + MAX_REPEAT * number
+    lengths = np.minimum(np.repeat(ends, copies) - places, MAX_REPEAT)
+    places, lengths = places[lengths >= MIN_REPEAT], lengths[lengths >= MIN_REPEAT]
     steps = np.zeros(data.size + 1, dtype=np.int8)
     steps[places] += 1
     steps[places + lengths] -= 1
@@ -95,12 +95,12 @@ def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
     return values, bits
 
 
-def _pack_bits(values: UInts, bits: UInts) -> bytes:
+def _pack_bits(values: IntArray, bits: IntArray) -> bytes:
     """Join symbols of `bits` bits each to bytes, the first bit lowest."""
     ends = np.cumsum(bits)
     words, shifts = np.divmod(ends - bits, 32)
     moved = values << shifts
-    # No two symbols have a bit in common, so that adding them is joining them.
+    # No two symbols share a bit of a word, so that the sum of a word's symbols joins them.
     low = np.bincount(words, moved & 0xFFFFFFFF, minlength=int(ends[-1]) // 32 + 2)
     high = np.bincount(words + 1, moved >> 32, minlength=len(low))
     return (low + high).astype("<u4").tobytes()[: -(-int(ends[-1]) // 8)]
@@ -112,7 +112,7 @@ def _reversed(code: int, bits: int) -> int:
 
 
 @cache
-def _literal_codes() -> tuple[UInts, UInts]:
+def _literal_codes() -> tuple[IntArray, IntArray]:
     """Return (codes, numbers of bits) of the 256 bytes: RFC 1951, section 3.2.6."""
     bits = np.where(np.arange(256) < 144, 8, 9)
     codes = [0x30 + byte if byte < 144 else 0x190 + byte - 144 for byte in range(256)]
@@ -121,14 +121,14 @@ def _literal_codes() -> tuple[UInts, UInts]:
 
 
 @cache
-def _repeat_codes(distance: int) -> tuple[UInts, UInts]:
+def _repeat_codes(distance: int) -> tuple[IntArray, IntArray]:
     """Return (codes, numbers of bits) of references by their length: RFC 1951, section 3.2.5.
 
     `distance` is 1 to 4 bytes.
     """
-    values = np.zeros(LONGEST + 1, dtype=np.int64)
-    bits = np.zeros(LONGEST + 1, dtype=np.int64)
-    for length in range(SHORTEST, LONGEST + 1):
+    values = np.zeros(MAX_REPEAT + 1, dtype=np.int64)
+    bits = np.zeros(MAX_REPEAT + 1, dtype=np.int64)
+    for length in range(MIN_REPEAT, MAX_REPEAT + 1):
         symbol, extra, extra_bits = _length_symbol(length)
         code_bits = 7 if symbol < 280 else 8
         code = symbol - 256 if symbol < 280 else 0xC0 + symbol - 280
@@ -142,8 +142,8 @@ def _repeat_codes(distance: int) -> tuple[UInts, UInts]:
 
 
 def _length_symbol(length: int) -> tuple[int, int, int]:
-    """Return (symbol, value of its extra bits, their number) of a repeated length."""
-    if length == LONGEST:
+    """Return (symbol, value of the extra bits, number of extra bits) of a reference's length."""
+    if length == MAX_REPEAT:
         return 285, 0, 0
     if length < 11:
         return 254 + length, 0, 0

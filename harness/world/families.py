@@ -1,7 +1,7 @@
 """Families of scenes: `draw_scene` draws stills, videos and images for counting from a seed.
 
-A candidate that breaks a rule is discarded, and the next attempt is drawn from a stream of its own,
-so that a scene depends on nothing but seed, family, split and index.
+A candidate that breaks a rule is discarded, and the next attempt is drawn from its own stream of
+random numbers, so that a scene depends only on seed, family, split and index.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Family:
     has_levels: bool = False
     """True if easy, medium and hard scenes are drawn; otherwise all are `medium`."""
     well_seen: int | None = None
-    """Least number of frames in which most of each thing is visible; None: half of them."""
+    """Least number of frames in which 60 % of each thing are visible; None: half of the frames."""
 
 
 def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
@@ -91,8 +91,9 @@ def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
     """Return True if every thing is visible enough to be the subject of a question.
 
     In at least half of the frames (or `well_seen` of them) 60 % or more of each thing is visible.
-    In every frame a part of each thing in the image is visible, so that a thing out of view has
-    left the image. No visible part has a hole, so that outer contours represent each mask exactly.
+    In every frame a part of each thing in the image is visible, so that a thing that is not visible
+    has left the image. No visible part has a hole, so that outer contours represent each mask
+    exactly.
     """
     full_areas = whole_areas(scene)
     n_seen = np.zeros(len(scene.things), dtype=np.int64)
@@ -110,7 +111,7 @@ def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
 
 
 def wanted_count(scene: Scene) -> int:
-    """Return the number of counted things of a scene: each of 2 to 10 once in nine scenes."""
+    """Return how many things of a scene are counted: each of 2 to 10 once in nine scenes."""
     round_, index = divmod(scene.index, MAX_THINGS - MIN_THINGS + 1)
     order = Draws(scene.seed, scene.family, scene.split, "counts", round_)
     return order.shuffle(range(MIN_THINGS, MAX_THINGS + 1))[index]

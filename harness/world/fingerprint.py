@@ -44,7 +44,7 @@ def manifest(files: Mapping[str, Mapping[str, str]], *, seed: int, size: int) ->
 
 def fingerprint(path: Path) -> dict[str, str]:
     """Return the kind of content (`bytes`, `pixels`, `rows`) and its 128-bit BLAKE2b digest."""
-    what, digest = CONTENT.get(path.suffix, ("bytes", _bytes_digest))
+    what, digest = DIGEST_OF_SUFFIX.get(path.suffix, ("bytes", _bytes_digest))
     return {what: digest(path)}
 
 
@@ -81,6 +81,6 @@ def _canonical(value: object) -> str:
     raise DataError("value of a row", expected="plain data", found=type(value).__name__)
 
 
-CONTENT: Mapping[str, tuple[str, Callable[[Path], str]]] = MappingProxyType(
+DIGEST_OF_SUFFIX: Mapping[str, tuple[str, Callable[[Path], str]]] = MappingProxyType(
     {".jpg": ("pixels", _pixels_digest), ".parquet": ("rows", _rows_digest)}
 )

@@ -1,8 +1,8 @@
-"""Names of things in a scene (`Noun`), and the value of a question about it (`Question`).
+"""Names of things in a scene (`Noun`), and questions that refer to things (`Question`).
 
-A description is used only if a careful reader could not misunderstand it: the things that it
-*means* (`matches`) must be all that it *could mean* (`could_fit`). "The rectangle" could also mean
-a square, so it is not used where there is one.
+A noun is used only if a careful reader could not misunderstand it: the things that it *means*
+(`matches`) must be all that it *could mean* (`could_fit`). "The rectangle" could also mean a
+square, so it is not used in a scene with a square.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ from harness.world.scene import (
 ALSO_CALLED: Mapping[Shape, tuple[Shape, ...]] = MappingProxyType(
     {"rectangle": ("square",), "square": ("rectangle", "diamond"), "diamond": ("square",)}
 )
-"""Shapes that a name could be taken for beside its own."""
+"""Other shapes that a person might call by a shape's name."""
 
 SIZE_WORDS: Mapping[Size, str] = MappingProxyType(
     {"small": "small", "medium": "medium-sized", "large": "large"}
@@ -43,7 +43,7 @@ class Question:
     """A text about a scene and the things that it refers to."""
 
     kind: str
-    """The generator that made it, for breakdowns: `attributes`, `riddle`, `motion`, …"""
+    """Name of the question's generator, for breakdowns: `attributes`, `riddle`, `motion`, …"""
     texts: tuple[str, ...]
     """Wordings with one meaning; the first is the question's own."""
     is_sentence: bool
@@ -53,8 +53,8 @@ class Question:
     label: str = ""
     """Name of the counted things in the plural, for counting questions."""
     among: tuple[int, ...] = ()
-    """Distractors and referents of a question about motion: all things with the name, and others
-    that move differently."""
+    """Of a question about motion: all things with the noun, the referents and those that move
+    differently."""
 
     @property
     def text(self) -> str:
@@ -110,11 +110,9 @@ class Noun:
         like = Noun(self.shape, self.colour)
         ranks = {SIZES.index(thing.size) for thing in scene.things if like.matches(thing)}
         own_rank = SIZES.index(self.size)
-        smaller, larger = (
-            any(rank < own_rank for rank in ranks),
-            any(rank > own_rank for rank in ranks),
-        )
-        return (smaller or self.size == "small") and (larger or self.size == "large")
+        has_smaller = any(rank < own_rank for rank in ranks)
+        has_larger = any(rank > own_rank for rank in ranks)
+        return (has_smaller or self.size == "small") and (has_larger or self.size == "large")
 
     def words(self, *, plural: bool = False) -> str:
         """Return the words, such as `small red circle` or `red objects`."""

@@ -28,13 +28,10 @@ ARRIVALS: Mapping[Level, tuple[int, int]] = MappingProxyType(
     {"easy": (2, 2), "medium": (2, 3), "hard": (3, 3)}
 )
 MIN_NAMED = 3  # things with a unique name in a still
-TRIES = 20  # random places of a thing before an attempt is given up
-EARLIEST, LATEST, APART = (
-    1,
-    5,
-    2,
-)  # first and last frame in which a thing enters; frames between two
-SLOWEST = 5  # least speed of an entering thing, in pixels a frame
+MAX_TRIES = 20  # random places of a thing before an attempt is given up
+FIRST_ENTRY, LAST_ENTRY = 1, 5  # frames in which a thing may enter
+MIN_FRAMES_APART = 2  # between the entries of two things
+MIN_SPEED = 5  # of an entering thing, in pixels a frame
 
 
 def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
@@ -58,7 +55,7 @@ def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
 
 
 def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    """Draw things as `still` does, such that some nouns name one thing and others several."""
+    """Draw things as `still` does, but so that a noun with attributes names several of them."""
     things = still(draws, empty)
     if things is None:
         return None
@@ -104,11 +101,11 @@ def _with_named_things(
 
 
 def _entry_frames(draws: Draws, empty: Scene) -> list[int]:
-    """Draw the frames in which things enter, `APART` or more from each other."""
+    """Draw the frames in which things enter, `MIN_FRAMES_APART` or more from each other."""
     number = draws.integer_between(*ARRIVALS[empty.level])
-    spare = LATEST - EARLIEST - APART * (number - 1)
+    spare = LAST_ENTRY - FIRST_ENTRY - MIN_FRAMES_APART * (number - 1)
     steps = sorted(draws.integer_below(spare + 1) for _ in range(number))
-    return [EARLIEST + APART * index + step for index, step in enumerate(steps)]
+    return [FIRST_ENTRY + MIN_FRAMES_APART * index + step for index, step in enumerate(steps)]
 
 
 def _overlapping_path(
@@ -116,8 +113,9 @@ def _overlapping_path(
 ) -> Path | None:
     """Draw a place where a thing overlaps its neighbour by a quarter to a half of their extents."""
     reach = reach_of(empty, combination)
-    both = [own + its for own, its in zip(reach, reach_of(empty, neighbour[0]), strict=True)]
-    for _ in range(TRIES):
+    neighbour_reach = reach_of(empty, neighbour[0])
+    both = [own + its for own, its in zip(reach, neighbour_reach, strict=True)]
+    for _ in range(MAX_TRIES):
         axis = draws.integer_below(2)
         offset = [draws.integer_between(-side // 5, side // 5) for side in both]
         offset[axis] = draws.sign() * both[axis] * draws.integer_between(50, 75) // 100
@@ -133,13 +131,14 @@ def _overlapping_path(
 def _entering_path(draws: Draws, empty: Scene, combination: Combination, frame: int) -> Path | None:
     """Draw a path that enters in a given frame and ends inside; None if the thing is too large.
 
-    It moves straight in from a random side, so fast that a good part of it is visible at once.
+    The thing moves straight in from a random side, so fast that a good part of it is visible at
+    once.
     """
     last = empty.frames - 1
     axis = draws.integer_below(2)
     reach, sides = reach_of(empty, combination), (empty.width, empty.height)
     extent, side = reach[axis], sides[axis]
-    slowest = max(-(-(2 * extent + 1 + BORDER) // (last - frame)), SLOWEST)
+    slowest = max(-(-(2 * extent + 1 + BORDER) // (last - frame)), MIN_SPEED)
     fastest = min((side - BORDER) // (last - frame + 1), slowest + 6)
     if fastest < slowest:
         return None
@@ -157,7 +156,7 @@ def _entering_path(draws: Draws, empty: Scene, combination: Combination, frame: 
 
 def _visible_path(draws: Draws, empty: Scene, combination: Combination) -> Path | None:
     """Draw a path through the image that starts inside it."""
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         path = draw_path(draws, empty, combination)
         thing = Thing(**combination._asdict(), **path._asdict(), depth=0)
         if is_inside(empty, thing, 0):

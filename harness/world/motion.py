@@ -12,15 +12,19 @@ Test = Callable[[Scene, Thing], bool]
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """A motion: its words, a test of things that have it, and one of things that may seem to."""
+    """A kind of motion, with its words and its tests of things."""
 
     one: tuple[str, ...]
-    """Verb phrases after `that`: `moves to the right`; `many` is their plural."""
+    """Verb phrases after `that`: `moves to the right`."""
     many: tuple[str, ...]
+    """The same in the plural: `move to the right`."""
     doing: str
-    """The participle after the noun, `moving to the right`; empty where there is none."""
+    """The participle after the noun, `moving to the right`; empty if none is used."""
     is_referent: Test
+    """True for things with this motion."""
     possible: Test
+    """True for things of which a person could say that they have it; such a question is left out
+    if the two tests differ."""
 
 
 def _motion_along(dx: int, dy: int, where: str) -> Motion:
@@ -95,7 +99,8 @@ MOTIONS: tuple[Motion, ...] = (
 def motions(scene: Scene) -> Iterator[Question]:
     """`the circle moving to the right`, `Which objects stand still?`.
 
-    Only where others of the same name move otherwise, so that one frame is not enough.
+    They are yielded only if other things of the same name move otherwise, so that one frame is not
+    enough for an answer.
     """
     for noun, members in nouns(scene):
         for motion in MOTIONS:
@@ -108,7 +113,7 @@ def motions(scene: Scene) -> Iterator[Question]:
 
 
 def speeds(scene: Scene) -> Iterator[Question]:
-    """`the fastest circle`: it moves at least 1.4 times as fast as the next one."""
+    """`the fastest circle`, if it moves at least 1.4 times as fast as the next one."""
     for noun, members in nouns(scene):
         moving = [index for index in members if scene.things[index].is_moving]
         if len(moving) < 2:

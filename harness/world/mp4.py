@@ -11,8 +11,8 @@ from pathlib import Path
 from harness.media import Frame
 from harness.video.index import library
 
-CLOCK = 1000  # time steps a second
-QUALITY = "26"  # x264's constant rate factor: shapes keep their edges and colours
+STEPS_PER_SECOND = 1000  # time steps a second
+RATE_FACTOR = "26"  # x264's constant rate factor: shapes keep their edges and colours
 
 
 def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) -> None:
@@ -37,16 +37,19 @@ def encode_mp4(frames: Sequence[Frame], *, times: Sequence[float]) -> bytes:
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=Fraction(1 / step).limit_denominator(1000))
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.codec_context.time_base = Fraction(1, CLOCK)
-        # One thread: the bytes do not depend on the number of cores. x264's look ahead reads memory
-        # beside its pictures if their sides are not multiples of 16: nor may they depend on that.
+        stream.codec_context.time_base = Fraction(1, STEPS_PER_SECOND)
+        # One thread, so that the bytes do not depend on the number of cores. No look-ahead: x264's
+        # reads memory beside its pictures, of any content, if sides are not multiples of 16.
         stream.options = {
-            **{"crf": QUALITY, "preset": "fast", "threads": "1"},
+            **{"crf": RATE_FACTOR, "preset": "fast", "threads": "1"},
             "x264-params": "rc-lookahead=0:mbtree=0",
         }
         for image, time in zip(frames, times, strict=True):
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
-            frame.pts, frame.time_base = round(time * CLOCK), Fraction(1, CLOCK)
+            frame.pts, frame.time_base = (
+                round(time * STEPS_PER_SECOND),
+                Fraction(1, STEPS_PER_SECOND),
+            )
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return file.getvalue()

@@ -28,7 +28,7 @@ def outlines(mask: BoolArray) -> list[list[Pixel]]:
 
 
 def _border(padded: NDArray[np.bool_]) -> list[Pixel]:
-    """Return the border's corners of one piece, in a mask with a margin of one pixel."""
+    """Return the corners of one piece's border; the mask has a margin of one empty pixel."""
     first_row = int(padded.any(1).argmax())
     start = (int(padded[first_row].argmax()), first_row)
     first = _turn(padded, start, 0)
@@ -48,12 +48,12 @@ def _border(padded: NDArray[np.bool_]) -> list[Pixel]:
 
 
 def _turn(padded: NDArray[np.bool_], pixel: Pixel, step: int) -> int | None:
-    """Return the next step along the border: the leftmost, as seen from the last step.
+    """Return the next step along the border, which turns most to the left after the last `step`.
 
     A step is an index in `STEPS`; None: the pixel has no neighbour.
     """
     x, y = pixel
-    for turn in range(6, 14):
+    for turn in range(6, 14):  # from a right angle to the left, clockwise
         dx, dy = STEPS[(step + turn) % 8]
         if padded[y + dy, x + dx]:
             return (step + turn) % 8

@@ -1,4 +1,4 @@
-"""Random places and motions of things, in pixels: at rest, through the image, in or out of it."""
+"""Random places and motions of things: at rest, through the image, into or out of it; in pixels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,10 +7,10 @@ from harness.world.draws import Draws
 from harness.world.raster import extents
 from harness.world.scene import Combination, Scene, radius_in
 
-TRIES = 40  # random places of a thing before an attempt is given up
+MAX_TRIES = 40  # random places of a thing before an attempt is given up
 BORDER = 2  # pixels between a thing at rest and the image's edge
 GAP = 3  # pixels between things that do not touch
-WAYS = (
+MOTION_KINDS = (
     *("still",) * 3,
     *("straight",) * 5,
     *("diagonal",) * 2,
@@ -21,7 +21,7 @@ WAYS = (
 
 
 class Path(NamedTuple):
-    """The centre in frame 0, and its motion a frame."""
+    """The centre in frame 0, and its motion from one frame to the next."""
 
     x: int
     y: int
@@ -43,7 +43,7 @@ def place_at_rest(
     """
     sideways, upwards = reach_of(empty, combination)
     others = [(path, reach_of(empty, neighbour)) for neighbour, path in placed]
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         path = Path(
             draws.integer_between(sideways + BORDER, empty.width - sideways - BORDER - 1),
             draws.integer_between(upwards + BORDER, empty.height - upwards - BORDER - 1),
@@ -58,7 +58,7 @@ def place_at_rest(
 
 def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
     """Draw a path through the image by one of the kinds of motion."""
-    motion = draws.choice(WAYS)
+    motion = draws.choice(MOTION_KINDS)
     if motion in ("leave", "enter"):
         path = _leaving_path(draws, empty, combination)
         if motion == "leave":
@@ -108,10 +108,14 @@ def reach_of(empty: Scene, combination: Combination) -> tuple[int, int]:
 def _are_apart(
     first: tuple[Path, tuple[int, int]], second: tuple[Path, tuple[int, int]], *, near: bool
 ) -> bool:
-    """Return True if two things' rectangles keep a gap (if near, overlap by a quarter at most)."""
+    """Return True if two things' rectangles keep a gap (if near, overlap by a quarter at most).
+
+    `first` and `second` are a thing's path and the reach from its centre.
+    """
     quarters, gap = (3, 0) if near else (4, GAP)
-    (path, reach), (its_path, its_reach) = first, second
+    (first_path, first_reach), (second_path, second_reach) = first, second
+    across, down = abs(first_path.x - second_path.x), abs(first_path.y - second_path.y)
     return (
-        4 * abs(path.x - its_path.x) > quarters * (reach[0] + its_reach[0]) + 4 * gap
-        or 4 * abs(path.y - its_path.y) > quarters * (reach[1] + its_reach[1]) + 4 * gap
+        4 * across > quarters * (first_reach[0] + second_reach[0]) + 4 * gap
+        or 4 * down > quarters * (first_reach[1] + second_reach[1]) + 4 * gap
     )

@@ -1,6 +1,7 @@
-"""Choice of questions with options or a number about a scene, for tasks on shapes.
+"""Chooses questions about a scene whose answer is an option or a number, for tasks on shapes.
 
-A new kind of question is a generator (see `harness.world.quiz`) and its name in `KINDS_OF_QA`.
+To add a kind of question, write a generator (see `harness.world.quiz`) and put it, with its name,
+into `STILL_GENERATORS` or `VIDEO_GENERATORS`.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,7 +20,7 @@ __all__ = ["KINDS_OF_QA", "QA", "ask_qa", "every_qa", "interval", "visible_frame
 Generators: TypeAlias = Mapping[str, QAGenerator]
 """Generators by the kind of their questions."""
 
-STILL: Generators = MappingProxyType(
+STILL_GENERATORS: Generators = MappingProxyType(
     {
         "relation": qa_places.relations,
         "relation4": qa_places.corners,
@@ -38,7 +39,7 @@ STILL: Generators = MappingProxyType(
         "distance": qa_places.distances,
     }
 )
-VIDEO: Generators = MappingProxyType(
+VIDEO_GENERATORS: Generators = MappingProxyType(
     {
         "direction": qa_video.directions,
         "speed": qa_video.speeds,
@@ -52,8 +53,8 @@ VIDEO: Generators = MappingProxyType(
 )
 KINDS_OF_QA: Mapping[str, Generators] = MappingProxyType(
     {
-        **dict.fromkeys(("still", "count", "countbench", "qa", "referring"), STILL),
-        **dict.fromkeys(("video", "qa_video", "arrivals"), VIDEO),
+        **dict.fromkeys(("still", "count", "countbench", "qa", "referring"), STILL_GENERATORS),
+        **dict.fromkeys(("video", "qa_video", "arrivals"), VIDEO_GENERATORS),
     }
 )
 """Generators by the family of scenes and the kind of question."""
@@ -71,11 +72,11 @@ def every_qa(scene: Scene) -> list[QA]:
 def ask_qa(
     scene: Scene, *, number: int = 1, kinds: Collection[str] | None = None
 ) -> tuple[QA, ...]:
-    """Choose up to `number` questions with different texts; fewer where a scene allows no more.
+    """Choose up to `number` questions with different texts; fewer if a scene allows no more.
 
     For each question first its kind is drawn, then the answer, then one of the questions with this
-    answer: so kinds are as frequent as scenes allow, and no answer is likelier because more
-    questions have it.
+    answer: so kinds are equally frequent where scenes allow it, and an answer is not likelier
+    because more questions have it.
 
     Args:
         scene: A scene of any family in `KINDS_OF_QA`; random numbers are the scene's own.
@@ -86,7 +87,7 @@ def ask_qa(
         UsageError: there is no such kind.
     """
     generators = KINDS_OF_QA[scene.family]
-    all_kinds = {**STILL, **VIDEO}
+    all_kinds = {**STILL_GENERATORS, **VIDEO_GENERATORS}
     if unknown := sorted(set(kinds or ()) - set(all_kinds)):
         raise UsageError(
             f"kind of question {unknown[0]!r}",

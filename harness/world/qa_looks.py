@@ -15,22 +15,23 @@ from harness.world.quiz import (
     called,
     choice,
     groups,
+    identified_by,
     in_random_order,
     percent,
     pick,
-    sole,
 )
 from harness.world.raster import template, visible_areas, whole_areas
 from harness.world.scene import COLOURS, SHAPES, SIZES, Scene, Shape
 
-OPTIONS = 4
-"""Number of options of a question where more would be possible."""
+MAX_OPTIONS = 4
+"""Number of options of a question if more would be possible."""
 MAX_COUNTED = 10  # largest count that is asked for
 LOWER_OPTIONS = ((0,), (0, 1), (0, 1, 2, 2), (0, 1, 2, 3, 3, 3))
-"""Numbers of options below a count of 0, 1, 2, and 3 or more, to draw from. Small counts are
-frequent and have few options below them; the repeated numbers of larger counts make up for it, so
-that no rank among the options is right more often."""
+"""For a count of 0, 1, 2, and 3 or more: how many options are smaller than it, to draw from. Small
+counts are frequent and have few smaller options; the repeated entries of larger counts make up for
+it, so that the right option is equally often the smallest, the second, and so on."""
 SIZE_ADJECTIVES = ((1, "larger", "largest"), (-1, "smaller", "smallest"))
+"""(sign for `_extreme_thing`, comparative, superlative)."""
 
 
 def sizes(scene: Scene) -> Iterator[QA]:
@@ -58,7 +59,7 @@ def largest(scene: Scene) -> Iterator[QA]:
 
 def colours(scene: Scene) -> Iterator[QA]:
     """`What colour is the star?`; colours of other things are among the options."""
-    for index, noun in sole(scene, by="shape"):
+    for index, noun in identified_by(scene, by="shape"):
         right = scene.things[index].colour
         near = {thing.colour for thing in scene.things}
         text = f"What colour is the {noun.words()}?"
@@ -70,7 +71,7 @@ def colours(scene: Scene) -> Iterator[QA]:
 
 def shapes(scene: Scene) -> Iterator[QA]:
     """`What shape is the red object?`; only the right option fits the thing."""
-    for index, noun in sole(scene, by="colour"):
+    for index, noun in identified_by(scene, by="colour"):
         right = scene.things[index].shape
         distinct_shapes = tuple(
             shape for shape in SHAPES if shape == right or not _are_confusable(shape, right)
@@ -95,7 +96,7 @@ def count_choices(scene: Scene) -> Iterator[QA]:
         count = len(named)
         draws = Draws(scene.seed, scene.id, "numbers", text)
         first = count - draws.choice(LOWER_OPTIONS[min(count, 3)])
-        others = [str(first + step) for step in range(OPTIONS) if first + step != count]
+        others = [str(first + step) for step in range(MAX_OPTIONS) if first + step != count]
         yield choice(scene, "count_choice", text, answer=str(count), others=others, named=named)
 
 
@@ -136,6 +137,7 @@ def heights(scene: Scene) -> Iterator[QA]:
 
 
 def _extents(scene: Scene, dimension: str, adjective: str, axis: int) -> Iterator[QA]:
+    """Yield questions for a thing's extent along an axis (0: width, 1: height), in percent."""
     uncovered = visible_areas(scene)[0] == whole_areas(scene)
     for index, words in called(scene):
         if uncovered[index]:
@@ -189,7 +191,7 @@ def _wrong_options(
     """Return three wrong options, those that occur in the image (`near`) first."""
     draws = Draws(scene.seed, scene.id, "others", text)
     wrong = draws.shuffle([option for option in options if option != right])
-    return sorted(wrong, key=lambda option: option not in near)[: OPTIONS - 1]
+    return sorted(wrong, key=lambda option: option not in near)[: MAX_OPTIONS - 1]
 
 
 def _are_confusable(first: Shape, second: Shape) -> bool:

@@ -58,7 +58,7 @@ def extremes(scene: Scene) -> Iterator[QA]:
 
 
 def nearest(scene: Scene) -> Iterator[QA]:
-    """`Which of these is nearest to the star?`: by its centre and by its edge."""
+    """`Which of these is nearest to the star?`, if centre and edge agree."""
     named_things = called(scene)
     for anchor in named_things:
         for group in groups([thing for thing in named_things if thing != anchor]):
@@ -69,7 +69,7 @@ def nearest(scene: Scene) -> Iterator[QA]:
 
 
 def depths(scene: Scene) -> Iterator[QA]:
-    """`Which is in front, the red circle or the blue square?`, if one visibly covers the other."""
+    """`Which is in front, the red circle or the blue square?`, if the overlap is visible."""
     owner = owners(scene)
     for pair in combinations(called(scene), 2):
         front, back = sorted(pair, key=lambda thing: scene.things[thing[0]].depth)
@@ -139,12 +139,13 @@ def _mask_alone(scene: Scene, index: int) -> BoolArray:
 
 
 def _nearest_thing(scene: Scene, anchor: Named, group: tuple[Named, ...]) -> str | None:
-    """Return the words of the thing nearest to `anchor`; None if it is not clear.
+    """Return the words of the thing in `group` nearest to `anchor`; None if it is not clear.
 
-    The centre of the next one is at least 1.5 times as far away, and no other edge is as near.
+    It is clear if the next thing's centre is at least 1.5 times as far away, and no other edge is
+    as near.
     """
     anchor_centre = np.array(scene.things[anchor[0]].centre(0))
-    squares, gaps = [], []
+    squares, gaps = [], []  # squared distances of centres, and of rectangles
     for index, _ in group:
         thing = scene.things[index]
         distance = np.abs(np.array(thing.centre(0)) - anchor_centre)

@@ -13,7 +13,7 @@ from harness.world.quiz import QA, Named, called, choice, in_random_order, perce
 from harness.world.raster import is_inside, is_outside
 from harness.world.scene import Scene, Thing
 
-MOTIONS = {
+MOTION_WORDS = {
     (-1, 0): "left",
     (1, 0): "right",
     (0, -1): "up",
@@ -28,7 +28,7 @@ MIN_FRAMES_APART = 2
 def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
     """Return the frames in which a part of a thing is in the image.
 
-    A part of it is then visible: `families.is_clear` excludes fully covered things.
+    In these frames the thing is visible: `families.is_clear` excludes fully covered things.
     """
     thing = scene.things[index]
     return tuple(frame for frame in range(scene.frames) if not is_outside(scene, thing, frame))
@@ -37,7 +37,7 @@ def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
 def interval(scene: Scene, index: int) -> Interval:
     """Return the first and last second in which a thing is visible; frame k is at second k.
 
-    Things move straight on, so that it is visible at all times in between.
+    Things move straight on, so that the thing is visible at all times in between.
     """
     frames = visible_frames(scene, index)
     return Interval(float(frames[0]), float(frames[-1]))
@@ -49,15 +49,15 @@ def directions(scene: Scene) -> Iterator[QA]:
         thing = scene.things[index]
         if thing.dx and thing.dy:
             continue
-        right = MOTIONS[thing.heading]
+        right = MOTION_WORDS[thing.heading]
         text = f"In which direction does the {words} move?"
-        wrong = [way for way in MOTIONS.values() if way != right]
+        wrong = [way for way in MOTION_WORDS.values() if way != right]
         others = Draws(scene.seed, scene.id, "ways", text).shuffle(wrong)[: MAX_OPTIONS - 1]
         yield choice(scene, "direction", text, answer=right, others=others, named=[(index, words)])
 
 
 def speeds(scene: Scene) -> Iterator[QA]:
-    """`Which moves faster, the star or the cross?`: at least 1.4 times as fast."""
+    """`Which moves faster, the star or the cross?`, if it is at least 1.4 times as fast."""
     for pair in combinations(called(scene), 2):
         slow, fast = sorted(pair, key=lambda named: scene.things[named[0]].squared_speed)
         low, high = (scene.things[index].squared_speed for index, _ in (slow, fast))
@@ -75,7 +75,7 @@ def arrivals(scene: Scene) -> Iterator[QA]:
 
 
 def orders(scene: Scene) -> Iterator[QA]:
-    """`In which order do A, B and C come into the image?`: one of four orders."""
+    """`In which order do A, B and C come into the image?`, with four orders as options."""
     times = _arrival_frames(scene)
     for group in combinations([named for named in called(scene) if named[0] in times], 3):
         ordered = sorted(group, key=lambda named: times[named[0]])
@@ -108,7 +108,7 @@ def departures(scene: Scene) -> Iterator[QA]:
         elif is_inside(scene, thing, scene.frames - 1):
             staying.append((index, words))
     leaving = [named for named in called(scene) if named[0] in times]
-    if staying and leaving:  # or else "no" would be right far more often than "yes"
+    if staying and leaving:  # without this condition "no" would be right far more often
         for named in called(scene):
             if named in leaving or named in staying:
                 answer, wrong = ("yes", "no") if named in leaving else ("no", "yes")
@@ -129,10 +129,17 @@ def _first_of_two(
     candidates: Sequence[Named],
     times: Mapping[int, int],
 ) -> Iterator[QA]:
-    """Ask which of two things does something first; `words`: the kind, a name for draws, a verb."""
-    kind, draws, verb = words
+    """Yield questions for the thing of two that does something first.
+
+    Args:
+        scene: The scene.
+        words: The kind of question, the name of the stream of draws, and the verb.
+        candidates: Things that do it.
+        times: Frame in which a thing does it, by the thing's index.
+    """
+    kind, stream, verb = words
     for pair in combinations(candidates, 2):
-        first, second = in_random_order(scene, draws, pair)
+        first, second = in_random_order(scene, stream, pair)
         if abs(times[first[0]] - times[second[0]]) >= MIN_FRAMES_APART:
             early = min(pair, key=lambda named: times[named[0]])
             text = f"Which {verb} the picture first, the {first[1]} or the {second[1]}?"
@@ -140,7 +147,7 @@ def _first_of_two(
 
 
 def end_relations(scene: Scene) -> Iterator[QA]:
-    """`At the end of the video, is A to the left or to the right of B?`: one of them moves."""
+    """`At the end of the video, is A to the left or to the right of B?`, if one of them moves."""
     last = scene.frames - 1
     inside = [named for named in called(scene) if is_inside(scene, scene.things[named[0]], last)]
     for subject, reference in permutations(inside, 2):

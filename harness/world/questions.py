@@ -1,6 +1,7 @@
-"""Choice of questions about a scene whose answers are masks, boxes or counts, for tasks on shapes.
+"""Chooses questions about a scene whose answers are masks, boxes or counts, for tasks on shapes.
 
-A new kind of question is a generator (see `harness.world.language`) and its name in `KINDS`.
+To add a kind of question, write a generator (`harness.world.language.Generator`) and put it into
+`KINDS`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,12 +19,12 @@ from harness.world.scene import Scene
 
 Asks: TypeAlias = Literal["single", "several", "reasoning"]
 ASKS: tuple[Asks, ...] = get_args(Asks)
-REASONED = ("riddle", "likeness", "odd_one", "extreme")
+REASONING_KINDS = ("riddle", "likeness", "odd_one", "extreme")
 """Kinds of questions that do not name their referent."""
 
 
 def count_questions(scene: Scene) -> Iterator[Question]:
-    """`How many red circles are there in this image?`, of the number drawn for the scene."""
+    """`How many red circles are there in this image?`, if the count is that drawn for the scene."""
     n_wanted = wanted_count(scene)
     for noun, members in nouns(scene):
         if len(members) == n_wanted:
@@ -72,11 +73,11 @@ def every_question(scene: Scene) -> list[Question]:
 
 
 def ask_questions(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
-    """Choose up to `number` questions with different texts; fewer where a scene allows no more.
+    """Choose up to `number` questions with different texts; fewer if a scene allows no more.
 
     For each question first its form is drawn (sentence or phrase), then its kind, then one of that
-    kind. Questions about scenes of `referring` are about one thing, about several, or need
-    reasoning, each in one of three scenes (`ask_kind`).
+    kind. In scenes of `referring` the reference type (`ask_kind`) takes the form's place: each of
+    the three has its turn once in three scenes.
     """
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
     chosen: dict[str, Question] = {}
@@ -97,7 +98,7 @@ def _draw_question(draws: Draws, scene: Scene, used_texts: AbstractSet[str]) -> 
         ]
     else:
         sentence = draws.chance(1, 2)
-    for strict in (True, False):
+    for strict in (True, False):  # first questions of the wanted form or type, then others
         for generate in draws.shuffle(KINDS[scene.family]):
             options = [question for question in generate(scene) if question.text not in used_texts]
             if scene.family == "referring":
@@ -120,7 +121,7 @@ def ask_kind(question: Question) -> Asks:
 
     The referent of a question that needs reasoning may be one thing or several.
     """
-    if question.kind in REASONED:
+    if question.kind in REASONING_KINDS:
         return "reasoning"
     return "several" if question.count > 1 else "single"
 

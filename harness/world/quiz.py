@@ -1,6 +1,6 @@
-"""The value of a question with options or a number (`QA`), and helpers of its generators.
+"""A question with options or a number as its answer (`QA`), and helpers for generators of such.
 
-The generators are in `qa_looks`, `qa_places` and `qa_video`; `qa` draws from them.
+The generators are in `qa_looks`, `qa_places` and `qa_video`; `qa` draws from their questions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class QA:
     """A question about a scene with its one right answer."""
 
     kind: str
-    """The generator that made it, for breakdowns: `relation`, `colour`, `order`, …"""
+    """Name of the question's generator, for breakdowns: `relation`, `colour`, `order`, …"""
     text: str
     """The question, without its options."""
     options: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class QA:
 QAGenerator: TypeAlias = Callable[[Scene], Iterator[QA]]
 """Yields every unambiguous question of one kind that a scene allows, in a fixed order."""
 
-NOBODY: Mapping[str, int] = MappingProxyType({})  # no option names a thing
+NO_THINGS: Mapping[str, int] = MappingProxyType({})  # no option names a thing
 
 
 def choice(
@@ -78,7 +78,7 @@ def choice(
     answer: str,
     others: Iterable[str],
     named: Sequence[Named] = (),
-    by_option: Mapping[str, int] = NOBODY,
+    by_option: Mapping[str, int] = NO_THINGS,
 ) -> QA:
     """Return a question with options in a random order, drawn from scene, text and options.
 
@@ -89,7 +89,7 @@ def choice(
         answer: The right option.
         others: The wrong options; the right one may be among them.
         named: The things that the text names, in its order.
-        by_option: Index of the thing that an option names, by the option.
+        by_option: Indices of things by the options that name them.
     """
     wrong = tuple(option for option in others if option != answer)
     draws = Draws(scene.seed, scene.id, "options", kind, text, answer, *wrong)
@@ -120,31 +120,34 @@ def pick(
 
 
 def in_random_order(scene: Scene, what: str, pair: Sequence[Named]) -> tuple[Named, Named]:
-    """Return a pair in a random order, so that neither place is more often the right answer."""
+    """Return a pair in a random order: the first thing is the right answer as often as the second.
+
+    `what` names the stream of draws.
+    """
     indices = sorted(index for index, _ in pair)
     first, second = Draws(scene.seed, scene.id, what, *indices).shuffle(sorted(pair))
     return first, second
 
 
 def groups(named_things: Sequence[Named]) -> Iterator[tuple[Named, ...]]:
-    """Yield all sets of four of the things; of three things, all of them; of fewer, none."""
+    """Yield all sets of four things; of three things this set; of fewer nothing."""
     if len(named_things) >= MIN_SHOWN:
         yield from combinations(named_things, min(MAX_SHOWN, len(named_things)))
 
 
 def percent(kind: str, text: str, amount: int, total: int, *named: Named) -> Iterator[QA]:
-    """Yield a question for a ratio in percent, rounded; none if it is below `MIN_PERCENT`."""
+    """Yield a question for `amount` / `total` in percent, rounded, unless below `MIN_PERCENT`."""
     value = (200 * amount + total) // (2 * total)
     if value >= MIN_PERCENT:
         yield QA(kind=kind, text=text, answer=float(value), named=named)
 
 
 def called(scene: Scene) -> tuple[Named, ...]:
-    """Return the things that shape, or colour and shape, identify, with these words, by index."""
+    """Return the things that their shape, or colour and shape, identifies, in order of index."""
     return tuple((index, noun.words()) for index, noun in sorted(names(scene).items()))
 
 
-def sole(scene: Scene, *, by: str) -> tuple[tuple[int, Noun], ...]:
+def identified_by(scene: Scene, *, by: str) -> tuple[tuple[int, Noun], ...]:
     """Return the things that one attribute, `shape` or `colour`, identifies, with its noun."""
     return tuple(
         (members[0], noun)

@@ -47,7 +47,8 @@ OUTLINES: Mapping[Shape, tuple[tuple[int, int], ...]] = MappingProxyType(
 @cache
 def template(shape: Shape, radius: int) -> BoolArray:
     """Return a shape's mask: an odd square array with its centre in the middle; read-only."""
-    reach = max((abs(part) for corner in OUTLINES.get(shape, ()) for part in corner), default=SCALE)
+    coordinates = [abs(part) for corner in OUTLINES.get(shape, ()) for part in corner]
+    reach = max(coordinates, default=SCALE)
     extent = -(-reach * radius // SCALE)
     y, x = np.mgrid[-extent : extent + 1, -extent : extent + 1].astype(np.int64)
     inside: BoolArray
@@ -203,7 +204,10 @@ Slices = tuple[slice, slice]
 
 
 def _template_slices(scene: Scene, thing: Thing, frame: int) -> tuple[Slices, Slices]:
-    """Return the slices of a thing's template in the image, and the slices within the template."""
+    """Return (slices of the image that a thing's template covers, slices of the template there).
+
+    Each is (rows, columns).
+    """
     reach = template(thing.shape, scene.radius(thing)).shape[0] // 2
     x, y = thing.centre(frame)
     down, down_part = _overlap(y - reach, 2 * reach + 1, scene.height)
@@ -212,7 +216,7 @@ def _template_slices(scene: Scene, thing: Thing, frame: int) -> tuple[Slices, Sl
 
 
 def _overlap(start: int, length: int, limit: int) -> tuple[slice, slice]:
-    """Clip a range to 0 … limit; return it, and the same part counted from `start`."""
+    """Return (a range of `length` clipped to 0 … limit, the same part counted from `start`)."""
     low = min(max(start, 0), limit)
     high = max(min(start + length, limit), low)
     return slice(low, high), slice(low - start, high - start)

@@ -1,6 +1,7 @@
 """Generators of questions that do not name their referent, such as "What would roll down a slope?".
 
-It follows from the image and common knowledge. Each yields every unambiguous question of its kind.
+The referent follows from the image and common knowledge. Each generator yields every unambiguous
+question of its kind about a scene.
 """
 
 from collections import Counter
@@ -144,8 +145,8 @@ def odd_ones(scene: Scene) -> Iterator[Question]:
     """`Which object has a colour that no other object has?`, if only one has."""
     for attribute in ("colour", "shape"):
         values = [getattr(thing, attribute) for thing in scene.things]
-        often = Counter(values)
-        lonely = tuple(index for index, value in enumerate(values) if often[value] == 1)
+        counts = Counter(values)
+        lonely = tuple(index for index, value in enumerate(values) if counts[value] == 1)
         if len(lonely) == 1 and len(values) > 2:
             texts = (
                 f"Which object has a {attribute} that no other object has?",

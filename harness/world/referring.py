@@ -19,10 +19,13 @@ class Direction:
     """0 is sideways, 1 is up and down."""
     sign: int
     relation: tuple[str, ...]
-    """Wordings between two things: `A left of B`."""
+    """Wordings between two things: `left of`."""
     superlative: str
+    """`leftmost`."""
     far: str
+    """`furthest to the left`."""
     edge: str
+    """Word for the image's edge: `left`."""
 
 
 DIRECTIONS = (
@@ -46,7 +49,7 @@ def attributes(scene: Scene) -> Iterator[Question]:
 
 
 def relations(scene: Scene) -> Iterator[Question]:
-    """`the blue square left of the green star`: several squares are blue, one lies there."""
+    """`the blue square left of the green star`, if not all of several blue squares lie there."""
     phrases = [
         (noun, members)
         for noun, members in nouns(scene)
@@ -60,7 +63,7 @@ def relations(scene: Scene) -> Iterator[Question]:
             for direction in DIRECTIONS:
                 beyond = _candidates_beyond(scene, anchor, candidates, direction)
                 if beyond and len(beyond) < len(candidates):
-                    start = _article(noun, plural=len(beyond) > 1)
+                    start = _with_article(noun, plural=len(beyond) > 1)
                     yield Question(
                         kind="relation",
                         texts=tuple(
@@ -90,7 +93,7 @@ def superlatives(scene: Scene) -> Iterator[Question]:
 
 
 def names(scene: Scene) -> dict[int, Noun]:
-    """Return, for each thing, the shortest noun of shape, or of shape and colour, for it alone.
+    """Return the shortest noun (shape, or shape and colour) that names a thing alone, by thing.
 
     Things without such a noun are left out.
     """
@@ -125,7 +128,10 @@ def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> in
 def _candidates_beyond(
     scene: Scene, anchor: int, candidates: tuple[int, ...], direction: Direction
 ) -> tuple[int, ...] | None:
-    """Return the candidates clearly on a side of the anchor; None if one is not clearly placed."""
+    """Return the candidates that are clearly beyond the anchor in a direction.
+
+    None if a candidate is neither clearly beyond nor clearly not beyond.
+    """
     origin = scene.things[anchor].centre(0)[direction.axis]
     distances = {
         index: direction.sign * (scene.things[index].centre(0)[direction.axis] - origin)
@@ -137,7 +143,7 @@ def _candidates_beyond(
     return tuple(index for index, distance in distances.items() if distance >= clear)
 
 
-def _article(noun: Noun, *, plural: bool) -> str:
+def _with_article(noun: Noun, *, plural: bool) -> str:
     return f"all {noun.words(plural=True)}" if plural else f"the {noun.words()}"
 
 
@@ -146,7 +152,7 @@ def _wordings(noun: Noun, *, plural: bool) -> tuple[str, ...]:
     adjectives = [
         word for word in (SIZE_WORDS[noun.size] if noun.size else "", noun.colour) if word
     ]
-    first, head = _article(noun, plural=plural), noun.head(plural=plural)
+    first, head = _with_article(noun, plural=plural), noun.head(plural=plural)
     if not adjectives:
         return (first, f"every {noun.head()}" if plural else f"the only {head}")
     clause = f"the {head} that {'are' if plural else 'is'} {' and '.join(adjectives)}"

@@ -1,7 +1,7 @@
-"""The values of a scene: things with a shape, a colour, a size, a place, a depth and a motion.
+"""A generated scene as data: things with a shape, a colour, a size, a place, a depth and a motion.
 
-`families` draws scenes, `raster` draws their pixels. All values are whole numbers of pixels and
-frames, the origin at the top left, y downwards.
+`families` draws scenes at random, `raster` draws their pixels. Coordinates are whole numbers of
+pixels, with the origin at the top left and y downwards.
 """
 
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ from harness.world.qa import QA, ask_qa
 from harness.world.questions import ask_questions
 from harness.world.scene import SPLITS, Scene, Split
 
-TRAIN_FACTOR = 4  # how many times as many samples `train` has
+TRAIN_FACTOR = 4  # `train` has so many times the samples of another split
 MANIFEST = "shapes.json"
 
 
@@ -54,7 +54,7 @@ class World:
         return self.examples[family, split]
 
     def scenes(self, family: str, split: Split) -> tuple[Scene, ...]:
-        """Their scenes."""
+        """The scenes of these examples."""
         return tuple(example.scene for example in self.examples_of(family, split))
 
 
@@ -78,9 +78,9 @@ FAMILY_SPLITS: Mapping[str, tuple[Split, ...]] = MappingProxyType(
         **{"qa": SPLITS, "referring": SPLITS, "qa_video": SPLITS, "arrivals": SPLITS},
     }
 )
-QUIZZED = ("qa", "qa_video", "arrivals")
+QUIZ_FAMILIES = ("qa", "qa_video", "arrivals")
 """Families whose scenes have questions with options or numbers."""
-SHARES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+QUESTIONS_PER_SCENE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"video": (4, 3, 5), "qa": (2, 1), "qa_video": (3, 2, 4), "arrivals": (2, 1, 3)}
 )
 """Number of questions of one scene, in turn; one for families without an entry."""
@@ -112,10 +112,10 @@ class _Examples(Mapping[tuple[str, Split], tuple[Example, ...]]):
 
 def _draw_examples(seed: int, family: str, split: Split, number: int) -> Iterator[Example]:
     """Yield examples with `number` questions in all; the last example may have fewer than usual."""
-    shares = cycle(SHARES.get(family, (1,)))
+    shares = cycle(QUESTIONS_PER_SCENE.get(family, (1,)))
     for index, share in enumerate(shares):
         scene = draw_scene(seed, family=family, split=split, index=index)
-        if family in QUIZZED:
+        if family in QUIZ_FAMILIES:
             example = Example(scene, (), ask_qa(scene, number=share)[:number])
         else:
             example = Example(scene, ask_questions(scene, number=share)[:number])
@@ -175,7 +175,7 @@ def make(
 
 
 def _known_files(out: Path, *, seed: int, size: int) -> Mapping[str, Mapping[str, str]]:
-    """Return the digests of a world's files by name; none for a new or an empty folder.
+    """Return the digests of a world's files by name; {} for a new or an empty folder.
 
     Raises:
         DataError: `shapes.json` cannot be read.

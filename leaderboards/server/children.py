@@ -25,7 +25,7 @@ from harness.errors import DataError, HarnessError, ParseError, UsageError, rais
 from harness.leaderboards.server.hosted import Hosted, Settings, check, score
 from harness.run.processes import die_with, quiet_main
 from harness.sandbox import kernel
-from harness.sandbox.tiers import SYSTEM
+from harness.sandbox.tiers import SYSTEM_LIBRARIES
 from harness.task import Task
 
 Result: TypeAlias = str | float | None
@@ -191,7 +191,7 @@ def confine(folder: Path, private: Path, labels: Path, limits: Limits) -> None:
         kernel.no_new_privileges()
         if kernel.landlock_version():
             python = [sys.prefix, sys.base_prefix, *filter(None, sys.path)]
-            allowed: list[str | Path] = [*SYSTEM, *DEVICES, *python, labels]
+            allowed: list[str | Path] = [*SYSTEM_LIBRARIES, *DEVICES, *python, labels]
             paths = {Path(path).resolve() for path in allowed}
             readable = {str(entry) for path in paths for entry in _without(path, private)}
             kernel.landlock(kernel.landlock_ruleset(sorted(readable), [str(folder)]))

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from PIL import Image
 
 from harness.errors import DataError, MediaError
-from harness.interchange.rows import MAX_LINE
+from harness.interchange.rows import MAX_LINE_BYTES
 from harness.media import Frame, Media
 from harness.responses import STRICT
 from harness.types import Query
@@ -116,7 +116,9 @@ def read_back(output: Path, expected_ids: frozenset[str]) -> ProgramOutput:
     rows: dict[str, Mapping[str, object]] = {}
     faults: list[str] = []
     with output.open("rb") as lines:
-        for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
+        for number, line in enumerate(
+            iter(lambda: lines.readline(MAX_LINE_BYTES + 1), b""), start=1
+        ):
             if not line.strip():
                 continue
             try:
@@ -136,8 +138,8 @@ def _parse_line(line: bytes, expected_ids: frozenset[str]) -> tuple[str, dict[st
     Raises:
         DataError: the line is not a row of the output, or its id is not `expected_ids`.
     """
-    if len(line) > MAX_LINE:
-        raise DataError("line", expected=f"at most {MAX_LINE} bytes", found="a longer one")
+    if len(line) > MAX_LINE_BYTES:
+        raise DataError("line", expected=f"at most {MAX_LINE_BYTES} bytes", found="a longer one")
     try:
         row = json.loads(line, **STRICT)
     except (ValueError, RecursionError) as error:

@@ -17,7 +17,7 @@ from harness.metrics.generalised import (
     rela_credit,
     rela_resize,
 )
-from harness.metrics.grec import SCORE, confident, grec_f1
+from harness.metrics.grec import MIN_SCORE, confident, grec_f1
 from harness.metrics.overlap import overlap, precision_at
 from harness.scores import Mean, Metric, Ratio, Scores
 from harness.task import Ceiling, Protocol
@@ -213,8 +213,9 @@ PROTOCOLS = {
             Metric("N_acc", about="share of expressions without target that have no box"),
             T_ACC,
         ),
-        about=f"GREC's evaluation of boxes with a score from {SCORE}, matched by Generalised IoU",
-        least_score=SCORE,
+        about=f"GREC's evaluation of boxes with a score from {MIN_SCORE}, "
+        "matched by Generalised IoU",
+        least_score=MIN_SCORE,
     ),
 }
 BOXED = {

@@ -15,7 +15,7 @@ from harness.errors import DataError, raised_as
 from harness.files import lines_of, read_text
 from harness.foreign import refuse_foreign
 from harness.layout import Entry, JsonFile, parse_line, path_inside, read_lines, readable, rows
-from harness.layout.json_lines import BEFORE, MAX_LINE
+from harness.layout.json_lines import LEADING_BYTES, MAX_LINE_BYTES
 from harness.task import Problem
 
 SUFFIXES = (".parquet", ".jsonl", ".json")
@@ -78,7 +78,7 @@ def is_lines(path: Path) -> bool:
     if path.suffix.lower() != ".json":
         return False
     with readable(path):
-        lines = (line.strip(BEFORE) for _, _, line in lines_of(path, MAX_LINE))
+        lines = (line.strip(LEADING_BYTES) for _, _, line in lines_of(path, MAX_LINE_BYTES))
         first, second = islice(chain(filter(None, lines), (b"", b"")), 2)
         if not (first.startswith(b"{") and second.startswith(b"{")):
             return False

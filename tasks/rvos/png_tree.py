@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.errors import DataError
 from harness.foreign import backslashes, from_one, listed
 from harness.layout import path_inside
-from harness.layout.mask_image import LOSSY, jpegs_in, read_mask_image, refuse_void
+from harness.layout.mask_image import LOSSY_FIX, jpegs_in, read_mask_image, refuse_void
 from harness.masks import Rle
 from harness.tasks.rvos.labels import Labels, sized_labels
 from harness.types import Answer, Failure, FailureKind, Prediction, Sample
@@ -187,7 +187,7 @@ def _images(
     missing = [path for path in paths if not path.is_file()]
     extra = sorted({*files.values()} - {*paths})
     if missing and (lossy := jpegs_in(folder)):
-        raise DataError(f"prediction {lossy[0]}", expected="a PNG", found="a JPEG", fix=LOSSY)
+        raise DataError(f"prediction {lossy[0]}", expected="a PNG", found="a JPEG", fix=LOSSY_FIX)
     if missing or (extra and not allow_extra):
         raise DataError(
             f"predictions {folder}",

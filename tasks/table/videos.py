@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.layout import LazyFileList, field
-from harness.layout.mask_image import VOID
+from harness.layout.mask_image import VOID_VALUES
 from harness.masks import Rle
 from harness.task import Protocol, Task
 from harness.tasks.rvos.labels import label_tracks
@@ -67,7 +67,7 @@ def _masks(
 ) -> tuple[Rle, ...]:
     """Return the masks of an expression's object, one per frame."""
     number = str(field(expression, "obj_id", (str, int), where))
-    if number in map(str, VOID) and min(tracks, default=0) not in VOID:
+    if number in map(str, VOID_VALUES) and min(tracks, default=0) not in VOID_VALUES:
         raise DataError(
             f"{where}: 'obj_id'",
             expected="the number of an object",

@@ -674,7 +674,7 @@ def test_a_fifo_is_no_table(harness, counting, in_time):
     code=3,
 )
 def test_a_text_without_end_is_refused(harness, counting, monkeypatch):
-    monkeypatch.setattr("harness.layout.parquet_rows.MAX_TEXT", 2**16)
+    monkeypatch.setattr("harness.layout.parquet_rows.MAX_TEXT_BYTES", 2**16)
     (path,) = counting.glob("data/*.parquet")
     table = parquet.read_table(path)
     column = next(one.name for one in table.schema if pa.types.is_string(one.type))

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from harness.interchange.rows import MAX_LINE
+from harness.interchange.rows import MAX_LINE_BYTES
 from harness.masks import Rle
 from harness.run_lengths import encode_runs
 from harness.world.encode import encode_png
@@ -310,7 +310,7 @@ def test_other_lines_have_a_way_out(harness, counting, text, words):
 def test_an_endless_line_is_not_read_whole(harness, counting):
     path = harness.folder / "said.jsonl"
     with path.open("wb") as file:
-        file.write(b"0" * (8 * MAX_LINE))  # a file with a hole is refused before it is read
+        file.write(b"0" * (8 * MAX_LINE_BYTES))  # a file with a hole is refused before it is read
     tracemalloc.start()
     try:
         done = harness(
@@ -326,8 +326,8 @@ def test_an_endless_line_is_not_read_whole(harness, counting):
         _, limit = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    done.says("line 1", f"{MAX_LINE} bytes")
-    assert limit < 4 * MAX_LINE
+    done.says("line 1", f"{MAX_LINE_BYTES} bytes")
+    assert limit < 4 * MAX_LINE_BYTES
 
 
 @case("a folder, or no file, as predictions", "refused; names the path", code=3)

@@ -7,7 +7,7 @@ import pytest
 
 from harness import plugins
 from harness.checkpoint_config import FILE, LARGEST, VERSION, read, write
-from harness.chosen.trained_settings import SHOWN, as_trained
+from harness.chosen.trained_settings import MAX_SHOWN, as_trained
 from harness.cli import sweep as command_line
 from harness.cli.main import main
 from harness.cli.model_choice import model_specs, requested_models
@@ -295,13 +295,13 @@ def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
 
 
 def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
-    text = "\x1b[31mred\n\u2028two\u202e" + "long" * SHOWN
+    text = "\x1b[31mred\n\u2028two\u202e" + "long" * MAX_SHOWN
     says(folder, f'dr2seg(canvas=56,system="{text}")')
     (whole,) = requested_models([f"dr2seg(checkpoint={folder})"], tell=True)
     assert whole.arguments["system"] == text
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable() and "canvas=56" in line and "red two" in line
-    assert "cut" in line and len(line) < 2 * SHOWN
+    assert "cut" in line and len(line) < 2 * MAX_SHOWN
 
 
 RESPONSES = (

@@ -12,7 +12,7 @@ import pytest
 from harness.card import Card
 from harness.cli.main import main
 from harness.hub import fetch
-from harness.hub.fetch import RECORD, card_of, fetched_sources
+from harness.hub.fetch import RECORD_FILE, card_of, fetched_sources
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -272,7 +272,7 @@ def test_the_check_tells_only_what_was_fetched_for_the_task(tmp_path):
         {"repository": name, "revision": "main", "commit": COMMIT, "folder": "x", "files": 1}
         for name in ("FudanCVL/gRefCOCO", "Ricky06662/refcoco_val")
     ]
-    (place / RECORD).write_text(json.dumps({"version": 1, "repositories": entries}))
+    (place / RECORD_FILE).write_text(json.dumps({"version": 1, "repositories": entries}))
     for task, name in (("grefcoco", "FudanCVL/gRefCOCO"), ("refcoco", "Ricky06662/refcoco_val")):
         assert [one["repository"] for one in fetched_sources(tmp_path / "own", card_of(task))] == [
             name

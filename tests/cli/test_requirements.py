@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from harness import plugins
-from harness.catalog.requirements import FILE, declared_requirements, requirements_of
+from harness.catalog.requirements import NEEDS_FILE, declared_requirements, requirements_of
 from harness.catalog.settings import settings
 from harness.errors import DataError
 
@@ -30,7 +30,7 @@ print("built")
 def test_every_part_of_ours_says_what_it_needs_and_no_other_is_named(kind):
     entries = plugins.installed_plugins(kind)
     (folder,) = {plugins.folder(entry) for entry in entries.values()}
-    assert set(tomllib.loads((folder / FILE).read_text())) == set(entries)
+    assert set(tomllib.loads((folder / NEEDS_FILE).read_text())) == set(entries)
 
 
 def test_what_needs_nothing_is_built_where_no_framework_is_installed():
@@ -68,7 +68,7 @@ def toy(tmp_path, monkeypatch):
     (place / "cut.py").write_text("def cut(*, where, size=3):\n    return None\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     entry = plugins.EntryPoint("cut", "toys.cut:cut", "harness.segmenters")
-    yield place / FILE, entry
+    yield place / NEEDS_FILE, entry
     sys.modules.pop("toys", None)
 
 

@@ -34,7 +34,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_parquet_file_that_expands_is_refused_at_once(tmp_path, monkeypatch, bomb):
-    monkeypatch.setattr(layout.parquet_rows, "MAX_TEXT", 2**20)
+    monkeypatch.setattr(layout.parquet_rows, "MAX_TEXT_BYTES", 2**20)
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"q": BOMBS[bomb]()}), path, store_schema=False)
     assert path.stat().st_size < 20_000

@@ -593,7 +593,7 @@ def test_an_inspect_log_in_zstandard_is_read_where_zipfile_cannot(tmp_path):
         read_format("inspect", path, SAMPLES)
 
 
-@pytest.mark.parametrize("limit", ["MAX_LINE", "MAX_LOG"])
+@pytest.mark.parametrize("limit", ["MAX_LINE_BYTES", "MAX_LOG"])
 def test_an_inspect_log_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch, limit):
     rows = [inspected(0, "A"), inspected(1, "B" * 50_000)]
     path = inspect_file(tmp_path / "x.eval", rows)

@@ -34,7 +34,7 @@ FORMS = st.sampled_from([{}, {"indent": 2}, {"ensure_ascii": False}, {"separator
 @pytest.fixture
 def chunked(monkeypatch):
     """Read so many bytes at once."""
-    return lambda chunk: monkeypatch.setattr(json_scanner, "CHUNK", chunk)
+    return lambda chunk: monkeypatch.setattr(json_scanner, "CHUNK_BYTES", chunk)
 
 
 def written(tmp_path, plain, **form):
@@ -55,7 +55,7 @@ def test_entries_are_those_of_the_whole_file(tmp_path_factory, plain, other, for
         tmp_path_factory.mktemp("json"), {"a": other, "videos": plain, "z": other}, **form
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_scanner, "CHUNK", chunk)
+        patch.setattr(json_scanner, "CHUNK_BYTES", chunk)
         file = JsonFile(path, ("videos",))
         assert entries(file) == plain and [one.key for one in file.entries()] == list(plain)
         index = JsonIndex(file)
@@ -69,7 +69,7 @@ def test_entries_are_those_of_the_whole_file(tmp_path_factory, plain, other, for
 def test_items_are_those_of_the_whole_list(tmp_path_factory, plain, form, chunk):
     path = written(tmp_path_factory.mktemp("json"), plain, **form)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_scanner, "CHUNK", chunk)
+        patch.setattr(json_scanner, "CHUNK_BYTES", chunk)
         assert [one.parse() for one in JsonFile(path).items()] == plain
 
 

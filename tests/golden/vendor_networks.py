@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.testing.networks import (
-    MEDIA,
-    NETWORK,
-    ROPE,
-    VISION,
+    MEDIA_SUFFIXES,
+    NETWORK_SUFFIXES,
+    ROPE_SETTINGS,
+    VISION_SETTINGS,
     byte_tokenizer,
     classes,
     save,
@@ -30,7 +30,9 @@ CHATML = (
 
 def internvl(folder: Path) -> Path:
     """InternVL3.5: tiles of 448 pixels with 256 tokens."""
-    config, network, process, videos = classes("InternVL", *NETWORK, "Processor", "VideoProcessor")
+    config, network, process, videos = classes(
+        "InternVL", *NETWORK_SUFFIXES, "Processor", "VideoProcessor"
+    )
     (images,) = classes("GotOcr2", "ImageProcessor")
     words = byte_tokenizer(
         start_image_token="<img>",
@@ -49,7 +51,7 @@ def internvl(folder: Path) -> Path:
         chat_template=CHATML.format(image="<IMG_CONTEXT>\n", video="<video>\n"),
     )
     settings = config(
-        vision_config={**VISION, "image_size": (448, 448), "patch_size": (14, 14)},
+        vision_config={**VISION_SETTINGS, "image_size": (448, 448), "patch_size": (14, 14)},
         text_config={"model_type": "qwen3", **text_settings(words)},
         image_token_id=words.context_image_token_id,
         image_seq_length=256,
@@ -61,7 +63,7 @@ def internvl(folder: Path) -> Path:
 def llava_onevision(folder: Path) -> Path:
     """LLaVA-OneVision: frames of 384 pixels with 196 tokens, and one token after them."""
     config, network, process, *media = classes(
-        "LlavaOnevision", *NETWORK, "Processor", "ImageProcessor", "VideoProcessor"
+        "LlavaOnevision", *NETWORK_SUFFIXES, "Processor", "ImageProcessor", "VideoProcessor"
     )
     words = byte_tokenizer("<|im_start|>", "<image>", "<video>")
     half = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
@@ -76,7 +78,7 @@ def llava_onevision(folder: Path) -> Path:
     )
     settings = config(
         vision_config={
-            **VISION,
+            **VISION_SETTINGS,
             "model_type": "siglip_vision_model",
             "image_size": 384,
             "vision_use_head": False,
@@ -128,7 +130,9 @@ def _qwen(folder: Path, family: str, *, frames: Limits, images: Limits, system: 
 
 def glm_v(folder: Path) -> Path:
     """GLM-4.1V, whose processor GLM-4.5V has too."""
-    config, network, process, images, videos = classes("Glm4v", *NETWORK, "Processor", *MEDIA)
+    config, network, process, images, videos = classes(
+        "Glm4v", *NETWORK_SUFFIXES, "Processor", *MEDIA_SUFFIXES
+    )
     marks = {
         f"{kind}_{end}_token": f"<|{word}_of_{kind}|>"
         for kind in ("image", "video")
@@ -141,9 +145,9 @@ def glm_v(folder: Path) -> Path:
     text = text_settings(words)
     del text["head_dim"]
     settings = config(
-        text_config={**text, "rope_parameters": {**ROPE, "partial_rotary_factor": 1.0}},
+        text_config={**text, "rope_parameters": {**ROPE_SETTINGS, "partial_rotary_factor": 1.0}},
         vision_config={
-            **{key: VISION[key] for key in ("hidden_size", "image_size", "patch_size")},
+            **{key: VISION_SETTINGS[key] for key in ("hidden_size", "image_size", "patch_size")},
             **{"depth": 2, "num_heads": 2, "intermediate_size": 48, "out_hidden_size": 64},
         },
         **{f"{kind}_token_id": getattr(words, f"{kind}_token_id") for kind in ("image", "video")},
@@ -154,7 +158,9 @@ def glm_v(folder: Path) -> Path:
 
 def molmo2(folder: Path) -> Path:
     """Molmo2: frames of 378 pixels, of which 3 × 3 patches are a token."""
-    config, network, process, images, videos = classes("Molmo2", *NETWORK, "Processor", *MEDIA)
+    config, network, process, images, videos = classes(
+        "Molmo2", *NETWORK_SUFFIXES, "Processor", *MEDIA_SUFFIXES
+    )
     marks = ("im_patch", "im_col", "im_start", "low_res_im_start", "frame_start", "im_end")
     words = byte_tokenizer(
         image_token="<|image|>",
@@ -168,7 +174,7 @@ def molmo2(folder: Path) -> Path:
     as_saved = {"do_rescale": True, "do_normalize": True, "do_convert_rgb": True}
     processor = process(images(), videos(**as_saved), words, chat_template=template)
     number = words.convert_tokens_to_ids
-    vision = {key: value for key, value in VISION.items() if key != "image_size"}
+    vision = {key: value for key, value in VISION_SETTINGS.items() if key != "image_size"}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16}
     names = {
         "image_start": "im_start",

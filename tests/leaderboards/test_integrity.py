@@ -21,7 +21,7 @@ from harness.run.contamination import Contamination, write_contamination
 from harness.scores import Corpus
 from harness.store import checksums, journal
 from harness.store.atomic import json_bytes
-from harness.store.checksums import LATER, PROTOCOLS, TRAININGS, write_later
+from harness.store.checksums import LATER_FILES, PROTOCOLS, TRAININGS, write_later
 
 EMPTY = {"protocol": "a", "about": "", "papers": ()}
 
@@ -155,7 +155,7 @@ def test_a_run_without_results_does_not_block_a_board(make_run, lost):
         assert str(folder) in str(error.value)
 
 
-@pytest.mark.parametrize("name", LATER)
+@pytest.mark.parametrize("name", LATER_FILES)
 @pytest.mark.parametrize("change", ["edited", "lost"])
 def test_what_is_written_after_the_numbers_is_named_and_refused_too(
     make_run, tmp_path, name, change

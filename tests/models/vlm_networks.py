@@ -6,11 +6,11 @@ import torch
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.testing.networks import (
-    MEDIA,
-    NETWORK,
-    ROPE,
+    MEDIA_SUFFIXES,
+    NETWORK_SUFFIXES,
+    ROPE_SETTINGS,
     TEMPLATE,
-    VISION,
+    VISION_SETTINGS,
     byte_tokenizer,
     classes,
     save,
@@ -28,7 +28,9 @@ def tiny_network(dialect: str, folder: Path) -> Path:
 
 def _internvl(folder: Path) -> Path:
     """InternVL3.5, whose language model is Qwen3."""
-    config, network, process, videos = classes("InternVL", *NETWORK, "Processor", "VideoProcessor")
+    config, network, process, videos = classes(
+        "InternVL", *NETWORK_SUFFIXES, "Processor", "VideoProcessor"
+    )
     (images,) = classes("GotOcr2", "ImageProcessor")
 
     words = byte_tokenizer(
@@ -46,7 +48,7 @@ def _internvl(folder: Path) -> Path:
         chat_template=TEMPLATE.format(image="<IMG_CONTEXT>\n"),
     )
     made = config(
-        vision_config={**VISION, "image_size": (56, 56), "patch_size": (14, 14)},
+        vision_config={**VISION_SETTINGS, "image_size": (56, 56), "patch_size": (14, 14)},
         text_config={"model_type": "qwen3", **text_settings(words)},
         image_token_id=words.context_image_token_id,
         image_seq_length=4,
@@ -57,7 +59,9 @@ def _internvl(folder: Path) -> Path:
 
 def _glm4v(folder: Path) -> Path:
     """GLM-4.1V, of which GLM-4.5V and 4.6V are the larger ones."""
-    config, network, process, images, videos = classes("Glm4v", *NETWORK, "Processor", *MEDIA)
+    config, network, process, images, videos = classes(
+        "Glm4v", *NETWORK_SUFFIXES, "Processor", *MEDIA_SUFFIXES
+    )
 
     marks = {
         f"{kind}_{end}_token": f"<|{word}_of_{kind}|>"
@@ -75,9 +79,9 @@ def _glm4v(folder: Path) -> Path:
     text = text_settings(words)
     del text["head_dim"]
     made = config(
-        text_config={**text, "rope_parameters": {**ROPE, "partial_rotary_factor": 1.0}},
+        text_config={**text, "rope_parameters": {**ROPE_SETTINGS, "partial_rotary_factor": 1.0}},
         vision_config={
-            **{key: VISION[key] for key in ("hidden_size", "image_size", "patch_size")},
+            **{key: VISION_SETTINGS[key] for key in ("hidden_size", "image_size", "patch_size")},
             "depth": 2,
             "num_heads": 2,
             "intermediate_size": 48,
@@ -92,7 +96,9 @@ def _glm4v(folder: Path) -> Path:
 
 def _gemma3(folder: Path) -> Path:
     """Gemma 3."""
-    config, network, process, images = classes("Gemma3", *NETWORK, "Processor", "ImageProcessor")
+    config, network, process, images = classes(
+        "Gemma3", *NETWORK_SUFFIXES, "Processor", "ImageProcessor"
+    )
 
     words = byte_tokenizer(
         boi_token="<start_of_image>",
@@ -107,7 +113,7 @@ def _gemma3(folder: Path) -> Path:
     )
     made = config(
         text_config=text_settings(words, sliding_window=64, query_pre_attn_scalar=16),
-        vision_config={**VISION, "vision_use_head": False},
+        vision_config={**VISION_SETTINGS, "vision_use_head": False},
         mm_tokens_per_image=4,
         boi_token_index=words.boi_token_id,
         eoi_token_index=words.eoi_token_id,
@@ -118,7 +124,9 @@ def _gemma3(folder: Path) -> Path:
 
 def _molmo2(folder: Path) -> Path:
     """Molmo2."""
-    config, network, process, images, videos = classes("Molmo2", *NETWORK, "Processor", *MEDIA)
+    config, network, process, images, videos = classes(
+        "Molmo2", *NETWORK_SUFFIXES, "Processor", *MEDIA_SUFFIXES
+    )
 
     marks = ("im_patch", "im_col", "im_start", "low_res_im_start", "frame_start", "im_end")
     words = byte_tokenizer(
@@ -133,7 +141,7 @@ def _molmo2(folder: Path) -> Path:
         chat_template=TEMPLATE.format(image="<|image|>"),
     )
     number = words.convert_tokens_to_ids
-    vision = {key: value for key, value in VISION.items() if key != "image_size"}
+    vision = {key: value for key, value in VISION_SETTINGS.items() if key != "image_size"}
     made = config(
         text_config={**text_settings(words), "additional_vocab_size": 16},
         vision_config={
@@ -165,7 +173,7 @@ def _molmo2(folder: Path) -> Path:
 
 def _paligemma(folder: Path) -> Path:
     """PaliGemma 2, whose language model is Gemma 2; it has no chat template."""
-    config, network, process = classes("PaliGemma", *NETWORK, "Processor")
+    config, network, process = classes("PaliGemma", *NETWORK_SUFFIXES, "Processor")
     (images,) = classes("Siglip", "ImageProcessor")
 
     words = byte_tokenizer(image_token="<image>")
@@ -175,7 +183,7 @@ def _paligemma(folder: Path) -> Path:
     text = text_settings(words, model_type="gemma2", query_pre_attn_scalar=16, sliding_window=64)
     made = config(
         text_config={**text, "vocab_size": len(words)},
-        vision_config={**VISION, "projection_dim": 64, "vision_use_head": False},
+        vision_config={**VISION_SETTINGS, "projection_dim": 64, "vision_use_head": False},
         image_token_index=words.image_token_id,
         projection_dim=64,
         hidden_size=64,
@@ -186,7 +194,7 @@ def _paligemma(folder: Path) -> Path:
 def _llava_onevision(folder: Path) -> Path:
     """LLaVA-OneVision, whose language model is Qwen2."""
     config, network, process, *media = classes(
-        "LlavaOnevision", *NETWORK, "Processor", "ImageProcessor", "VideoProcessor"
+        "LlavaOnevision", *NETWORK_SUFFIXES, "Processor", "ImageProcessor", "VideoProcessor"
     )
     words = byte_tokenizer("<|im_start|>", "<image>", "<video>")
     size = {"height": 56, "width": 56}
@@ -202,7 +210,11 @@ def _llava_onevision(folder: Path) -> Path:
     )
     made = config(
         text_config={"model_type": "qwen2", **text_settings(words)},
-        vision_config={**VISION, "model_type": "siglip_vision_model", "vision_use_head": False},
+        vision_config={
+            **VISION_SETTINGS,
+            "model_type": "siglip_vision_model",
+            "vision_use_head": False,
+        },
         image_grid_pinpoints=images.image_grid_pinpoints,
         image_token_index=words.convert_tokens_to_ids("<image>"),
         video_token_index=words.convert_tokens_to_ids("<video>"),

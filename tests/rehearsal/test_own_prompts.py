@@ -21,7 +21,7 @@ MASK = {AnswerForm.MASK}
 
 def registered(monkeypatch, spec, forms):
     (model,) = own_prompts([parse(spec)])
-    monkeypatch.setattr(responses, "OWN", [own_grammar(model, forms)])
+    monkeypatch.setattr(responses, "OWN_GRAMMARS", [own_grammar(model, forms)])
     return model
 
 

@@ -121,7 +121,7 @@ def test_what_a_command_left_running_is_ended(play, tmp_path):
 
 
 def test_a_command_that_hangs_is_ended(play, monkeypatch):
-    monkeypatch.setattr(stages, "PATIENCE", 0.3)
+    monkeypatch.setattr(stages, "TIMEOUT", 0.3)
     outcome = play(stage("a", "hang"))["a"]
     assert outcome.code == stages.TIMED_OUT
     assert outcome.reason == "still running after 0 s"

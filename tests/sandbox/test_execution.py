@@ -8,7 +8,7 @@ import pytest
 
 from harness.sandbox.execution import read_execution
 from harness.sandbox.protocol import FRAME, VALUE, Ended, Limits
-from harness.sandbox.worker import CONFINED, _Watched
+from harness.sandbox.worker import CONFINED_MESSAGE, _Watched
 
 
 @pytest.mark.parametrize(("kind", "values"), [(VALUE, (7,)), (b"?", ())])
@@ -32,6 +32,6 @@ def test_the_time_of_code_begins_when_it_is_confined():
     with ours, theirs, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as frames:
         watched = _Watched(0, {out.fileno(): None, frames.fileno(): None}, ours)
         watched.began -= 100
-        theirs.sendall(CONFINED)
+        theirs.sendall(CONFINED_MESSAGE)
         watched._read_control()
     assert watched.confined and time.monotonic() - watched.began < 50

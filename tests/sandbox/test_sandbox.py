@@ -247,7 +247,7 @@ def test_a_sandbox_that_leaks_is_refused(monkeypatch):
     """Its workers are confined by nothing: what the self-test is for."""
     monkeypatch.setenv("HF_TOKEN", "hf_1")
     leaky = "read_file", "write_file", "open_socket", "fork", "signal_parent"
-    plain = f"import os, sys; os.environ['HF_TOKEN'] = 'x'; data = {{}}\n{probes.PROBES}"
+    plain = f"import os, sys; os.environ['HF_TOKEN'] = 'x'; data = {{}}\n{probes.PROBE_SOURCE}"
 
     def run(code, data, seconds):
         head = (

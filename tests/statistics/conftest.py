@@ -146,15 +146,15 @@ def draws_are_multinomial(modules: Modules) -> Iterator[str]:
     whole = np.concatenate(list(modules.resampling.swaps(70, count=9, seed=1)))
     yield from differ("swaps", whole.shape, (9, 70))
     yield from differ("what swaps are", sorted({*whole.ravel().tolist()}), [0, 1])
-    modules.resampling.CELLS = 140
+    modules.resampling.BLOCK_CELLS = 140
     for name, arguments in (("draws", {"resamples": 9}), ("swaps", {"count": 9})):
         parts = list(getattr(modules.resampling, name)(70, seed=1, **arguments))
-        modules.resampling.CELLS = 2**17
+        modules.resampling.BLOCK_CELLS = 2**17
         one = list(getattr(modules.resampling, name)(70, seed=1, **arguments))
-        modules.resampling.CELLS = 140
+        modules.resampling.BLOCK_CELLS = 140
         yield from differ(f"blocks of {name}", [len(part) for part in parts], [2, 2, 2, 2, 1])
         yield from differ(f"{name} in blocks", np.concatenate(parts), np.concatenate(one))
-    modules.resampling.CELLS = 2**17
+    modules.resampling.BLOCK_CELLS = 2**17
     listed = modules.resampling.all_swaps(3)
     yield from differ("all swaps", sorted(listed.tolist()), sorted(product((0, 1), repeat=3)))
     yield from differ("no swap first", listed[0], [0, 0, 0])
@@ -506,13 +506,13 @@ def answers_lost(modules: Modules) -> Iterator[str]:
     yield from differ("nothing right", nothing, 0.0)
     sure = modules.detection.approximate_power({(1, 1): 1.0}, groups=9, lost=1.0, level=0.95)
     yield from differ("all lost", sure, 1.0)
-    groups = 2 * modules.detection.FEW
+    groups = 2 * modules.detection.MAX_EXACT_GROUPS
     pairs = {(1, 1): 0.5, (0, 1): 0.25, (1, 0): 0.25}
     many = modules.detection.RightAnswers(pairs, groups, 2 * groups)
     size = many.detectable(level=0.95, power=0.8)
     lost = size * 2 / 0.75
     got = modules.detection.approximate_power(many.pairs, groups=groups, lost=lost, level=0.95)
-    wanted = 0.8 + modules.detection.SCATTER / groups
+    wanted = 0.8 + modules.detection.POWER_LOST_BY_SAMPLING / groups
     yield from differ("power of the detectable loss", got, wanted, within=1e-6)
     few = modules.detection.RightAnswers({(1, 0): 0.5, (0, 1): 0.5}, 5, 5)
     yield from differ("no loss of few", few.detectable(level=0.95, power=0.8), None)

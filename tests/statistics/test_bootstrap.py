@@ -108,7 +108,7 @@ def test_a_metric_that_counts_in_few_groups_is_resampled_where_it_counts():
 def test_resamples_in_blocks_are_those_in_one_to_the_last_bit(monkeypatch, cells):
     units = pairs(np.random.default_rng(4), groups=9)
     whole = resample_metrics(METRICS, group_sums(METRICS, units), resamples=100)
-    monkeypatch.setattr(resampling, "CELLS", cells)
+    monkeypatch.setattr(resampling, "BLOCK_CELLS", cells)
     in_blocks = resample_metrics(METRICS, group_sums(METRICS, units), resamples=100)
     assert whole.keys() == in_blocks.keys() == {"giou", "ciou", "both"}
     assert all(np.array_equal(whole[name], in_blocks[name]) for name in whole)

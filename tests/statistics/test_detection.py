@@ -8,7 +8,7 @@ import pytest
 
 from harness.scores import Mean, Metric, UnitScore
 from harness.statistics.detection import RightAnswers, approximate_power, exact_power
-from harness.statistics.paired import FEWEST_GROUPS, compare
+from harness.statistics.paired import MIN_GROUPS, compare
 from harness.statistics.power import errors_to_show
 from harness.statistics.quantiles import half_width
 
@@ -166,7 +166,7 @@ def test_the_stated_size_is_shown_about_four_times_of_five_after_eight_changed_g
         first = compare(
             ACCURACY, answers(base), answers(base + change()), name="accuracy", **draws, seed=trial
         )
-        if first.n_differing < FEWEST_GROUPS:
+        if first.n_differing < MIN_GROUPS:
             continue
         after = answers(base + change() - first.detectable)
         got = compare(ACCURACY, answers(base), after, name="accuracy", **draws, seed=trial)

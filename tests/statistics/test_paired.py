@@ -236,7 +236,7 @@ def test_swaps_in_blocks_are_those_in_one(monkeypatch, cells):
     base = generator.random(40)
     a, b = means(base), means(base + generator.normal(0.02, 0.1, 40))
     whole = compare((GIOU,), a, b, name="giou", resamples=300)
-    monkeypatch.setattr(resampling, "CELLS", cells)
+    monkeypatch.setattr(resampling, "BLOCK_CELLS", cells)
     assert compare((GIOU,), a, b, name="giou", resamples=300) == whole
 
 

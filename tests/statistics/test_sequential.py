@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from harness.statistics.sequential import BETS, decide, wealth
+from harness.statistics.sequential import BET_SHARES, decide, wealth
 
 
 def test_wealth_by_hand():
-    after = [np.mean(1 + BETS * 0.5), np.mean((1 + BETS * 0.5) * (1 - BETS))]
+    after = [np.mean(1 + BET_SHARES * 0.5), np.mean((1 + BET_SHARES * 0.5) * (1 - BET_SHARES))]
     assert wealth([0.5, -1.0]) == pytest.approx(after)
 
 

@@ -52,7 +52,7 @@ def test_a_track_file_has_the_entries_of_the_json_object(tmp_path_factory, plain
     text = json.dumps(plain, ensure_ascii=pretty, indent=1 if pretty else None)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_scanner, "CHUNK", chunk)
+        patch.setattr(json_scanner, "CHUNK_BYTES", chunk)
         try:
             whole = json.loads(path.read_bytes().decode("utf-8"))
         except UnicodeDecodeError:
@@ -85,7 +85,7 @@ def test_a_track_file_has_the_entries_of_the_json_object(tmp_path_factory, plain
 )
 @pytest.mark.parametrize("chunk", [2, 2**20])
 def test_a_file_that_is_no_whole_object_is_refused_by_name(tmp_path, monkeypatch, text, chunk):
-    monkeypatch.setattr(json_scanner, "CHUNK", chunk)
+    monkeypatch.setattr(json_scanner, "CHUNK_BYTES", chunk)
     path = tmp_path / "mask_dict.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"mask_dict\.json.*complete JSON"):
@@ -109,7 +109,7 @@ def test_one_entry_is_held_at_a_time(tmp_path, monkeypatch):
     """The text that is kept never grows beyond the longest entry and the chunk that it is in."""
     path = tmp_path / "x.json"
     path.write_text(json.dumps({str(number): "o" * 500 for number in range(400)}))
-    monkeypatch.setattr(json_scanner, "CHUNK", 1000)
+    monkeypatch.setattr(json_scanner, "CHUNK_BYTES", 1000)
     longest = 0
     more = json_scanner.Scanner._read_more
 

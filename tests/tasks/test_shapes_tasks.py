@@ -13,7 +13,7 @@ from harness import plugins
 from harness.card import Card
 from harness.errors import DataError
 from harness.interchange.journal_form import prediction_from_json, prediction_to_json
-from harness.layout.json_lines import MAX_LINE
+from harness.layout.json_lines import MAX_LINE_BYTES
 from harness.masks import Rle
 from harness.run.verify import verify
 from harness.spec import parse
@@ -325,8 +325,8 @@ def test_no_questions_and_endless_lines_are_told(build, place, name):
     path, _ = place(name)
     path.write_bytes(b"\n\n")
     assert next(iter(build(name, path.parents[2]).check())).path == str(path)
-    path.write_bytes(b"x" * (MAX_LINE + 1))
-    with pytest.raises(DataError, match=rf"questions\.jsonl, line 1: .*{MAX_LINE} bytes"):
+    path.write_bytes(b"x" * (MAX_LINE_BYTES + 1))
+    with pytest.raises(DataError, match=rf"questions\.jsonl, line 1: .*{MAX_LINE_BYTES} bytes"):
         list(build(name, path.parents[2]).samples())
 
 

@@ -15,7 +15,7 @@ from harness.world.language import Noun
 from harness.world.questions import KINDS, ask_questions, every_question, wordings_of
 from harness.world.raster import visible_masks
 from harness.world.scene import Scene, Thing
-from harness.world.shapes import QUIZZED, World
+from harness.world.shapes import QUIZ_FAMILIES, World
 
 from .qa_reader import scene_of, thing
 
@@ -299,7 +299,7 @@ def test_every_kind_of_question_occurs_in_the_world(world: World) -> None:
     requested = Counter(
         question.kind
         for family, split in world.examples
-        if family not in QUIZZED
+        if family not in QUIZ_FAMILIES
         for example in world.examples_of(family, split)
         for question in example.questions
     )

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.hub.local_paths import without_paths
-from harness.hub.model_card import CARD, CURVES, WRITTEN, write_card
+from harness.hub.model_card import CARD, CURVES, WRITTEN_MARK, write_card
 from harness.record import Run
 from harness.run.checkpoint_provenance import write_origins
 from harness.run.training_record import MANIFEST, Training
@@ -107,7 +107,7 @@ def test_equal_trainings_have_equal_cards_and_a_foreign_card_stays(training, com
     assert command("card", training)[0] == 0
     first = path.read_bytes()
     assert command("card", training)[0] == 0 and path.read_bytes() == first
-    path.write_bytes(first.replace(WRITTEN.encode(), b"by hand"))
+    path.write_bytes(first.replace(WRITTEN_MARK.encode(), b"by hand"))
     code, text = command("card", training)
     assert code == 2 and CARD in text and b"by hand" in path.read_bytes()
 

@@ -15,7 +15,7 @@ from harness.task import Task
 from harness.trainers.video_str.shapes import scene_of
 from harness.types import Sample
 from harness.world.qa import every_qa
-from harness.world.questions import REASONED, every_question
+from harness.world.questions import REASONING_KINDS, every_question
 from pocket_training.vlm.lessons import in_words
 from pocket_training.vlm.views import View
 
@@ -55,9 +55,9 @@ def shapes_captions(task: Task, sample: Sample) -> Mapping[str, str]:
         )
     view = View(scene)
     names = ", ".join(view.names[index] for index in view.in_order(question.referents))
-    if question.kind not in REASONED:
+    if question.kind not in REASONING_KINDS:
         return {"rationale": names, "description": sample.query.text}
-    explicit = (one for one in every if one.kind not in REASONED)
+    explicit = (one for one in every if one.kind not in REASONING_KINDS)
     same = (one.text for one in explicit if one.referents == question.referents)
     half = hashlib.blake2b(sample.id.encode(), digest_size=1).digest()[0] % 2
     named = [names] * TIMES[half == 0]

@@ -26,7 +26,7 @@ from harness.models.visionreasoner import grammar
 from harness.types import AnswerForm, Box, Query
 from harness.world.language import Question
 from harness.world.qa import QA
-from harness.world.qa_video import MOTIONS
+from harness.world.qa_video import MOTION_WORDS
 from harness.world.referring import DIRECTIONS
 from pocket_training.vlm.views import CANVAS, CELLS, View
 
@@ -36,7 +36,7 @@ TOKENS = CELLS * CELLS  # image tokens of a frame, or of two of a clip
 
 WAYS = (("still", "right", "left"), ("still", "down", "up"))
 """Words for motions across and down: for none, ahead and back."""
-STILL = MOTIONS[0, 0]  # option for a thing that does not move
+STILL = MOTION_WORDS[0, 0]  # option for a thing that does not move
 COORDINATE = re.compile(r"(?<=[\[ ])\d+")
 UPRIGHT = re.compile("top to bottom|up or down")  # in questions for a distance along the height
 
