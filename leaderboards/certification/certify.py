@@ -3,10 +3,10 @@
     question ─▶ A ─▶ inputs, response ─┐
              └▶ B ─▶ inputs, response ─┴▶ parts compared ─▶ distance ─▶ suspects ─▶ verdict
 
-The side in this process (the reference) computes its log-probabilities of the other side's tokens.
-Other inputs or weights make them differ from the other side's own; another choice of tokens makes
-the tokens not the likeliest. Small distances are explained by the types of numbers (`rates.toml`);
-the causes of larger ones are searched among `suspects`.
+The side whose network is in this process (the reference) computes its log-probabilities of the
+other side's tokens. If inputs or weights differ, so do the two sides' log-probabilities of these
+tokens; if the other side chooses tokens otherwise, they are not the likeliest ones. Small distances
+are explained by dtypes (`rates.toml`); the causes of larger ones are searched among `suspects`.
 """
 
 from collections import Counter
@@ -33,15 +33,18 @@ from harness.leaderboards.certification.search import explain
 from harness.leaderboards.differences.causes import by_cause
 from harness.types import Query
 
-AT_ONCE, REPEATED = 8, 8
-"""Questions asked at once; questions asked again with another seed."""
+QUESTIONS_AT_ONCE = 8
+QUESTIONS_AGAIN = 8  # questions that are asked again with another seed
 MIN_EARLY = 3
 """Smallest number of responses ending early that is called a difference."""
-UNKNOWN = 10
-"""Two sides can be equal if at most 1 / UNKNOWN of the responses differ in unknown tokens."""
+MIN_PER_UNKNOWN = 10
+"""Two sides can be equal only if there are this many responses for each one that differs in unknown
+tokens."""
 SAMPLING = ("temperature", "top_p", "top_k", "repetition_penalty", "presence_penalty")
-LIMITS, LOSSLESS = ("min_pixels", "max_pixels"), "png"
-"""Settings of a processor that change pixels, and the form of images that keeps them."""
+LIMITS = ("min_pixels", "max_pixels")
+"""Settings of a processor that change pixels."""
+LOSSLESS = "png"
+"""Format of images that keeps their pixels."""
 OF_REQUEST = (pairs.WORDS, pairs.SYSTEM, pairs.SETTINGS, pairs.LIMIT, pairs.IMAGES, pairs.TIMES)
 """Parts of the request: a difference in one of them is a cause by itself."""
 
@@ -134,8 +137,8 @@ def certify(
     questions = Questions((a.chat, b.chat))
     for chat in questions.chats:
         chat.prepare()
-    for start in range(0, len(queries), AT_ONCE):
-        batch = queries[start : start + AT_ONCE]
+    for start in range(0, len(queries), QUESTIONS_AT_ONCE):
+        batch = queries[start : start + QUESTIONS_AT_ONCE]
         sides = [
             [request for query in batch for request in side.requests(query)] for side in (a, b)
         ]
@@ -211,7 +214,7 @@ class _Judge:
         differing = [*self.settings.get("images", ()), *limits]
         states = {check.aspect: check.equal for check in self.checks}
         same_pixels = all(
-            part.equal or part.finding == pairs.RESIZED
+            part.equal or part.finding == pairs.RESIZED_FINDING
             for part in self.questions.parts[pairs.IMAGES]
         )
         return bool(differing) and not same_pixels and not states[pairs.TENSORS]
@@ -235,7 +238,7 @@ class _Judge:
         for side, chat in enumerate(self.questions.chats):
             if self.drawn[side] or self.questions.reference == side:
                 continue  # drawn as it should be; or greedy in this process, which repeats itself
-            first = self.questions.pairs[:REPEATED]
+            first = self.questions.pairs[:QUESTIONS_AGAIN]
             requests = [
                 replace(pair.requests[side], key=f"{pair.requests[side].key}:again")
                 for pair in first
@@ -294,7 +297,7 @@ class _Judge:
             return None
         mean, low, high = mean_interval(values)
         limit = self.rates.logprob
-        equal = True if high <= limit else False if low > limit else None
+        equal = True if high <= limit else False if low > limit else None  # None: undecided
         finding = f"{mean:.2g} {unit} ({low:.2g} to {high:.2g}); {limit:.2g} is explained"
         self._check(aspect, equal, finding, len(values))
         return equal
@@ -371,7 +374,7 @@ class _Judge:
         limit = self.rates.token
         equal = False if low > limit else True if diverged <= limit * tokens else None
         n_unknown = sum(start.tokens == 0 for start in starts)  # different texts, unknown tokens
-        if equal and UNKNOWN * n_unknown > len(starts):
+        if equal and MIN_PER_UNKNOWN * n_unknown > len(starts):
             equal = None
         if equal is False and not self.causes:
             self.causes.append(f"{pairs.ANSWERS}: {finding}")

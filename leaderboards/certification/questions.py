@@ -1,8 +1,9 @@
-"""Ask both sides the questions, and examine the other side's responses with the reference network.
+"""Ask two ways of calling one network the same questions, and compare their responses.
 
-The reference is the side whose network runs in this process: it computes how probable each token of
-the other side's response is. Sides are numbered 0 (A) and 1 (B), questions by their place in
-`Questions.pairs`. `certify` judges the result; `search` looks for causes by `distance`.
+The two ways are called sides, numbered 0 (A) and 1 (B). The reference is the side whose network
+runs in this process: it computes how probable each token of the other side's response is. Questions
+are numbered by their index in `Questions.pairs`. `certify` judges the result; `search` looks for
+causes by `distance`.
 """
 
 from collections.abc import Sequence
@@ -78,7 +79,9 @@ class Questions:
             ]
             self.pairs.append(replace(pair, observations=(light[0], light[1])))
             view = self.view(len(self.pairs) - 1)
-            self.views.append(view and replace(view, tensors=view.tensors if keeps_tensors else {}))
+            if view is not None and not keeps_tensors:
+                view = replace(view, tensors={})
+            self.views.append(view)
 
     def _reference_side(self, pair: Pair) -> int | None:
         """Return the first side that can examine a request; None: neither can."""

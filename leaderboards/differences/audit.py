@@ -49,7 +49,7 @@ CONTROLS = (
 )
 BLIND = ("grey", "omitted", "swapped")
 """Controls without the question's own images."""
-MEANS: Mapping[str, str] = {
+CHANGE_OF_CONTROL: Mapping[str, str] = {
     "grey": "images of one grey",
     "swapped": "images of another question",
     "shuffled": "tiles of an image, or frames of a video, in another order",
@@ -111,14 +111,11 @@ class Audit:
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
-        controls = [
-            {
-                **asdict(replace(control, comparison=None)),
-                "comparison": comparison and comparison.to_json(),
-            }
-            for control in self.controls
-            for comparison in [control.comparison]
-        ]
+        controls = []
+        for control in self.controls:
+            comparison = None if control.comparison is None else control.comparison.to_json()
+            plain = asdict(replace(control, comparison=None))
+            controls.append({**plain, "comparison": comparison})
         return {**asdict(replace(self, controls=())), "controls": controls, "seeing": self.seeing}
 
 
@@ -172,7 +169,7 @@ class _Auditor:
         verdict, passed = judge(comparison)
         return Control(
             name=name,
-            about=about or MEANS.get(name, ""),
+            about=about or CHANGE_OF_CONTROL.get(name, ""),
             value=run.results["metrics"][headline],
             comparison=comparison,
             verdict=verdict,
@@ -214,6 +211,7 @@ class _Auditor:
         return self.control(name, with_argument(self.spec, "backend", ablated), judge)
 
     def _reasoning(self) -> Iterator[Control]:
+        """Yield the control `reasoning`: answers after another response's reasoning."""
         responses = (self.run.prediction(sample.id).responses for sample in self.samples)
         if any("<think>" in text for turns in responses for text in turns):
             yield self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
@@ -248,7 +246,7 @@ class _Auditor:
             comparable = [is_same for is_same in same_option if is_same is not None]
             groups = len({original.group for original, _ in sample_pairs.values()})
             about = (
-                f"{MEANS['options']}, of {counted(len(sample_pairs), 'question')}; "
+                f"{CHANGE_OF_CONTROL['options']}, of {counted(len(sample_pairs), 'question')}; "
                 f"the answer stays in {sum(comparable)} of {len(comparable)}"
             )
             judge = partial(judge_options, is_same=comparable, groups=groups)
@@ -292,7 +290,7 @@ class _Auditor:
 
 
 def _skipped(name: str, reason: str, about: str = "") -> Control:
-    about = about or MEANS.get(name, "")
+    about = about or CHANGE_OF_CONTROL.get(name, "")
     return Control(name=name, about=about, verdict="not applicable", reason=reason)
 
 

@@ -43,7 +43,7 @@ ESCAPES = {
     "\N{NARROW NO-BREAK SPACE}": r"\,",
 }
 ARROWS = {"higher": r" $\uparrow$", "lower": r" $\downarrow$"}
-BEYOND = "% Some characters need XeLaTeX or LuaLaTeX.\n"
+UNICODE_NOTE = "% Some characters need XeLaTeX or LuaLaTeX.\n"
 """First line of a table with characters that `ESCAPES` lacks, beyond Latin-1."""
 
 
@@ -98,7 +98,7 @@ def render(summary: Summary) -> str:
     ]
     text = "\n".join(lines) + "\n"
     is_beyond_latin1 = any(ord(char) > 0xFF for char in text)
-    return "% \\usepackage{booktabs}\n" + (BEYOND if is_beyond_latin1 else "") + text
+    return "% \\usepackage{booktabs}\n" + (UNICODE_NOTE if is_beyond_latin1 else "") + text
 
 
 def label(title: str) -> str:
