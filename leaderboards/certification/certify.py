@@ -161,7 +161,8 @@ class _Judge:
         described = [dict(chat.describe()) for chat in questions.chats]
         dtypes = [str(chat["dtype"]) if chat.get("dtype") else None for chat in described]
         self.dtypes = tuple(dtype or f"not told, {ASSUMED} assumed" for dtype in dtypes)
-        self.rates, self.side_rates = rates_of(*dtypes), [rates_of(dtype) for dtype in dtypes]
+        self.rates = rates_of(*dtypes)
+        self.side_rates = [rates_of(dtype) for dtype in dtypes]
         self.described = described
         self.settings = by_cause(*_common_settings(*described))
         self.drawn = [bool(chat.get("temperature")) for chat in described]
@@ -297,7 +298,11 @@ class _Judge:
             return None
         mean, low, high = mean_interval(values)
         limit = self.rates.logprob
-        equal = True if high <= limit else False if low > limit else None  # None: undecided
+        equal: bool | None = None  # undecided
+        if high <= limit:
+            equal = True
+        elif low > limit:
+            equal = False
         finding = f"{mean:.2g} {unit} ({low:.2g} to {high:.2g}); {limit:.2g} is explained"
         self._check(aspect, equal, finding, len(values))
         return equal
@@ -372,10 +377,12 @@ class _Judge:
         finding += f"; another token at {diverged} of {tokens:,} tokens"
         finding += f", {self.rates.token:.2g} of them is explained"
         limit = self.rates.token
-        equal = False if low > limit else True if diverged <= limit * tokens else None
         n_unknown = sum(start.tokens == 0 for start in starts)  # different texts, unknown tokens
-        if equal and MIN_PER_UNKNOWN * n_unknown > len(starts):
-            equal = None
+        equal: bool | None = None  # undecided
+        if low > limit:
+            equal = False
+        elif diverged <= limit * tokens and MIN_PER_UNKNOWN * n_unknown <= len(starts):
+            equal = True
         if equal is False and not self.causes:
             self.causes.append(f"{pairs.ANSWERS}: {finding}")
         self._check(pairs.ANSWERS, equal, finding, len(starts))

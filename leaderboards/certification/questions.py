@@ -122,9 +122,9 @@ class Questions:
         if not (tokens_of_a and tokens_of_b):
             return CommonStart(0, 0, None)
         shared_length = min(len(tokens_of_a), len(tokens_of_b))
-        short = 0 if b.text.startswith(a.text) else 1 if a.text.startswith(b.text) else None
-        if short is not None and not (a, b)[short].cut:
-            return CommonStart(shared_length, 1, short)
+        for side, (short, long) in enumerate(((a, b), (b, a))):
+            if long.text.startswith(short.text) and not short.cut:
+                return CommonStart(shared_length, 1, early_side=side)
         for index in range(shared_length):
             if tokens_of_a[index] != tokens_of_b[index]:
                 return CommonStart(index + 1, 1, None)

@@ -45,7 +45,14 @@ from harness.task import Task
 from harness.types import Sample
 
 CONTROLS = (
-    *("grey", "swapped", "shuffled", "omitted", "reasoning", "options", "frames", "contamination"),
+    "grey",
+    "swapped",
+    "shuffled",
+    "omitted",
+    "reasoning",
+    "options",
+    "frames",
+    "contamination",
 )
 BLIND = ("grey", "omitted", "swapped")
 """Controls without the question's own images."""
@@ -271,20 +278,16 @@ class _Auditor:
         """Yield the control `contamination`, from what the checkpoint records of its training."""
         contamination = read_contamination(self.run.folder)
         if contamination is None:
-            verdict, passed, reason = "not known", None, "the checkpoint does not say"
+            verdict, reason = "not known", "the checkpoint does not say"
         elif contamination.is_any:
-            verdict, passed, reason = "trained on some", False, str(contamination)
+            verdict, reason = "trained on some", str(contamination)
         else:
-            verdict, passed, reason = (
-                "none found",
-                True,
-                f"of {counted(contamination.n_total, 'sample')}",
-            )
+            verdict, reason = "none found", f"of {counted(contamination.n_total, 'sample')}"
         yield Control(
             name="contamination",
             about="samples that the checkpoint was trained on",
             verdict=verdict,
-            passed=passed,
+            passed=None if contamination is None else not contamination.is_any,
             reason=reason,
         )
 
