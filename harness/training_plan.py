@@ -106,8 +106,8 @@ def _device(name: str | None, model: Spec | None) -> Device:
 
     Networks as small as `pocket` are trained on a CPU.
     """
-    is_small = model is None or size_of(model) < estimate.SMALL
-    text = "CPU" if is_small else " ".join(gpus()) or estimate.ASSUMED
+    is_small = model is None or size_of(model) < estimate.SMALL_SIZE
+    text = "CPU" if is_small else " ".join(gpus()) or estimate.ASSUMED_DEVICE
     return estimate.named_device(name or text)
 
 

@@ -160,7 +160,8 @@ def _report(
     first = row(runs[0])
     name = metric or first.headline
     for run in runs:
-        if name not in (metrics := row(run).metrics):
+        metrics = row(run).metrics
+        if name not in metrics:
             raise UsageError(
                 f"--metric {name}",
                 expected=" or ".join(metrics),

@@ -118,7 +118,7 @@ def update(baseline: Path, candidate: Path, *, tasks: Collection[str] | None = N
 
 
 def by_task(runs: Iterable[Run], side: str) -> dict[Key, Run]:
-    """Return the runs of a side of the gate by task.
+    """Return the runs of a baseline or candidate by task; `side` names it in errors.
 
     Raises:
         UsageError: two are of the same task.

@@ -27,8 +27,8 @@ from harness.provenance import is_rehearsal
 from harness.record import MANIFEST, SCORES, Run
 from harness.store.atomic import read_json
 
-REHEARSED = "REHEARSAL (stand-ins with random weights; no number means anything)"
-OTHER_DATA = (
+REHEARSAL_TITLE = "REHEARSAL (stand-ins with random weights; no number means anything)"
+OTHER_DATA_NOTE = (
     "Another table has the same title: its runs read other annotations or other samples than "
     "those of {}, so the two are not ranked together."
 )
@@ -139,9 +139,9 @@ def build(
         tables = list(map(_with_note_on_papers, tables))
     entries = [entry for board_table in tables for entry in board_table.entries]
     return Board(
-        title=f"{REHEARSED}: {title}" if is_rehearsal() else title,
+        title=f"{REHEARSAL_TITLE}: {title}" if is_rehearsal() else title,
         level=LEVEL,
-        tables=tuple(_name_twins(tables)),
+        tables=tuple(_with_notes_on_other_data(tables)),
         grid=None
         if definition is None
         else grid(
@@ -200,11 +200,13 @@ def _told_apart(folders: Sequence[Path]) -> list[str]:
     return [os.path.relpath(path, parent) for path in paths]
 
 
-def _name_twins(tables: Sequence[Table]) -> list[Table]:
+def _with_notes_on_other_data(tables: Sequence[Table]) -> list[Table]:
     """Add a note to tables that a reader sees as equal, because only their data differ."""
     n_by_key = Counter(map(_visible_key, tables))
     return [
-        replace(board_table, notes=(*board_table.notes, OTHER_DATA.format(board_table.data[:12])))
+        replace(
+            board_table, notes=(*board_table.notes, OTHER_DATA_NOTE.format(board_table.data[:12]))
+        )
         if n_by_key[_visible_key(board_table)] > 1
         else board_table
         for board_table in tables

@@ -16,11 +16,11 @@ from harness.leaderboards.figure import Panel, Points, figure
 from harness.provenance import PLUGINS
 from harness.run.training_record import Training
 
-OUTSIDE = re.compile(r",(?![^()]*\))")
+NAME_SEPARATOR = re.compile(r",(?![^()]*\))")
 """A comma between names, as in `loss,eval/gIoU(seg(split=val,size=2))`; not one in parentheses."""
-LARGEST = 1e12
+MAX_VALUE = 1e12
 """Values that are larger, or not finite, are left out."""
-LONGEST = 60
+MAX_NAME = 60
 """Maximum number of letters of a recipe's name; a longer one is replaced by the folder."""
 
 
@@ -98,7 +98,7 @@ def _requested_names(
 ) -> list[str]:
     """Return the names in the texts of `--y`; raise UsageError if no training logged one."""
     logged = _names(rows.values())
-    names = [name for text in requested or () for name in OUTSIDE.split(text) if name]
+    names = [name for text in requested or () for name in NAME_SEPARATOR.split(text) if name]
     unknown = [name for name in names if name not in logged]
     if not names or unknown:
         near = [match for name in unknown for match in get_close_matches(name, logged, n=3)]
@@ -122,7 +122,7 @@ def _points(folder: Path, rows: Sequence[Mapping[str, Any]], name: str) -> Point
                 expected=f"a number as {name}",
                 found=repr(value)[:60],
             )
-        if value is not None and abs(value) <= LARGEST:
+        if value is not None and abs(value) <= MAX_VALUE:
             points[row["step"]] = float(value)
     return points
 
@@ -151,7 +151,7 @@ def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
     labels = [_label(group[0], [peers[0] for peers in groups]) for group in groups]
     recipes = {}
     for label, group in zip(labels, groups, strict=True):
-        is_usable = labels.count(label) == 1 and len(label) <= LONGEST
+        is_usable = labels.count(label) == 1 and len(label) <= MAX_NAME
         name = label if is_usable else str(group[0].folder)
         recipes[name] = [training.folder for training in group]
     return recipes

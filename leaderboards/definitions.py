@@ -152,7 +152,7 @@ class TrainingStep:
 
         Raises:
             DataError: the file is missing or not TOML, lacks the tasks or the model, or its
-                `processes` is no number from 1 on.
+                `processes` is not a number from 1 on.
         """
         what = f"configuration {self.config} of {self.method}"
         path = Path(self.config)
@@ -365,6 +365,7 @@ def _training(board: Path, plain: Mapping[str, Any], where: str) -> TrainingStep
     given: object = step.set
     scalars = (str, int, float, bool)
     if isinstance(given, Mapping) and all(isinstance(value, scalars) for value in given.values()):
+        # A SPEC without a name is `(name=value)`.
         given = tuple(str(Spec("", {name: value}))[1:-1] for name, value in given.items())
     if not isinstance(given, tuple) or not all(isinstance(text, str) for text in given):
         form = 'a table {max_steps = 300} or a list ["max_steps=300"]'

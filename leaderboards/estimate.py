@@ -24,44 +24,44 @@ from typing import Any, NamedTuple
 
 from harness.errors import UsageError
 
-COMPUTE, DECODE = 0.25, 0.3
+COMPUTE_SHARE, BANDWIDTH_SHARE = 0.25, 0.3
 """Shares of a device's peak arithmetic and bandwidth that are reached."""
-OVERHEAD = 0.02  # seconds a decoded token costs at least, however small the network
-FLOAT32 = 1 / 6
+MIN_TOKEN_SECONDS = 0.02  # seconds a decoded token costs at least, however small the network
+FLOAT32_SPEED = 1 / 6
 """Speed of arithmetic in float32 relative to bfloat16."""
-PROMPT, RESPONSE = 4000, 400  # tokens
-RESPONSES = {"dt_r1": 1500, "jit": 1500}
+PROMPT_TOKENS, RESPONSE_TOKENS = 4000, 400
+RESPONSE_TOKENS_OF = {"dt_r1": 1500, "jit": 1500}
 """Tokens of a response by model, for models that write a plan, code and an answer."""
-IMAGE, CLIP = 1300, 8000  # tokens of a prompt with an image, and with a video
-PERCEPTION = (0.2, 5.0)
+IMAGE_PROMPT_TOKENS, VIDEO_PROMPT_TOKENS = 1300, 8000
+PERCEPTION_SECONDS = (0.2, 5.0)
 """Seconds for (an image, a video): decoding, segmentation, and propagation over frames."""
-TWIN = (3.0, 20.0)
+TWIN_SECONDS = (3.0, 20.0)
 """Seconds that the networks of a digital twin take for (an image, a video); the twin is built once
 for all rollouts of a prompt."""
-TWINS = frozenset({"dt_r1", "jit"})
+TWIN_MODELS = frozenset({"dt_r1", "jit"})
 """Models that answer from a twin."""
-BATCH = 8  # responses that are decoded together
-UNKNOWN = 1000  # samples of a split whose size is not known
+DECODED_TOGETHER = 8  # responses
+UNKNOWN_SAMPLES = 1000  # samples of a split whose size is not known
 
-OFFLOADED = 1.0
+OFFLOADED_STEP = 1.0
 """Seconds of a step of AdamW on the CPU (32 cores), with its copies, for 10^9 parameters."""
-CONTEXT, SEGMENTER = 3.0, 2.0
+CONTEXT_GB, SEGMENTER_GB = 3.0, 2.0
 """GB of CUDA, its kernels and the logits of a few tokens; of a segmenter's network and an image."""
-CACHED, CHECKPOINTED, KEPT = 1e-5, 5.5e-5, 8e-4
+CACHED_GB, CHECKPOINTED_GB, KEPT_GB = 1e-5, 5.5e-5, 8e-4
 """GB of a token for 10^9 parameters in bfloat16: its keys and values; its activations with
 `gradient_checkpointing`; its activations without."""
-ADAPTER = 0.0053
+ADAPTER_GB = 0.0053
 """GB of an adapter with its optimizer for 10^9 parameters and each rank."""
 
-ASSUMED = "A100-80GB"
+ASSUMED_DEVICE = "A100-80GB"
 """Device of an estimate on a machine without a GPU, for networks that need one."""
-SMALL = 0.01
+SMALL_SIZE = 0.01
 """Parameters in 10^9 below which overhead, not arithmetic, decides, so that the formula does not
 hold. Such networks (`pocket`, or none) run on a CPU; the constants were measured on two cores."""
 SMALL_TRAINING, SMALL_TASK, SMALL_SAMPLE, SMALL_RESPONSE = 8.0, 1.5, 0.15, 0.07
 """Seconds to start a training, to start a task, to predict a sample, to train on a response."""
-SMALL_MEMORY = 1.0  # GB
-WORLD = 24
+SMALL_GB = 1.0
+WORLD_SAMPLES = 24
 """Samples of a split that `harness data make` makes by default."""
 
 
@@ -191,20 +191,21 @@ def training(
     prompts = max(1, responses // int(config.get("num_generations", 1)))
     passes = float(config.get("num_train_epochs") or 1)
     steps = int(config.get("max_steps") or math.ceil(samples * passes / prompts))
-    if size < SMALL:
+    if size < SMALL_SIZE:
         seconds = SMALL_TRAINING + steps * responses * SMALL_RESPONSE
-        return Estimate(seconds / 3600, SMALL_MEMORY, steps)
-    expected_length = RESPONSES.get(model, RESPONSE)
+        return Estimate(seconds / 3600, SMALL_GB, steps)
+    expected_length = RESPONSE_TOKENS_OF.get(model, RESPONSE_TOKENS)
     max_length = int(config.get("max_completion_length") or expected_length)
     length = min(max_length, expected_length)
-    prompt = min(int(config.get("max_prompt_length") or config.get("max_length") or 2000), PROMPT)
+    max_prompt = int(config.get("max_prompt_length") or config.get("max_length") or 2000)
+    prompt = min(max_prompt, PROMPT_TOKENS)
     # Operations a parameter and token: see the formulas above.
     work = (12 if generates else 8) * size * 1e9 * responses * (prompt + length)
-    seconds = work / (COMPUTE * device.tflops * 1e12 * processes)
+    seconds = work / (COMPUTE_SHARE * device.tflops * 1e12 * processes)
     if generates:
         seconds += length * _token(2 * size, device)
-    if model in TWINS:
-        seconds += prompts * TWIN[is_video] / processes
+    if model in TWIN_MODELS:
+        seconds += prompts * TWIN_SECONDS[is_video] / processes
     seconds *= steps * (2 if config.get("r_desc") else 1)  # DR2Seg's second responses
     memory = _state(config, size, processes)
     memory += _activations(config, size, prompt + max_length if generates else prompt)
@@ -218,7 +219,7 @@ def _state(config: Mapping[str, Any], size: float, processes: int) -> float:
     among the processes, but each holds all weights (2 bytes) while it generates.
     """
     if config.get("finetune", "full") != "full":
-        return 2.0 * size + ADAPTER * int(config.get("lora_r") or 16) * size
+        return 2.0 * size + ADAPTER_GB * int(config.get("lora_r") or 16) * size
     is_sharded = config.get("deepspeed") == "zero3"
     state = (16.0 + (2.0 if config.get("beta") else 0.0)) * size / (processes if is_sharded else 1)
     return state + (2.0 * size if is_sharded and "num_generations" in config else 0.0)
@@ -228,8 +229,8 @@ def _activations(config: Mapping[str, Any], size: float, tokens: int) -> float:
     """Return GB of activations, or of keys and values while responses are generated, if more."""
     learned = int(config.get("per_device_train_batch_size") or 1)
     written = int(config.get("generation_micro_batch_size") or learned)
-    per_response = CHECKPOINTED if config.get("gradient_checkpointing") else KEPT
-    return CONTEXT + max(learned * per_response, written * CACHED) * tokens * size
+    per_response = CHECKPOINTED_GB if config.get("gradient_checkpointing") else KEPT_GB
+    return CONTEXT_GB + max(learned * per_response, written * CACHED_GB) * tokens * size
 
 
 def evaluation(
@@ -251,23 +252,26 @@ def evaluation(
         adaptation: Settings of test-time training, its defaults included; None without it.
         model: Name of the model.
     """
-    response, perception = RESPONSES.get(model, RESPONSE), PERCEPTION[is_video]
-    perception += TWIN[is_video] if model in TWINS else 0.0
-    if size < SMALL:
+    response = RESPONSE_TOKENS_OF.get(model, RESPONSE_TOKENS)
+    perception = PERCEPTION_SECONDS[is_video]
+    perception += TWIN_SECONDS[is_video] if model in TWIN_MODELS else 0.0
+    if size < SMALL_SIZE:
         sample_seconds = SMALL_SAMPLE
         if adaptation is not None:
             rollouts = adaptation.get("rollouts", 1)
             sample_seconds += max(1, adaptation.get("steps", 0)) * rollouts * SMALL_RESPONSE
-        return Estimate((SMALL_TASK + samples * sample_seconds) / 3600, SMALL_MEMORY)
-    prompt = PROMPT if model in TWINS else CLIP if is_video else IMAGE
+        return Estimate((SMALL_TASK + samples * sample_seconds) / 3600, SMALL_GB)
+    prompt = VIDEO_PROMPT_TOKENS if is_video else IMAGE_PROMPT_TOKENS
+    if model in TWIN_MODELS:
+        prompt = PROMPT_TOKENS
     seconds = (
-        prompt * 2 * size * 1e9 / (COMPUTE * device.tflops * 1e12)
-        + response * _token(2 * size, device) / BATCH
+        prompt * 2 * size * 1e9 / (COMPUTE_SHARE * device.tflops * 1e12)
+        + response * _token(2 * size, device) / DECODED_TOGETHER
         + perception
     )
     if adaptation is None:
-        cached = BATCH * (prompt + response) * CACHED * size
-        memory = 2.0 * size + CONTEXT + (0.0 if model in TWINS else SEGMENTER) + cached
+        cached = DECODED_TOGETHER * (prompt + response) * CACHED_GB * size
+        memory = 2.0 * size + CONTEXT_GB + (0.0 if model in TWIN_MODELS else SEGMENTER_GB) + cached
         return Estimate(samples * seconds / 3600, memory)
     extra_seconds, memory, host = _adaptation(adaptation, size=size, device=device, prompt=prompt)
     return Estimate(samples * (seconds + extra_seconds) / 3600, memory, host=host)
@@ -291,23 +295,25 @@ def _adaptation(
     is_pseudo_label = not is_group and "rollouts" in settings
     generates_once = updates == 0 or settings.get("single_gen") or is_pseudo_label
     generations = 1 if generates_once else updates
-    speed = COMPUTE * device.tflops * 1e12 * (FLOAT32 if is_full else 1)
-    generation_work = 2 * size * 1e9 * (prompt + rollouts * RESPONSE)
-    update_work = (8 if is_group else 6) * size * 1e9 * (prompt + learned * RESPONSE)
-    seconds = generations * (generation_work / speed + RESPONSE * _token(width * size, device))
+    speed = COMPUTE_SHARE * device.tflops * 1e12 * (FLOAT32_SPEED if is_full else 1)
+    generation_work = 2 * size * 1e9 * (prompt + rollouts * RESPONSE_TOKENS)
+    update_work = (8 if is_group else 6) * size * 1e9 * (prompt + learned * RESPONSE_TOKENS)
+    seconds = generations * (
+        generation_work / speed + RESPONSE_TOKENS * _token(width * size, device)
+    )
     seconds += updates * update_work / speed
-    cached = (prompt + rollouts * RESPONSE) * CACHED * width / 2 * size
-    memory = width * size + CONTEXT + SEGMENTER + cached
+    cached = (prompt + rollouts * RESPONSE_TOKENS) * CACHED_GB * width / 2 * size
+    memory = width * size + CONTEXT_GB + SEGMENTER_GB + cached
     if not updates:
         return seconds, memory, 0.0
-    memory += KEPT * (width / 2) * (prompt + RESPONSE) * size
+    memory += KEPT_GB * (width / 2) * (prompt + RESPONSE_TOKENS) * size
     if not is_full:
-        return seconds, memory + ADAPTER * int(settings.get("lora_r") or 16) * size, 0.0
+        return seconds, memory + ADAPTER_GB * int(settings.get("lora_r") or 16) * size, 0.0
     if settings.get("offload") == "optimizer":
-        return seconds + updates * OFFLOADED * size, memory, 20.0 * size
+        return seconds + updates * OFFLOADED_STEP * size, memory, 20.0 * size
     return seconds, memory + 12.0 * size, 4.0 * size
 
 
 def _token(weights: float, device: Device) -> float:
     """Return seconds to decode one token of each response of a batch; `weights` are in GB."""
-    return max(weights / (DECODE * device.bandwidth), OVERHEAD)
+    return max(weights / (BANDWIDTH_SHARE * device.bandwidth), MIN_TOKEN_SECONDS)

@@ -17,11 +17,11 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 30
 """Margins of a panel's axes."""
 DASHES = ("", "7 4", "2 3")
 """Dash patterns of the first five lines, of the next five, and so on."""
-COLUMNS = 3
+MAX_COLUMNS = 3
 """Largest number of panels side by side."""
-KEY = 18
+KEY_ROW = 18
 """Height of a line of the key."""
-LETTER = 6.2
+LETTER_WIDTH = 6.2
 """Estimated width of a letter of a recipe's name, rather too large than too small."""
 
 Points: TypeAlias = Mapping[int, float]
@@ -47,7 +47,7 @@ def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     pens = {name: _pen(index) for index, name in enumerate(names)}
-    columns = min(COLUMNS, max(1, len(panels)))
+    columns = min(MAX_COLUMNS, max(1, len(panels)))
     width = WIDTH * columns
     key, above = _key(pens, width)
     panel_texts = "".join(
@@ -55,7 +55,8 @@ def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
         f'{above + index // columns * HEIGHT})">{_panel(panel, pens, smooth)}</g>'
         for index, panel in enumerate(panels)
     )
-    height = above + HEIGHT * -(-len(panels) // columns)
+    rows = -(-len(panels) // columns)  # rounded up
+    height = above + HEIGHT * rows
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="sans-serif" font-size="11" fill="#222">'
@@ -81,9 +82,9 @@ def _key(pens: Mapping[str, _Pen], width: int) -> tuple[str, int]:
     """Return the key of recipes as SVG, in rows of at most `width` pixels, and its height."""
     entries, x, y = [], float(LEFT), 14
     for name, pen in pens.items():
-        name_width = 44 + LETTER * len(name)
+        name_width = 44 + LETTER_WIDTH * len(name)
         if x > LEFT and x + name_width > width:
-            x, y = float(LEFT), y + KEY
+            x, y = float(LEFT), y + KEY_ROW
         entries.append(
             f'<g transform="translate({x:g},{y})"><path d="M0-4h22" {pen.stroke}/>'
             f'<text x="28">{escape(name)}</text></g>'
@@ -112,9 +113,9 @@ def ticks(low: float, high: float) -> list[float]:
     ([0.0, 20.0, 40.0, 60.0], [0.45, 0.5, 0.55])
     """
     spread = high - low
-    size = 10.0 ** (len(str(int(1e9 * spread))) - 10)
+    size = 10.0 ** (len(str(int(1e9 * spread))) - 10)  # power of ten, at most the spread
     step = next(unit * size for unit in (0.1, 0.2, 0.5, 1, 2, 5) if spread / (unit * size) <= 5)
-    first = -(-low // step)
+    first = -(-low // step)  # rounded up: the first tick is `first * step`
     count = int(high / step - first + 1e-9) + 1
     return [round((first + index) * step, 10) for index in range(count)]
 
@@ -194,12 +195,9 @@ def _line(seeds: Sequence[Points], pen: _Pen, axes: _Axes) -> str:
     middle = [axes.point(step, fmean(values[step])) for step in steps]
     band = f'<path d="{_path([*above, *below])}Z" fill="{pen.colour}" opacity="0.15"/>'
     line = f'<path d="{_path(middle)}" {pen.stroke}/>'
-    dot = (
-        ""
-        if len(steps) > 1
-        else (f'<circle cx="{middle[0][0]}" cy="{middle[0][1]}" r="3" fill="{pen.colour}"/>')
-    )
-    return (band if len(seeds) > 1 else "") + line + dot
+    if len(steps) == 1:  # a path of one point is not visible
+        line += f'<circle cx="{middle[0][0]}" cy="{middle[0][1]}" r="3" fill="{pen.colour}"/>'
+    return (band if len(seeds) > 1 else "") + line
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:

@@ -180,7 +180,8 @@ def label_noise_notes(rows: Sequence[Row]) -> Iterator[str]:
 def ledger_note(row: Row) -> str:
     """Return the footnote of ¶, without the mark if no response was cut off; empty for none."""
     text = ledger_text(row.ledger, row.headline, row.n_total) if row.ledger else ""
-    return f"{'¶ ' * bool(row.cut)}{row.name} ({row.run}): {text}." if text else ""
+    mark = "¶ " if row.cut else ""
+    return f"{mark}{row.name} ({row.run}): {text}." if text else ""
 
 
 def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:

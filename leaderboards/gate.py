@@ -378,7 +378,7 @@ def _counterpart(
     listed = f", which has {', '.join(map(task_text, same_task))}" if same_task else ""
     same_split = [run for run_key, run in same_task.items() if run_key[:2] == key[:2]]
     fix = same_samples(baseline, same_split[0]) if same_split else ""
-    return f"missing in the candidate{listed}{fix and f'. {fix}'}"
+    return f"missing in the candidate{listed}" + (f". {fix}" if fix else "")
 
 
 def same_samples(baseline: Run, candidate: Run) -> str:

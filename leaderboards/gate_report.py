@@ -24,10 +24,10 @@ from harness.leaderboards.site.keys import keys
 from harness.spec import parse
 from harness.statistics.paired import Comparison, groups_text
 
-WORST = 5
-"""Number of worsened samples that the text names for each task."""
-CHANGES = 6
-"""Number of changes between the two sides that the text names."""
+MAX_WORST = 5
+"""Largest number of worsened samples that the text names for each task."""
+MAX_CHANGES = 6
+"""Largest number of changes between baseline and candidate that the text names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +134,10 @@ class GateReport:
         """
         if not self.site or verdict.candidate is None:
             return ""
-        sides = [
-            [task_verdict.baseline, task_verdict.candidate or task_verdict.baseline]
-            for task_verdict in self.verdicts
-        ]
-        rows = [row for side in sides for row in side]
-        table_of_row = list(map(key, rows))
+        rows: list[Row] = []  # two for each task: the baseline's and the candidate's
+        for task_verdict in self.verdicts:
+            rows += [task_verdict.baseline, task_verdict.candidate or task_verdict.baseline]
+        table_of_row = [key(row) for row in rows]
         row_of_table = dict(zip(table_of_row, rows, strict=True))
         page_keys = dict(zip(row_of_table, keys([*row_of_table.values()]), strict=True))
         table = page_keys[key(verdict.candidate)]
@@ -269,24 +267,23 @@ def sentence(report: GateReport) -> str:
 
 def models(report: GateReport) -> str:
     """Return the candidate's models and commits against the baseline's, as text."""
-    sides: tuple[list[str], list[str]] = [], []
+    candidates: list[str] = []
+    baselines: list[str] = []
     for verdict in report.verdicts:
-        rows = (
-            [verdict.baseline]
-            if verdict.candidate is None
-            else [verdict.candidate, verdict.baseline]
-        )
+        # The candidate's row comes first, as the order decides which row gets a number.
+        rows = [row for row in (verdict.candidate, verdict.baseline) if row is not None]
         specs = {row.model_spec for row in rows}
         # Models with one name get the settings that differ; equal models need none.
         row_names = names(rows, [0] * len(rows)) if len(specs) > 1 else [row.name for row in rows]
-        for row, name, side in zip(rows[::-1], row_names[::-1], sides, strict=False):
-            side.append(model_at_commit(row, name))
-    old, new = (", ".join(dict.fromkeys(side)) or "nothing" for side in sides)
+        baselines.append(model_at_commit(rows[-1], row_names[-1]))
+        if verdict.candidate is not None:
+            candidates.append(model_at_commit(rows[0], row_names[0]))
+    new, old = (", ".join(dict.fromkeys(side)) or "nothing" for side in (candidates, baselines))
     return f"{new} against {old}"
 
 
 def changes(report: GateReport) -> list[str]:
-    """Return the changes between the two sides as lines; one line if the records are equal."""
+    """Return the changes from baseline to candidate as lines; one line if the records are equal."""
     compared = [verdict for verdict in report.verdicts if verdict.candidate is not None]
     if not compared:
         return []
@@ -294,12 +291,12 @@ def changes(report: GateReport) -> list[str]:
     if not lines:
         pairs = [(verdict.baseline, verdict.candidate) for verdict in compared]
         arguments = dict.fromkeys(name for old, new in pairs for name in _differing(old, new))
-        beside = f" beside {', '.join(arguments)}" * bool(arguments)
+        beside = f" beside {', '.join(arguments)}" if arguments else ""
         alike = f"same {'' if arguments else 'settings, '}weights, code and packages"
         return [f"changed: nothing on record{beside} ({alike})"]
-    changed = [f"changed: {line}" for line in lines[:CHANGES]]
-    if len(lines) > CHANGES:
-        changed.append(f"changed: {len(lines) - CHANGES} more (--format json lists them)")
+    changed = [f"changed: {line}" for line in lines[:MAX_CHANGES]]
+    if len(lines) > MAX_CHANGES:
+        changed.append(f"changed: {len(lines) - MAX_CHANGES} more (--format json lists them)")
     return changed
 
 
@@ -370,9 +367,9 @@ def details(
         return
     worst = [
         f"{change.sample} {change.before:.2f} → {change.after:.2f}"
-        for change in changes.worst[:WORST]
+        for change in changes.worst[:MAX_WORST]
     ]
-    yield f"worst: {', '.join(worst)}{', …' if changes.worse > WORST else ''}"
+    yield f"worst: {', '.join(worst)}{', …' if changes.worse > MAX_WORST else ''}"
     yield f"look:  {explain_command(verdict)}"
     if report.site:
         yield f"look:  {report.link(verdict, changes.worst[0].sample)}"
@@ -401,6 +398,7 @@ def rule(report: GateReport) -> str:
 
 
 def _limits(verdicts: Sequence[TaskVerdict]) -> str:
+    """Return the limit of all tasks as text, or each one with its task if they differ."""
     limits = {verdict.task: verdict.max_drop for verdict in verdicts}
     if len(set(limits.values())) == 1:
         return f"{verdicts[0].max_drop:g}"

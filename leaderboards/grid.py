@@ -26,15 +26,16 @@ from harness.leaderboards.row import Reproduction, Row
 from harness.spec import Spec, parse
 from harness.trainer import CURVE, Curve
 
-SECONDS = "time"
-"""Metric: seconds a sample."""
-DEGRADED = "share of samples degraded"
+TIME_METRIC = "time"
+"""Name of the metric of seconds a sample."""
+DEGRADED_METRIC = "share of samples degraded"
 """Metric: share of units whose headline is worse than the base model's by more than the limit in
 the column's part, such as `5%` (VR-TTRL, Table 6)."""
-SUCCESS = "training success rate"
+SUCCESS_METRIC = "training success rate"
 """Metric: share of rollouts at a training's end with a legal form, a valid plan and no failed code,
-that is, the mean of `LOGGED` over the last tenth of its steps (DT-R1, Table 7; our reading)."""
-LOGGED = "rewards/success"
+that is, the mean of `SUCCESS_KEY` over the last tenth of its steps (DT-R1, Table 7; our
+reading)."""
+SUCCESS_KEY = "rewards/success"  # of a training's curve
 UnitValues: TypeAlias = Mapping[str, float | None]
 """The headline on each unit alone, by the unit's name."""
 
@@ -214,12 +215,12 @@ class Numbers:
 
     def value(self, row: Row, part: str, metric: str) -> float | None:
         """Return the number of a row in a column's part (`category=value`) and metric, if known."""
-        if metric == SECONDS:
+        if metric == TIME_METRIC:
             return None if row.seconds is None else row.seconds / row.n_total
-        if metric == SUCCESS:
+        if metric == SUCCESS_METRIC:
             return _success_rate(row)
         category, _, value = part.partition("=")
-        if metric == DEGRADED:
+        if metric == DEGRADED_METRIC:
             return self._degraded(row, float(value.removesuffix("%")) / 100)
         if not part:
             return row.metrics.get(metric)
@@ -257,9 +258,9 @@ def _benchmark(row: Row) -> tuple[object, ...]:
 
 
 def _success_rate(measured_row: Row) -> float | None:
-    """Return `SUCCESS` from the log of a row's training; None if its folder or log is gone."""
+    """Return `SUCCESS_METRIC` from a row's training; None if its folder or curve is gone."""
     folder = None if measured_row.training is None else measured_row.training.place
     if folder is None:
         return None
-    rates = [row[LOGGED] for row in Curve(folder / CURVE).read() if LOGGED in row]
+    rates = [row[SUCCESS_KEY] for row in Curve(folder / CURVE).read() if SUCCESS_KEY in row]
     return fmean(rates[-math.ceil(len(rates) / 10) :]) if rates else None

@@ -54,9 +54,10 @@ def draw(
             if filled
             else overlay.outline(image, small, colour=colour, width=line)
         )
+    boxes = list(answer.boxes or ()) if index == 0 else []  # only of a medium's first frame
     track = answer.box_track or ()
-    tracked = track[index] if index < len(track) else None
-    boxes = (*(answer.boxes or () if index == 0 else ()), *([tracked] if tracked else ()))
+    if index < len(track) and (tracked_box := track[index]):
+        boxes.append(tracked_box)
     for box in boxes:
         scaled = (box.left * scale_x, box.top * scale_y, box.right * scale_x, box.bottom * scale_y)
         image = overlay.rectangle(image, scaled, colour=colour, width=line)

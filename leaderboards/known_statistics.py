@@ -17,8 +17,10 @@ from harness.scores import Metric
 from harness.statistics.paired import Comparison
 
 Interval: TypeAlias = tuple[float, float] | None
-NAME = "statistics"
-COMPARED = [field.name for field in fields(Comparison) if field.name not in ("swaps", "answers")]
+NAME = "statistics"  # of these values in the index
+STORED_FIELDS = [
+    field.name for field in fields(Comparison) if field.name not in ("swaps", "answers")
+]
 """Fields of a comparison that are stored; the others are large and unused by boards."""
 
 
@@ -33,6 +35,7 @@ class Scored(NamedTuple):
 
 
 COLUMNS = ("values", "failures")
+"""Fields of `Scored` that are stored as a list, in the order of the run's units."""
 
 
 class KnownStatistics:
@@ -83,10 +86,10 @@ class KnownStatistics:
             comparison = compute()
             self._note_computed(b)
         else:
-            plain = dict(zip(COMPARED, stored, strict=True))
+            plain = dict(zip(STORED_FIELDS, stored, strict=True))
             comparison = Comparison(**plain | {"interval": _pair(plain["interval"])})
         if comparison is not None:
-            values = [getattr(comparison, name) for name in COMPARED]
+            values = [getattr(comparison, name) for name in STORED_FIELDS]
             self._current[b]["comparisons"][name] = values
         return comparison
 

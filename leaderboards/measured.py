@@ -1,6 +1,7 @@
 """Estimate an evaluation from the pilots of earlier runs of the same model on the same tasks.
 
-`harness reproduce` prefers such estimates (hours, GB) to the formula in `estimate`.
+A pilot is the timed run of a few samples before an evaluation. `harness reproduce` prefers these
+estimates (hours, GB) to the formula in `estimate`.
 """
 
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import HarnessError, counted
-from harness.leaderboards.estimate import UNKNOWN, Device, Estimate, device_of
+from harness.leaderboards.estimate import UNKNOWN_SAMPLES, Device, Estimate, device_of
 from harness.record import Run
 from harness.run.forecast import PILOT, Rates, stored_rates
 from harness.spec import slug
@@ -40,11 +41,14 @@ def measured(
 def estimate_by(rates: Mapping[str, Rates], tasks: Mapping[str, int]) -> Estimate | None:
     """Return the estimate of an evaluation by measured rates; None if nothing was measured.
 
-    Its memory is that of a GPU or, without one, of the process.
+    A split of unknown size counts as `UNKNOWN_SAMPLES` samples. The memory is that of a GPU or,
+    without one, of the process.
     """
     if not rates:
         return None
-    seconds = sum((tasks[task] or UNKNOWN) * (pilot.seconds or 0) for task, pilot in rates.items())
+    seconds = sum(
+        (tasks[task] or UNKNOWN_SAMPLES) * (pilot.seconds or 0) for task, pilot in rates.items()
+    )
     memory = max(pilot.gpu_memory or pilot.memory for pilot in rates.values())
     return Estimate(seconds / 3600, memory / 1e9)
 
@@ -53,6 +57,6 @@ def sentences(rates: Mapping[str, Rates], tasks: Mapping[str, int]) -> tuple[str
     """Return a sentence for each task with the forecast of its pilot."""
     return tuple(
         f"{task}, by a pilot of {counted(pilot.samples, 'sample')} of an earlier run: "
-        f"{pilot.text(tasks[task] or UNKNOWN)}"
+        f"{pilot.text(tasks[task] or UNKNOWN_SAMPLES)}"
         for task, pilot in rates.items()
     )

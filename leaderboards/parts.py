@@ -61,7 +61,8 @@ def badges(
         method = str(trained.get("method", "")).partition("(")[0]  # `pocket`: from random weights
         part_names = (part.get("checkpoint"), part.get("name"), part.get("model"))
         names = (*part_names, trained.get("checkpoint"), method)
-        decisive.extend([name for name in names if name in TOYS or name in CLASSICAL][:1])
+        known_names = [name for name in names if name in TOYS or name in CLASSICAL]
+        decisive.extend(known_names[:1])
     return tuple(dict.fromkeys(decisive))
 
 

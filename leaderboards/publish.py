@@ -85,7 +85,8 @@ def check_chain(folder: Path) -> str:
     faults = {name: "none" for name in before if name not in now}
     faults |= {name: "added" for name in now if name not in before}
     faults |= {name: "edited" for name in now if name in before and now[name] != before[name]}
-    for name, fault in faults.items():
+    if faults:
+        name, fault = next(iter(faults.items()))
         raise StoreError(f"file {folder / name}", expected="what was published", found=fault)
     if version != VERSION or head != links[-1][1] or recorded != links:
         raise StoreError(

@@ -29,14 +29,14 @@ PAPERS: Mapping[str, str] = {
 }
 COLUMNS = ("table", "row", "task", "split", "metric", "protocol", "printed")
 """Columns that a file must have; the others have the defaults of `PublishedResult`."""
-KNOWN = ("stated", "assumed", "unknown")
+PROTOCOL_STATES = ("stated", "assumed", "unknown")
 """Ways in which the protocol of a number is known."""
 SCALES = {"percent": 0.01, "fraction": 1.0}
 """Factors from a score's unit to a fraction; a number in another unit is not a score."""
 UNITS = (*SCALES, "percent of base", "tokens", "s/image", "minutes", "count")
 GENERATED = "shapes.json"
 """File at the root of a generated world, for which no paper prints numbers."""
-NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z")
+PRINTED_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z")
 """A printed number: `66.4`, `-3`, `+0.5`."""
 MIN_SAMPLES = 100
 """Smallest number of samples taken for a benchmark of unknown size; the examples in this repository
@@ -110,9 +110,9 @@ class PublishedRow:
 
     @property
     def name(self) -> str:
-        """The row's name, with the paper's table if it has a twin."""
+        """The row's name, with the paper's table if another row has the same name."""
         first = self.results[0]
-        return first.name + f", {first.source} Table {first.table}" * self.has_twin
+        return first.name + (f", {first.source} Table {first.table}" if self.has_twin else "")
 
     def to_json(self) -> dict[str, object]:
         """Return plain data: a row of kind `published`, without rank and interval."""
@@ -212,7 +212,7 @@ def _result(path: Path, number: int, line: Mapping[Any, Any]) -> PublishedResult
         raise _fault(path, number, "a cell for each column", f"{len(line[None])} more")
     cells = {name: value for name, value in line.items() if value or name in COLUMNS}
     result = PublishedResult(paper=path.stem, **{k: v or "" for k, v in cells.items()})
-    if not NUMBER.match(result.printed):
+    if not PRINTED_NUMBER.match(result.printed):
         raise _fault(path, number, "a number, as printed", repr(result.printed))
     if result.unit not in UNITS:
         raise _fault(path, number, f"a unit, one of {', '.join(UNITS)}", repr(result.unit))
@@ -225,8 +225,8 @@ def _result(path: Path, number: int, line: Mapping[Any, Any]) -> PublishedResult
         )
     if result.unit == "fraction" and abs(float(result.printed)) > 1:
         raise _fault(path, number, "a number from -1 to 1 for the unit fraction", result.printed)
-    if result.protocol_is not in KNOWN:
-        raise _fault(path, number, f"one of {', '.join(KNOWN)}", repr(result.protocol_is))
+    if result.protocol_is not in PROTOCOL_STATES:
+        raise _fault(path, number, f"one of {', '.join(PROTOCOL_STATES)}", repr(result.protocol_is))
     return result
 
 

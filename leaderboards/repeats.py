@@ -107,7 +107,10 @@ def repeats(
     return Repeats(
         task=f"{rows[0].task} {rows[0].split}",
         metric=name,
-        runs={t: tuple(str(run.folder) for run in members) for t, members in trainings.items()},
+        runs={
+            training: tuple(str(run.folder) for run in members)
+            for training, members in trainings.items()
+        },
         values=dict(zip(trainings, map(tuple, numbers.tolist()), strict=True)),
         score=seeded_score(table.reshape(-1, *shape)),
         components=split,
@@ -144,8 +147,19 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
             )
         seeds[training, decoding] = run
         trainings.setdefault(training, []).append(run)
-    without = left_out | OF_DECODING | OF_TRAINING
-    recipes = {_model_text(run.manifest["model"], without): run for run in runs}
+    _check_one_recipe(runs, left_out | OF_DECODING | OF_TRAINING)
+    labelled: dict[str, list[Run]] = {}
+    for members in trainings.values():
+        label = members[0].manifest["model"]["spec"]
+        # A checkpoint that was trained again in the same folder has the same SPEC.
+        twins = sum(name.partition(" #")[0] == label for name in labelled)
+        labelled[f"{label} #{twins + 1}" if twins else label] = members
+    return labelled
+
+
+def _check_one_recipe(runs: Sequence[Run], without: frozenset[str]) -> None:
+    """Raise DataError unless all models are equal without the keys `without`, and their code is."""
+    recipes = list(dict.fromkeys(_model_text(run.manifest["model"], without) for run in runs))
     if len(recipes) > 1:
         first, second, *_ = recipes
         raise DataError(
@@ -161,13 +175,6 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
                 expected="runs of one model, whose plugins have the same code",
                 found=f"{runs[0].folder} and {run.folder}: {lines[0]}",
             )
-    labelled: dict[str, list[Run]] = {}
-    for members in trainings.values():
-        label = members[0].manifest["model"]["spec"]
-        # A checkpoint that was trained again in the same folder has the same SPEC.
-        twins = sum(name.partition(" #")[0] == label for name in labelled)
-        labelled[f"{label} #{twins + 1}" if twins else label] = members
-    return labelled
 
 
 def _model_text(model: Mapping[str, object], without: frozenset[str] = frozenset()) -> str:
@@ -203,6 +210,7 @@ def _check_alike(rows: Sequence[Row]) -> None:
 
 
 def _check_balanced(trainings: Mapping[str, Sequence[Run]]) -> None:
+    """Raise UsageError unless there are two runs or more, equally many of each training."""
     n_by_training = {name: len(members) for name, members in trainings.items()}
     if len(set(n_by_training.values())) > 1 or sum(n_by_training.values()) < 2:
         raise UsageError(

@@ -1,8 +1,9 @@
 """Decide whether a measured row reproduces the number that its paper prints.
 
 Papers print no interval, so their number is compared with our interval, up to the rounding of its
-last digit. `reproduced`: it lies inside, and the interval is at most WIDEST wide. `not reproduced`:
-it lies outside. `cannot tell`: the interval is wider, or protocol or samples may be others.
+last digit. `reproduced`: it lies inside, and the interval is at most MAX_WIDTH wide. `not
+reproduced`: it lies outside. `cannot tell`: the interval is wider, or protocol or samples may be
+others.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,9 +14,9 @@ from harness.leaderboards.published_results import SCALES, PublishedResult
 from harness.leaderboards.row import Reproduction, Row, Verdict
 from harness.spec import parse
 
-WIDEST = 0.1
+MAX_WIDTH = 0.1
 """Largest width of an interval, on a scale of 0 to 1, at which a number inside is reproduced."""
-OPTIONS = frozenset(
+TRAIN_OPTIONS = frozenset(
     (
         "method",
         "model",
@@ -62,7 +63,7 @@ def training_differences(row: Row, method: Method) -> Iterator[str]:
             yield f"training: not recorded (paper: {step.method}, {step.config})"
             continue
         used = parse(row.training.method)
-        configured = {key: value for key, value in step.read().items() if key not in OPTIONS}
+        configured = {key: value for key, value in step.read().items() if key not in TRAIN_OPTIONS}
         if used.name != step.method:
             yield f"training {used.name} (paper: {step.method})"
         for key in sorted(used.arguments.keys() | configured.keys()):
@@ -120,10 +121,10 @@ def compare_with_paper(
         low, high = interval[0] - result.rounding, interval[1] + result.rounding
         if not low <= result.value <= high:
             verdict = "not reproduced"
-        elif interval[1] - interval[0] <= WIDEST:
+        elif interval[1] - interval[0] <= MAX_WIDTH:
             verdict = "reproduced"
         else:
-            reasons.append(f"the interval is wider than {WIDEST:g}")
+            reasons.append(f"the interval is wider than {MAX_WIDTH:g}")
     factor, decimals = 1 / SCALES[result.unit], len(result.printed.partition(".")[2])
 
     def show(number: float | None) -> str:

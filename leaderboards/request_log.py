@@ -36,7 +36,8 @@ def request_log(query: Query | None, calls: Sequence[Call]) -> dict[str, str]:
 def _shown_text(query: Query | None, view: Shown) -> str:
     """Describe the frames of one medium in a request: indices, times, and sizes in pixels.
 
-    The processor resizes frames to `shown.canvas`; it is None if it is not recorded.
+    `view.resize` is the size that the harness resized frames to, None for their own; `view.canvas`
+    the size that the network's processor then made of them, None if it is not recorded.
     """
     plural = "s" if len(view.frames) > 1 else ""
     text = f"frame{plural} {', '.join(map(str, view.frames))}"

@@ -24,7 +24,7 @@ from harness.types import Answer, Box, Point, Sample
 ROLLOUTS = "rollouts.jsonl"
 MAX_ROLLOUTS = 16
 """Largest number of a group's rollouts that are shown."""
-MARKS = 120
+MAX_MARKS = 120
 """Largest number of a response's boxes, and of its points, that are drawn."""
 
 
@@ -107,8 +107,8 @@ def _group(rows: Sequence[Mapping[str, Any]], path: Path) -> Group:
 def _rollout(row: Mapping[str, Any]) -> Rollout:
     """Return the rollout of a row of `rollouts.jsonl`; older files lack some keys."""
     second, advantage = row.get("second"), row.get("advantage")
-    boxes = [Box(*map(_number, box)) for box in row.get("boxes", ())[:MARKS]]
-    points = [Point(*map(_number, point)) for point in row.get("points", ())[:MARKS]]
+    boxes = [Box(*map(_number, box)) for box in row.get("boxes", ())[:MAX_MARKS]]
+    points = [Point(*map(_number, point)) for point in row.get("points", ())[:MAX_MARKS]]
     facts = row.get("facts") or {}
     answer = Answer(boxes=tuple(boxes), points=tuple(points))
     frame, answer = _resolved(facts.get("answer")) or (int(row.get("frame", 0)), answer)
@@ -137,7 +137,7 @@ def _resolved(answer: Any) -> tuple[int, Answer] | None:
     if masks:
         frame = max(range(len(masks)), key=lambda index: masks[index].area)
         return frame, Answer(masks=(masks[frame],))
-    entries = list(resolved.get("boxes") or ())[:MARKS]
+    entries = list(resolved.get("boxes") or ())[:MAX_MARKS]
     if not entries:
         return None
     frame = int(entries[0]["frame"])
@@ -200,6 +200,7 @@ def with_images(
 
 
 def _with_image(rollout: Rollout, media: Media, ground_truth: Callable[[int], Answer]) -> Rollout:
+    """Return a rollout with its frame as an image, on which ground truth and answer are drawn."""
     index = min(max(rollout.frame, 0), len(media) - 1)
     image = overlay.thumbnail(media.frame(index), width=WIDTH)
     for answer, colour in (

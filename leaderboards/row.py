@@ -24,6 +24,28 @@ from harness.summary import Breakdown
 from harness.types import FailureKind
 
 Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
+COPIED_KEYS = (
+    "model",
+    "model_spec",
+    "task",
+    "task_version",
+    "split",
+    "protocol",
+    "subset",
+    "headline",
+    "better",
+    "about",
+    "metrics",
+    "breakdowns",
+    "ceiling",
+    "n_total",
+    "n_scored",
+    "n_failed",
+    "failures",
+    "usage",
+    "config_hash",
+)
+"""Keys of `results.json` that are fields of a row under the same name."""
 
 
 class RecordedLedger(TypedDict):
@@ -205,8 +227,9 @@ def row(run: Run) -> Row:
     provenance = manifest.get("provenance", {})
     try:
         description, seconds = manifest["model"]["description"], run.timing.get("wall_seconds")
+        copied = {key: _typed(key, results[key]) for key in COPIED_KEYS}
         run_row = Row(
-            **{key: _typed(key, results[key]) for key in COPIED} | _without_values(results),
+            **{**copied, **_without_values(results)},
             name=results["model"],
             run=run.place.name,
             data=_data(manifest["data"]),
@@ -274,30 +297,6 @@ def _typed(name: str, plain: object) -> Any:
 def _readers() -> dict[str, Callable[[Any], Any]]:
     """Return the functions that read the fields of `Row` from plain data, by name."""
     return {name: reader(hint) for name, hint in get_type_hints(Row).items()}
-
-
-COPIED = (
-    "model",
-    "model_spec",
-    "task",
-    "task_version",
-    "split",
-    "protocol",
-    "subset",
-    "headline",
-    "better",
-    "about",
-    "metrics",
-    "breakdowns",
-    "ceiling",
-    "n_total",
-    "n_scored",
-    "n_failed",
-    "failures",
-    "usage",
-    "config_hash",
-)
-"""Keys of `results.json` that are fields of a row under the same name."""
 
 
 def _says_nothing(results: Mapping[str, Any]) -> bool:

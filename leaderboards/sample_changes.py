@@ -1,6 +1,7 @@
 """Count the samples whose scores differ between two runs, and list the largest drops.
 
-The gate, `harness diff` and sites use it; `before` and `after` are scores of units.
+The gate, `harness diff` and sites use it. The scores are those of units, such as all questions
+about one image.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from harness.errors import counted
 from harness.leaderboards.unit_values import unit_values
 from harness.scores import Better, Metric, UnitScore
 
-SHOWN = 10  # units that are listed
+MAX_SHOWN = 10  # units that are listed
 DECIMALS = 4
 """Decimals to which a sample's score is compared: as many as the pages of a site show."""
 
@@ -33,7 +34,8 @@ class SampleChanges:
     better: int
     total: int
     worst: tuple[SampleChange, ...]
-    """At most `SHOWN` units that got worse, the largest drop first; ties in the task's order."""
+    """At most `MAX_SHOWN` units that got worse, the largest drop first; ties in the task's
+    order."""
 
     def __str__(self) -> str:
         """Return the counts as text: `7 of 36 samples changed: 5 worse, 2 better`."""
@@ -88,5 +90,5 @@ def changes_between(
         worse=sum(count for drop, count, _ in drops if drop > 0),
         better=sum(count for drop, count, _ in drops if drop < 0),
         total=sum(len(unit.samples) for unit in units),
-        worst=tuple(change for drop, _, change in drops[:SHOWN] if drop > 0),
+        worst=tuple(change for drop, _, change in drops[:MAX_SHOWN] if drop > 0),
     )

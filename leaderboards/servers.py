@@ -1,4 +1,4 @@
-"""Servers and packages that a command of a board needs, and whether they are available.
+"""Find the servers and packages that a command of a board needs, and whether they are available.
 
 `table_commands` names them in a plan (`harness reproduce`); commands without them are left out.
 """
@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 
 from harness.spec import Spec
 
-PATIENCE = 2.0  # seconds to wait for a connection
+TIMEOUT = 2.0  # seconds to wait for a connection
 BACKEND = "openai"
-ADDRESS = "OPENAI_BASE_URL"
-"""Environment variable with the server's address."""
+ADDRESS_VARIABLE = "OPENAI_BASE_URL"
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Server:
         address = urlsplit(self.url)
         try:
             port = address.port or {"https": 443}.get(address.scheme, 80)
-            socket.create_connection((address.hostname or "", port), timeout=PATIENCE).close()
+            socket.create_connection((address.hostname or "", port), timeout=TIMEOUT).close()
         except (OSError, ValueError):
             return False
         return True
@@ -67,7 +66,11 @@ def servers(spec: Spec) -> Iterator[Server]:
     if spec.name == BACKEND:
         model = arguments.get("model") or arguments.get("checkpoint")
         yield Server(
-            url=str(arguments.get("base_url") or os.environ.get(ADDRESS) or f"${ADDRESS}"),
+            url=str(
+                arguments.get("base_url")
+                or os.environ.get(ADDRESS_VARIABLE)
+                or f"${ADDRESS_VARIABLE}"
+            ),
             model=str(model or "the checkpoint's network"),
             key_variable=str(arguments.get("key_variable") or ""),
         )

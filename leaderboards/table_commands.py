@@ -32,7 +32,7 @@ from harness.store.atomic import read_json
 
 VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", "interval"})
 """Forms of answer of tasks about videos."""
-ELSEWHERE = ("--machine_rank", "RANK", "--main_process_ip", "ADDRESS")
+MACHINE_OPTIONS = ("--machine_rank", "RANK", "--main_process_ip", "ADDRESS")
 """Options of accelerate that the user fills in for each machine."""
 GPUS = tuple(device for device in estimate.DEVICES if device.name != "CPU")
 
@@ -74,8 +74,8 @@ class Step:
             yield f"  samples: {', '.join(sample_counts)}"
         if unknown := [task for task, count in self.samples.items() if not count]:
             yield (
-                f"  {estimate.UNKNOWN:,} samples assumed of {', '.join(unknown)}: no number is "
-                "published, and --data has no real files of it to count"
+                f"  {estimate.UNKNOWN_SAMPLES:,} samples assumed of {', '.join(unknown)}: "
+                "no number is published, and --data has no real files of it to count"
             )
         yield from (f"  measured: {text}" for text in self.measured)
         for needed in self.needs:
@@ -98,7 +98,7 @@ class Step:
             return ["harness", *self.command]
         launch = ["accelerate", "launch"]
         if self.machines > 1:
-            launch += ["--num_machines", str(self.machines), *ELSEWHERE]
+            launch += ["--num_machines", str(self.machines), *MACHINE_OPTIONS]
         launch += ["--num_processes", str(self.processes), "--mixed_precision", "bf16"]
         return [*launch, "-m", "harness", *self.command]
 
@@ -163,7 +163,7 @@ def boards(definition: Definition, out: Path) -> list[Step]:
 def is_small(definition: Definition) -> bool:
     """Return True if no network of a board is larger than `pocket`: it uses a generated world."""
     specs = (parse(row.model) for row in definition.rows if row.model)
-    return all(size_of(_with_networks(definition, spec)) < estimate.SMALL for spec in specs)
+    return all(size_of(_with_networks(definition, spec)) < estimate.SMALL_SIZE for spec in specs)
 
 
 def trainings(
@@ -182,7 +182,7 @@ def trainings(
         typed = parse(f"x({','.join(step.set)})").arguments if step.set else {}
         listed = config["train_tasks"]
         tasks = parse_list(listed if isinstance(listed, str) else ",".join(listed))
-        world = _world(definition, data)
+        world = _world_size(definition, data)
         yield training_step(
             tuple(command),
             step.method,
@@ -225,7 +225,7 @@ def training_step(
     estimated = partial(
         estimate.training,
         size=size_of(start),
-        samples=sum(count or estimate.UNKNOWN for count in samples.values()),
+        samples=sum(count or estimate.UNKNOWN_SAMPLES for count in samples.values()),
         processes=processes,
         model=start.name,
         is_video=any(map(_is_video, samples)),
@@ -300,7 +300,7 @@ def evaluations(
     adapts = bool({"steps", "rollouts"} & defaults.keys())
     adaptation = {**defaults, **spec.arguments} if adapts else None
     groups: dict[tuple[str | None, str], dict[str, int]] = {}
-    world = _world(definition, data)
+    world = _world_size(definition, data)
     for column in definition.columns:
         if column.task and row.is_of(column):
             samples_of_task = groups.setdefault((column.subset, column.judge), {})
@@ -351,7 +351,7 @@ def _evaluation_estimate(
     estimates = [
         estimate.evaluation(
             size=size_of(spec),
-            samples=count or estimate.UNKNOWN,
+            samples=count or estimate.UNKNOWN_SAMPLES,
             device=device,
             is_video=_is_video(task),
             adaptation=adaptation,
@@ -440,7 +440,7 @@ def _with_networks(definition: Definition, spec: Spec) -> Spec:
     return Spec(spec.name, arguments)
 
 
-def _world(definition: Definition, data: str) -> int:
+def _world_size(definition: Definition, data: str) -> int:
     """Return the number of samples of a split of the generated world for a board of `pocket`.
 
     It is the default size if the world is not written yet; 0 for other boards and for real data.
@@ -450,7 +450,7 @@ def _world(definition: Definition, data: str) -> int:
     path = Path(data) / GENERATED
     if path.is_file():
         return int(read_json(path)["size"])
-    return 0 if path.parent.is_dir() else estimate.WORLD
+    return 0 if path.parent.is_dir() else estimate.WORLD_SAMPLES
 
 
 @cache

@@ -14,13 +14,13 @@ from harness.types import Prediction
 
 TAGGED = re.compile(r"<([a-z][a-z._]*)>(.*?)</\1>", re.DOTALL)
 """A tag with its text: `<dt.plan>{"seg": []}</dt.plan>`."""
-PLAN, TWIN = ("dt_plan", "dt.plan"), ("dt_rep", "dt.rep")
+PLAN_TAGS, TWIN_TAGS = ("dt_plan", "dt.plan"), ("dt_rep", "dt.rep")
 """Tags of a plan and of a digital twin."""
 MAX_BLOCKS = 200  # blocks of a response that are shown
-COLUMNS = 8  # largest number of columns of a table
-ROWS = 40  # largest number of rows of a table, and of nodes of a plan
-WIDE = 80  # largest number of characters of a cell
-LETTER, HIGH, GAP = 7, 26, 34  # pixels: a letter's width, a node's height, between columns
+MAX_COLUMNS = 8  # largest number of columns of a table
+MAX_ROWS = 40  # largest number of rows of a table, and of nodes of a plan
+MAX_CELL = 80  # largest number of characters of a cell
+LETTER_WIDTH, NODE_HEIGHT, COLUMN_GAP = 7, 26, 34  # pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ def spans_of(prediction: Prediction) -> tuple[str, list[tuple[int, bool]]]:
             return "", []
         spans += [(start - position, True), (len(turn), False)]
         position = len(text)
-    return full_text, spans[1:]
+    return full_text, spans[1:]  # nothing is injected before the first turn
 
 
 def plan_of(block: Block) -> dict[str, list[str]] | None:
     """Return the nodes that each node of a plan depends on; None if the block is not a plan."""
-    value = _json(block.text) if block.tag in PLAN else None
-    if not isinstance(value, dict) or not value or len(value) > ROWS:
+    value = _json(block.text) if block.tag in PLAN_TAGS else None
+    if not isinstance(value, dict) or not value or len(value) > MAX_ROWS:
         return None
     is_plan = all(
         isinstance(needed, list) and all(isinstance(node, str) for node in needed)
@@ -105,7 +105,8 @@ def layers_of(plan: Mapping[str, Sequence[str]]) -> list[list[str]]:
             for name in names
             if name not in placed and all(node in placed for node in plan.get(name, ()))
         ]
-        placed.update(dict.fromkeys(free or [name for name in names if name not in placed], layer))
+        cycle = [name for name in names if name not in placed]
+        placed.update(dict.fromkeys(free or cycle, layer))
         layer += 1
     return [[name for name in names if placed[name] == number] for number in range(layer)]
 
@@ -119,29 +120,27 @@ def plan_places(
         Left, top and width of each node; the drawing's width and height; half a node's height.
     """
     layers = layers_of(plan)
-    widths = [max(len(name) for name in layer) * LETTER + 16 for layer in layers]
-    lefts = [sum(widths[:number]) + number * GAP + 1 for number in range(len(layers))]
+    widths = [max(len(name) for name in layer) * LETTER_WIDTH + 16 for layer in layers]
+    lefts = [sum(widths[:number]) + number * COLUMN_GAP + 1 for number in range(len(layers))]
     boxes = {
-        name: (lefts[number], row * (HIGH + 10) + 1, widths[number])
+        name: (lefts[number], row * (NODE_HEIGHT + 10) + 1, widths[number])
         for number, layer in enumerate(layers)
         for row, name in enumerate(layer)
     }
-    high = max(len(layer) for layer in layers) * (HIGH + 10)
-    return boxes, lefts[-1] + widths[-1] + 1, high, HIGH // 2
+    height = max(len(layer) for layer in layers) * (NODE_HEIGHT + 10)
+    return boxes, lefts[-1] + widths[-1] + 1, height, NODE_HEIGHT // 2
 
 
 def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
     """Return the header and the rows of a twin's instances; None if the block has none."""
-    value = _json(block.text) if block.tag in TWIN else None
+    value = _json(block.text) if block.tag in TWIN_TAGS else None
     instances = value.get("instances") if isinstance(value, dict) else None
     if not isinstance(instances, list):
         return None
-    entries = [_flat(instance) for instance in instances[:ROWS] if isinstance(instance, dict)]
-    names = list(dict.fromkeys(key for entry in entries for key in entry))[:COLUMNS]
-    header, *rows = (
-        [cell[:WIDE] for cell in row]
-        for row in (names, *([entry.get(name, "") for name in names] for entry in entries))
-    )
+    entries = [_flat(instance) for instance in instances[:MAX_ROWS] if isinstance(instance, dict)]
+    names = list(dict.fromkeys(key for entry in entries for key in entry))[:MAX_COLUMNS]
+    header = [name[:MAX_CELL] for name in names]
+    rows = [[entry.get(name, "")[:MAX_CELL] for name in names] for entry in entries]
     return (header, rows) if header else None
 
 

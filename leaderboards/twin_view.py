@@ -29,7 +29,7 @@ COLOURS: tuple[Colour, ...] = (
 MIN_WIDTH = 480  # pixels; a smaller image is enlarged, so that labels can be read
 MAX_WIDTH = 800  # pixels
 MAX_FRAMES = 4  # of a video
-LABEL = 13  # pixels of a label's font
+LABEL_SIZE = 13  # height of a label's font in pixels
 
 
 def draw_frame(
@@ -104,18 +104,20 @@ def _labelled(image: Frame, tops: Mapping[int, tuple[str, float, float]], scale:
     """
     canvas = Image.fromarray(image)
     pen = ImageDraw.Draw(canvas)
-    font = ImageFont.load_default(LABEL)
+    font = ImageFont.load_default(LABEL_SIZE)
     boxes: list[tuple[float, float, float, float]] = []
     for number, (name, x, y) in tops.items():
         text = f"{number} {name}"[:32]
         width = pen.textlength(text, font=font) + 6
         left = min(max(x * scale - width / 2, 0), max(image.shape[1] - width, 0))
-        top = max(y * scale - LABEL - 6, 0)
-        while any(_overlap((left, top, left + width, top + LABEL + 5), label) for label in boxes):
-            top += LABEL + 5
-            if top > image.shape[0] - LABEL - 5:
+        top = max(y * scale - LABEL_SIZE - 6, 0)
+        while any(
+            _overlap((left, top, left + width, top + LABEL_SIZE + 5), label) for label in boxes
+        ):
+            top += LABEL_SIZE + 5
+            if top > image.shape[0] - LABEL_SIZE - 5:
                 break
-        box = (left, top, left + width, top + LABEL + 5)
+        box = (left, top, left + width, top + LABEL_SIZE + 5)
         boxes.append(box)
         pen.rectangle(box, fill=(20, 20, 20), outline=_colour(number))
         pen.text((left + 3, top + 1), text, fill=(255, 255, 255), font=font)

@@ -10,9 +10,9 @@ from harness.scores import Corpus, Metric, UnitScore, quotient
 
 
 def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
-    """Return the last metric's value on one unit; None if it does not count or is of a corpus.
+    """Return the last metric's value on one unit; None if the unit does not count.
 
-    `metrics` has the metrics that it is derived from before it.
+    Metrics that it is derived from come before it. A metric of the whole corpus has no unit value.
     """
     numbers: dict[str, float] = {}
     for metric in metrics:

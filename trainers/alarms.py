@@ -208,7 +208,8 @@ class Alarms:
             return None
         number = rule.typical(values)
         limit = rule.limit * (rule.typical(start) if rule.of_start else 1.0)
-        if number > limit if rule.below else number < limit:
+        holds = number <= limit if rule.below else number >= limit
+        if not holds:
             return None
         sentence = rule.says.format(found=number, limit=limit)
         return self._alarm(rule.name, window[0][0], sentence, rule.fix)

@@ -18,6 +18,7 @@ from harness.trainers.session import gather, raise_together
 from harness.trainers.settings import TrainingSettings
 from harness.trainers.state import by_step, replaced_folder
 
+CHANGED_METRIC_FIX = "The same command with another metric_for_best_model continues."
 FOLDER = "checkpoints"
 """Folder, in that of a training, with one checkpoint a step: `step-<n>`."""
 
@@ -121,7 +122,9 @@ class KeptCheckpoints:
             )
             return None
         expected = f"a number of the curve: {', '.join(names)}"
-        return UsageError("metric_for_best_model", expected=expected, found=name, fix=CHANGED)
+        return UsageError(
+            "metric_for_best_model", expected=expected, found=name, fix=CHANGED_METRIC_FIX
+        )
 
     def finish(self, export: Callable[[Path], None]) -> Mapping[str, object]:
         """Write the training's checkpoint: of the last step, or of the best; return facts.
@@ -150,9 +153,6 @@ class KeptCheckpoints:
                 "step's network is the checkpoint"
             )
         return {**facts, "best_step": best, "best_metric": name}
-
-
-CHANGED = "The same command with another metric_for_best_model continues."
 
 
 def check_evaluated(run: TrainingRun, settings: TrainingSettings) -> None:

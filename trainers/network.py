@@ -37,10 +37,10 @@ Network: TypeAlias = "PreTrainedModel | PeftModel"
 CONFIG = "config.json"
 ADAPTER = "adapter"
 """Folder in a checkpoint with the adapter that is merged into it."""
-MERGED = "float32"
+MERGED_DTYPE = "float32"
 """Type of weights that an adapter is merged into, and in which their checkpoint is loaded."""
 MAX_LISTED = 20  # number of dropped samples that the manifest names
-COPIED = (
+COPIED_FILES = (
     "generation_config.json",
     "processor_config.json",
     "preprocessor_config.json",
@@ -124,9 +124,10 @@ def memory_note(network: "PreTrainedModel", *, computes_bf16: bool, reference: b
     `reference` is True if a second copy of the network is held.
     """
     parameters = list(network.parameters())
-    types = Counter[str]()
+    types = Counter[str]()  # number of trained weights by type
     for weight in parameters:
-        types[str(weight.dtype).removeprefix("torch.")] += weight.numel() * weight.requires_grad
+        n_trained = weight.numel() if weight.requires_grad else 0
+        types[str(weight.dtype).removeprefix("torch.")] += n_trained
     held = sum(weight.nbytes for weight in parameters)
     gradients = sum(weight.nbytes for weight in parameters if weight.requires_grad)
     parts = {
@@ -232,11 +233,11 @@ def export(
         if unloaded:  # they have the names of the base: the others get such names here, too
             weights = saved_names(bare, weights) | unloaded
         bare.save_pretrained(partial, state_dict=weights, save_original_format=not unloaded)
-        for name in COPIED:
+        for name in COPIED_FILES:
             if (base / name).is_file():
                 shutil.copyfile(base / name, partial / name)
         if bare is not network:
-            _set_dtype(partial / CONFIG, MERGED)
+            _set_dtype(partial / CONFIG, MERGED_DTYPE)
             network.save_pretrained(str(partial / ADAPTER), save_embedding_layers=False)
 
 

@@ -1,6 +1,7 @@
 """Check samples before the first step of a training, and leave out those that are of no use.
 
 `keep_usable` does so for fine-tuning and GRPO: prompts that cannot be read, or are too long.
+`with_extra` adds what a training knows about a sample, such as true graphs, to its target before.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`Session`: all of a training but its steps: state, curve, loggers, evaluations, stopping.
+"""`Session`: follows a training: finds its state, logs and evaluates its steps, and stops it.
 
 Our loop (`harness.trainers.learner`) and TRL's (`harness.trainers.grpo.trl_engine`) call it after
 each step. Functions that gather values of all processes are here, too.

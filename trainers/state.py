@@ -28,9 +28,9 @@ PARTIAL, REPLACED = ".partial", ".replaced"
 FILES = "files.json"
 """File of a state with the size and the checksum of each other file."""
 READ_BYTES = 2**22  # bytes that are read at once
-GRACE, LONGEST = 10.0, 3600.0
+BEGIN_TIMEOUT, SAVE_TIMEOUT = 10.0, 3600.0
 """Seconds to wait until the first process has begun to save a state, and until it has saved it."""
-DAMAGED = (
+DAMAGED_FIX = (
     "Delete its folder: the same command continues from the state before it, or from the start."
 )
 TORCH_WRITER = re.compile(r"inline_container|PytorchStreamWriter|iostream error|Parent directory")
@@ -173,17 +173,17 @@ def note_files(folder: Path) -> None:
 def check_files(folder: Path) -> None:
     """Raise StoreError unless a state's files have the sizes and checksums that were noted."""
     what, unfit = f"state {folder}", (OSError, TypeError, ValueError, LookupError, AttributeError)
-    with raised_as(StoreError, what, f"a list of its files, {FILES}", *unfit, fix=DAMAGED):
-        noted = read_json(folder / FILES, fix=DAMAGED)
+    with raised_as(StoreError, what, f"a list of its files, {FILES}", *unfit, fix=DAMAGED_FIX):
+        noted = read_json(folder / FILES, fix=DAMAGED_FIX)
         noted = {name: (int(size), int(checksum)) for name, (size, checksum) in noted.items()}
     files = [folder / name for name in noted]
-    with raised_as(StoreError, what, f"its files {', '.join(noted)}", OSError, fix=DAMAGED):
+    with raised_as(StoreError, what, f"its files {', '.join(noted)}", OSError, fix=DAMAGED_FIX):
         sizes = [path.stat().st_size for path in files]
         now = zip(sizes, _checksums(files), strict=True)
     for (name, saved), present in zip(noted.items(), now, strict=True):
         if present != saved:
             expected = f"the {saved[0]} bytes of {name} that were saved"
-            raise StoreError(what, expected=expected, found="others", fix=DAMAGED)
+            raise StoreError(what, expected=expected, found="others", fix=DAMAGED_FIX)
 
 
 def _checksums(files: Iterable[Path]) -> list[int]:
@@ -208,7 +208,7 @@ def await_state(folder: Path, step: int) -> None:
     complete, began = folder / f"step-{step}", monotonic()
     while not complete.is_dir():
         waited = monotonic() - began
-        if waited > (LONGEST if (folder / PARTIAL).is_dir() else GRACE):
+        if waited > (SAVE_TIMEOUT if (folder / PARTIAL).is_dir() else BEGIN_TIMEOUT):
             return
         sleep(0.1)
 
@@ -223,7 +223,9 @@ def load_tensors(path: Path, network: "nn.Module") -> None:
     from safetensors.torch import load_file
 
     expected = trained_tensors(network)
-    with raised_as(StoreError, f"state {path}", "tensors", OSError, SafetensorError, fix=DAMAGED):
+    with raised_as(
+        StoreError, f"state {path}", "tensors", OSError, SafetensorError, fix=DAMAGED_FIX
+    ):
         saved = load_file(path)
     check_tensors(path, expected, saved)
     for name, tensor in saved.items():
@@ -264,13 +266,13 @@ def load_optimizers(path: Path, optimizers: "Sequence[Optimizer]") -> None:
 
     what, expected = f"state {path}", "states of the optimisers that train"
     unfit = AttributeError, EOFError, LookupError, OSError, TypeError, UnpicklingError, ValueError
-    with raised_as(StoreError, what, expected, *unfit, RuntimeError, fix=DAMAGED):
+    with raised_as(StoreError, what, expected, *unfit, RuntimeError, fix=DAMAGED_FIX):
         # Onto the CPU: each optimiser moves its state to the device of its own weights.
         saved = torch.load(path, map_location="cpu", weights_only=True)
     states = [saved] if isinstance(saved, dict) else saved
     is_list = isinstance(states, list) and all(isinstance(state, dict) for state in states)
     if not is_list or len(states) != len(optimizers):
-        raise StoreError(what, expected=expected, found="something else", fix=DAMAGED)
+        raise StoreError(what, expected=expected, found="something else", fix=DAMAGED_FIX)
     for optimizer, state in zip(optimizers, states, strict=True):
-        with raised_as(StoreError, what, expected, *unfit, fix=DAMAGED):
+        with raised_as(StoreError, what, expected, *unfit, fix=DAMAGED_FIX):
             optimizer.load_state_dict(state)

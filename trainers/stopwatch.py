@@ -1,6 +1,6 @@
-"""`Stopwatch`: seconds of the parts of a training step, for loggers and the terminal.
+"""Measure the seconds of each part of a training step, for loggers and the terminal.
 
-The curve has no times, so that equal trainings have equal curves.
+The recorded curve has no times, so that equal trainings have equal curves.
 """
 
 import time
@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-GENERATION, REWARD, UPDATE = "generation", "reward", "update"
+GENERATION, REWARD, UPDATE = "generation", "reward", "update"  # names of parts
 
 
 class Stopwatch:

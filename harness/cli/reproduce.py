@@ -48,7 +48,7 @@ def reproduce(arguments: Namespace) -> int:
         note(f"left out, {error}")
     if not arguments.dry_run:
         require(arguments, "data")
-    absent = estimate.ASSUMED if arguments.dry_run else "CPU"
+    absent = estimate.ASSUMED_DEVICE if arguments.dry_run else "CPU"
     text = arguments.device
     if not text:
         text = "CPU" if is_small(definition) else " ".join(gpus()) or absent

@@ -16,7 +16,7 @@ from harness.hub.fetch import fetched_sources, repositories
 from harness.hub.local_paths import without_paths
 from harness.leaderboards import formatting
 from harness.leaderboards.curves import draw_curves
-from harness.leaderboards.export.hub import BOARD, metadata, model_index
+from harness.leaderboards.export.hub import BOARD_NAME, metadata, model_index
 from harness.leaderboards.render.markdown import escape, grid
 from harness.leaderboards.row import Row, row
 from harness.record import Run
@@ -89,7 +89,7 @@ def _metadata(training: Training, runs: Sequence[Run]) -> str:
     from_hub = [run for run, repository in sources.items() if repository]
     boards = {run.results["task"]: sources[run] for run in from_hub}
     loads_with_transformers = (training.checkpoint / "config.json").is_file()
-    is_base_on_hub = BOARD.fullmatch(base) and manifest.get("base_is_folder") is False
+    is_base_on_hub = BOARD_NAME.fullmatch(base) and manifest.get("base_is_folder") is False
     return metadata(
         {
             "base_model": base if is_base_on_hub else None,

@@ -1,7 +1,7 @@
-"""Questions that reveal errors of backends, for `harness certify` to ask two ways of calling a VLM.
+"""Make the questions that `harness certify` asks two ways of calling one VLM.
 
-Their media are rendered scenes: an image, several images, a large one, one with transparency, a
-clip at an unusual frame rate, or none.
+They reveal errors of backends by their media, which are rendered scenes: an image, several images,
+a large one, one with transparency, a clip at an unusual frame rate, or none.
 """
 
 import io

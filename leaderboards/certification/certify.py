@@ -3,10 +3,10 @@
     question ─▶ A ─▶ inputs, response ─┐
              └▶ B ─▶ inputs, response ─┴▶ parts compared ─▶ distance ─▶ suspects ─▶ verdict
 
-The side in this process (the reference) computes its log-probabilities of the other side's tokens.
-Other inputs or weights make them differ from the other side's own; another choice of tokens makes
-the tokens not the likeliest. Small distances are explained by the types of numbers (`rates.toml`);
-the causes of larger ones are searched among `suspects`.
+The side whose network is in this process (the reference) computes its log-probabilities of the
+other side's tokens. If inputs or weights differ, so do the two sides' log-probabilities of these
+tokens; if the other side chooses tokens otherwise, they are not the likeliest ones. Small distances
+are explained by dtypes (`rates.toml`); the causes of larger ones are searched among `suspects`.
 """
 
 from collections import Counter
@@ -33,15 +33,18 @@ from harness.leaderboards.certification.search import explain
 from harness.leaderboards.differences.causes import by_cause
 from harness.types import Query
 
-AT_ONCE, REPEATED = 8, 8
-"""Questions asked at once; questions asked again with another seed."""
+QUESTIONS_AT_ONCE = 8
+QUESTIONS_AGAIN = 8  # questions that are asked again with another seed
 MIN_EARLY = 3
 """Smallest number of responses ending early that is called a difference."""
-UNKNOWN = 10
-"""Two sides can be equal if at most 1 / UNKNOWN of the responses differ in unknown tokens."""
+MIN_PER_UNKNOWN = 10
+"""Two sides can be equal only if there are this many responses for each one that differs in unknown
+tokens."""
 SAMPLING = ("temperature", "top_p", "top_k", "repetition_penalty", "presence_penalty")
-LIMITS, LOSSLESS = ("min_pixels", "max_pixels"), "png"
-"""Settings of a processor that change pixels, and the form of images that keeps them."""
+LIMITS = ("min_pixels", "max_pixels")
+"""Settings of a processor that change pixels."""
+LOSSLESS = "png"
+"""Format of images that keeps their pixels."""
 OF_REQUEST = (pairs.WORDS, pairs.SYSTEM, pairs.SETTINGS, pairs.LIMIT, pairs.IMAGES, pairs.TIMES)
 """Parts of the request: a difference in one of them is a cause by itself."""
 
@@ -134,8 +137,8 @@ def certify(
     questions = Questions((a.chat, b.chat))
     for chat in questions.chats:
         chat.prepare()
-    for start in range(0, len(queries), AT_ONCE):
-        batch = queries[start : start + AT_ONCE]
+    for start in range(0, len(queries), QUESTIONS_AT_ONCE):
+        batch = queries[start : start + QUESTIONS_AT_ONCE]
         sides = [
             [request for query in batch for request in side.requests(query)] for side in (a, b)
         ]
@@ -158,7 +161,8 @@ class _Judge:
         described = [dict(chat.describe()) for chat in questions.chats]
         dtypes = [str(chat["dtype"]) if chat.get("dtype") else None for chat in described]
         self.dtypes = tuple(dtype or f"not told, {ASSUMED} assumed" for dtype in dtypes)
-        self.rates, self.side_rates = rates_of(*dtypes), [rates_of(dtype) for dtype in dtypes]
+        self.rates = rates_of(*dtypes)
+        self.side_rates = [rates_of(dtype) for dtype in dtypes]
         self.described = described
         self.settings = by_cause(*_common_settings(*described))
         self.drawn = [bool(chat.get("temperature")) for chat in described]
@@ -211,7 +215,7 @@ class _Judge:
         differing = [*self.settings.get("images", ()), *limits]
         states = {check.aspect: check.equal for check in self.checks}
         same_pixels = all(
-            part.equal or part.finding == pairs.RESIZED
+            part.equal or part.finding == pairs.RESIZED_FINDING
             for part in self.questions.parts[pairs.IMAGES]
         )
         return bool(differing) and not same_pixels and not states[pairs.TENSORS]
@@ -235,7 +239,7 @@ class _Judge:
         for side, chat in enumerate(self.questions.chats):
             if self.drawn[side] or self.questions.reference == side:
                 continue  # drawn as it should be; or greedy in this process, which repeats itself
-            first = self.questions.pairs[:REPEATED]
+            first = self.questions.pairs[:QUESTIONS_AGAIN]
             requests = [
                 replace(pair.requests[side], key=f"{pair.requests[side].key}:again")
                 for pair in first
@@ -294,7 +298,11 @@ class _Judge:
             return None
         mean, low, high = mean_interval(values)
         limit = self.rates.logprob
-        equal = True if high <= limit else False if low > limit else None
+        equal: bool | None = None  # undecided
+        if high <= limit:
+            equal = True
+        elif low > limit:
+            equal = False
         finding = f"{mean:.2g} {unit} ({low:.2g} to {high:.2g}); {limit:.2g} is explained"
         self._check(aspect, equal, finding, len(values))
         return equal
@@ -369,10 +377,12 @@ class _Judge:
         finding += f"; another token at {diverged} of {tokens:,} tokens"
         finding += f", {self.rates.token:.2g} of them is explained"
         limit = self.rates.token
-        equal = False if low > limit else True if diverged <= limit * tokens else None
         n_unknown = sum(start.tokens == 0 for start in starts)  # different texts, unknown tokens
-        if equal and UNKNOWN * n_unknown > len(starts):
-            equal = None
+        equal: bool | None = None  # undecided
+        if low > limit:
+            equal = False
+        elif diverged <= limit * tokens and MIN_PER_UNKNOWN * n_unknown <= len(starts):
+            equal = True
         if equal is False and not self.causes:
             self.causes.append(f"{pairs.ANSWERS}: {finding}")
         self._check(pairs.ANSWERS, equal, finding, len(starts))

@@ -1,9 +1,9 @@
-"""The page of a certificate, and the rows of its comparison."""
+"""Show a certificate (`certify`) as an HTML page, and as rows of a table for the terminal."""
 
 from harness.leaderboards.certification.certify import Certificate
 from harness.leaderboards.render.pages import fill
 
-SYMBOLS = {True: "✓", False: "✗", None: "?"}
+SYMBOLS = {True: "✓", False: "✗", None: "?"}  # None: not decided
 
 
 def rows(certificate: Certificate) -> list[tuple[str, str, str, str]]:

@@ -1,4 +1,4 @@
-"""One question asked by both sides, A and B: compare the networks' inputs part by part.
+"""Compare, for one question, the inputs of a network that is called in two ways (sides A and B).
 
 `Questions` makes a `Pair` from two requests and what each side observed; `Pair.parts` yields one
 `Part` for each input (texts, images, times, tokens, pixels). The functions below measure distances
@@ -14,18 +14,18 @@ import numpy as np
 from harness.chat import ChatRequest
 from harness.observation import Examination, Floats, Observation, Tensors
 
+# Names of the compared aspects.
 WORDS, SYSTEM, SETTINGS, LIMIT = "prompt text", "system prompt", "settings", "limit of tokens"
 IMAGES, TIMES, TOKENS, TENSORS = "images", "frame times", "prompt tokens", "processed pixels"
 LOGPROBS, CHOICE, ANSWERS = "log-probabilities", "choice of tokens", "answers"
-AGAIN, WEIGHTS = "asked again", "weights"
-TEXT = "text alone"
-EARLY = "ends of responses"
-RESIZED = "one side resizes images before it sends them, to the size that the network sees"
-ROUNDING = 0.02
+AGAIN, WEIGHTS, EARLY = "asked again", "weights", "ends of responses"
+TEXT = "text alone"  # a kind of media
+RESIZED_FINDING = "one side resizes images before it sends them, to the size that the network sees"
+MAX_ROUNDING = 0.02
 """Largest difference of processed pixels, about a level of 256 after normalization, from rounding
 alone."""
-SECONDS = 0.051
-"""Largest difference of two times of a frame; some are written with one decimal place."""
+MAX_TIME_GAP = 0.051
+"""Largest difference in seconds of a frame's two times; some are written with one decimal place."""
 
 
 class Part(NamedTuple):
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pair:
-    """One question asked by both sides; every pair is (A, B)."""
+    """One question, asked through both sides; every pair is (A, B)."""
 
     requests: tuple[ChatRequest, ChatRequest]
     observations: tuple[Observation, Observation]
@@ -65,6 +65,7 @@ class Pair:
         yield self._tensors()
 
     def _limits(self) -> Iterator[Part]:
+        """Yield a finding for each response that is cut before the request's limit of tokens."""
         for letter, request, observed in zip("AB", self.requests, self.observations, strict=True):
             response = observed.response
             if response.cut and response.completion_tokens < request.max_new_tokens:
@@ -109,7 +110,7 @@ class Pair:
         sizes = [side.response.canvases for side in self.observations]
         if all(sizes):
             if sizes[0] == sizes[1]:
-                return Part(IMAGES, None, RESIZED)
+                return Part(IMAGES, None, RESIZED_FINDING)
             first = next((pair for pair in zip(*sizes, strict=False) if pair[0] != pair[1]), None)
             if first is not None:
                 a, b = first
@@ -142,7 +143,7 @@ class Pair:
         if a.tensors is None or b.tensors is None:
             return Part(TENSORS, None, f"{'A' if a.tensors is None else 'B'} does not tell them")
         largest, mean = tensor_distances(a.tensors, b.tensors)
-        finding = f"they differ by {mean:.2g} on average" if not largest <= ROUNDING else ""
+        finding = f"they differ by {mean:.2g} on average" if not largest <= MAX_ROUNDING else ""
         return Part(TENSORS, not finding, finding)
 
 
@@ -166,8 +167,8 @@ def _times(a: tuple[float | None, ...], b: tuple[float | None, ...]) -> Part:
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
     # All times of a clip count, the first too: both sides keep it, or a side has lost the clock.
     off = max((abs(x - y) for x, y in pairs), default=0.0)
-    finding = f"they differ by up to {off:.2f} s" if off > SECONDS else ""
-    return Part(TIMES, off <= SECONDS, finding)
+    finding = f"they differ by up to {off:.2f} s" if off > MAX_TIME_GAP else ""
+    return Part(TIMES, off <= MAX_TIME_GAP, finding)
 
 
 def tensor_distances(a: Tensors, b: Tensors) -> tuple[float, float]:
@@ -209,9 +210,9 @@ def residual(examined: Examination, observation: Observation) -> float:
     total = deviation(examined.logprobs, observation.logprobs)
     total = regret(examined) if total is None else total
     if observation.prompt is not None:
-        total += examined.prompt != observation.prompt
+        total += 1.0 if examined.prompt != observation.prompt else 0.0
     elif observation.prompt_tokens is not None:
-        total += len(examined.prompt) != observation.prompt_tokens
+        total += 1.0 if len(examined.prompt) != observation.prompt_tokens else 0.0
     if observation.tensors is not None:
         total += min(1.0, tensor_distances(examined.tensors, observation.tensors)[1])
     return total

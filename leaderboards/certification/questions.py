@@ -1,8 +1,9 @@
-"""Ask both sides the questions, and examine the other side's responses with the reference network.
+"""Ask two ways of calling one network the same questions, and compare their responses.
 
-The reference is the side whose network runs in this process: it computes how probable each token of
-the other side's response is. Sides are numbered 0 (A) and 1 (B), questions by their place in
-`Questions.pairs`. `certify` judges the result; `search` looks for causes by `distance`.
+The two ways are called sides, numbered 0 (A) and 1 (B). The reference is the side whose network
+runs in this process: it computes how probable each token of the other side's response is. Questions
+are numbered by their index in `Questions.pairs`. `certify` judges the result; `search` looks for
+causes by `distance`.
 """
 
 from collections.abc import Sequence
@@ -78,7 +79,9 @@ class Questions:
             ]
             self.pairs.append(replace(pair, observations=(light[0], light[1])))
             view = self.view(len(self.pairs) - 1)
-            self.views.append(view and replace(view, tensors=view.tensors if keeps_tensors else {}))
+            if view is not None and not keeps_tensors:
+                view = replace(view, tensors={})
+            self.views.append(view)
 
     def _reference_side(self, pair: Pair) -> int | None:
         """Return the first side that can examine a request; None: neither can."""
@@ -119,9 +122,9 @@ class Questions:
         if not (tokens_of_a and tokens_of_b):
             return CommonStart(0, 0, None)
         shared_length = min(len(tokens_of_a), len(tokens_of_b))
-        short = 0 if b.text.startswith(a.text) else 1 if a.text.startswith(b.text) else None
-        if short is not None and not (a, b)[short].cut:
-            return CommonStart(shared_length, 1, short)
+        for side, (short, long) in enumerate(((a, b), (b, a))):
+            if long.text.startswith(short.text) and not short.cut:
+                return CommonStart(shared_length, 1, early_side=side)
         for index in range(shared_length):
             if tokens_of_a[index] != tokens_of_b[index]:
                 return CommonStart(index + 1, 1, None)

@@ -1,6 +1,7 @@
-"""Deviations that the sides' types of numbers (dtypes) explain, and intervals of measured ones.
+"""Bound the deviations between two ways of calling one network that their dtypes alone explain.
 
-`rates.toml` documents the deviations of each dtype from float32; `certify` compares.
+`rates.toml` documents how far each dtype deviates from float32. `certify` compares these bounds
+(`Rates`) with the intervals of measured deviations (`mean_interval`, `share_interval`).
 """
 
 import math
@@ -51,7 +52,10 @@ def _documented() -> dict[str, dict[str, float]]:
 
 
 def rates_of(*dtypes: str | None) -> Rates:
-    """Return the deviations that several dtypes explain together; None: not reported."""
+    """Return the deviations that several dtypes explain together; None: not reported.
+
+    Deviations of different dtypes are taken as independent, so their squares add up.
+    """
     rows = [_documented()[dtype if dtype in _documented() else ASSUMED] for dtype in dtypes]
     names = ("logprob", "token")
     return Rates(*(math.hypot(*(row[name] for row in rows)) for name in names))
@@ -68,7 +72,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def share_interval(count: int, total: int, *, groups: int) -> tuple[float, float]:
-    """Return the ends of the exact interval of the share `count / of`, clustered in `groups`."""
+    """Return the ends of the exact interval of the share `count / total`, clustered in `groups`."""
     if not total or groups < 2:
         return 0.0, 1.0
     return exact(count / total, size=total, groups=groups, level=LEVEL)

@@ -1,4 +1,4 @@
-"""Search for the changes of requests (`suspects`) that explain the other side's responses.
+"""Search for the changes of requests (`suspects`) that explain another backend's responses.
 
 Greedy: the suspect that lessens the distances most is accepted as a cause, and the search goes on
 with it applied, until the mean distance is small or no suspect explains it.
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from harness.leaderboards.certification.questions import Questions
 from harness.leaderboards.certification.suspects import Change, suspects
 
-SCREENED, TRIED, CAUSES = 3, 3, 3
-"""Numbers of questions on which a suspect is screened, of suspects that are then tried on all
-questions, and of causes."""
-EXPLAINED, IMPROVED, FEWEST = 0.7, 0.75, 2
-"""A suspect is a cause if at most the share EXPLAINED of the distance remains, and it lessens the
-distance of the share IMPROVED of the questions that it changes, and of FEWEST questions."""
+SCREENING_QUESTIONS = 3  # on which each suspect is tried first
+MAX_TRIED = 3  # suspects that are then tried on all questions
+MAX_CAUSES = 3
+MAX_REMAINING, MIN_IMPROVED, MIN_QUESTIONS = 0.7, 0.75, 2
+"""A suspect is a cause if at most this share of the distance remains, and if it lessens the
+distance of this share of the questions that it changes, and of this number of questions."""
 
 
 def explain(questions: Questions, *, floor: float) -> Iterator[str]:
@@ -27,7 +27,7 @@ def explain(questions: Questions, *, floor: float) -> Iterator[str]:
     accepted: list[Change] = []
     changes, indices = suspects(), range(len(questions.pairs))
     before = [questions.distance(index) or 0.0 for index in indices]
-    while len(accepted) < CAUSES and sum(before) > floor * len(before):
+    while len(accepted) < MAX_CAUSES and sum(before) > floor * len(before):
         worst = sorted(indices, key=lambda index: -before[index])
         remaining: dict[str, float] = {}
         for suspect, change in changes.items():
@@ -35,7 +35,7 @@ def explain(questions: Questions, *, floor: float) -> Iterator[str]:
             if remaining_share is not None:
                 remaining[suspect] = remaining_share
         after: dict[str, list[float]] = {}
-        for suspect in sorted(remaining, key=remaining.__getitem__)[:TRIED]:
+        for suspect in sorted(remaining, key=remaining.__getitem__)[:MAX_TRIED]:
             tried = [*accepted, changes[suspect]]
             distances = [questions.distance(index, *tried) for index in indices]
             after[suspect] = [
@@ -54,18 +54,18 @@ def _remaining_share(
 ) -> float | None:
     """Return the share of the distance that remains after changes, on the first few questions.
 
-    The questions are the SCREENED worst ones that the changes apply to. None: the changes leave
-    more than EXPLAINED of one of them, or apply to none.
+    These are the first of `worst` that the changes apply to. None: the changes leave more than
+    MAX_REMAINING of the distance of one of them, or apply to none.
     """
     old, new, count = 0.0, 0.0, 0
     for index in worst:
         value = questions.distance(index, *changes)
         if value is None:
             continue
-        if value > EXPLAINED * before[index]:
+        if value > MAX_REMAINING * before[index]:
             return None
         old, new, count = old + before[index], new + value, count + 1
-        if count == SCREENED:
+        if count == SCREENING_QUESTIONS:
             break
     return new / old if old else None
 
@@ -74,5 +74,5 @@ def _explains(before: Sequence[float], after: Sequence[float]) -> bool:
     """Return True if changes explain most of the distance, in nearly all questions they change."""
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     lessened = sum(new < old for old, new in changed)
-    enough = lessened >= max(FEWEST, IMPROVED * len(changed))
-    return enough and sum(after) <= EXPLAINED * sum(before)
+    enough = lessened >= max(MIN_QUESTIONS, MIN_IMPROVED * len(changed))
+    return enough and sum(after) <= MAX_REMAINING * sum(before)

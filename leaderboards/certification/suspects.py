@@ -1,7 +1,8 @@
-"""Faults that a way of calling a network may have, as changes of a request.
+"""List the faults of servers and backends that call a network, as changes of a request.
 
 `search` applies them to the reference network's request: a change after which the reference agrees
-with the other side is the cause of the difference. Each `Change` returns None if it does not apply.
+with the other way of calling it is the cause of the difference. Each `Change` returns None if it
+does not apply.
 """
 
 import io
@@ -24,11 +25,13 @@ Change = Callable[[Variation], Variation | None]
 SQUARES = (224, 336, 384, 448, 560, 672)
 """Sides in pixels of the squares that processors of fixed resolution squash images to."""
 QUALITIES = (50, 60, 70, 75, 80, 85, 90, 95)  # of JPEG
-CLOCKS = (1.0, 2.0, 24.0, 25.0, 30.0)
+ASSUMED_RATES = (1.0, 2.0, 24.0, 25.0, 30.0)
 """Frames a second that processors assume for a clip without times."""
-SCALES = (0.25, 0.5, 2.0, 4.0)  # factors of the true frame rate
-HELPFUL = "You are a helpful assistant."
-SYSTEM_OF_OTHERS = (HELPFUL, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")
+RATE_FACTORS = (0.25, 0.5, 2.0, 4.0)  # factors of the true frame rate
+USUAL_SYSTEM_PROMPTS = (
+    "You are a helpful assistant.",
+    "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+)
 
 
 def shown_frames(request: ChatRequest, index: int) -> tuple[int, ...]:
@@ -128,6 +131,7 @@ def _clock(rate: Callable[[float], float], name: str) -> Change:
         for medium_index, medium in enumerate(media):
             if len(shown_frames(request, medium_index)) > 1:
                 times = medium.times()
+                # Frames without distinct times count as one a second.
                 true_rate = (len(times) - 1) / ((times[-1] - times[0]) or len(times) - 1)
                 clock = [index / rate(true_rate) for index in range(len(times))]
                 media[medium_index] = _with_pixels(request, medium_index, name, times=clock)
@@ -141,7 +145,7 @@ def _constant(rate: float) -> Callable[[float], float]:
 
 
 def _selected(choose: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Change:
-    """Return a change of the frames that are shown of each clip, by their indices."""
+    """Return a change of each clip's shown frames; `choose` maps their indices to others."""
 
     def changed(variation: Variation) -> Variation | None:
         request = variation.request
@@ -155,7 +159,7 @@ def _selected(choose: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Change:
 
 
 def _media(choose: Callable[[list[int]], list[int]]) -> Change:
-    """Return a change of the order of the media, or of which are shown, by their places."""
+    """Return a change of the media's order or choice; `choose` maps their indices to others."""
 
     def changed(variation: Variation) -> Variation | None:
         request = variation.request
@@ -217,7 +221,7 @@ def suspects() -> Mapping[str, Change]:
         "colours beneath transparency are shown": _without_alpha,
         "there is no system prompt": _system(None),
     }
-    for text in SYSTEM_OF_OTHERS:
+    for text in USUAL_SYSTEM_PROMPTS:
         changes[f"the system prompt is {text!r}"] = _system(text)
     for side in SQUARES:
         fault = f"images are resized to {side} × {side}"
@@ -228,10 +232,10 @@ def suspects() -> Mapping[str, Change]:
     for quality in QUALITIES:
         fault = f"images are recompressed as JPEG (quality {quality})"
         changes[fault] = _pixels(partial(jpeg, quality=quality), fault)
-    for rate in CLOCKS:
+    for rate in ASSUMED_RATES:
         fault = f"frame times are missing: a clip counts as {rate:g} frames a second"
         changes[fault] = _clock(_constant(rate), fault)
-    for factor in SCALES:
+    for factor in RATE_FACTORS:
         fault = f"frame times are others: clips have {factor:g} times the frames a second"
         changes[fault] = _clock(partial(mul, factor), fault)
     for thinking in (None, True, False):

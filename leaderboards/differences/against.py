@@ -44,7 +44,7 @@ class Against:
                 fix=f"Type --subset {old_subset}." if old_subset else "Leave out --subset.",
             )
         baseline.check_files()
-        next(iter(selected(task, baseline)))
+        next(iter(selected(task, baseline)))  # raises the errors of task, protocol and data
         units = list(baseline.units())
         name = task.protocol.headline
         self._metrics = metrics_for(baseline, units, name=name)
@@ -69,11 +69,12 @@ class Against:
             )
         self._margin, self._level = margin, level
         self.decision: Decision | None = None
+        # Of each compared group: the sum of its units' differences, and their number.
         self._totals: list[float] = []
         self._counts: list[int] = []
         self.samples = 0
-        self._waiting: list[UnitScore] = []
-        self._seen = 0
+        self._waiting: list[UnitScore] = []  # units of a group that is not complete
+        self._seen = 0  # units that were taken from those scored so far
 
     def __call__(self, done: Sequence[UnitScore]) -> bool:
         """Test after each group that is complete now; return True if the comparison is decided."""

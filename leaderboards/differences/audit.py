@@ -45,11 +45,18 @@ from harness.task import Task
 from harness.types import Sample
 
 CONTROLS = (
-    *("grey", "swapped", "shuffled", "omitted", "reasoning", "options", "frames", "contamination"),
+    "grey",
+    "swapped",
+    "shuffled",
+    "omitted",
+    "reasoning",
+    "options",
+    "frames",
+    "contamination",
 )
 BLIND = ("grey", "omitted", "swapped")
 """Controls without the question's own images."""
-MEANS: Mapping[str, str] = {
+CHANGE_OF_CONTROL: Mapping[str, str] = {
     "grey": "images of one grey",
     "swapped": "images of another question",
     "shuffled": "tiles of an image, or frames of a video, in another order",
@@ -111,14 +118,11 @@ class Audit:
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
-        controls = [
-            {
-                **asdict(replace(control, comparison=None)),
-                "comparison": comparison and comparison.to_json(),
-            }
-            for control in self.controls
-            for comparison in [control.comparison]
-        ]
+        controls = []
+        for control in self.controls:
+            comparison = None if control.comparison is None else control.comparison.to_json()
+            plain = asdict(replace(control, comparison=None))
+            controls.append({**plain, "comparison": comparison})
         return {**asdict(replace(self, controls=())), "controls": controls, "seeing": self.seeing}
 
 
@@ -172,7 +176,7 @@ class _Auditor:
         verdict, passed = judge(comparison)
         return Control(
             name=name,
-            about=about or MEANS.get(name, ""),
+            about=about or CHANGE_OF_CONTROL.get(name, ""),
             value=run.results["metrics"][headline],
             comparison=comparison,
             verdict=verdict,
@@ -214,6 +218,7 @@ class _Auditor:
         return self.control(name, with_argument(self.spec, "backend", ablated), judge)
 
     def _reasoning(self) -> Iterator[Control]:
+        """Yield the control `reasoning`: answers after another response's reasoning."""
         responses = (self.run.prediction(sample.id).responses for sample in self.samples)
         if any("<think>" in text for turns in responses for text in turns):
             yield self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
@@ -248,7 +253,7 @@ class _Auditor:
             comparable = [is_same for is_same in same_option if is_same is not None]
             groups = len({original.group for original, _ in sample_pairs.values()})
             about = (
-                f"{MEANS['options']}, of {counted(len(sample_pairs), 'question')}; "
+                f"{CHANGE_OF_CONTROL['options']}, of {counted(len(sample_pairs), 'question')}; "
                 f"the answer stays in {sum(comparable)} of {len(comparable)}"
             )
             judge = partial(judge_options, is_same=comparable, groups=groups)
@@ -273,26 +278,22 @@ class _Auditor:
         """Yield the control `contamination`, from what the checkpoint records of its training."""
         contamination = read_contamination(self.run.folder)
         if contamination is None:
-            verdict, passed, reason = "not known", None, "the checkpoint does not say"
+            verdict, reason = "not known", "the checkpoint does not say"
         elif contamination.is_any:
-            verdict, passed, reason = "trained on some", False, str(contamination)
+            verdict, reason = "trained on some", str(contamination)
         else:
-            verdict, passed, reason = (
-                "none found",
-                True,
-                f"of {counted(contamination.n_total, 'sample')}",
-            )
+            verdict, reason = "none found", f"of {counted(contamination.n_total, 'sample')}"
         yield Control(
             name="contamination",
             about="samples that the checkpoint was trained on",
             verdict=verdict,
-            passed=passed,
+            passed=None if contamination is None else not contamination.is_any,
             reason=reason,
         )
 
 
 def _skipped(name: str, reason: str, about: str = "") -> Control:
-    about = about or MEANS.get(name, "")
+    about = about or CHANGE_OF_CONTROL.get(name, "")
     return Control(name=name, about=about, verdict="not applicable", reason=reason)
 
 

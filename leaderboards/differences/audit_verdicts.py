@@ -1,4 +1,8 @@
-"""Verdicts on the controls of a model, by the loss of its score against the unchanged model."""
+"""Judge each control of an audit (`audit`) by the model's loss of score in it.
+
+A control runs the model on changed inputs, such as blank images; its comparison has the unchanged
+run as A and the control as B.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -7,10 +11,11 @@ from harness.statistics.paired import Comparison
 from harness.statistics.shares import exact
 
 Judge: TypeAlias = Callable[[Comparison], tuple[str, bool | None]]
-"""Returns the verdict on a control, and True if a sound model does this, False if not, None if it
-decides neither."""
-SAME = 0.5
-"""Largest share of its score that a model that sees keeps without its images."""
+"""Returns the verdict on a control, and whether the model passed: True, False, or None if the
+control does not decide it."""
+THRESHOLD = 0.5
+"""Largest share of its score that a seeing model keeps without its images, and the share of same
+options that separates stable answers from unstable ones."""
 
 
 def judge_blind(comparison: Comparison) -> tuple[str, bool | None]:
@@ -25,7 +30,7 @@ def judge_blind(comparison: Comparison) -> tuple[str, bool | None]:
 def judge_order(comparison: Comparison) -> tuple[str, bool | None]:
     """Judge images or frames in another order as `judge_blind`; a sound model may ignore order."""
     verdict, passed = _judge_loss(comparison, "sees the order", "does not need the order")
-    return verdict, passed or None
+    return verdict, passed or None  # "does not need the order" is not a failure
 
 
 def _judge_loss(comparison: Comparison, seeing: str, blind: str) -> tuple[str, bool | None]:
@@ -36,12 +41,13 @@ def _judge_loss(comparison: Comparison, seeing: str, blind: str) -> tuple[str, b
     """
     score = abs(comparison.a or 0.0)
     if comparison.is_worse:
-        large = comparison.better == "lower" or (comparison.loss or 0.0) >= (1 - SAME) * score
+        large = comparison.better == "lower" or (comparison.loss or 0.0) >= (1 - THRESHOLD) * score
         return (seeing, True) if large else ("partly", None)
-    bound = None
+    max_loss = None
     if comparison.interval is not None:
-        bound = -comparison.interval[0] if comparison.better == "higher" else comparison.interval[1]
-    is_small = bound is not None and score > 0 and bound < SAME * score
+        low, high = comparison.interval
+        max_loss = -low if comparison.better == "higher" else high
+    is_small = max_loss is not None and score > 0 and max_loss < THRESHOLD * score
     return (blind, False) if is_small else ("cannot tell", None)
 
 
@@ -67,9 +73,9 @@ def judge_options(
     if is_same and groups > 1:
         stable = sum(is_same) / len(is_same)
         low, high = exact(stable, size=len(is_same), groups=groups, level=comparison.level)
-        if low > SAME:
+        if low > THRESHOLD:
             return "stable", True
-        if high < SAME:
+        if high < THRESHOLD:
             return "not stable", False
     return "cannot tell", None
 

@@ -1,4 +1,7 @@
-"""Score the same predictions by every published protocol of their benchmark."""
+"""Score the same predictions by every published protocol of their benchmark (a bracket).
+
+`harness score --protocols` writes the bracket beside the run; boards show it.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -146,8 +149,12 @@ def read(folder: Path) -> tuple[Bracketed, ...]:
             return ()
         return tuple(
             Bracketed(
-                **{**entry, "papers": tuple(entry["papers"]), "interval": _pair(entry["interval"])}
-                | {"metrics": dict(entry["metrics"])}
+                **{
+                    **entry,
+                    "papers": tuple(entry["papers"]),
+                    "interval": _pair(entry["interval"]),
+                    "metrics": dict(entry["metrics"]),
+                }
             )
             for entry in plain["protocols"]
         )

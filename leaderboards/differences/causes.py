@@ -13,11 +13,21 @@ from harness.record import Run, differences
 from harness.types import GenerationSettings, Prediction
 
 CAUSES = (
-    *("images", "frames", "canvas", "prompt", "reasoning", "network", "template", "processor"),
-    *("sampling", "limit", "retry", "backend"),
+    "images",
+    "frames",
+    "canvas",
+    "prompt",
+    "reasoning",
+    "network",
+    "template",
+    "processor",
+    "sampling",
+    "limit",
+    "retry",
+    "backend",
 )
 """Causes of another response, in the order in which they are named."""
-SETTINGS: Mapping[str, str] = {
+BACKEND_SETTINGS: Mapping[str, str] = {
     "images": "images",
     "reasoning": "reasoning",
     "network": "checkpoint revision model_type weights adapter model config.json",
@@ -28,16 +38,21 @@ SETTINGS: Mapping[str, str] = {
     "sampling": "temperature top_p top_k seed repetition_penalty generation_config.json",
 }
 """Names of a backend's settings, by cause; all other settings belong to the cause `backend`."""
-OF_MODEL: Mapping[str, str] = {
-    **{"max_new_tokens": "limit", "retry": "retry", "prompt_text": "prompt", "system": "prompt"},
-    **{"frames": "frames", "resize": "canvas", "words_resize": "canvas"},
+MODEL_SETTINGS: Mapping[str, str] = {
+    "max_new_tokens": "limit",
+    "retry": "retry",
+    "prompt_text": "prompt",
+    "system": "prompt",
+    "frames": "frames",
+    "resize": "canvas",
+    "words_resize": "canvas",
 }
 """Cause of each setting of a model."""
-MODEL = "another model"
+OTHER_MODEL = "another model"
 """Cause if the models have different names, and one of them asks no network."""
 UNKNOWN = "unknown cause"
 """Cause if a run has neither a network nor requests on record."""
-FOLLOWING = ("template", "processor", "backend")
+IMPLIED_BY_NETWORK = ("template", "processor", "backend")
 """Causes that another network implies; they are not named besides `network`."""
 
 
@@ -48,12 +63,12 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     if not all(chats):
         names = [run.manifest["model"]["name"] for run in (a, b)]
         if names[0] != names[1] and not ("predictions" in old or "predictions" in new):
-            return {MODEL: [" → ".join(names)]}
+            return {OTHER_MODEL: [" → ".join(names)]}
         return {UNKNOWN: ["one of the two runs has only answers, without requests and responses"]}
     lines = by_cause(chats[0], chats[1])
     old, new = sent_settings(a, b)
     in_words = (key for key in old if key.startswith(f"{PROMPT_TEXT}."))
-    of_model = {**OF_MODEL, **dict.fromkeys(in_words, "prompt")}
+    of_model = {**MODEL_SETTINGS, **dict.fromkeys(in_words, "prompt")}
     pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in of_model.items()]
     pairs.append(("sampling", "seed", a.manifest["seed"], b.manifest["seed"]))
     data = a.manifest["data"], b.manifest["data"]
@@ -73,14 +88,17 @@ def by_cause(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[s
     lines: dict[str, list[str]] = {}
     for line in differences(old, new):
         keys = line.partition(":")[0].split(".")
-        keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
-        matching = [cause for cause, names in SETTINGS.items() if set(names.split()) & set(keys)]
+        keys = [*keys, ".".join(keys[-2:])]  # a key may be the name of a file, which has a dot
+        matching = [
+            cause for cause, names in BACKEND_SETTINGS.items() if set(names.split()) & set(keys)
+        ]
         cause = matching[0] if matching else "backend"
         lines.setdefault(cause, []).append(line)
     return lines
 
 
 def _chat(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the description of a model's backend, without its training; empty: it has none."""
     chat = described.get("chat")
     return {key: chat[key] for key in chat if key != "trained"} if isinstance(chat, Mapping) else {}
 
@@ -103,10 +121,11 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
     if "frames" in causes and "prompt" not in settings:
         causes -= {"prompt"}  # the prompts differ only in the numbers of the frames
     if "network" in causes:
-        causes -= set(FOLLOWING)
+        causes -= set(IMPLIED_BY_NETWORK)
     if len(causes) > 1:
         causes -= {"backend"}  # it only changes rounding errors, which another cause outweighs
-    return " + ".join(cause for cause in (*CAUSES, MODEL, UNKNOWN) if cause in causes) or "chance"
+    ordered = [cause for cause in (*CAUSES, OTHER_MODEL, UNKNOWN) if cause in causes]
+    return " + ".join(ordered) or "chance"
 
 
 def _begins_the_other(a: Prediction, b: Prediction) -> bool:

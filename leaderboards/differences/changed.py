@@ -1,4 +1,7 @@
-"""Differences between the records of two runs of a task: model, settings, weights, code."""
+"""List the differences between the records of two runs of a task, as lines `name: before → after`.
+
+The gate, `harness diff` and sites show them: differences in model, settings, weights and code.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -9,9 +12,9 @@ from harness.plugin_code import code_changes
 from harness.provenance import PLUGINS
 from harness.record import WORDS_TEXT, Run, without_words
 
-LEFT_OUT = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
+UNCOMPARED_SETTINGS = frozenset({"device", "batch_size", "prefers", "compiled", "trained"})
 """Settings that do not change answers, such as the device, and facts that the weights imply."""
-USERS: Mapping[str, Sequence[str]] = {
+PACKAGE_WORDS: Mapping[str, Sequence[str]] = {
     "bert-score": ["bertscore"],
     "lmms-eval": ["lmms"],
     "peft": ["adapter", "lora"],
@@ -20,12 +23,12 @@ USERS: Mapping[str, Sequence[str]] = {
     "trl": [],  # trains only
     "vllm": ["vllm"],
 }
-"""Words, in lower case, of which one is in the model, the task's arguments (with the judge) or the
-metrics of a run that uses a package. Other packages may be used by every run."""
+"""Words by package: a run used the package if its model, task arguments (with the judge) or metrics
+contain one of them, in lower case. Any run may use a package that is not listed."""
 IN_WORDS = frozenset({"choice", "number", "text", "interval", "box_3d"})
 """Forms of answer that are asked for with another prompt than places (`PROMPT_TEXT`)."""
 PROMPT_TEXT = "prompt_text"
-LONGEST = 60
+MAX_SHOWN = 60
 """Largest number of characters of a value that are shown."""
 
 
@@ -39,19 +42,21 @@ def changed(a: Run, b: Run) -> list[str]:
         for run in (a, b)
     ]
     record = json.dumps(used, default=str).lower()
-    unused = {name for name, words in USERS.items() if not any(word in record for word in words)}
+    unused = {
+        name for name, words in PACKAGE_WORDS.items() if not any(word in record for word in words)
+    }
     return [*answer_changes(a, b), *_code_changes(a.manifest, b.manifest, unused)]
 
 
 def answer_changes(a: Run, b: Run) -> list[str]:
-    """Return the differences between what gave the answers of two runs: models, plugins' code."""
+    """Return the differences in what determines two runs' answers: models and code of plugins."""
     code = [run.manifest["provenance"] for run in (a, b)]
     return [*_model_changes(a, b), *plugin_changes(*code)]
 
 
 def _model_changes(a: Run, b: Run) -> list[str]:
     """Return the differences between the models of two runs; see `changed`."""
-    sides = [_what_answered(run.manifest["model"]) for run in (a, b)]
+    sides = [_answerer(run.manifest["model"]) for run in (a, b)]
     if len({name.partition("/")[0] for name in sides}) > 1:  # `pocket/own`: another prompt
         return [_line("model", *sides)]
     return list(_differences(*sent_settings(a, b), ""))
@@ -76,7 +81,8 @@ def sent_settings(a: Run, b: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     return described[0], described[1]
 
 
-def _what_answered(model: Mapping[str, Any]) -> str:
+def _answerer(model: Mapping[str, Any]) -> str:
+    """Return the name of a model, or of a file of predictions with its format."""
     described = model["description"]
     if (form := described.get("predictions")) is not None:
         return f"{model['name']} (predictions, {form})"
@@ -84,7 +90,8 @@ def _what_answered(model: Mapping[str, Any]) -> str:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[str]:
-    for key in sorted({*old, *new} - LEFT_OUT):
+    """Yield a line for each difference of two nested descriptions, whose own key path is `path`."""
+    for key in sorted({*old, *new} - UNCOMPARED_SETTINGS):
         before, after = old.get(key), new.get(key)
         name = f"{path}.{key}".lstrip(".")
         if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -113,7 +120,7 @@ def _code_changes(
         yield _line("seed", old.get("seed"), new.get("seed"))
     sides = [manifest["provenance"] for manifest in (old, new)]
     commits = [
-        f"{str(side.get('commit') or 'unknown')[:7]}{' with changes' * bool(side.get('dirty'))}"
+        str(side.get("commit") or "unknown")[:7] + (" with changes" if side.get("dirty") else "")
         for side in sides
     ]
     if commits[0] != commits[1]:
@@ -140,7 +147,7 @@ def _line(name: str, before: object, after: object) -> str:
     return f"{name}: {' → '.join(cut_alike(*values))}"
 
 
-def cut_alike(before: str, after: str, *, longest: int = LONGEST) -> tuple[str, str]:
+def cut_alike(before: str, after: str, *, longest: int = MAX_SHOWN) -> tuple[str, str]:
     """Return two texts of at most `longest` characters each, with the place where they differ.
 
     >>> cut_alike("x" * 99 + "in one word", "x" * 99 + "in short")
@@ -148,9 +155,8 @@ def cut_alike(before: str, after: str, *, longest: int = LONGEST) -> tuple[str, 
     """
     start = 0
     if max(len(before), len(after)) > longest:
-        n_alike = len(
-            [*takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))]
-        )
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+        n_alike = len(list(alike))
         start = max(n_alike - longest // 3, 0)
 
     def cut(text: str) -> str:

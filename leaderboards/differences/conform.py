@@ -35,9 +35,9 @@ from harness.scores import Totals
 from harness.task import Protocol
 from harness.types import AnswerForm, Prediction, Sample
 
-SECONDS = 120  # time limit of the command
-NEARLY = 0.99  # smallest score of a right answer; metrics may add epsilons
-ASCII = 200  # largest number of pixels of a mask that is drawn as text
+TIMEOUT = 120  # seconds that the command may take
+MIN_RIGHT = 0.99  # smallest score of a right answer; metrics may add epsilons
+MAX_DRAWN = 200  # pixels of a mask that is drawn as text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def cases_for(name: str) -> tuple[Protocol, list[tuple[Case, dict[str, float | N
         raise refused from error
     for case, numbers in cases:  # a protocol that scores other answers fails on the obvious cases
         score = numbers[protocol.headline] or 0.0
-        if (case.is_perfect and score < NEARLY) or (case.is_missed and score > 0.5):
+        if (case.is_perfect and score < MIN_RIGHT) or (case.is_missed and score > 0.5):
             raise refused
     return protocol, cases
 
@@ -137,7 +137,8 @@ def conform(
         if error:
             ours = expected[headline]
             deviations.append(deviates(metric=headline, expected=ours, found=None, error=error))
-        for metric in filter(numbers.__contains__, expected):
+        shared_metrics = [metric for metric in expected if metric in numbers]
+        for metric in shared_metrics:
             ours, theirs = expected[metric], numbers[metric]
             theirs = None if theirs is None else theirs / scale
             if not _same(ours, theirs, tolerance):
@@ -160,10 +161,10 @@ def _run(command: str, case: Case, headline: str) -> tuple[Mapping[str, float | 
             for name, path in _write(Path(folder), case).items():
                 line = [argument.replace(f"{{{name}}}", path) for argument in line]
             process = subprocess.run(
-                line, capture_output=True, text=True, timeout=SECONDS, check=False
+                line, capture_output=True, text=True, timeout=TIMEOUT, check=False
             )
     except subprocess.TimeoutExpired:
-        return {}, f"no end after {SECONDS} s"
+        return {}, f"no end after {TIMEOUT} s"
     except OSError as error:
         raise UsageError(f"--scorer {command}", expected="a program", found=str(error)) from error
     if process.returncode != 0:
@@ -216,24 +217,22 @@ def _masks(folder: Path, sample: Sample, masks: Sequence[Rle] | None) -> None:
 
 
 def _text(case: Case) -> Iterator[str]:
-    """Yield the lines of a case's text.
+    """Yield the lines that show a case to the user.
 
     Small masks are drawn: `#` is in both masks, `-` is missed, `+` is wrong, `.` is in neither.
     """
     for sample, prediction in zip(case.samples, case.predictions, strict=True):
         assert sample.target is not None, "every case has ground truth"
         truth, answer = sample.target.answer, prediction.answer
-        answer_text = (
-            "no answer" if answer is None else "" if truth.masks else str(_answer(prediction))
-        )
         if truth.masks is None:
+            answer_text = "no answer" if answer is None else str(_answer(prediction))
             yield f"{sample.id}: ground truth {answer_to_json(truth)}, {answer_text}"
             continue
         last = truth.masks[-1]
         size = f"{len(truth.masks)} of {last.height} × {last.width} pixels"
-        yield ", ".join(filter(None, (f"{sample.id}: {size}", answer_text)))
-        if last.height * last.width <= ASCII:
-            values = last.to_array().astype(int)
+        yield f"{sample.id}: {size}" + (", no answer" if answer is None else "")
+        if last.height * last.width <= MAX_DRAWN:
+            values = last.to_array().astype(int)  # 1: true, 2: predicted, 3: both
             if answer is not None and answer.masks is not None:
                 values = values + 2 * answer.masks[-1].to_array().astype(int)
             yield from ("   " + "".join(".-+#"[value] for value in row) for row in values.tolist())

@@ -24,7 +24,7 @@ from harness.types import (
 )
 
 SEED = 7
-BESIDE = query_id("s-beside")
+BESIDE_ID = query_id("s-beside")  # of the second sample in a case of two
 SIZES = ((1, 1), (1, 7), (9, 1), (3, 4), (17, 23), (33, 65))
 """(height, width) of the cases' masks."""
 TEXTS = (
@@ -84,7 +84,9 @@ def corpus(form: AnswerForm) -> list[Case]:
     perfect = replace(
         right,
         samples=tuple(map(_renamed, right.samples)),
-        predictions=tuple(replace(prediction, query_id=BESIDE) for prediction in right.predictions),
+        predictions=tuple(
+            replace(prediction, query_id=BESIDE_ID) for prediction in right.predictions
+        ),
     )
     pairs = [case.beside(perfect) for case in single]
     return sorted([*single, *pairs], key=lambda case: case.size)
@@ -93,7 +95,9 @@ def corpus(form: AnswerForm) -> list[Case]:
 def _renamed(sample: Sample) -> Sample:
     """Return a sample with another id, unit and group, to stand beside another case's sample."""
     name = f"{sample.id}-beside"
-    return replace(sample, id=name, query=replace(sample.query, id=BESIDE), unit=name, group=name)
+    return replace(
+        sample, id=name, query=replace(sample.query, id=BESIDE_ID), unit=name, group=name
+    )
 
 
 def _case(
@@ -118,13 +122,13 @@ def _case(
     query = Query(id=query_id("s"), text="?", media=(media,), forms=(form,), options=options)
     sample = Sample(id="s", query=query, target=Target(answer=truth, **target))  # type: ignore[arg-type]
     missing = Failure(FailureKind.INFRASTRUCTURE, "no line for this sample")
-    prediction = (
-        Prediction(query_id=query.id, failure=missing)
-        if answer is None
-        else Prediction(query_id=query.id, answer=Answer(text=answer), responses=(answer,))
-        if isinstance(answer, str)
-        else Prediction(query_id=query.id, answer=answer)
-    )
+    if answer is None:
+        prediction = Prediction(query_id=query.id, failure=missing)
+    elif isinstance(answer, str):
+        said = Answer(text=answer)
+        prediction = Prediction(query_id=query.id, answer=said, responses=(answer,))
+    else:
+        prediction = Prediction(query_id=query.id, answer=answer)
     return Case(name=name, samples=(sample,), predictions=(prediction,))
 
 
@@ -133,9 +137,9 @@ def _masks(frames: int) -> Iterator[Case]:
     form = AnswerForm.MASK if frames == 1 else AnswerForm.MASK_TRACK
     random = np.random.default_rng(SEED)
     for height, width in SIZES:
-        where = f"{height} × {width}" + f" × {frames} frames" * (frames > 1)
+        where = f"{height} × {width}" + (f" × {frames} frames" if frames > 1 else "")
         full = np.ones((height, width), bool)
-        nothing = full & False
+        nothing = np.zeros_like(full)
         corner = nothing.copy()
         corner[: (height + 1) // 2, : (width + 1) // 2] = True
         dot = nothing.copy()

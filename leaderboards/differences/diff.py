@@ -1,14 +1,14 @@
-"""Difference of two runs' numbers: re-scored with one stage after another taken from the other run.
+"""Explain the difference of two runs' numbers, stage by stage (`harness diff`).
 
 The first run's predictions are scored; then one stage at a time is replaced by the second run's,
-until all is the second's. What the number moves by at each step is what that stage explains, so the
-steps add up to the difference by construction. Reading is repeated from stored responses; networks
-are not asked again, so what acts through the response (frames, prompt, sampling, …) is told apart
-sample by sample, by what differs between the two requests.
+until all is the second's. The change of the number at each step is what that stage explains, so the
+steps add up to the difference by construction. Stored responses are parsed again; networks are not
+asked again. The effect of frames, prompt, sampling and so on, which act through the response, is
+attributed sample by sample, by the differences between the two requests.
 
-Order: data, grammar, coordinates, segmenter, propagator, responses by cause, protocol. A grammar
-goes with the responses where the prompts differ, and coordinates where the networks do: a response
-cannot be read by the rules of what did not write it.
+Order: data, grammar, coordinates, segmenter, propagator, responses by cause, protocol. If the
+prompts differ, the grammar is replaced together with the responses, and if the networks differ, so
+are the coordinates: a response can only be parsed by the rules that it was written for.
 """
 
 from collections import Counter
@@ -19,8 +19,8 @@ from shlex import quote
 
 from harness.errors import DataError, HarnessError, UsageError, counted
 from harness.judge import Judge
-from harness.leaderboards.differences.causes import CAUSES, MODEL, UNKNOWN
-from harness.leaderboards.differences.mixed_reading import ANSWERS, READING, MixedReading
+from harness.leaderboards.differences.causes import CAUSES, OTHER_MODEL, UNKNOWN
+from harness.leaderboards.differences.mixed_reading import ANSWERS, STAGES, MixedReading
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.leaderboards.differences.steps import Step, Walk
 from harness.leaderboards.sample_changes import SampleChanges, sample_changes
@@ -209,10 +209,11 @@ def _walk_causes(walk: Walk, reading: MixedReading) -> None:
     differing = Counter(reading.causes.values())
     for cause in sorted(differing, key=_in_order):
         reading.responses.add(cause)
-        joined_stages = [name for name in READING if name in reading.joined]
-        noun, step_name = (
-            ("answer", ANSWERS) if cause == ANSWERS else ("response", f"responses: {cause}")
-        )
+        joined_stages = [name for name in STAGES if name in reading.joined]
+        if cause == ANSWERS:
+            noun, step_name = "answer", ANSWERS
+        else:
+            noun, step_name = "response", f"responses: {cause}"
         name = " + ".join([step_name, *joined_stages])
         lines = [line for single in cause.split(" + ") for line in reading.settings.get(single, ())]
         samples = counted(len(reading.names), "sample")
@@ -274,11 +275,13 @@ def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
 
 
 def _in_order(cause: str) -> list[int]:
-    order = (*CAUSES, MODEL, UNKNOWN, "chance", ANSWERS)
+    """Return the sort key of causes joined by ` + `: their places in the order of `CAUSES`."""
+    order = (*CAUSES, OTHER_MODEL, UNKNOWN, "chance", ANSWERS)
     return [order.index(single) for single in cause.split(" + ")]
 
 
 def _common_units(a: Run, b: Run) -> frozenset[str]:
+    """Return the names of the units that have the same samples in both runs."""
     ours, theirs = ({unit.unit: unit.samples for unit in run.units()} for run in (a, b))
     common = frozenset(name for name, samples in ours.items() if theirs.get(name) == samples)
     if not common:
@@ -305,6 +308,7 @@ def _same_data(a: Run, b: Run, task: Task) -> bool:
 
 
 def _changes(old: object, new: object) -> list[str]:
+    """Return the differences of two runs' settings of a stage, as lines."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         if old.get("name") == new.get("name"):
             return differences(old, new)
@@ -317,6 +321,7 @@ def _changes(old: object, new: object) -> list[str]:
 
 
 def _code(a: Run, b: Run) -> list[str]:
+    """Return the differences of two runs' commits and packages, as lines."""
     old, new = (run.manifest["provenance"] for run in (a, b))
     keys = ("commit", "packages")
     return [line for key in keys for line in differences(old[key], new[key], key)]

@@ -53,7 +53,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
     "mask at the key frame": ("wrong mask",),
 }
 """Faults that are corrected together if one stage alone is replaced by the ground truth."""
-OVERLAP = 0.1
+MIN_OVERLAP = 0.1
 """Smallest IoU of boxes at which a prompt names an object: TIDE's threshold of background (Bolya
 2020)."""
 
@@ -224,6 +224,7 @@ class _Corrector:
 
 
 def _key(start: int, prompts: Sequence[_Prompt]) -> object:
+    """Return a key that is equal for prompts that get equal masks."""
     return start, tuple((prompt.object_, prompt.uses_true_mask) for prompt in prompts)
 
 
@@ -272,7 +273,7 @@ def _match(
     if overlap.size:
         rows, columns = linear_sum_assignment(-overlap)
         pairs = zip(rows.tolist(), columns.tolist(), strict=True)
-        matches = {row: column for row, column in pairs if overlap[row, column] >= OVERLAP}
+        matches = {row: column for row, column in pairs if overlap[row, column] >= MIN_OVERLAP}
     unmatched = [index for index in range(len(objects)) if index not in matches]
     missed = [truth for index, truth in enumerate(truths) if index not in matches.values()]
     return {row: truths[column] for row, column in matches.items()}, unmatched, missed
@@ -317,8 +318,9 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
 
     walk = Walk(task, level, tuple(run.units()))
     walk.step(TODAY, scored(), (), always=False)
-    for index, name in enumerate(RUNGS):
-        walk.step(name, scored(*list(RUNGS)[: index + 1]), (), always=False)
+    rungs = list(RUNGS)
+    for index, name in enumerate(rungs):
+        walk.step(name, scored(*rungs[: index + 1]), (), always=False)
     values, headline = run.results["metrics"], run.results["headline"]
     way = Difference(
         a=run.manifest["model"]["name"],

@@ -1,4 +1,4 @@
-"""Find the sides of `harness diff`: two runs of one task, or a run and another program's log."""
+"""Find what `harness diff` compares: two runs of one task, or a run and another program's log."""
 
 import shlex
 import tempfile
@@ -40,12 +40,12 @@ def runs_of_a_task(a: Path, b: Path) -> tuple[Path, Path]:
             return a, b
     first_runs, second_runs = sides
     shared = [(first_runs[key], second_runs[key]) for key in first_runs if key in second_runs]
-    if not shared:  # other subsets
+    if not shared:  # the same task and split, but other subsets
         shared = [
             (first, second)
-            for (*task_and_split, _), first in first_runs.items()
-            for key, second in second_runs.items()
-            if list(key[:2]) == task_and_split
+            for first_key, first in first_runs.items()
+            for second_key, second in second_runs.items()
+            if first_key[:2] == second_key[:2]
         ]
     if len(shared) == 1:
         return shared[0]

@@ -1,4 +1,4 @@
-"""Predictions that mix two runs: responses of either run, parsed by stages of either run.
+"""Make predictions that mix two runs: responses of either run, parsed by stages of either run.
 
 `diff` takes one stage or one cause of differing responses after another from the second run, and
 scores the mix (`MixedReading.score`). The VLM is not asked again; stored responses are parsed.
@@ -22,7 +22,7 @@ from harness.types import Prediction, Sample
 
 ANSWERS = "answers"
 """Cause of different answers if neither run has responses."""
-READING = ("grammar", "coordinates", "segmenter", "propagator")
+STAGES = ("grammar", "coordinates", "segmenter", "propagator")
 """Stages that turn a response into a prediction, in their order."""
 
 
@@ -62,7 +62,7 @@ def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
     grammar = (_reader_spec(run).name, described.get("prompt"), described.get("keyframe"))
     return {
         "grammar": grammar,
-        **{name: _without_device(described.get(name)) for name in READING[1:]},
+        **{name: _without_device(described.get(name)) for name in STAGES[1:]},
     }
 
 
@@ -82,7 +82,7 @@ class MixedReading:
     taken: set[str] = field(default_factory=set)
     """Stages of the second run that are in use."""
     responses: set[str] = field(default_factory=set)
-    """Causes; the samples whose responses differ for one of them have the second run's."""
+    """Causes whose samples have the second run's responses now."""
     stages: tuple[dict[str, object], dict[str, object]] = field(init=False)
     """Settings of the stages of both runs."""
     differing: list[str] = field(init=False)
@@ -93,26 +93,27 @@ class MixedReading:
         code = [run.manifest["provenance"] for run in (self.a, self.b)]
         if lines := list(plugin_changes(*code)):
             self.settings["prompt"] = [*self.settings.get("prompt", ()), *lines]
-        self.readers = reader_of(self.a), reader_of(self.b)
+
         self.causes: dict[str, str] = {}
         answers: dict[str, str] = {}
-        for name, pair in zip(self.names, self.pairs(), strict=True):
-            if pair[0].responses != pair[1].responses:
-                self.causes[name] = causes_of(*pair, self.settings)
-            if (
-                not any(prediction.responses for prediction in pair)
-                and pair[0].answer != pair[1].answer
-            ):
+        for name, (old, new) in zip(self.names, self.pairs(), strict=True):
+            if old.responses != new.responses:
+                self.causes[name] = causes_of(old, new, self.settings)
+            elif not old.responses and old.answer != new.answer:
                 answers[name] = ANSWERS
         if answers:
             self.causes |= answers
             self.settings = {**self.settings, ANSWERS: answer_changes(self.a, self.b)}
-        first, second = self.readers
+
+        self.readers = first, second = reader_of(self.a), reader_of(self.b)
         self.stages, self.differing = ({}, {}), []
         if first is not None and second is not None:
-            old, new = self.stages = _stages(self.a, first), _stages(self.b, second)
-            self.differing = [name for name in READING if old[name] != new[name]]
+            of_a, of_b = self.stages = _stages(self.a, first), _stages(self.b, second)
+            self.differing = [name for name in STAGES if of_a[name] != of_b[name]]
+
         causes = {cause for text in self.causes.values() for cause in text.split(" + ")}
+        # Another prompt asks for another grammar, another network gives other coordinates: where
+        # responses differ for such a cause, each is parsed by the stage of its own run.
         with_response = {"grammar": "prompt", "coordinates": "network"}
         self.joined = {name for name in self.differing if with_response.get(name) in causes}
 
@@ -128,7 +129,7 @@ class MixedReading:
     def predict(self, sample: Sample, pair: tuple[Prediction, Prediction]) -> Prediction:
         """Return the prediction by the current mix of responses and stages."""
         is_second = self.causes.get(sample.id) in self.responses
-        source = pair[is_second]
+        source = pair[1] if is_second else pair[0]
         owners = {
             stage: is_second if stage in self.joined else stage in self.taken
             for stage in self.differing
@@ -138,12 +139,13 @@ class MixedReading:
         return self._mixed_reader(owners).read(sample.query, source.responses, source.calls)
 
     def _mixed_reader(self, owners: Mapping[str, bool]) -> PartedReader:
+        """Return a reader of mixed stages; `owners` has True for a stage of the second run."""
         a, b = self.readers
         assert a is not None and b is not None, "stages differ only between readers"
         reader, base = (b, True) if owners.get("grammar") else (a, False)
-        for reading_part in READING[1:]:
-            if owners.get(reading_part, base) != base:
-                reader = reader.with_part(reading_part, a if base else b)  # type: ignore[arg-type]
+        for stage in STAGES[1:]:
+            if owners.get(stage, base) != base:
+                reader = reader.with_part(stage, a if base else b)  # type: ignore[arg-type]
         return reader
 
     def score(self, task: Task) -> list[UnitScore]:

@@ -9,7 +9,7 @@ import numpy as np
 from harness.task import Task
 from harness.types import Prediction, Sample
 
-LISTED = re.compile(r"(?m)^\s*\(?A[.):]\s")
+OPTION_A = re.compile(r"(?m)^\s*\(?A[.):]\s")
 """First line of a list of options in a question's text: `A. `, `(A) ` or `A: `."""
 
 
@@ -27,15 +27,16 @@ def shuffled_sample(sample: Sample) -> Sample:
     query, target = sample.query, sample.target
     letter = None if target is None else target.answer.choice
     number = len(query.options)
-    if target is None or letter is None or number < 2 or LISTED.search(query.text):
+    if target is None or letter is None or number < 2 or OPTION_A.search(query.text):
         return sample
+    # Ids of loaded samples are hashes; an id of another form gets seed 0.
     seed = int(query.id[:8], 16) if set(query.id[:8]) <= set("0123456789abcdef") else 0
-    turn = int(np.random.default_rng(seed).integers(1, number))
+    shift = int(np.random.default_rng(seed).integers(1, number))
     true_index = ascii_uppercase.index(letter)
-    options = tuple(query.options[(index + turn) % number] for index in range(number))
-    shuffled_letter = ascii_uppercase[(true_index - turn) % number]
+    options = tuple(query.options[(index + shift) % number] for index in range(number))
+    shuffled_letter = ascii_uppercase[(true_index - shift) % number]
     extra = target.extra
-    if extra.get("letter") == letter:  # the scorers of questions compare with this one
+    if extra.get("letter") == letter:  # scorers of multiple-choice questions read this letter
         extra = {**extra, "letter": shuffled_letter}
     target = replace(target, answer=replace(target.answer, choice=shuffled_letter), extra=extra)
     return replace(sample, query=replace(query, options=options), target=target)

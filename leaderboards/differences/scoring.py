@@ -1,4 +1,7 @@
-"""Score the predictions of a run again, also by another protocol."""
+"""Score the recorded predictions of a run again, by its own protocol or another one.
+
+Comparisons of runs build a run's task (`task_for`) and its samples (`samples_by_unit`) here.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

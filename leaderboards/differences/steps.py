@@ -1,4 +1,4 @@
-"""Record the steps from one run's number to another's, for `diff` and `ladder`.
+"""Record the steps that lead from one run's headline number to another's, for `diff` and `ladder`.
 
 A `Walk` starts with the first run's scores; each call of `step` replaces them and adds a `Step`.
 """
@@ -72,6 +72,7 @@ class Walk:
             comparison = compare(
                 self.metrics, self.units, units, name=old_headline, level=self.level
             )
+            # The new task may define the metric otherwise: then the step is not this difference.
             if comparison.a is not None and value is not None and abs(comparison.a - value) < 1e-9:
                 interval = comparison.interval
         self.units = units
@@ -80,7 +81,7 @@ class Walk:
             changes = changes_between(
                 units, old_values, unit_values(self.metrics, units), better="higher"
             )
-            samples = changes.worse + changes.better
+            samples = changes.worse + changes.better  # the same for either direction
         step = Step(
             name=name,
             before=value,

@@ -1,4 +1,7 @@
-"""Draw a `Difference` as a waterfall chart, in text, SVG and HTML: one bar per step."""
+"""Draw the steps between two runs' numbers (`Difference`) as a waterfall chart: one bar per step.
+
+`harness diff` prints it as text (`lines`), and writes it as SVG or HTML (`PICTURES`).
+"""
 
 from collections.abc import Iterator
 from html import escape
@@ -9,9 +12,9 @@ from harness.leaderboards.differences.diff import SUBSET, Difference
 from harness.leaderboards.differences.steps import Step
 from harness.leaderboards.formatting import signed_span
 
-LABEL = 36
+MAX_LABEL = 36
 """Largest number of characters of a name beside a bar."""
-BAR = 24
+BAR_WIDTH = 24
 """Width of a bar in a terminal, in columns."""
 UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
@@ -40,9 +43,9 @@ def lines(diff: Difference, *, width: int) -> Iterator[str]:
     low, high = min(numbers), max(numbers)
     if low >= 0 and high <= 1:  # a share: bars have the scale of all scores
         low, high = 0.0, 1.0
-    a, b = cut_alike(diff.a, diff.b, longest=LABEL)
-    room = min(LABEL, max(map(len, [a, b, *(step.name for step in diff.steps)])))
-    in_both = " in both" * any(step.name == SUBSET for step in diff.steps)
+    a, b = cut_alike(diff.a, diff.b, longest=MAX_LABEL)
+    room = min(MAX_LABEL, max(map(len, [a, b, *(step.name for step in diff.steps)])))
+    in_both = " in both" if any(step.name == SUBSET for step in diff.steps) else ""
     yield (
         f"{diff.task}, {diff.headline} on {counted(diff.n_samples, 'sample')}{in_both}: "
         f"{diff.a} {_number(diff.first)} → {diff.b} {_number(diff.second)}"
@@ -66,7 +69,7 @@ def _number(value: float | None) -> str:
 
 def _label(name: str) -> str:
     """Return a name that fits its column."""
-    return name if len(name) <= LABEL else f"{name[: LABEL - 1]}…"
+    return name if len(name) <= MAX_LABEL else f"{name[: MAX_LABEL - 1]}…"
 
 
 def _moved(before: float, after: float) -> str:
@@ -88,16 +91,16 @@ def _evidence(step: Step, level: float) -> str:
 
 
 def _bar(before: float, after: float, low: float, high: float) -> str:
-    scale = (BAR - 1) / (high - low) if high > low else 0.0
+    scale = (BAR_WIDTH - 1) / (high - low) if high > low else 0.0
     start, end = sorted(round((level - low) * scale) for level in (before, after))
     mark = "·" if abs(after - before) < 5e-5 else "▲" if after > before else "▼"
-    return " " * start + mark * (end - start + 1) + " " * (BAR - 1 - end)
+    return " " * start + mark * (end - start + 1) + " " * (BAR_WIDTH - 1 - end)
 
 
 def svg(diff: Difference) -> str:
     """Return the chart as an SVG: both numbers as full bars, each step as a bar of its change."""
     spans = [(0.0, diff.first or 0.0), *heights(diff), (0.0, diff.second or 0.0)]
-    a, b = cut_alike(diff.a, diff.b, longest=LABEL)
+    a, b = cut_alike(diff.a, diff.b, longest=MAX_LABEL)
     names = [a, *(step.name for step in diff.steps), b]
     evidence = ["", *(_evidence(step, diff.level) for step in diff.steps), ""]
     numbers = [level for pair in spans for level in pair]

@@ -23,7 +23,7 @@ PROJECT = "https://github.com/visual-reasoning-harness/harness"
 """Our address in exported records, which need one; it is not public yet (docs/hub.md)."""
 FRAMEWORK = "visual-reasoning-harness"
 """Our identifier as `evaluation_framework` of a benchmark; the hub keeps a list of identifiers."""
-BOARD = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w./-]+))?", re.ASCII)
+BOARD_NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w./-]+))?", re.ASCII)
 """A leaderboard of the hub: `org/name` or `org/name:task_id`."""
 
 
@@ -171,7 +171,8 @@ def _on_boards(
         UsageError: the dataset of a task is missing or malformed, or runs of another task, split,
             protocol or subset have the same leaderboard.
     """
-    placed = [(run, run_row := row(run), _dataset(run_row, datasets)) for run in runs]
+    rows = ((run, row(run)) for run in runs)
+    placed = [(run, run_row, _dataset(run_row, datasets)) for run, run_row in rows]
     owners: dict[tuple[str, str], tuple[str, ...]] = {}
     for _, run_row, board in placed:
         ranked = (run_row.task, run_row.split, run_row.protocol, run_row.subset or "")
@@ -188,7 +189,7 @@ def _on_boards(
 def _dataset(run_row: Row, datasets: Mapping[str, str]) -> tuple[str, str]:
     """Return repository and task id of a task's leaderboard; the id is `default` if not given."""
     text = datasets.get(run_row.task, "")
-    board = BOARD.fullmatch(text)
+    board = BOARD_NAME.fullmatch(text)
     if board is None:
         raise UsageError(
             f"dataset of {run_row.task} on the hub",

@@ -17,9 +17,9 @@ from harness.store.atomic import writing
 
 SAMPLES = "samples.parquet"
 """File name of the Parquet table of a published board."""
-GROUP = 2**16
-"""Smallest number of rows of a row group of Parquet; small groups cost more than their rows."""
-OF_UNIT = ("unit", "sample", "group", "categories", "failed", "metric", "score", "weight")
+MIN_GROUP_ROWS = 2**16
+"""Rows of a row group of Parquet, which may have more; small groups cost more than their rows."""
+UNIT_COLUMNS = ("unit", "sample", "group", "categories", "failed", "metric", "score", "weight")
 SCHEMA = pa.schema(
     [
         *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("run", "model", "task")),
@@ -69,7 +69,7 @@ def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def write_samples(
     runs: Sequence[Run], path: Path, *, rows: Mapping[Path, Row] | None = None
 ) -> None:
-    """Write the scores of all units of runs as Parquet (`SCHEMA`), in row groups of `GROUP` rows.
+    """Write the scores of all units of runs as Parquet (`SCHEMA`), in row groups.
 
     Args:
         runs: Finished runs; a run without scores, because its ground truth is hidden, is left out.
@@ -83,7 +83,7 @@ def write_samples(
             if (run.folder / SCORES).exists():
                 run_row = row(run) if rows is None else rows[run.folder]
                 _add(columns, run, run_row, run_row.model if rows is None else run_row.name)
-            if len(columns["run"]) >= GROUP or run is runs[-1]:
+            if len(columns["run"]) >= MIN_GROUP_ROWS or run is runs[-1]:
                 writer.write_table(_table(columns))
                 columns = _columns()
 
@@ -109,15 +109,14 @@ def _add(columns: dict[str, list[Any]], run: Run, run_row: Row, model: str) -> N
     if any(run_row.headline not in unit.scores for unit in units):
         with suppress(HarnessError):  # neither the task's module nor its data is here
             derived = metrics_for(run, units, name=run_row.headline)
-    lines = [
-        (unit.unit, unit.samples[0], unit.group, categories, unit.failed, *number)
-        for unit in units
-        for categories in [list(unit.categories.items())]
-        for number in _numbers(unit, derived, run_row.headline)
-    ]
+    lines: list[tuple[Any, ...]] = []
+    for unit in units:
+        of_unit = (unit.unit, unit.samples[0], unit.group, list(unit.categories.items()))
+        numbers = _numbers(unit, derived, run_row.headline)
+        lines.extend((*of_unit, unit.failed, *number) for number in numbers)
     if not lines:
         return
-    for name, values in zip(OF_UNIT, zip(*lines, strict=True), strict=True):
+    for name, values in zip(UNIT_COLUMNS, zip(*lines, strict=True), strict=True):
         columns[name] += values
     columns["model"] += [model] * len(lines)
     for name in ("run", "task", "split", "protocol"):

@@ -21,7 +21,7 @@ class Connections:
     """Base class of stores in SQLite or PostgreSQL, whose transactions run in `_connection`.
 
     Raises:
-        UsageError: the URL is of no database that is supported.
+        UsageError: the URL does not name a supported database.
         MissingDependency: its driver is not installed.
     """
 
@@ -58,7 +58,7 @@ class Connections:
         try:
             with self._engine.begin() as connection:
                 yield connection
-        except (SQLAlchemyError, UnicodeDecodeError) as error:  # the second of a damaged file
+        except (SQLAlchemyError, UnicodeDecodeError) as error:  # a damaged file cannot be decoded
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()
             raise StoreError(
                 f"database {self._url.render_as_string()}",

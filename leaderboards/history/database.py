@@ -23,8 +23,9 @@ from harness.record import RESULTS, Run
 from harness.store.checksums import CHECKSUMS
 from harness.version import __version__
 
-AT_ONCE = 100
+RUNS_AT_ONCE = 100
 """Runs that are written in one transaction."""
+MIGRATION_LOCK = 7267491  # any number that is the same in all processes
 VERSIONS, HEAD = "alembic_version", "0003"
 """Table with a database's migration, and the newest migration."""
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -52,7 +53,7 @@ class Database(Connections):
     def _migrate(self, connection: sa.Connection, *, write: bool) -> None:
         """Create or update the tables; raise StoreError for another version or program."""
         if connection.dialect.name == "postgresql" and write:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7267491)"))
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
         tables = sa.inspect(connection).get_table_names()
         if VERSIONS in tables and connection.scalar(sa.text(f"SELECT * FROM {VERSIONS}")) == HEAD:
             return
@@ -106,7 +107,7 @@ class Database(Connections):
                 records.append(record_of(Run.open(folder), files))
             except HarnessError as error:
                 refused[folder] = error
-            if len(records) == AT_ONCE:
+            if len(records) == RUNS_AT_ONCE:
                 indexed += self._write(records)
                 records = []
         return indexed + self._write(records), refused
@@ -120,6 +121,7 @@ class Database(Connections):
         if not unique:
             return 0
         with self._connection() as connection:
+            # Rows of other runs that were in the same folders.
             moved = (
                 (RUNS.c.host == sa.bindparam("its_host"))
                 & (RUNS.c.folder == sa.bindparam("its_folder"))
@@ -149,8 +151,8 @@ class Database(Connections):
     ) -> list[dict[str, Any]]:
         """Return runs with one number each, the newest first.
 
-        `model` is part of a name or SPEC, `commit` the beginning of one. If
-        `metric` is None, the number is the headline.
+        `model` is part of a name or SPEC, `commit` the beginning of a commit's hash. If `metric` is
+        None, the number is the headline.
         """
         name = RUNS.c.headline if metric is None else sa.literal(metric)
         columns = [column for column in RUNS.columns if column is not RUNS.c.files]
@@ -199,8 +201,8 @@ class Database(Connections):
         )
         values: dict[str, bytes] = {}
         with self._connection() as connection:
-            for start in range(0, len(folders), AT_ONCE):
-                batch = {"folders": folders[start : start + AT_ONCE]}
+            for start in range(0, len(folders), RUNS_AT_ONCE):
+                batch = {"folders": folders[start : start + RUNS_AT_ONCE]}
                 rows = connection.execute(chosen, batch)
                 # A damaged file of SQLite may hold values of any type.
                 values |= {folder: value for folder, value in rows if isinstance(value, bytes)}
@@ -213,7 +215,7 @@ class Database(Connections):
             {"host": host, "folder": folder, "name": name, "content": content}
             for folder, content in sorted(contents.items())
         ]
-        for start in range(0, len(rows), AT_ONCE):
+        for start in range(0, len(rows), RUNS_AT_ONCE):
             with self._connection() as connection:
                 insert = INSERTS[connection.dialect.name](VALUES)
                 connection.execute(
@@ -221,14 +223,14 @@ class Database(Connections):
                         index_elements=[column.name for column in VALUES.primary_key],
                         set_={"content": insert.excluded.content},
                     ),
-                    rows[start : start + AT_ONCE],
+                    rows[start : start + RUNS_AT_ONCE],
                 )
 
 
 def _marks(folder: Path) -> str | None:
     """Return a hash of the sizes and times of a run's files, and of the version that reads them."""
     files = folder_marks(folder)
-    return files and f"{__version__} {files}"
+    return None if files is None else f"{__version__} {files}"
 
 
 def record_of(run: Run, files: str | None = None) -> dict[str, Any]:
@@ -250,11 +252,10 @@ def record_of(run: Run, files: str | None = None) -> dict[str, Any]:
         for column in RUNS.columns
         if column.name not in ("key", "host", "folder", "files", "finished_at")
     }
-    numbers = [
-        {"run": key, "metric": name, "value": value, "low": low, "high": high}
-        for name, value in run_row.metrics.items()
-        for low, high in [run_row.intervals.get(name) or (None, None)]
-    ]
+    numbers = []
+    for name, value in run_row.metrics.items():
+        low, high = run_row.intervals.get(name) or (None, None)
+        numbers.append({"run": key, "metric": name, "value": value, "low": low, "high": high})
     return {
         "run": {
             "key": key,

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2**20
 """Size in bytes of the largest value that is stored; larger runs are read from their files."""
-HASH = 16  # bytes
+HASH_BYTES = 16
 RECORD = "record"
 """Name of the value that holds all that a board reads of a run."""
-AT_ONCE = 500
+RUNS_AT_ONCE = 500
 """Runs whose records are loaded together, which bounds memory."""
-NOT_USED = "the index of runs is not used: {}"
+NOT_USED_NOTE = "the index of runs is not used: {}"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def find_index(url: str | None, note: Callable[[str], None]) -> "KnownValues | N
             return None
         raise MissingDependency.package(error.name, extra="db") from error
     except StoreError as error:
-        note(NOT_USED.format(error))
+        note(NOT_USED_NOTE.format(error))
         return None
 
 
@@ -138,12 +138,13 @@ class KnownValues:
         `folders` are by their absolute paths without links.
         """
         runs = [self._run(folder_key, folder) for folder_key, folder in folders.items()]
-        for start in range(0, len(runs), AT_ONCE):
-            for run, record in self.load(RECORD, runs[start : start + AT_ONCE]).items():
+        for start in range(0, len(runs), RUNS_AT_ONCE):
+            for run, record in self.load(RECORD, runs[start : start + RUNS_AT_ONCE]).items():
                 run.read(record)
         return runs
 
     def _run(self, path: Path, folder: Path) -> KnownRun:
+        """Open the run in a folder, whose absolute path without links is `path`."""
         marks = None
         with suppress(OSError):  # whoever reads the run reports the error
             marks = folder_marks(folder)
@@ -174,8 +175,8 @@ class KnownValues:
         stored = self._used(lambda database: database.values(name, list(folders))) or {}
         values = {}
         for folder_key, content in stored.items():
-            run, value = folders.get(folder_key), content[HASH:]
-            if run is not None and content[:HASH] == _hash(folder_key, name, run, inputs, value):
+            run, head, value = folders.get(folder_key), content[:HASH_BYTES], content[HASH_BYTES:]
+            if run is not None and head == _hash(folder_key, name, run, inputs, value):
                 values[run] = json.loads(value)
         return values
 
@@ -198,7 +199,7 @@ class KnownValues:
             return use(self._database)
         except (HarnessError, ValueError, TypeError, OSError) as error:
             self._database = None
-            self._note(NOT_USED.format(error))
+            self._note(NOT_USED_NOTE.format(error))
             return None
 
 
@@ -209,7 +210,7 @@ def _folder_key(run: Run) -> str:
 
 def _hash(folder_key: str, name: str, run: KnownRun, inputs: str, content: bytes) -> bytes:
     head = "\0".join((folder_key, name, run.state, inputs)).encode()
-    return hashlib.blake2b(head + content, digest_size=HASH).digest()
+    return hashlib.blake2b(head + content, digest_size=HASH_BYTES).digest()
 
 
 def code_marks(package: str) -> str:
@@ -223,4 +224,4 @@ def code_marks(package: str) -> str:
             marks += [(str(path), status_marks(path.stat())) for path in paths]
     if spec.origin and not marks:
         marks.append((spec.origin, status_marks(Path(spec.origin).stat())))
-    return hashlib.blake2b(repr(marks).encode(), digest_size=HASH).hexdigest()
+    return hashlib.blake2b(repr(marks).encode(), digest_size=HASH_BYTES).hexdigest()

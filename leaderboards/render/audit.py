@@ -7,8 +7,7 @@ from harness.leaderboards.render.pages import fill
 
 COLOURS = {True: badges.GOOD, False: badges.BAD, None: badges.UNKNOWN}
 SYMBOLS = {True: "✓", False: "✗", None: "·"}
-WIDTH = 260
-"""Pixels of the longest bar."""
+MAX_BAR_WIDTH = 260  # pixels
 
 
 def summary(report: Audit) -> str:
@@ -17,10 +16,11 @@ def summary(report: Audit) -> str:
     best = report.best_blind
     if best is None or best.comparison is None:
         return "No control without the question's images could be run."
-    reach, low_is_good = best.comparison.interval, best.comparison.better == "lower"
-    if reach is not None and not low_is_good:
-        reach = -reach[1], -reach[0]
-    span = f" ({formatting.signed_span(reach)})" if reach else ""
+    interval = best.comparison.interval
+    # The difference is the blind number minus the seeing one: for a score, the images' opposite.
+    if interval is not None and best.comparison.better == "higher":
+        interval = -interval[1], -interval[0]
+    span = f" ({formatting.signed_span(interval)})" if interval else ""
     return (
         f"Of {report.headline} {number(report.value)}, {number(report.seeing)}{span} is due to "
         "the images: "
@@ -36,7 +36,7 @@ def page(report: Audit) -> str:
         "audit.jinja",
         audit=report,
         summary=summary(report),
-        width=lambda value: max(1, round(WIDTH * abs(value) / longest)),
+        width=lambda value: max(1, round(MAX_BAR_WIDTH * abs(value) / longest)),
         colours=COLOURS,
         symbols=SYMBOLS,
     )
@@ -54,5 +54,6 @@ def badge(report: Audit) -> str:
             evidence = f"{max(0.0, report.seeing / report.value):.0%} of it"
         text = f"{report.headline} {formatting.number(report.value)}, {evidence}"
         verdicts = [control.passed for control in report.controls if control.name in BLIND]
-        colour = COLOURS[False if False in verdicts else True if all(verdicts) else None]
+        is_sound = False if False in verdicts else all(verdicts) or None
+        colour = COLOURS[is_sound]
     return badges.svg("seeing", text, colour)

@@ -1,4 +1,4 @@
-"""Badges for a README: two words and a colour, as an SVG or for shields.io."""
+"""Write badges for a README (label, text, colour), as an SVG or as JSON for shields.io."""
 
 from html import escape
 
@@ -8,7 +8,7 @@ GOOD, BAD, UNKNOWN = "#009e73", "#d55e00", "#777"
 
 def svg(label: str, text: str, colour: str) -> str:
     """Return a badge of 20 pixels' height: the label on grey, the text on a colour."""
-    # 6.4 and 7 pixels are estimates of a letter's width; 14 are the margins of both sides.
+    # A letter is about 6.4 pixels wide in the label, 7 in the text; two margins of 7 make 14.
     label_width, text_width = 14 + round(6.4 * len(label)), 14 + 7 * len(text)
     width = label_width + text_width
     return (

@@ -8,7 +8,7 @@ from harness.leaderboards.render.latex import render as latex
 from harness.leaderboards.render.markdown import escape, grid
 from harness.leaderboards.render.summary import Cell, Column, Render, Summary
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet takes for a formula."""
 
 
@@ -67,7 +67,7 @@ def table_csv(summary: Summary) -> str:
 def _plain(text: str) -> str:
     """Return a cell in one line that a spreadsheet does not run as a formula."""
     line = "".join(char if char.isprintable() else " " for char in text)
-    return f"'{line}" if line.startswith(FORMULA) else line
+    return f"'{line}" if line.startswith(FORMULA_STARTS) else line
 
 
 FORMATS: dict[str, tuple[str, Render]] = {

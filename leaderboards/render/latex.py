@@ -43,7 +43,7 @@ ESCAPES = {
     "\N{NARROW NO-BREAK SPACE}": r"\,",
 }
 ARROWS = {"higher": r" $\uparrow$", "lower": r" $\downarrow$"}
-BEYOND = "% Some characters need XeLaTeX or LuaLaTeX.\n"
+UNICODE_NOTE = "% Some characters need XeLaTeX or LuaLaTeX.\n"
 """First line of a table with characters that `ESCAPES` lacks, beyond Latin-1."""
 
 
@@ -104,7 +104,7 @@ def render(summary: Summary) -> str:
         for mark, note in summary.footnotes
         if (mark, note) not in summary.short_footnotes
     )
-    return "% \\usepackage{booktabs}\n" + (BEYOND if is_beyond_latin1 else "") + comments + text
+    return "% \\usepackage{booktabs}\n" + (UNICODE_NOTE if is_beyond_latin1 else "") + comments + text
 
 
 def label(title: str) -> str:

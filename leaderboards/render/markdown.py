@@ -51,7 +51,7 @@ def _block(block: sections.Block) -> Iterator[str]:
     if isinstance(block, sections.Heading):
         yield f"## {escape(block.text)}"
     elif isinstance(block, sections.Paragraph):
-        yield "> " * block.is_note + escape(block.text)
+        yield ("> " if block.is_note else "") + escape(block.text)
     elif isinstance(block, sections.Cells):
         rows = [[_cell(cell) for cell in row] for row in block.rows]
         table = grid([escape(name) for name in block.head], rows, left=block.left)

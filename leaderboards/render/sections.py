@@ -1,7 +1,8 @@
-"""A board as headings, paragraphs and tables of text (`blocks`), for Markdown and plain HTML.
+"""Lay out a board as headings, paragraphs and tables of text, for Markdown and plain HTML.
 
-`markdown`, the first page of a site and the test server's page print the blocks. Numbers of papers
-are in tables of their own below the measured ones: folded, never bold, with ○ in place of a rank.
+`markdown`, the first page of a site and the test server's page print these `blocks`. Numbers of
+papers are in tables of their own below the measured ones: folded, never bold, with ○ in place of a
+rank.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,13 +16,15 @@ from harness.leaderboards.published_results import PublishedRow
 from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.row import Row
 
-HOLLOW = "○"
-REPORTED = "Reported in papers, not measured here: no rank, no interval, compared with nothing"
-BOLD = (
+PRINTED_MARK = "○"  # in place of a rank
+PRINTED_SUMMARY = (
+    "Reported in papers, not measured here: no rank, no interval, compared with nothing"
+)
+BOLD_RULE = (
     " Rows of rank 1 are bold in the first table. A table for a paper (--format) has bold only for "
     "a row that is shown to be better than every other."
 )
-REFUSED = "Their records were changed or are damaged, so they count nowhere."
+REFUSED_NOTE = "Their records were changed or are damaged, so they count nowhere."
 
 
 class Strong(str):
@@ -84,7 +87,7 @@ def blocks(board: Board, *, full: bool = True) -> Iterator[Block]:
     """Yield the blocks of a board; breakdowns and records only if `full`."""
     if board.refused:
         yield Heading(text="Refused runs")
-        yield Paragraph(text=REFUSED, is_note=True)
+        yield Paragraph(text=REFUSED_NOTE, is_note=True)
         yield Cells(
             head=("Run", "Model", "Task", "Reason"),
             rows=[(run.run, run.model, run.task, run.reason) for run in board.refused],
@@ -98,7 +101,9 @@ def blocks(board: Board, *, full: bool = True) -> Iterator[Block]:
         yield Paragraph(text=left_off_text(board.left_off), is_note=True)
     for table in board.tables:
         yield from _table(table, full)
-    yield Paragraph(text=formatting.ranking_rule(board.level) + BOLD * (len(board.tables) > 1))
+    yield Paragraph(
+        text=formatting.ranking_rule(board.level) + (BOLD_RULE if len(board.tables) > 1 else "")
+    )
 
 
 def _overview(board: Board) -> Iterator[Cells]:
@@ -118,7 +123,7 @@ def _overview(board: Board) -> Iterator[Cells]:
     if names := dict.fromkeys(name for rows_of in printed for name in rows_of):
         rows = [
             [
-                f"{HOLLOW} {name}",
+                f"{PRINTED_MARK} {name}",
                 *(
                     _printed(rows_by_name.get(name), table.headline)
                     for rows_by_name, table in zip(printed, board.tables, strict=True)
@@ -126,7 +131,9 @@ def _overview(board: Board) -> Iterator[Cells]:
             ]
             for name in names
         ]
-        yield Cells(head=["Row", *head], rows=rows, left=1, summary=REPORTED, is_published=True)
+        yield Cells(
+            head=["Row", *head], rows=rows, left=1, summary=PRINTED_SUMMARY, is_published=True
+        )
 
 
 def _marked(name: str, measured: Sequence[dict[str, Entry]]) -> str:
@@ -156,7 +163,7 @@ def _grid(grid: Grid) -> Iterator[Block]:
         rows.append([name, *map(_beside, (cell.printed for cell in cells), ours)])
     head = [
         "Row",
-        *(f"{cell.column}{', %' * (cell.unit == 'percent')}" for cell in grid.rows[0][1]),
+        *(cell.column + (", %" if cell.unit == "percent" else "") for cell in grid.rows[0][1]),
     ]
     yield Cells(head=head, rows=rows, left=1)
     for name, cells in grid.rows:
@@ -167,6 +174,7 @@ def _grid(grid: Grid) -> Iterator[Block]:
 
 
 def _beside(printed: str | None, ours: str) -> Cell:
+    """Return a cell `printed → ours`, or one of both numbers if the other is missing."""
     if printed is None:
         return ours or formatting.NOTHING
     return (Printed(printed), f" → {ours}") if ours else Printed(printed)
@@ -236,7 +244,7 @@ def _published(table: Table) -> Cells:
         remarks = (doubt, first.subset, first.note, *(result.defect for result in row.results))
         rows.append(
             [
-                HOLLOW,
+                PRINTED_MARK,
                 row.name,
                 *(_printed(row, name) for name in table.metrics),
                 f"{first.source}, Table {first.table}",
@@ -246,7 +254,7 @@ def _published(table: Table) -> Cells:
             ]
         )
     head = ("", "Row", *table.metrics, "Paper", "Protocol", "As printed", "Remarks")
-    return Cells(head=head, rows=rows, left=2, summary=REPORTED, is_published=True)
+    return Cells(head=head, rows=rows, left=2, summary=PRINTED_SUMMARY, is_published=True)
 
 
 def _protocols(table: Table) -> Iterator[Block]:
@@ -267,7 +275,7 @@ def _protocols(table: Table) -> Iterator[Block]:
             for bracketed in results
         )
         rows.append([entry.row.name, *cell_texts])
-    head = [f"{name} (this table)" * (name == table.protocol) or name for name in names]
+    head = [f"{name} (this table)" if name == table.protocol else name for name in names]
     yield Paragraph(text="The same predictions by every protocol:")
     yield Cells(head=["Model", *head], rows=rows, left=1)
     for bracketed in next(entry.protocols for entry in table.entries if entry.protocols):
@@ -282,7 +290,7 @@ def _records(table: Table) -> Cells:
             row.name,
             row.run,
             "✓" if row.rescored else formatting.NOTHING,
-            (row.commit or formatting.NOTHING)[:12] + " (changed)" * bool(row.dirty),
+            (row.commit or formatting.NOTHING)[:12] + (" (changed)" if row.dirty else ""),
             row.data[:12],
             formatting.weights(row),
         )

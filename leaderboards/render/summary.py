@@ -23,9 +23,9 @@ from harness.scores import Better
 from harness.statistics.paired import compare
 
 Spread: TypeAlias = Literal["pm", "interval", "none"]
-HEADLINE, ALL = "headline", "all"
+HEADLINE, ALL = "headline", "all"  # values of `Style.metrics`
 SLACK = 0.0005  # half of the last digit of percent with one decimal
-PERCENT, FRACTION = 1, 3  # default digits after the point
+PERCENT_DIGITS, FRACTION_DIGITS = 1, 3  # default digits after the point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +276,7 @@ def _column(table: Table, name: str, mark: str, style: Style) -> Column:
     printed = [number for number in (*numbers, *ends) if number is not None]
     is_bounded = all(-1e-9 <= number <= 1 + 1e-9 for number in printed)
     is_percent = style.percent and better == "higher" and is_bounded
-    default_digits = PERCENT if is_percent else FRACTION
+    default_digits = PERCENT_DIGITS if is_percent else FRACTION_DIGITS
     return Column(
         task=table.title,
         protocol=table.protocol,

@@ -63,13 +63,13 @@ STATUS: Mapping[type[Exception], int] = {
     ChildFault: 500,
     StoreError: 503,
 }
-FORM, FIELDS = "multipart/form-data", "application/x-www-form-urlencoded"
+FORM_TYPE, FIELDS_TYPE = "multipart/form-data", "application/x-www-form-urlencoded"
 """Content types of `curl -F`, and of `curl -d` and `--data-binary`, of which `-d` drops line ends
 and zeros."""
-HEAD = 1 << 20
+HEAD_BYTES = 1 << 20
 """Bytes of an upload in which line ends are looked for."""
-CURL = "Send it as it is: `curl --data-binary @FILE`."
-BEARER = "an upload needs the header `Authorization: Bearer TOKEN`, not a password"
+CURL_FIX = "Send it as it is: `curl --data-binary @FILE`."
+BEARER_MESSAGE = "an upload needs the header `Authorization: Bearer TOKEN`, not a password"
 OWN_FAULTS = (500, 503)
 """Status codes whose reasons are shown to the server's owner alone."""
 
@@ -138,8 +138,10 @@ class Server:
         if hosted is None:
             raise HTTPException(404, f"no such task; there are {', '.join(self.tasks)}")
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type == FORM:
-            raise HTTPException(422, f"upload: expected the file as the body, found a form. {CURL}")
+        if content_type == FORM_TYPE:
+            raise HTTPException(
+                422, f"upload: expected the file as the body, found a form. {CURL_FIX}"
+            )
         method, settings = _stated(request)
         settings_json = json.dumps(asdict(settings))
         if account in self.uploading:
@@ -157,8 +159,10 @@ class Server:
                             self._check, path, hosted, settings, limiter=self.readers
                         )
                     except Refused as error:
-                        if content_type == FIELDS and _lost_line_ends(path):
-                            raise Refused(f"upload: the line ends are missing. {CURL}") from error
+                        if content_type == FIELDS_TYPE and _lost_line_ends(path):
+                            raise Refused(
+                                f"upload: the line ends are missing. {CURL_FIX}"
+                            ) from error
                         raise
                     fresh = Upload(
                         account=account,
@@ -279,7 +283,7 @@ class Server:
         account = await to_thread.run_sync(self.store.account_of, token)
         is_read = request.method in ("GET", "HEAD")
         if account is None or (is_password and not is_read):
-            reason = "a valid token is needed" if account is None else BEARER
+            reason = "a valid token is needed" if account is None else BEARER_MESSAGE
             challenge = {"WWW-Authenticate": 'Basic realm="harness", charset="UTF-8"'}
             raise HTTPException(401, reason, headers=challenge)
         return account
@@ -307,10 +311,10 @@ def _lost_line_ends(path: Path) -> bool:
     Every zip has zeros; a small one may lack line ends.
     """
     with path.open("rb") as file:
-        head = file.read(HEAD)
+        head = file.read(HEAD_BYTES)
     if is_zip(path):
-        return not {*b"\r\n\0"} & {*head}
-    return not {*b"\r\n"} & {*head} and b"}{" in head.replace(b"} {", b"}{")
+        return set(head).isdisjoint(b"\r\n\0")
+    return set(head).isdisjoint(b"\r\n") and (b"}{" in head or b"} {" in head)
 
 
 def _stated(request: Request) -> tuple[str, Settings]:

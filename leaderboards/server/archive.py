@@ -13,7 +13,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from harness.errors import DataError, counted, raised_as
 from harness.foreign import is_leftover
 
-ZIP = b"PK"  # first bytes of a zip
+ZIP_START = b"PK"  # first bytes of a zip
 MAX_FILES = 200_000  # in a zip
 MAX_PATH = 1000
 """Characters of a file's path."""
@@ -27,7 +27,7 @@ DAMAGE = (BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedE
 def is_zip(path: Path) -> bool:
     """Return True if a file begins as a zip does."""
     with path.open("rb") as file:
-        return file.read(len(ZIP)) == ZIP
+        return file.read(len(ZIP_START)) == ZIP_START
 
 
 def unpack(path: Path, folder: Path, max_bytes: int) -> list[Path]:

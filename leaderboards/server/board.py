@@ -31,7 +31,7 @@ def _table(hosted: Hosted, uploads: Iterable[Upload]) -> dict[str, Any]:
     best: dict[str, Upload] = {}
     for upload in moves:
         best.setdefault(upload.account, upload)
-    ranked = [*best.values()]
+    ranked = list(best.values())
     scores = [upload.shown for upload in ranked]
     return {
         "task": hosted.key,

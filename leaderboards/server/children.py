@@ -30,7 +30,7 @@ from harness.task import Task
 
 Result: TypeAlias = str | float | None
 Work: TypeAlias = Callable[[Task], Result]
-OK, REFUSED, FAULT = "ok", "refused", "fault"
+OK, REFUSED, FAULT = "ok", "refused", "fault"  # outcomes that a child reports
 MAX_ANSWER = 1 << 20
 """Largest size in bytes of a child's answer."""
 MAX_TEXT = 4000
@@ -161,6 +161,7 @@ def serve(
 
 
 def _outcome(work: Work, task: Task, hosted: Hosted, limits: Limits) -> tuple[str, Result]:
+    """Do the work; return OK and its result, or REFUSED and the message for the participant."""
     try:
         return OK, work(task)
     except (DataError, ParseError, UsageError) as error:

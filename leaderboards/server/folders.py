@@ -4,7 +4,7 @@ server.key, server.pub   the key of receipts
 server.sqlite            the database, if no other is named
 incoming/                uploads that are being received or checked
 uploads/                 accepted files, by the name that the database has
-work/                    a working folder for each process that reads an upload
+work/                    a working folder for each upload that a process reads
 runs/NUMBER/             the run folder of each upload that was scored
 """
 

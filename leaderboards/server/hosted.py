@@ -128,15 +128,18 @@ def host(specs: Sequence[Spec], labels: Path, step: float | None = None) -> dict
     labels = labels.resolve()
     tasks = [(spec, plugins.build("tasks", spec, labels)) for spec in specs]
     names = [task.name for _, task in tasks]
-    return {
-        hosted.key: hosted
+    all_hosted = (
+        _checked(spec, task, labels, step, is_only=names.count(task.name) == 1)
         for spec, task in tasks
-        for hosted in [_checked(spec, task, labels, step, is_only=names.count(task.name) == 1)]
-    }
+    )
+    return {hosted.key: hosted for hosted in all_hosted}
 
 
 def _checked(spec: Spec, task: Task, labels: Path, step: float | None, *, is_only: bool) -> Hosted:
-    """Check that a task can be served, and return it with its step of the ladder."""
+    """Check that a task can be served, and return it with the step of its Ladder (`release`).
+
+    `is_only`: no other served task has its name, which then is its name in addresses.
+    """
     protocol = task.protocol
     if protocol.rubric is not None:
         raise unjudged(protocol.rubric)
@@ -273,7 +276,7 @@ def _unpack_upload(settings: Settings, max_bytes: int) -> Path:
         raise DataError(
             "zip upload",
             expected=f"one file, for the format {settings.format}",
-            found=f"{len(files):,}" + f": {names}" * bool(files),
+            found=f"{len(files):,}" + (f": {names}" if files else ""),
             fix="Masks as files need format=mask-tree." if len(files) > 1 else "",
         )
     return files[0]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a participant's machine needs neither a database nor a task
 
 VERSION = 1  # of a receipt
 SECRET, PUBLIC = "server.key", "server.pub"
-SHOWN = 120  # characters of what is not a receipt
+MAX_SHOWN = 120  # characters that an error shows of a file that is not a receipt
 
 
 class Signer:
@@ -75,7 +75,7 @@ def read_receipt(path: Path, key: Path) -> dict[str, Any]:
         raise StoreError(
             f"receipt {path}",
             expected="the receipt of one upload, as the server sends it",
-            found=json.dumps(plain)[:SHOWN],
+            found=json.dumps(plain)[:MAX_SHOWN],
         )
     try:
         receipt: dict[str, Any] = dict(plain["receipt"])
@@ -90,4 +90,5 @@ def read_receipt(path: Path, key: Path) -> dict[str, Any]:
 
 
 def _signed(plain: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a receipt that are signed."""
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

@@ -21,6 +21,7 @@ from harness.leaderboards.server.release import next_shown
 from harness.leaderboards.server.tables import ACCOUNTS, METADATA, TASKS, UPLOADS
 
 DAY = 86_400  # seconds
+CREATION_LOCK = 7267492  # any number that is the same in all servers
 QUEUED, SCORED, FAILED = "queued", "scored", "failed"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 """Names of accounts, such as `team_a-2`."""
@@ -67,7 +68,7 @@ class Store(Connections):
         super().__init__(url, write=True)
         with self._connection() as connection:
             if connection.dialect.name == "postgresql":  # two servers that start at once
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(7267492)"))
+                connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({CREATION_LOCK})"))
             METADATA.create_all(connection)
 
     def claim(self, hosted: Hosted) -> Hosted:
@@ -125,6 +126,7 @@ class Store(Connections):
             raise UsageError("account", expected="one that has a token", found=repr(name)[:60])
 
     def _set_hash(self, name: str, hashed: str) -> bool:
+        """Store the hash of an account's token; return False if there is no such account."""
         with self._connection() as connection:
             account = ACCOUNTS.update().where(ACCOUNTS.c.name == name)
             return bool(connection.execute(account.values(token_hash=hashed)).rowcount)
@@ -187,7 +189,7 @@ class Store(Connections):
         waiting = sa.select(UPLOADS).where(UPLOADS.c.state == QUEUED)
         with self._connection() as connection:
             row = connection.execute(waiting.order_by(UPLOADS.c.number).limit(1)).mappings().first()
-        return row and _upload(row)
+        return None if row is None else _upload(row)
 
     def finish(self, upload: Upload, score: float | None, hosted: Hosted) -> Upload:
         """Record the exact score of an upload, and move the account's shown score if it is better.
@@ -236,11 +238,12 @@ class Store(Connections):
 def _same(
     connection: sa.Connection, account: str, task: str, sha256: str, method: str, settings: str
 ) -> Upload | None:
+    """Return the upload with these values; None: there is none."""
     columns = {"account": account, "task": task, "sha256": sha256}
     columns |= {"method": method, "settings": settings}
     is_same = sa.and_(*(UPLOADS.c[name] == value for name, value in columns.items()))
     row = connection.execute(sa.select(UPLOADS).where(is_same)).mappings().first()
-    return row and _upload(row)
+    return None if row is None else _upload(row)
 
 
 def _upload(row: "Mapping[str, Any] | sa.RowMapping") -> Upload:

@@ -1,7 +1,7 @@
 """Read the samples of one table from its benchmark, and collect them as columns for the front end.
 
 `read_samples` hands ground truth, media and thumbnails on to `Sinks`, because a table's images do
-not fit into memory. Places are positions in the columns, in the task's order.
+not fit into memory. Position n of each column is the table's sample n, in the task's order.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class Columns:
     units: list[str] = field(default_factory=list)
     categories: list[Mapping[str, str]] = field(default_factory=list)
     media: list[list[int]] = field(default_factory=list)
-    """Places in `mediums` of each sample's media."""
+    """Indices in `mediums` of each sample's media."""
     mediums: list[Mapping[str, object]] = field(default_factory=list)
     """Description of each medium; each medium once."""
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Columns:
         }
 
     def _category(self, name: str) -> dict[str, object]:
-        """Return a category's distinct values, numbers sorted, and each sample's place in them."""
+        """Return a category's distinct values, numbers sorted, and each sample's index in them."""
         values = list(dict.fromkeys(categories.get(name, "") for categories in self.categories))
         values.sort(key=lambda text: (not text.isdecimal(), int(text) if text.isdecimal() else 0))
         index_of_value = {value: index for index, value in enumerate(values)}
@@ -133,9 +133,10 @@ def read_samples(
     remaining = dict(ids)
     units: dict[str, int] = {}
     chunk: list[Mapping[str, Any]] = []
-    media_places: dict[str, int] = {}
+    index_of_medium: dict[str, int] = {}
 
     def add(sample: Sample | None, name: str, unit: UnitScore | None) -> None:
+        """Add one row, from the sample or else from what the run recorded of its unit."""
         unit_name = sample.unit if sample else unit.unit if unit else name
         columns.id.append(name)
         columns.question.append(sample.query.text if sample else "")
@@ -146,12 +147,13 @@ def read_samples(
         columns.unit.append(units[unit_name])
         categories = sample.categories if sample else unit.categories if unit else {}
         columns.categories.append({str(key): str(value) for key, value in categories.items()})
-        columns.media.append(_add_media(columns, sample, media_places, sinks))
+        columns.media.append(_add_media(columns, sample, index_of_medium, sinks))
         chunk.append(details.target(sample) if sample else {"text": ""})
         if len(chunk) == CHUNK:
             flush()
 
     def flush() -> None:
+        """Store the ground truth of the current chunk."""
         if chunk:
             sinks.targets((len(columns.id) - 1) // CHUNK, chunk)
             chunk.clear()

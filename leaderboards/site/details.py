@@ -18,9 +18,9 @@ from harness.types import Sample, query_id
 
 QUESTION = "\ufffc"
 """Stands for the sample's own question in the texts of requests."""
-LETTERS = {"parse": "p", "model": "m", "infrastructure": "i"}
+FAILURE_LETTERS = {"parse": "p", "model": "m", "infrastructure": "i"}
 """Letter of each kind of failure."""
-ANSWERED, MISSING = ".", "-"
+ANSWERED, MISSING = ".", "-"  # in place of such a letter
 
 
 def target(sample: Sample) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def predictions_of(journal: Journal, samples: Iterable[str]) -> Iterator[dict[st
 def chunk(
     predictions: Iterable[Mapping[str, Any] | None], questions: Iterable[str]
 ) -> dict[str, object]:
-    """Return a chunk of predictions, in which requests refer to `texts` by place.
+    """Return a chunk of predictions, in which requests refer to `texts` by index.
 
     Args:
         predictions: Predictions as plain data; None: the sample has none.
@@ -91,7 +91,7 @@ def failure_letter(plain: Mapping[str, Any] | None, failed: int | None, samples:
         return MISSING
     if failed == 0 or ("failure" not in plain and failed != samples):
         return ANSWERED
-    return LETTERS.get(plain.get("failure", ["parse"])[0], "m")
+    return FAILURE_LETTERS.get(plain.get("failure", ["parse"])[0], "m")
 
 
 def is_cut(plain: Mapping[str, Any]) -> bool:
@@ -100,7 +100,7 @@ def is_cut(plain: Mapping[str, Any]) -> bool:
 
 
 def _call(call: Mapping[str, Any], question: str, index: dict[str, int]) -> dict[str, Any]:
-    """Return a call with places in `index` instead of its request's texts."""
+    """Return a call with the indices of its request's texts in `index` instead of the texts."""
     request = call["request"]
     if not isinstance(request, dict):
         return dict(call)

@@ -80,7 +80,7 @@ def summary(board: Board, trainings: int = 0) -> str:
         f"{counted(models, 'model')} on {counted(tasks, 'task')}, from "
         f"{counted(len(rows), 'run')} with {counted(answers, 'prediction')}"
         + (f", {len(board.refused)} refused" if board.refused else "")
-        + f"; {trained}" * bool(trained)
+        + (f"; {trained}" if trained else "")
     )
 
 

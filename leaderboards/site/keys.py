@@ -38,4 +38,5 @@ def keys(tables: Sequence[Table | Row]) -> list[str]:
 
 
 def _words(phrases: Iterable[str | None]) -> list[str]:
+    """Return the phrases that are not empty, with `-` for spaces and punctuation."""
     return [re.sub(r"[^\w-]+", "-", phrase).strip("-") for phrase in phrases if phrase]

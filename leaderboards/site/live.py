@@ -34,15 +34,22 @@ from harness.record import RESULTS, Run, runs_below, unfinished_below
 from harness.scores import UnitScore
 from harness.trainer import CURVE
 
-KINDS = {".js": "text/javascript", ".css": "text/css", ".json": "application/json"}
-KINDS |= {".html": "text/html", ".md": "text/markdown", ".txt": "text/plain", ".webp": "image/webp"}
-DATA = re.compile(
+CONTENT_TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".json": "application/json",
+    ".html": "text/html",
+    ".md": "text/markdown",
+    ".txt": "text/plain",
+    ".webp": "image/webp",
+}
+DATA_FILE = re.compile(
     r"data/t(\d{1,9})/(?:samples|(pairs)|target-(\d{1,9})|r(\d{1,9})(?:-(\d{1,9}))?)\.js\Z"
 )
 """Chunks of table 0: `data/t0/samples.js`, also `pairs.js`, `target-3.js`, `r1.js`, `r1-3.js`."""
-MEDIUM = re.compile(r"media/([0-9a-f]+)\.webp\Z")
+MEDIUM_FILE = re.compile(r"media/([0-9a-f]+)\.webp\Z")
 """An image or video by the hash of its content."""
-SHEET = re.compile(r"media/t(\d{1,9})-(\d{1,9})\.webp\Z")
+SHEET_FILE = re.compile(r"media/t(\d{1,9})-(\d{1,9})\.webp\Z")
 """A sheet of thumbnails of a table: `media/t0-2.webp`."""
 
 
@@ -66,6 +73,7 @@ class LiveSite:
         self._finished: frozenset[tuple[Path, int]] | None = None
         self._running: dict[Path, Running] = {}
         self._unreadable: dict[Path, HarnessError] = {}
+        # `_done` has the finished runs alone; `board` has the rows of unfinished ones, too.
         self.board = self._done = build([], title=title)
         self._tables: dict[int, _TableData] = {}
         self._media: dict[str, Media] = {}
@@ -177,7 +185,7 @@ class LiveSite:
         """Return the content and type of a file of the site; None if it has no such file."""
         with self._lock:
             content = self._content(name)
-        content_type = KINDS.get(Path(name).suffix, "application/octet-stream")
+        content_type = CONTENT_TYPES.get(Path(name).suffix, "application/octet-stream")
         return None if content is None else (content, content_type)
 
     def _content(self, name: str) -> bytes | None:
@@ -193,11 +201,11 @@ class LiveSite:
         }
         if name in pages:
             return pages[name]()
-        if match := DATA.match(name):
+        if match := DATA_FILE.match(name):
             return self._chunk(name[len("data/") : -len(".js")], *match.groups())
-        if (match := MEDIUM.match(name)) and match[1] in self._media:
+        if (match := MEDIUM_FILE.match(name)) and match[1] in self._media:
             return encode(self._media[match[1]])
-        if match := SHEET.match(name):
+        if match := SHEET_FILE.match(name):
             return self._sheet(int(match[1]), int(match[2]))
         return None
 
@@ -238,7 +246,7 @@ class LiveSite:
         run: str | None,
         number: str | None,
     ) -> bytes | None:
-        """Return a chunk of a table; the arguments are its key and the groups of `DATA`."""
+        """Return a chunk of a table; the arguments are its key and the groups of `DATA_FILE`."""
         if int(table_number) >= len(self.board.tables):
             return None
         table = self.board.tables[int(table_number)]
@@ -268,10 +276,12 @@ class LiveSite:
         return self._pairs[table_index]
 
     def _run(self, entry: Entry) -> Run:
+        """Return the run of a row, with the journal as it was last read if it is unfinished."""
         running = self._running.get(entry.folder)
         return Run(entry.folder) if running is None else running.run
 
     def _table(self, table_index: int) -> _TableData:
+        """Return the data of a table, which is read when it is first asked for."""
         if table_index not in self._tables:
             self._tables[table_index] = self._read(self.board.tables[table_index])
         return self._tables[table_index]
@@ -304,6 +314,7 @@ class LiveSite:
         return data
 
     def _sheet(self, table_index: int, sheet_number: int) -> bytes | None:
+        """Return a sheet of a table's thumbnails as WebP; None for an unknown one."""
         if table_index >= len(self.board.tables):
             return None
         media = self._table(table_index).thumbnails[

@@ -54,7 +54,7 @@ def encode(media: Media) -> bytes:
         return _webp(_resized(media.frame(0), _fitted(media.size, SIDE)))
     width, height = _fitted(media.size, CELL)
     columns = min(COLUMNS, len(frames))
-    rows = -(-len(frames) // columns)
+    rows = -(-len(frames) // columns)  # rounded up
     sheet = Image.new("RGB", (columns * width, rows * height))
     for cell_number, index in enumerate(frames):
         cell = _resized(media.frame(index), (width, height))
@@ -100,7 +100,8 @@ class Thumbnails:
     def close(self) -> None:
         """Save the current sheet, if it is not empty."""
         if self._sheet is not None:
-            rows = -(-((self._count - 1) % THUMBS + 1) // THUMB_COLUMNS)
+            n_on_sheet = (self._count - 1) % THUMBS + 1
+            rows = -(-n_on_sheet // THUMB_COLUMNS)  # rounded up
             sheet = self._sheet.crop((0, 0, THUMB * THUMB_COLUMNS, rows * THUMB))
             self.save((self._count - 1) // THUMBS, _webp(sheet, quality=70))
             self._sheet = None

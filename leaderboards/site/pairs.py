@@ -15,7 +15,7 @@ rows are compared."""
 
 
 def pairs(table: Table) -> dict[str, dict[str, Any]]:
-    """Return the comparison of each pair of rows; the key `2-5` is of row 2 (A) and row 5 (B)."""
+    """Return the comparison of each pair of rows, both ways; key `2-5`: row 2 is A, row 5 is B."""
     rows = range(compared_rows(table))
     units = [tuple(table.entries[index].run.units()) for index in rows]
     runs = [table.entries[index].run for index in rows]

@@ -1,4 +1,4 @@
-"""Score an unfinished run unit by unit as its journal grows, for `live`."""
+"""Score an unfinished run unit by unit as its journal grows, for the live site (`live`)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The page of one run: configuration, environment, timing, curves and rollouts of its training."""
+"""Collect a site's data about one run, and about the training that made its checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,9 +13,9 @@ from harness.leaderboards.rollouts import ROLLOUTS, Rollout, choose_groups, grou
 from harness.record import Run
 from harness.trainer import CURVE, Curve
 
-STEPS = 400  # largest number of steps of a training's curves
-GROUPS = 24  # largest number of groups of a training's rollouts
-HIDDEN = ("version", "data", "deviations")
+MAX_STEPS = 400  # of a training's curves
+MAX_GROUPS = 24  # of a training's rollouts
+HIDDEN_FIELDS = ("version", "data", "deviations")
 """Fields of a manifest that are left out: `data` names a folder of the machine, and the row has the
 deviations."""
 
@@ -23,7 +23,7 @@ deviations."""
 def run_page(entry: Entry) -> dict[str, Any]:
     """Return the value of `r<number>.js` (docs/design/site.md)."""
     run = entry.run
-    manifest = {key: value for key, value in run.manifest.items() if key not in HIDDEN}
+    manifest = {key: value for key, value in run.manifest.items() if key not in HIDDEN_FIELDS}
     page: dict[str, Any] = {"manifest": manifest, "timing": _timing(run)}
     training_folder = entry.row.training.place if entry.row.training else None
     if training_folder is not None:
@@ -31,7 +31,7 @@ def run_page(entry: Entry) -> dict[str, Any]:
             page["curve"] = curve_columns(Curve(training_folder / CURVE).read())
         if (training_folder / ROLLOUTS).is_file():
             with suppress(HarnessError):
-                groups = choose_groups(groups_of(training_folder / ROLLOUTS), limit=GROUPS)
+                groups = choose_groups(groups_of(training_folder / ROLLOUTS), limit=MAX_GROUPS)
                 page["rollouts"] = [
                     {
                         "step": group.step,
@@ -45,9 +45,10 @@ def run_page(entry: Entry) -> dict[str, Any]:
 
 
 def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
-    """Return the numbers of a training as columns of about `STEPS` steps, `step` among them.
+    """Return the numbers of a training as columns of about `MAX_STEPS` steps, `step` among them.
 
-    Steps with a rare number, such as an evaluation's, are all kept.
+    Steps with a number that at most a tenth of the steps have, such as an evaluation's, are all
+    kept.
     """
     numbers = dict.fromkeys(
         name for row in rows for name, value in row.items() if _finite(value) is not None
@@ -56,7 +57,7 @@ def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | N
         {key: value for row in group for key, value in row.items()}
         for _, group in groupby(rows, key=lambda row: row["step"])
     ]
-    sampled = set(uniform(range(len(merged)), STEPS))
+    sampled = set(uniform(range(len(merged)), MAX_STEPS))
     rare = {
         name for name in numbers if sum(name in row for row in merged) <= max(1, len(merged) // 10)
     }

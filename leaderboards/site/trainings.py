@@ -1,4 +1,7 @@
-"""The trainings of a site: facts and curves of those below its folders or behind its rows."""
+"""Collect the trainings that a site shows: those below its folders, and those of its rows.
+
+A row's training is the one whose checkpoint the row's model uses.
+"""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,7 +16,7 @@ from harness.run.training_record import Training
 from harness.trainer import CURVE
 
 KEY = "trainings"
-ODD = (LookupError, TypeError, AttributeError, ValueError)
+MALFORMED = (LookupError, TypeError, AttributeError, ValueError)
 """Errors of reading a manifest whose content is not a training's."""
 
 
@@ -45,7 +48,7 @@ def trainings(folders: Iterable[Path], board: Board) -> list[dict[str, Any]]:
             name = f"{training.folder.resolve().parent.name}/{name}"
         while any(earlier["name"] == name for earlier in described):
             name = f"{name}'"
-        with suppress(HarnessError, *ODD):
+        with suppress(HarnessError, *MALFORMED):
             described.append({"name": name, **_described(training)})
     return described
 
@@ -54,7 +57,7 @@ def _opened(folder: Path) -> Training | None:
     """Return a training that has a curve; None for another folder."""
     try:
         return Training.open(folder) if (folder / CURVE).is_file() else None
-    except (HarnessError, *ODD):
+    except (HarnessError, *MALFORMED):
         return None
 
 

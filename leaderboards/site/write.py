@@ -37,9 +37,9 @@ from harness.store.journal import Journal
 INDEX = "data/index.js"
 PAGE = "page"
 """Name of the cached values that hold the pages of a run's predictions."""
-AT_ONCE = 100
+RUNS_AT_ONCE = 100
 """Number of runs whose pages are loaded from the cache together."""
-CACHED = 64 * 2**20  # bytes of decoded frames
+MAX_FRAME_BYTES = 64 * 2**20  # of decoded frames that are cached
 
 
 @without_collection()
@@ -71,7 +71,7 @@ def write_site(
     check_place(out)
     fresh = temporary_beside(out)
     try:
-        with writing(out), CACHE.limited(CACHED):
+        with writing(out), CACHE.limited(MAX_FRAME_BYTES):
             fresh.mkdir(parents=True)
             curves = trainings(trained, board)
             folder = SiteFolder(fresh, data_root, images, index)
@@ -177,8 +177,8 @@ def _write_table(table: Table, name: str, folder: SiteFolder) -> dict[str, Any]:
     columns = read_samples(table.entries[0].run, sample_ids(table), folder.data_root, sinks)
     sheets.close()
     names = [f"r{index}" for index in range(len(table.entries))]
-    for start in range(0, len(names), AT_ONCE):
-        batch = slice(start, start + AT_ONCE)
+    for start in range(0, len(names), RUNS_AT_ONCE):
+        batch = slice(start, start + RUNS_AT_ONCE)
         pages = _pages(table.entries[batch], columns, folder.index)
         for run, entry, page in zip(names[batch], table.entries[batch], pages, strict=True):
             _write_run(entry, columns, page, f"{name}/{run}", folder)

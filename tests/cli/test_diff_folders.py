@@ -12,7 +12,7 @@ from harness.cli.main import main
 from harness.cli.spec_arguments import run_folder
 from harness.errors import StoreError, UsageError
 from harness.leaderboards.board import build
-from harness.leaderboards.differences.causes import MODEL, UNKNOWN, setting_causes
+from harness.leaderboards.differences.causes import OTHER_MODEL, UNKNOWN, setting_causes
 from harness.leaderboards.differences.diff import Difference, Step
 from harness.leaderboards.differences.waterfall import lines
 from harness.leaderboards.gate import check
@@ -63,7 +63,7 @@ def test_models_of_other_names_are_the_cause_where_one_asks_no_network():
         SimpleNamespace(manifest={"model": {"name": model["name"], "description": model}})
         for model in described
     )
-    assert setting_causes(a, b) == {MODEL: ["random → pocket"]}
+    assert setting_causes(a, b) == {OTHER_MODEL: ["random → pocket"]}
     b.manifest["model"]["name"] = "random"
     assert list(setting_causes(a, b)) == [UNKNOWN]
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.leaderboards.differences.changed import USERS, changed, plugin_changes
+from harness.leaderboards.differences.changed import PACKAGE_WORDS, changed, plugin_changes
 from harness.leaderboards.differences.diff import _are_scored_alike
 
 
@@ -58,7 +58,7 @@ def test_settings_weights_and_code_are_named_and_the_machine_is_not():
 def test_packages_that_no_part_or_metric_of_the_runs_uses_are_left_out(
     description, metrics, listed
 ):
-    packages = dict.fromkeys((*USERS, "numpy"), "1")
+    packages = dict.fromkeys((*PACKAGE_WORDS, "numpy"), "1")
     a = run(description, metrics=metrics)
     b = run(description, metrics=metrics, packages=packages)
     assert [line.split(":")[0] for line in changed(a, b)] == sorted([*listed, "numpy"])

@@ -4,7 +4,7 @@ import pytest
 
 from harness.leaderboards.definitions import find
 from harness.leaderboards.estimate import (
-    OVERHEAD,
+    MIN_TOKEN_SECONDS,
     Device,
     device_of,
     evaluation,
@@ -61,7 +61,7 @@ def test_a_step_by_hand():
         {**config, "max_prompt_length": 900}, size=1, samples=20, device=device, processes=2
     )
     assert found.steps == 10
-    seconds = 10 * 4 * 1000 * 12e9 / (1e15 * 2) + 10 * 100 * OVERHEAD
+    seconds = 10 * 4 * 1000 * 12e9 / (1e15 * 2) + 10 * 100 * MIN_TOKEN_SECONDS
     assert found.hours == pytest.approx(seconds / 3600)
     supervised = training(
         {"per_device_train_batch_size": 2, "max_length": 600},

@@ -194,7 +194,7 @@ def test_a_server_that_goes_away_mid_write_loses_no_run_that_was_written(
     server, make_run, monkeypatch
 ):
     url = server.new("goes_away")
-    monkeypatch.setattr(database, "AT_ONCE", 2)
+    monkeypatch.setattr(database, "RUNS_AT_ONCE", 2)
     folders = [make_run(f"run{i}", seed=i) for i in range(6)]
 
     def until_the_server_stops():

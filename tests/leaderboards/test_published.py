@@ -25,9 +25,9 @@ from harness.leaderboards.published_results import (
 )
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
-from harness.leaderboards.render.sections import HOLLOW
+from harness.leaderboards.render.sections import PRINTED_MARK
 from harness.leaderboards.reproduction import (
-    OPTIONS,
+    TRAIN_OPTIONS,
     compare_with_paper,
     of_paper,
     training_differences,
@@ -428,10 +428,10 @@ def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
             assert one["source"]["printed"]["gIoU"] and one["source"]["paper"] in PAPERS
     text, page = markdown.render(made), start_page(made).decode()
     lines = [line for line in text.splitlines() if "DR2Seg" in line]
-    assert lines and all(HOLLOW in line and "**" not in line for line in lines)
+    assert lines and all(PRINTED_MARK in line and "**" not in line for line in lines)
     assert page.count("DR2Seg") == text.count("DR2Seg")
     for of_papers in re.findall(r'<details class="published" open>.*?</details>', page):
-        assert HOLLOW in of_papers and "<strong>" not in of_papers
+        assert PRINTED_MARK in of_papers and "<strong>" not in of_papers
         page = page.replace(of_papers, "")
     assert "DR2Seg" not in page and "<strong>" in page
     without = build(world.runs, published=False)
@@ -591,7 +591,7 @@ def test_a_training_with_other_settings_is_a_known_difference(make_run):
         and "N0=35" in one.row.row
     ]
     step = method.definition.trainings["dr2seg_7b_n0_35"]
-    settings = {key: value for key, value in step.read().items() if key not in OPTIONS}
+    settings = {key: value for key, value in step.read().items() if key not in TRAIN_OPTIONS}
     as_paper = TrainingInfo(method=str(Spec("dr2seg", settings)), tasks=(), seed=0, config_hash="c")
     found = list(training_differences(replace(made, training=as_paper), method))
     assert found == []

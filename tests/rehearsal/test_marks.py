@@ -7,7 +7,7 @@ import pytest
 from harness import provenance
 from harness.cli.main import main
 from harness.errors import StoreError
-from harness.leaderboards.board import REHEARSED, build
+from harness.leaderboards.board import REHEARSAL_TITLE, build
 from harness.leaderboards.runs import open_runs
 
 
@@ -48,7 +48,7 @@ def test_boards_and_gates_refuse_it(rehearsed_run, capsys):
 
 def test_a_board_inside_of_the_rehearsal_says_so(rehearsed_run, monkeypatch):
     monkeypatch.setenv(provenance.REHEARSAL, "1")
-    assert build(rehearsed_run / "runs").title.startswith(REHEARSED)
+    assert build(rehearsed_run / "runs").title.startswith(REHEARSAL_TITLE)
 
 
 def test_a_rehearsed_run_is_not_finished_by_a_real_one(rehearsed_run, capsys):

@@ -85,7 +85,7 @@ def test_another_process_waits_for_the_state_that_the_first_one_saves(tmp_path, 
     thread = threading.Thread(target=first)
     thread.start()
     assert began.wait(10)
-    monkeypatch.setattr(states, "GRACE", 0.0)
+    monkeypatch.setattr(states, "BEGIN_TIMEOUT", 0.0)
     await_state(tmp_path, 3)
     assert (tmp_path / "step-3").is_dir()
     thread.join()

@@ -1,4 +1,7 @@
-"""R_acc of the SAM 3 form (C.3): the IoU of a response's mask with the true mask."""
+"""Compute R_acc, DR2Seg's accuracy reward, under its SAM 3 form of answers (paper, C.3).
+
+It is the IoU of the mask that a response leads to with the true mask.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True)
 class MaskAccuracy:
-    """Returns the IoU (0 to 1) of a response's mask with the true mask, both over all frames.
+    """Returns the IoU (0 to 1) of each response's mask with the true mask, over all frames.
 
     `model` parses and segments the response's boxes, or its description if it has no boxes, as in
     evaluation, but without repairs. An unreadable response earns 0. Equal responses are segmented

@@ -1,4 +1,4 @@
-"""The second pass: the same policy answers a rollout's description in place of the question.
+"""Build DR2Seg's second requests, in which a rollout's description replaces the question.
 
 The responses of the second pass determine rewards of the first pass. Their tokens do not enter the
 loss ("used to compute self-rewards", C.2).
@@ -25,7 +25,7 @@ DUMMY = "object"
 def description_of(
     response: str, count_tokens: Callable[[str], int], *, form: Form, longest: int = MAX_TOKENS
 ) -> str:
-    """Return the description of a first response; empty if it is missing or too long."""
+    """Return the description of a first response; empty: none, or of more than `longest` tokens."""
     text = description(split_frame(response)[1], form=form)
     return text if text and count_tokens(text) <= longest else ""
 

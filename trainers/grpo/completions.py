@@ -8,7 +8,7 @@ from harness.store.atomic import writing
 from harness.trainers.grpo.method import Group, RewardComponents
 
 FOLDER = "completions"
-FIXED = ("step", "prompt", "completion", "advantage")
+FIXED_COLUMNS = ("step", "prompt", "completion", "advantage")
 """Columns that are not components of the reward."""
 Row: TypeAlias = Mapping[str, object]
 
@@ -22,15 +22,15 @@ def rows_of(
 ) -> list[Row]:
     """Return a row for each rollout: step, prompt, completion, components of the reward, advantage.
 
-    A component whose name is in FIXED is left out.
+    A component whose name is in FIXED_COLUMNS is left out.
     """
-    following = iter(advantages)
+    next_advantages = iter(advantages)
     rows: list[Row] = []
     for prompt, group, group_rewards in zip(prompts, groups, rewards, strict=True):
         for rollout, components in zip(group.rollouts, group_rewards, strict=True):
-            parts = {name: value for name, value in components.items() if name not in FIXED}
+            parts = {name: value for name, value in components.items() if name not in FIXED_COLUMNS}
             row = {"step": step, "prompt": prompt, "completion": rollout.text, **parts}
-            rows.append({**row, "advantage": next(following)})
+            rows.append({**row, "advantage": next(next_advantages)})
     return rows
 
 

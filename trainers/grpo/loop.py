@@ -308,9 +308,11 @@ class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
         prompts = None
         if self.shares_prompts:
             prompts = shared_prompts(self.network, self.chat.processor, row_prompts)
+        if prompts is not None:
+            prompts = {name: tensor.to(device) for name, tensor in prompts.items()}
         batch = Batch(
             inputs={name: tensor.to(device) for name, tensor in inputs.items()},
-            prompts=prompts and {name: tensor.to(device) for name, tensor in prompts.items()},
+            prompts=prompts,
             mask=padded(map(self.learned_tokens, drafts)).float().to(device),
             answers=padded(draft.answer_mask(decode) for draft in drafts).float().to(device),
             advantage=advantage.to(device),

@@ -17,7 +17,7 @@ from harness.trainers.grpo.rewards import reward_group
 from harness.trainers.grpo.settings import Settings
 
 WINDOW = 100
-"""Minimum number of prompts in the window, which is the fewest last rounds with as many prompts."""
+"""Prompts of the window: it holds the fewest latest rounds that have at least this many."""
 SHARE_KEY = "frac_reward_errors"
 """Key of the curve: the share of a round's prompts whose reward failed."""
 
@@ -89,7 +89,8 @@ class FailedRewards:
         """
         messages = list(filter(None, faults))
         self._add_round(len(messages), len(faults))
-        failed, total = map(sum, zip(*self.rounds, strict=True))
+        failed = sum(entry.failed for entry in self.rounds)
+        total = sum(entry.total for entry in self.rounds)
         limit, step = self.settings.reward_error_limit, number * self.settings.num_iterations + 1
         if messages and failed > limit * max(total, WINDOW):
             raise ModelError(

@@ -128,7 +128,7 @@ def refuse_losses(reasons: Sequence[str], *, limit: float, rollouts: int, number
     """
     lost = Counter(filter(None, reasons))
     if lost.total() > limit * rollouts:
-        ((reason, times),) = lost.most_common(1)
+        reason, times = lost.most_common(1)[0]
         raise Unavailable(
             f"round {number + 1} of the training",
             expected=f"at most {limit:.1%} of its rollouts lost to nodes, sandboxes, servers and "

@@ -61,15 +61,15 @@ def _check_second(
 ) -> None:
     """Raise ModelError if a second prompt and its response exceed the network's positions.
 
-    Encoding images takes long. It is avoided where the media are those of the first request, and
-    the length of the first prompt plus the second text fits.
+    Encoding images takes long. It is avoided if the media are those of the first request, and the
+    length of the first prompt plus the second text, an upper bound, fits.
     """
     first = draft.example.request
     text_fields = ("key", "text", "prefix", "max_new_tokens", "stop", "temperature", "top_p")
     same_media = replace(request, **{name: getattr(first, name) for name in text_fields}) == first
     n_tokens = chat.count_tokens(f"{request.text}{request.prefix}")
-    most = draft.prompt["input_ids"].shape[1] + n_tokens
-    if same_media and not beyond(most, request.max_new_tokens, positions):
+    max_length = draft.prompt["input_ids"].shape[1] + n_tokens
+    if same_media and not beyond(max_length, request.max_new_tokens, positions):
         return
     tokens = encoded_each(chat.processor, [request])[0]["input_ids"].shape[1]
     if why := beyond(tokens, request.max_new_tokens, positions):

@@ -46,7 +46,7 @@ from harness.trainers.session import Session, last
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
-SAME = (
+SHARED_SETTINGS = (
     "per_device_train_batch_size",
     "num_generations",
     "generation_batch_size",
@@ -148,7 +148,7 @@ def train_by_trl(
             callbacks=[watch],
         )
         trainer.remove_callback(PrinterCallback)
-        trainer.train(resume_from_checkpoint=session.state and str(session.state))
+        trainer.train(resume_from_checkpoint=None if session.state is None else str(session.state))
     if watch.is_cut:
         raise KeyboardInterrupt
     run.progress.end()
@@ -175,7 +175,7 @@ def _trl_settings(settings: Settings) -> dict[str, Any]:
         "learning_rate": settings.peak_learning_rate,
         "scale_rewards": settings.scale_rewards or "none",
         "use_bias_correction_kl": False,
-        **{name: getattr(settings, name) for name in SAME},
+        **{name: getattr(settings, name) for name in SHARED_SETTINGS},
     }
 
 
@@ -248,7 +248,7 @@ class Rows:
     requests: Sequence[ChatRequest]
 
     def __call__(self, columns: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
-        """Return the messages and images of the requests whose indices are in `index`."""
+        """Return the messages and images of the requests whose indices are in `prompt_index`."""
         requests = [self.requests[index] for index in columns["prompt_index"]]
         return {
             "prompt_index": list(columns["prompt_index"]),

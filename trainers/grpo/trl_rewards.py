@@ -80,7 +80,7 @@ class Rewards:
         groups, rewards = list[Group](), list[list[RewardComponents]]()
         faults = list[str]()
         for start in range(0, len(prompt_indices), size):
-            (prompt_index,) = set(prompt_indices[start : start + size])
+            (prompt_index,) = set(prompt_indices[start : start + size])  # the group's one prompt
             example = self.examples[prompt_index]
             group = self._group(example, completions[start : start + size])
             key = f"{example.request.key}@{number}:{prompt_index % settings.samples_per_round()}"

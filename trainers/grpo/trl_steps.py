@@ -24,7 +24,7 @@ from harness.trainers.network import Network
 from harness.trainers.session import Session
 from harness.trainers.stopwatch import UPDATE
 
-LOGGED = (
+TRL_NUMBERS = (
     "loss",
     "grad_norm",
     "learning_rate",
@@ -37,7 +37,7 @@ LOGGED = (
 
 The others are computed by us, or are times, which the curve does not have.
 """
-PICKLED = "training_args.bin"
+PICKLE_FILE = "training_args.bin"
 """File of TRL's checkpoints that is a pickle. It is deleted; nothing reads it."""
 
 
@@ -114,7 +114,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         """
         step = state.global_step
         trl_folder = Path(args.output_dir) / f"checkpoint-{step}"
-        (trl_folder / PICKLED).unlink(missing_ok=True)
+        (trl_folder / PICKLE_FILE).unlink(missing_ok=True)
         if self.rewards.settings.finetune == "full":
             for path in trl_folder.glob("model*.safetensors*"):
                 path.unlink()
@@ -145,7 +145,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         of_trl = {
             name: float(value)
             for name, value in logs.items()
-            if value is not None and (name in LOGGED or name.startswith("clip_ratio/"))
+            if value is not None and (name in TRL_NUMBERS or name.startswith("clip_ratio/"))
         }
         losses, norm = [of_trl["loss"]], of_trl.get("grad_norm")
         names, saved = [self.rewards.sample_names], self.session.saved

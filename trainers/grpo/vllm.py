@@ -136,9 +136,10 @@ class VllmChat:
             indices = scheduler.pending_indices()
             return {index: requests[index].temperature_or(default) for index in indices}
 
-        # One call has one temperature and one limit: the first process alone calls a server.
-        while everywhere := gather(list(pending_temperatures().values())):
-            highest = max(everywhere)
+        # One call has one temperature and one limit in all processes, because the first process
+        # alone calls a server. The pending requests with the highest temperature are written first.
+        while all_pending := gather(list(pending_temperatures().values())):
+            highest = max(all_pending)
             self.engine.temperature = highest
             temperatures = pending_temperatures()
             indices = [index for index, value in temperatures.items() if value == highest]

@@ -25,21 +25,22 @@ from harness.models.visionreasoner.grammar import CANVAS
 from harness.models.visionreasoner.scoring import thinking_format
 from harness.responses import TOO_MANY_DIGITS
 from harness.trainers.grpo.method import ComponentReward, Group, RewardComponents
-from harness.trainers.visionreasoner.objects import in_frame, key_frame, objects
+from harness.trainers.visionreasoner.objects import key_frame, objects, on_canvas
 from harness.types import Box, Point, Sample
 
 Semantics: TypeAlias = Literal["soft", "strict"]
 Pair: TypeAlias = tuple[float, float]
 
 MIN_IOU = 0.5
-"""The box is right if its IoU with the true one is above this (right and bottom inclusive)."""
+"""`bbox_iou` is 1 if the IoU with the true box is above this (right and bottom inclusive)."""
 MAX_BOX_DISTANCE = 10.0
-"""… and if the mean of its four differences is below this, in pixels."""
+"""`bbox_l1` is 1 if the mean difference of the four edges from the true ones is below this, in
+pixels."""
 MAX_POINT_DISTANCE = 100.0
-"""Points are right if both are in the box and their mean distance from the two true points, in the
-better order, is below this, in pixels."""
+"""`points_l1` is 1 if both points are in the predicted box, and their mean distance from the two
+true points, in the better order, is below this, in pixels."""
 
-SAME: Pair = (1.0, 1.0)
+UNSCALED: Pair = (1.0, 1.0)
 """(x, y) scale of responses whose numbers are already in the 840 × 840 frame."""
 
 UNREADABLE = (TypeError, ValueError, KeyError, IndexError, OverflowError, ZeroDivisionError)
@@ -117,13 +118,11 @@ def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pa
 
 
 def place_terms(
-    response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
+    response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = UNSCALED
 ) -> dict[str, float]:
     """Return three terms, each 0 or 1: `bbox_iou`, `bbox_l1` and `points_l1`.
 
-    They are 1 if the box's IoU is above MIN_IOU; if its edges are on average nearer than
-    MAX_BOX_DISTANCE to the true ones; if both points are in the box and nearer than
-    MAX_POINT_DISTANCE to the true ones.
+    MIN_IOU, MAX_BOX_DISTANCE and MAX_POINT_DISTANCE say when each is 1.
 
     Args:
         response: Response of the policy.
@@ -152,7 +151,7 @@ def place_terms(
 
 def scale_box(box: Sequence[float], scale: Pair) -> Sequence[float]:
     """Return a box of the response in the 840 × 840 frame; unchanged if its canvas is that one."""
-    if scale == SAME:
+    if scale == UNSCALED:
         return box
     return [edge * scale[index % 2] for index, edge in enumerate(box)]
 
@@ -224,7 +223,7 @@ def ground_truth(sample: Sample) -> TargetObject:
         points = circles(answer.masks[frame].to_array())
     else:
         points = (items[0].place, items[0].place)
-    first, second = in_frame([Item(box, point) for point in points], sample.query.size)
+    first, second = on_canvas([Item(box, point) for point in points], sample.query.size)
     return TargetObject(first.bounds, (first.place, second.place))
 
 

@@ -1,7 +1,8 @@
-"""Sources of true maps: a sample's target, the official file of maps, or the shapes world.
+"""Find the true cognitive map of a sample, for SpaceR's trainer (its setting `maps=`).
 
-A target carries its map as `extra["map"]`: cells `[column, row]` of a 10 × 10 grid by category. A
-file has a line a video, as `cognitive_map.jsonl` of SpaceR:
+A map lists, by category, the cells `[column, row]` of a 10 × 10 grid in which objects stand. It is
+in the target (`extra["map"]`), computed for generated scenes, or in a file with a line for each
+video, such as SpaceR's `cognitive_map.jsonl`:
 
     {"video_id": "scene0191_00", "cognitive_map": {"table": [[0, 3], [5, 7]]}}
 """

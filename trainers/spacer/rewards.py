@@ -19,20 +19,17 @@ from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
 from harness.trainers.video_str.answers import answer, ground_truth_of
 from harness.types import AnswerForm, Sample
 
-KEY = "map"
+KEY = "map"  # of the true map in a target's `extra`, and of its score among the components
 Map: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
 """Cells `[column, row]` of the GRID × GRID grid, by category."""
 MIN_MAP_ACCURACY = 0.5  # accuracy of a number above which its map counts
 DIAGONAL = GRID * math.sqrt(2.0)  # in cells
 
 WORDS: Mapping[str, int] = {
-    **{
-        word: NUMBER_WORDS[word]
-        for word in NUMBER_WORDS
-        if word not in ("zero", "hundred", "thousand")
-    },
-    **{"zero": 0, "a": 1, "an": 1},
-}
+    word: number
+    for word, number in NUMBER_WORDS.items()
+    if word not in ("zero", "hundred", "thousand")
+} | {"zero": 0, "a": 1, "an": 1}
 """Number words in the order in which the official code looks for them."""
 
 

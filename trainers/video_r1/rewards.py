@@ -80,8 +80,10 @@ def length_rewards(
     ([0.2, 0.0, 0.0], [0.0, 0.0])
     """
     right = [accuracy > MIN_BONUS_ACCURACY for accuracy in accuracies]
+    if right.count(True) < 2:
+        return [0.0] * len(right)
     return [
-        omega * float(sum(right) > 1 and is_right and shortest <= length <= longest)
+        omega * float(is_right and shortest <= length <= longest)
         for is_right, length in zip(right, tokens, strict=True)
     ]
 
@@ -108,10 +110,8 @@ class VideoR1Accuracy:
             ground_truth = str(
                 target.extra.get("solution", digits(float(target.answer.number or 0.0)))
             )
-            exact = (problem_type or self.numbers) == "numerical"
-            return (
-                numerical(predicted, ground_truth) if exact else regression(predicted, ground_truth)
-            )
+            rule = numerical if (problem_type or self.numbers) == "numerical" else regression
+            return rule(predicted, ground_truth)
         return answer_reward(group, rollout.text)
 
 

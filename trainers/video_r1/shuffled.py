@@ -16,10 +16,10 @@ from harness.types import Sample
 class ShuffledFrames:
     """Builds the second request of each rollout: the same question with shuffled frames.
 
-    The order depends on the seed and the sample alone, so that a group has one. The official code
-    draws half as many shuffled rollouts as others; here there are equally many, because all
-    processes must generate equally often; their mean is the same quantity with less noise. For an
-    image one token is generated and not used.
+    The order depends on the seed and the sample alone, so that all rollouts of a group share it.
+    The official code draws half as many shuffled rollouts as ordered ones; here there are as many,
+    because all processes must generate equally often, and the mean accuracy is only less noisy. For
+    an image one token is generated and not used.
     """
 
     model: PromptedModel
@@ -53,4 +53,5 @@ def shuffle_frames(frames: tuple[int, ...], seed: int, sample: str) -> tuple[int
         int(frame)
         for frame in np.random.Generator(np.random.Philox(key=key)).permutation(np.array(frames))
     )
+    # A random permutation may be the identity; then the first frame moves to the end.
     return order if order != frames else (*frames[1:], frames[0])

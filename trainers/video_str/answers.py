@@ -149,6 +149,8 @@ def rouge(ground_truth: str, predicted: str) -> float:
 
 
 def _ngram_f_measure(true: Sequence[str], predicted: Sequence[str], n: int) -> float:
+    """Return the F-measure of runs of `n` words (ROUGE-n)."""
+
     def ngrams(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
         return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
 

@@ -1,6 +1,6 @@
-"""True graphs of a sample as plain data, in its target and in files; places are in metres.
+"""Read and write the true graphs of a sample, in its target and in files; centres are in metres.
 
-A target has them in `extra["graphs"]`, one object a frame:
+A target has them in `extra["graphs"]`, a JSON object for each frame:
 
     [{"frame": 0, "nodes": [{"category": "chair", "centre": [0.5, 0.0, 2.0], "count": 1}, …]}, …]
 
@@ -20,7 +20,7 @@ from harness.trainers.video_str.nodes import FrameGraph, Node
 from harness.types import Sample
 
 Extra: TypeAlias = Callable[[Task, Sample], Mapping[str, object]]
-"""Function that returns data about a sample beside its task's own target."""
+"""Function (task, sample) that returns entries to add to the `extra` of the sample's target."""
 
 KEY = "graphs"
 

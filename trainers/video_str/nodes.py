@@ -127,6 +127,7 @@ def aligned(predicted: NDArray[np.float64], true: NDArray[np.float64]) -> NDArra
     left, _, right = np.linalg.svd(
         _scale_positions(centred).T @ _scale_positions(true - true.mean(axis=0))
     )
+    # Without `flip` the best orthogonal matrix may be a reflection.
     flip = np.diag([1.0, 1.0, float(np.sign(np.linalg.det(left @ right)))])
     return np.asarray(centred @ left @ flip @ right)
 

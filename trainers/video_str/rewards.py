@@ -41,11 +41,13 @@ class VideoStrReward(ComponentReward):
     literal: Annotated[bool, Only(with_edges=True), OF_REWARD] = False
     """R_e as it is printed, up to n²; see `nodes.edge_reward`."""
     angle: Annotated[Angle, Only(with_edges=True), OF_REWARD] = "joint"
+    """Frame in which R_e compares directions."""
     sigma: Annotated[float, Only(with_nodes=True) | Only(with_edges=True), OF_REWARD] = 1.0
     """Metres; of R_n and R_e."""
     frames: int = 4
     """k: true frames that the one graph of a response is compared with."""
     omega: Annotated[float, Only(with_length=True), OF_REWARD] = 0.2
+    """R_l of a right answer whose length is rewarded."""
     shortest: Annotated[int, Only(with_length=True), OF_REWARD] = 320
     longest: Annotated[int, Only(with_length=True), OF_REWARD] = 512
     """R_l rewards completions of `shortest` to `longest` tokens, the end token included."""
@@ -115,7 +117,8 @@ class VideoStrReward(ComponentReward):
 
     def length_reward(self, r_ans: float, tokens: int) -> float:
         """Return R_l: omega for a right answer with a length within the bounds, else 0."""
-        return self.omega * float(r_ans > MIN_ANSWER and self.shortest <= tokens <= self.longest)
+        is_rewarded = r_ans > MIN_ANSWER and self.shortest <= tokens <= self.longest
+        return self.omega * float(is_rewarded)
 
 
 def graph_or_none(response: str) -> Graph | None:

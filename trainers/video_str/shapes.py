@@ -2,8 +2,8 @@
 
 The world is flat, with an order of depth. It is taken as a room seen from its open side, which is
 METRES_ACROSS wide in a square image: x (right) and y (up) are metres from the middle of the image;
-z is NEAREST metres for the nearest thing, and STEP metres more with each step of depth. A map is a
-grid of 10 × 10 cells over the image, rows downwards.
+z is NEAREST_DEPTH metres for the nearest thing, and DEPTH_STEP metres more with each step of depth.
+A map is a grid of 10 × 10 cells over the image, rows downwards.
 
 The model `pocket` gives places in pixels of its canvas, to which images are resized: x to the right
 and y down from the top left, depth in the same unit, with PIXELS_PER_METRE. Places are the centres
@@ -27,11 +27,11 @@ from harness.world.scene import SPLITS, Scene, Split
 from harness.world.shapes import MANIFEST
 
 METRES_ACROSS = 4.0  # metres that the image's unit side is taken for
-NEAREST, STEP = 1.0, 0.5  # metres of depth
-GRID = 10
+NEAREST_DEPTH, DEPTH_STEP = 1.0, 0.5  # metres of depth
+GRID = 10  # cells along each side of a map
 CANVAS = 168  # pixels along each side of what `pocket` sees
 PIXELS_PER_METRE = CANVAS / METRES_ACROSS
-"""Pixels of pocket's canvas that a metre of a square image has on it."""
+"""Pixels of pocket's canvas that show a metre of a square image."""
 
 
 def frame_graph(scene: Scene, frame: int, *, canvas: bool = False) -> FrameGraph:
@@ -99,14 +99,14 @@ def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
     x, y = thing.centre(frame)
     scale = METRES_ACROSS / scene.unit
     right, up = (x - scene.width / 2) * scale, (scene.height / 2 - y) * scale
-    return round(right, 3), round(up, 3), NEAREST + STEP * thing.depth
+    return round(right, 3), round(up, 3), NEAREST_DEPTH + DEPTH_STEP * thing.depth
 
 
 def _on_canvas(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
     """Return the position of a thing in a frame, in pixels of pocket's canvas."""
     thing = scene.things[index]
     x, y = thing.centre(frame)
-    depth = PIXELS_PER_METRE * (NEAREST + STEP * thing.depth)
+    depth = PIXELS_PER_METRE * (NEAREST_DEPTH + DEPTH_STEP * thing.depth)
     right, down = x * CANVAS / scene.width, y * CANVAS / scene.height
     return _whole_pixels(right), _whole_pixels(down), _whole_pixels(depth)
 

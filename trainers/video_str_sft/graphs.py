@@ -10,7 +10,7 @@ from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import FrameGraph
 from harness.types import Sample
 
-ASKED, ASKED_MAP = "<graph>", "<map>"  # tags that a request names if it asks for one
+GRAPH_TAG, MAP_TAG = "<graph>", "<map>"  # a request that names one asks for it
 DECIMALS = 1  # decimal places of coordinates: as many as a small network can learn
 
 
@@ -24,10 +24,10 @@ def with_graph(
     always comes at the start of the reasoning: its format has no other place.
     """
     cells = map_of(sample)
-    if ASKED_MAP in request.text and cells is not None:
+    if MAP_TAG in request.text and cells is not None:
         return response.replace(THINK, f"{THINK}<map>{json.dumps(cells)}</map>", 1)
     graph = middle(graphs_of(sample), request.frames[0])
-    if ASKED not in request.text or graph is None:
+    if GRAPH_TAG not in request.text or graph is None:
         return response
     tag = THINK if in_reasoning else END
     return response.replace(tag, f"{tag}<graph>{graph_text(graph)}</graph>", 1)

@@ -3,8 +3,8 @@
 harness train --method video_str_sft --model "video_str(checkpoint=…,graph=off)"
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR
 
-With `graphs=…` responses also draw up the true graph, where the model's prompt asks for one: a
-start for `video_str` with a network that has never seen a graph.
+With `graphs=…` responses also contain the true graph, if the model's prompt asks for one. This
+prepares a network that has never seen a graph for `video_str`.
 """
 
 from functools import partial

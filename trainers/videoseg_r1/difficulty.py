@@ -195,7 +195,10 @@ def await_ratings(keys: Collection[str], rater: str, file: Path) -> None:
         StoreError: the file has not grown for a day.
     """
     due, n_rated, since = set(keys), -1, monotonic()
-    while not due <= (rated := set(read_ratings(file, rater))):
+    while True:
+        rated = set(read_ratings(file, rater))
+        if due <= rated:
+            return
         if len(rated) != n_rated:
             n_rated, since = len(rated), monotonic()
         if monotonic() - since > PATIENCE_SECONDS:

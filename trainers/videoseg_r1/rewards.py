@@ -42,7 +42,7 @@ from harness.types import Sample
 Penalty: TypeAlias = Literal["clipped", "literal", "none"]
 """Form of the soft length penalty: clipped at 0, literally as the paper's formula, or left out."""
 
-PENALTY = Only(length_penalty=("clipped", "literal"))
+WITH_PENALTY = Only(length_penalty=("clipped", "literal"))  # marks settings of the penalty
 NEGATIVE_DISTANCE = 40
 """τ_neg: a negative point farther than this from every object, in pixels, earns nothing."""
 TERMS = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
@@ -180,11 +180,11 @@ class VideoSegR1Reward(ComponentReward):
     """Greatest distance, in pixels of the 840 × 840 frame."""
     length_penalty: Annotated[Penalty, OF_REWARD] = "clipped"
     """`clipped` at 0, the paper's `literal` formula, or `none` (Table 7)."""
-    length_beta: Annotated[float, PENALTY, OF_REWARD] = 2e-3
+    length_beta: Annotated[float, WITH_PENALTY, OF_REWARD] = 2e-3
     """Penalty of a token over the budget, as a part of the reward."""
-    budgets: Annotated[str, PENALTY, OF_REWARD] = "96+176+256"
+    budgets: Annotated[str, WITH_PENALTY, OF_REWARD] = "96+176+256"
     """Tokens of reasoning for each level of difficulty, joined by `+` (Table H5)."""
-    thresholds: Annotated[str, PENALTY, OF_REWARD] = "3+6"
+    thresholds: Annotated[str, WITH_PENALTY, OF_REWARD] = "3+6"
     """Highest difficulties of all levels but the last, joined by `+` (Table H6)."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Difficulties by the key of a sample and its frame; one that is not there is medium."""

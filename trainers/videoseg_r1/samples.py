@@ -19,18 +19,19 @@ from harness.trainers.visionreasoner.objects import check
 from harness.types import Sample
 
 SET = "set"
-"""Category of a sample that names its data set."""
+"""Name of the category that holds the name of a sample's data set."""
 REPEAT_SUFFIX = re.compile(r"#\d+\Z")
 """Suffix, such as `#2`, of the id of an expression that is repeated in a mixture."""
 
 
 def of_set(task: Task) -> Task:
-    """Return the task with samples that name their data set.
+    """Return the task with samples that name their data set (`SET`).
 
-    It is the part of a mixture that the sample comes from, or else the task itself.
+    The data set is the part of a mixture that the sample comes from, or else the task itself.
     """
 
     def named(sample: Sample) -> Sample:
+        # The part of a mixture has named itself already.
         return replace(sample, categories={SET: task.name, **dict(sample.categories)})
 
     return replace(task, samples=lambda: map(named, task.samples()))

@@ -41,7 +41,7 @@ from harness.trainers.videoseg_r1.samples import SET, TrainingRequests, check_sa
 from harness.types import Sample
 
 RATINGS = "difficulty.jsonl"
-MEASURED = "measured"
+MEASURED = "measured"  # the scorer that is not a VLM: `GeometricRater`
 
 
 @dataclass(frozen=True, kw_only=True)

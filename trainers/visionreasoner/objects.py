@@ -82,7 +82,7 @@ def _object_item(box: Box, mask: Rle | None) -> Item:
     return Item(box, Item(box).place)
 
 
-def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
+def on_canvas(items: list[Item], size: tuple[int, int]) -> list[Item]:
     """Scale the objects of an image of `size` (width, height) to whole pixels of 840 × 840."""
     across, down = CANVAS[0] / size[0], CANVAS[1] / size[1]
 
@@ -97,7 +97,7 @@ def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
 
 def ground_truth(sample: Sample, frame: int = 0) -> list[Item]:
     """Return the target objects of a frame, scaled to 840 × 840."""
-    return in_frame(objects(sample, frame), sample.query.size)
+    return on_canvas(objects(sample, frame), sample.query.size)
 
 
 def target_objects(sample: Sample) -> TargetObjects:

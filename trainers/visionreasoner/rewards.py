@@ -62,7 +62,8 @@ def location_accuracy(
     """
     frame, response = split_frame(text)
     shown_frames = group.frames[0] if group.frames else (0,)
-    start = frame if frame is not None else (shown_frames[0] if len(shown_frames) == 1 else None)
-    if start is None or start >= len(group.sample.query.media[0]):
+    if frame is None and len(shown_frames) == 1:
+        frame = shown_frames[0]
+    if frame is None or frame >= len(group.sample.query.media[0]):
         return Accuracy()
-    return accuracy(response, targets(start), canvas=group.canvas, semantics=semantics)
+    return accuracy(response, targets(frame), canvas=group.canvas, semantics=semantics)

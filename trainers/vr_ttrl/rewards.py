@@ -14,13 +14,14 @@ from harness.trainers.grpo.method import TOTAL, ComponentReward, Group, RewardCo
 
 @dataclass(frozen=True, slots=True)
 class ConsensusReward(ComponentReward):
-    """VisionReasoner's reward with a rollout of the group as the ground truth."""
+    """VisionReasoner's reward, with a rollout of the group (the pseudo-label) as ground truth."""
 
     compares_rollouts = True
 
     thresholds: Thresholds = BASE
     semantics: Semantics = "official"
     label: Label = "consensus"
+    """Rule that chooses the pseudo-label."""
 
     def components(self, group: Group) -> list[RewardComponents]:
         """Return the components of each rollout; `agreement` is the same for the whole group."""
