@@ -51,7 +51,7 @@ class Contamination:
     """Further samples that show a scan of ScanNet that was trained on, in other images."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a number below 0 or above that of all samples."""
+        """Raise ValueError for a number below 0 or above `n_total`."""
         n_by_key = (self.samples, self.images, self.alike, self.scans)
         if not all(0 <= count <= self.n_total for count in n_by_key):
             raise ValueError(f"expected numbers of {self.n_total} samples, found {n_by_key}")
@@ -188,7 +188,7 @@ def samples_of_model(model: Spec | None) -> list[TrainedSample] | None:
 def checkpoints(model: Spec | None) -> Iterator[Path]:
     """Yield the folders that a model's SPEC names as `checkpoint=…`, at any depth.
 
-    For an adapter, this is the folder of the training that it lies in, or else its own.
+    For an adapter, yield the training's folder that it lies in, or else the adapter's folder.
     """
     for name, value in (model.arguments if model is not None else {}).items():
         if isinstance(value, Spec):
