@@ -30,7 +30,7 @@ MAX_DIFFERING_BITS = 24
 photographs in 110 or more, frames of different films in 94 or more. How long the frames of a video
 stay alike depends on its motion: in six short films of 25 or 30 frames a second, half of all frames
 had become another image after 0.04 s in the fastest and 1.2 s in the calmest."""
-UNLIKE = 64
+MIN_UNLIKE_BITS = 64
 """Smallest number of differing bits of two images that are not copies of each other. Images
 of low contrast that were saved at quality 10 differed from themselves in up to 42."""
 KEPT, ASKED = 8, 32
@@ -61,9 +61,9 @@ def image_hash(image: Frame) -> str:
     return np.packbits(bits).tobytes().hex()
 
 
-def differing_bits(one: str, other: str) -> int:
+def differing_bits(first: str, second: str) -> int:
     """Return the number of bits in which two hashes differ."""
-    return (int(one, 16) ^ int(other, 16)).bit_count()
+    return (int(first, 16) ^ int(second, 16)).bit_count()
 
 
 def frames_between(frames: int, parts: int) -> tuple[int, ...]:

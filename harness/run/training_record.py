@@ -71,8 +71,8 @@ class TrainedSample:
     @property
     def has_image_hashes(self) -> bool:
         """True if its media are still images, at least one, and each has a hash."""
-        n_media = len(self.size) // 3
-        return 0 < n_media == sum(self.size[2::3]) == len(self.images)
+        n_media, n_frames = len(self.size) // 3, sum(self.size[2::3])
+        return n_media > 0 and n_frames == n_media and len(self.images) == n_media
 
     @property
     def same_sample(self) -> tuple[object, ...]:
