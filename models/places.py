@@ -13,6 +13,7 @@ from harness.models.box_fields import refuse_fields
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item
 from harness.responses import tag_text
+from harness.stated.kinds_of_things import is_another_label
 from harness.stated.languages import unmarked
 
 SLACK = 0.05
@@ -135,10 +136,11 @@ def refuse_other_meaning(response: str, canvas: Canvas) -> None:
 def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     """Raise if some labels name the object of the question and others something else.
 
-    If no label has a word of the question, all of them are taken as its object in other words.
+    If no label has a word of the question, all of them are taken as its object in other words, but
+    for a known noun of another kind ("cat" for a dog).
 
     Raises:
-        ParseError: labels differ so, or a label says that nothing is there.
+        ParseError: labels differ so, one names another thing, or says that nothing is there.
     """
     question_words, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
@@ -158,6 +160,8 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     exact = {label for label in in_question if all(in_question[label].values())}
     if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
+    if others := [label for label in labels if is_another_label(label, question)]:
+        raise ParseError("label", expected="the asked object", found=repr(others[0][:60]))
 
 
 def is_beside(label: str, question: str) -> bool:

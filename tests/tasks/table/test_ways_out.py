@@ -512,7 +512,7 @@ def test_run_lengths_of_pairs_and_covered_polygons_are_refused_with_what_to_do(t
     described = draft(path)
     assert described.answer["form"] == "mask" and "from_pairs" in described.doubts["answer.written"]
     city = {"imgHeight": 9, "imgWidth": 9, "objects": [{"label": "car", "polygon": [[0, 0]]}]}
-    with pytest.raises(DataError, match="labelIds"):
+    with pytest.raises(DataError, match="later objects cover earlier ones"):
         draft(put(tmp_path / "a_gtFine_polygons.json", city))
 
 
