@@ -33,7 +33,7 @@ def pages() -> Iterator[str]:
 
 def reference() -> str:
     """Return a page with the docstrings of all public names, classes first."""
-    where = harness._ELSEWHERE
+    where = harness._MODULE_BY_NAME
     paths = [f"{where.get(name, 'harness.api')}.{name}" for name in harness.__all__]
     return "# Values and functions\n\n" + "".join(f"::: {path}\n\n" for path in paths)
 

@@ -72,7 +72,7 @@ __all__ = [
     "score",
 ]
 
-_ELSEWHERE = {
+_MODULE_BY_NAME = {
     "__version__": "harness.version",
     "Comparison": "harness.statistics.paired",
     "HarnessError": "harness.errors",
@@ -104,7 +104,7 @@ def __getattr__(name: str) -> object:
     """Import a public name from its module, once."""
     if name not in {*__all__, "__version__"}:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    value = getattr(import_module(_ELSEWHERE.get(name, "harness.api")), name)
+    value = getattr(import_module(_MODULE_BY_NAME.get(name, "harness.api")), name)
     globals()[name] = value
     return value
 
@@ -115,13 +115,16 @@ def __dir__() -> list[str]:
 
 
 class _RoomFinder:
-    """Find rooms beside the package: a clone or an archive may lack the links to their folders."""
+    """Finds the packages `tasks`, `models`, `trainers` and `leaderboards` beside `harness/`.
+
+    A clone or an archive may lack the links in `harness/` to their folders.
+    """
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        """Return the place of a room; None: the module is not a room.
+        """Return the location of such a package; None for any other module.
 
         Raises:
-            ModuleNotFoundError: the room is missing.
+            ModuleNotFoundError: the package's folder is missing.
         """
         package, _, room = name.rpartition(".")
         if package != "harness" or room not in ("tasks", "models", "trainers", "leaderboards"):

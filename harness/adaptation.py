@@ -21,23 +21,23 @@ class LearningSettings:
     """Settings of learning from one request."""
 
     finetune: Literal["full", "lora"] = "full"
-    """`full`: the language side and the layers that merge patches for it, in float32; `lora`: an
-    adapter on the language model."""
+    """`full`: train the language model and the layers that merge patches into its tokens, in
+    float32; `lora`: train an adapter on the language model."""
     learning_rate: float | None = None
     """Learning rate of AdamW; None: 5e-7, or 1e-5 of an adapter."""
     weight_decay: float = 0.01
-    """Weight decay of AdamW, of matrices."""
+    """Weight decay of AdamW, which only matrices have."""
     max_grad_norm: float = 1.0
     """Largest norm of the gradient."""
     lora_r: Annotated[int, Only(finetune="lora")] = 16
     """Rank of the adapter's matrices."""
     lora_alpha: Annotated[int, Only(finetune="lora")] = 32
-    """The adapter is scaled by this over its rank."""
+    """The adapter's output is multiplied by `lora_alpha / lora_r`."""
     micro_batch_size: int = 8
-    """Responses that gradients are computed for at once; half of them where memory runs out."""
+    """Number of responses that gradients are computed for at once; halved when memory runs out."""
     offload: Literal["none", "optimizer"] = "none"
-    """`optimizer`: gradients, moments and steps of AdamW are on the CPU, and the device holds
-    the weights alone: 4 bytes a parameter instead of 16, and 20 in the memory of the CPU."""
+    """`optimizer`: AdamW runs on the CPU with its gradients and moments, 20 bytes a parameter, and
+    the device holds the weights alone, 4 bytes a parameter instead of 16."""
     share_prefix: bool = True
     """Compute the vision features once a sample, and the prompt once a step for all rollouts and
     their log-probabilities. Results are the same but for rounding."""
@@ -50,9 +50,8 @@ class LearningSettings:
         Raises:
             UsageError: one of them is out of range.
         """
-        n_by_name = {name: getattr(self, name) for name in ("lora_r", "lora_alpha")}
-        n_by_name["micro_batch_size"] = self.micro_batch_size
-        for name, value in n_by_name.items():
+        for name in ("lora_r", "lora_alpha", "micro_batch_size"):
+            value = getattr(self, name)
             if value < 1:
                 raise UsageError(f"{name}=…", expected="at least 1", found=str(value))
         for name in ("learning_rate", "weight_decay"):
@@ -90,21 +89,21 @@ class AdaptationContext(Protocol):
     """A network while it learns from one request; its weights are put back afterwards."""
 
     def rollouts(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
-        """Return responses by the weights as they are now, drawn by seed, request and `name`."""
+        """Draw `number` responses from the current weights, seeded by seed, request and `name`."""
 
     def log_probs(self, responses: Sequence[ChatResponse], *, temperature: float) -> Tensor:
-        """Return log-probabilities of responses by the first weights (rows × tokens)."""
+        """Return log-probabilities of responses (rows × tokens) by the weights before any step."""
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a text, in which no special token is left."""
+        """Return the tokens of a text, from which special tokens are removed first."""
 
     def scored(
         self, responses: Sequence[ChatResponse], *, requests: Sequence[ChatRequest]
     ) -> Sequence[Any]:
-        """Return rows as a loss of `step` gets them, by the weights as they are now.
+        """Return what a `loss` of `step` is given for these rows, by the current weights.
 
         Args:
-            responses: One a row.
+            responses: The response of each row.
             requests: Prompt of each row.
         """
 
@@ -120,15 +119,15 @@ class AdaptationContext(Protocol):
 
         Args:
             loss: A function from some rows (`harness.models.learning.rows.ScoredRows`) to a
-                scalar; those of all rows add up to the loss.
+                scalar; the scalars of all rows add up to the loss.
             responses: The response of each row.
             temperature: Temperature of the probabilities that the loss is computed from.
             requests: Prompt of each row; None: the context's own request.
         """
 
     def reset(self) -> None:
-        """Put the weights back, and prove it.
+        """Put the initial weights back, and check that they are the same.
 
         Raises:
-            NotRestored: they are not what they were.
+            NotRestored: they differ.
         """

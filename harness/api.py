@@ -1,7 +1,7 @@
 """Functions of `import harness` for notebooks and scripts; each does what a command does.
 
 They share the commands' code, folders and defaults: a run that starts here can be resumed, scored
-again and put on boards by the command line, and the reverse.
+again and put on boards by the command line, and a command's run here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

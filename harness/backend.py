@@ -78,9 +78,9 @@ class Chat(ABC):
 
     @property
     def opening(self) -> str:
-        """Text that its chat template begins every response with, such as `<think>` and a newline.
+        """Text with which the chat template begins every response, such as `<think>` and a newline.
 
-        It stands in the text of responses too.
+        The text of a response includes it.
         """
         return ""
 
@@ -93,14 +93,14 @@ class Chat(ABC):
         return ()
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of a response's tokens, up to its end token; empty as by `encode`."""
+        """Return the text of a response's tokens, up to its end token; empty where `encode` is."""
         del tokens
         return ""
 
     def observe(self, requests: Sequence[ChatRequest]) -> list[Observation]:
         """Return one response a request, with what is known of the network's inputs.
 
-        Derived backends add what they know.
+        A derived backend adds images, times, tokens and probabilities that it knows.
         """
         return [Observation(response=response) for response in self.generate(requests)]
 
@@ -158,7 +158,7 @@ class Chat(ABC):
         return "a network that another program runs"
 
     def adaptable(self, settings: LearningSettings) -> Adaptable:
-        """Return what lets the network learn from one request at a time.
+        """Return the network in the form in which it can learn from one request at a time.
 
         Raises:
             UsageError: it cannot.
@@ -179,16 +179,17 @@ class Chat(ABC):
     def prepare_next(  # noqa: B027
         self, requests: Sequence[ChatRequest], *, go_on: bool = False
     ) -> None:
-        """Prepare the first inputs of the call with these requests.
+        """Prepare, before the next call, the inputs that it needs first for these requests.
 
-        `go_on`: the call is `ConversingChat.converse`, which may begin with others than `generate`.
+        `go_on`: True if that call is `ConversingChat.converse`, which may begin with other requests
+        than `generate` does.
         """
 
 
 class ConversingChat(Chat):
     """A chat that lets each conversation go on as soon as its own responses are there.
 
-    Responses are those of `generate`. With any other chat conversations go turn by turn
+    The responses equal what `generate` returns. With any other chat conversations go turn by turn
     (`harness.models.multi_turn`).
     """
 
@@ -196,10 +197,10 @@ class ConversingChat(Chat):
     def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
     ) -> Iterator[tuple[int, T]]:
-        """Yield the number of each conversation with what it returns, as soon as it does.
+        """Yield (index of a conversation, what it returned) as soon as each conversation ends.
 
-        `go_on`: each continues at once, even if few do; without it, requests may go as by
-        `generate`.
+        `go_on`: True if a conversation is to continue as soon as its responses are there, even if
+        few requests are then batched; False if requests may be batched as by `generate`.
         """
 
     def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:

@@ -1,6 +1,7 @@
 """Cards of benchmarks: `card.toml` beside each task, read without importing the task.
 
-Commands, boards and docs take a benchmark's title, protocols, published counts and source from it.
+Commands, boards and docs take a benchmark's title, protocols, published counts and source from its
+card.
 """
 
 import tomllib
@@ -23,7 +24,7 @@ class Counts(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """Description of a benchmark, from `card.toml` beside the task; the task is not imported."""
+    """Description of a benchmark."""
 
     name: str
     """Name of the task, as on the command line."""
@@ -84,10 +85,7 @@ class Card:
         with raised_as(DataError, f"card {path}", keys, OSError, ValueError):
             plain = tomllib.loads(path.read_text(encoding="utf-8"))
             card = from_plain(cls, {"folder": plain.get("name", ""), **plain})
-        return replace(
-            card,
-            protocols=card.protocols or {card.protocol: ""},
-        )
+        return replace(card, protocols=card.protocols or {card.protocol: ""})
 
     def published_counts(self, split: str, arguments: Mapping[str, object]) -> tuple[int, int]:
         """Return the published numbers of samples and of videos of a split; 0 where one is not

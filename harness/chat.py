@@ -47,7 +47,8 @@ class ChatRequest:
     written: tuple[int, ...] = ()
     """Tokens that follow the prompt: the network's earlier turns, and the texts injected between.
 
-    They are tokens because text may be tokenized otherwise a second time. For networks in process.
+    Tokens, because the same text may be tokenized otherwise a second time. Only backends with the
+    network in this process take them.
     """
     max_new_tokens: int = 1024
     stop: tuple[str, ...] = ()
@@ -137,8 +138,8 @@ class ChatResponse:
 
 
 Conversation: TypeAlias = Generator[Sequence[ChatRequest] | Future[Any], Sequence[ChatResponse], T]
-"""Yields requests, is sent one response a request, in order, and so on until it returns.
+"""Generator that yields requests and is sent their responses, in order, until it returns a result.
 
-It yields a future to wait for work in another thread; then it is sent nothing, once that is done.
-Other conversations go on meanwhile.
+It may also yield a future, to wait for work in another thread: it is sent an empty sequence once
+that work is done, and other conversations go on meanwhile.
 """

@@ -5,9 +5,9 @@ input that it was trained with:
 
     {"version": 1, "model": "dr2seg(form=sam2,canvas=168,prompt=short,frames=8,…)"}
 
-The model is that of `--eval-model`, else the one that was trained. Its arguments are the options
-that the plugin declares as `harness.options.Carried`; options that were not given are recorded with
-their defaults at the time of training.
+The model is `--eval-model` if it is given, else the model that was trained. Its arguments are the
+options that the plugin declares as `harness.options.Carried`; options that were not given are
+recorded with their defaults at the time of training.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from harness.store.atomic import read_json, write_json
 
 FILE = "harness_inference.json"
 VERSION = 1
-LARGEST = 2**20  # bytes; ours have some hundred
+MAX_BYTES = 2**20  # a file of ours has some hundred
 
 
 def write(folder: Path, model: Spec) -> None:
@@ -55,15 +55,15 @@ def read(folder: Path) -> Spec | None:
         *(HarnessError, OSError, RuntimeError, ValueError, KeyError, TypeError),
         fix="Delete it, and give the model with all its arguments.",
     ):
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"more than {LARGEST} bytes")
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES} bytes")
         plain = read_json(path)
         if plain["version"] != VERSION:
             raise ValueError(f"version {plain['version']!r}")
         return parse(plain["model"])
 
 
-def unusual(model: Spec) -> Spec:
+def without_defaults(model: Spec) -> Spec:
     """Return a SPEC without the arguments that equal the plugin's defaults."""
     defaults = _defaults(model.name)
     arguments = model.arguments.items()

@@ -17,9 +17,10 @@ MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.S)
 within coded data (FF 00, FF D0 to FF D7). Fill bytes (FF) before it are not part of the match: a
 pattern that begins with one byte is found ten times as fast."""
 TABLES, SCAN, SEQUENTIAL = b"\xc4", b"\xda", (b"\xc0", b"\xc1")
-"""Codes of segments: Huffman tables, a scan, and a frame whose blocks are coded one by one."""
+"""Codes of JPEG segments: Huffman tables, a scan, and the start of a frame whose blocks are coded
+one by one (not progressively)."""
 END_OF_BLOCK = 0  # symbol of a Huffman table
-HOLE = bytes(128)  # zeros that count as a hole
+HOLE = bytes(128)  # this many zeros in a row, or more, are a hole
 PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND"
 TAIL = 64
 """Bytes at the end of a JPEG in which its last marker is looked for first."""
@@ -63,7 +64,7 @@ def _has_hole(file: BinaryIO) -> bool:
     data = _content(file)
     if HOLE not in data:
         return False
-    symbols: dict[int, int] = {}  # the symbol whose code is all zeros, by table
+    symbols: dict[int, int] = {}  # the symbol whose code is all zeros, by the table's id
     is_sequential = False
     for code, segment, end in jpeg_segments(data):
         if code in SEQUENTIAL:
@@ -71,7 +72,8 @@ def _has_hole(file: BinaryIO) -> bool:
         elif code == TABLES:
             symbols |= _first_symbols(segment)
         elif code == SCAN and is_sequential and segment:
-            # A scan names the table of each component; 0x10 marks tables of AC coefficients.
+            # A scan begins with the number of components, then two bytes for each: its id, and a
+            # selector whose low 4 bits number its AC table, whose id is 0x10 + that number.
             tables = [0x10 | (selector & 15) for selector in segment[2 : 2 + 2 * segment[0] : 2]]
             if any(symbols.get(table, END_OF_BLOCK) != END_OF_BLOCK for table in tables):
                 following = MARKER.search(data, end)
@@ -95,7 +97,7 @@ def _first_symbols(segment: bytes) -> dict[int, int]:
 def jpeg_segments(data: bytes) -> Iterator[tuple[bytes, bytes, int]]:
     """Yield (code, content, place of its end) of each segment of a JPEG, up to its end marker.
 
-    A preview image inside a segment, which has an end marker of its own, is part of the content.
+    A preview image inside a segment, with its own end marker, is part of the content.
     """
     offset = len(JPEG_START) - 1
     while marker := MARKER.search(data, offset):

@@ -1,6 +1,6 @@
-"""Facts of a benchmark's files: what is wrong with them, their numbers, and one example.
+"""Facts about a benchmark's files: `check_task` for `harness data check`, `task_facts` for `info`.
 
-`harness data check` and `info` print them.
+The first finds problems, counts, duplicates and notes; the second gives sizes and an example.
 """
 
 from collections import Counter
@@ -27,10 +27,8 @@ from harness.types import Sample
 
 MANIFEST = "shapes.json"
 """File at the root of a generated world (`harness.world.shapes` writes it)."""
-
-
 MANY_CHOICES = 8
-"""Least number of questions of which not all have the same right letter by chance."""
+"""Smallest number of questions that hardly have all the same right letter by chance."""
 
 
 def check_task(
@@ -128,7 +126,7 @@ def _without_ground_truth(task: Task, n_unanswered: int) -> Iterator[str]:
 
 
 def _repeated(task: Task, n_repeated: int) -> Iterator[str]:
-    """Yield a note on samples of a table that ask for boxes as another one of the same medium."""
+    """Yield a note on a table's samples that ask for boxes with the text and medium of another."""
     if n_repeated and _descriptions(task):
         yield (
             f"{counted(n_repeated, 'sample')} with the question and the image of another: if each "
@@ -158,7 +156,10 @@ def _unchecked(task: Task) -> Iterator[str]:
 
 
 def _conventions(letter: str, n_options: int) -> Iterator[str]:
-    """Yield "choice", and each convention of places that alone can mean this option.
+    """Yield the conventions of writing a right option for which this option is evidence.
+
+    These are "choice" (a letter), "place" (a number from 0) for the first option, whose 0 is not a
+    number from 1, and "place_from_1" for the last, whose number is too large for one from 0.
 
     >>> list(_conventions("A", 2)), list(_conventions("B", 2)), list(_conventions("A", 30))
     (['choice', 'place'], ['choice', 'place_from_1'], ['choice', 'place'])
@@ -187,7 +188,7 @@ def _other_places(task: Task, conventions: Collection[str]) -> Iterator[str]:
 def _one_letter(task: Task, letters: Mapping[str, int]) -> Iterator[str]:
     """Yield a note on a table in all of whose questions the option of one letter is right."""
     if _descriptions(task) and len(letters) == 1 and sum(letters.values()) >= MANY_CHOICES:
-        (letter, count), *_ = letters.items()
+        ((letter, count),) = letters.items()
         yield (
             f"{letter} is the right option of all {count} questions: is the right option always at "
             "one place in the file? A model that says this letter has them all right. Shuffle them"
@@ -204,7 +205,7 @@ def task_facts(key: str, task: Task) -> dict[str, object]:
         first = first or sample
         count += 1
         if sample.group not in groups:
-            groups[sample.group] = sum(map(_weight, sample.query.media))
+            groups[sample.group] = sum(map(_encoded_bytes, sample.query.media))
         for name, value in sample.categories.items():
             n_by_value = categories.setdefault(name, {})
             n_by_value[value] = n_by_value.get(value, 0) + 1
@@ -247,7 +248,7 @@ def _printed_counts(task: str) -> Iterator[str]:
                 yield f"{result.source}, Table {result.table}: {result.printed} of {what}"
 
 
-def _weight(media: Media) -> int:
+def _encoded_bytes(media: Media) -> int:
     """Return the size of a medium's files in bytes; 0 if one is missing."""
     try:
         return media.weight

@@ -51,8 +51,9 @@ def printable(text: str) -> str:
     a::b
      \x3a:stop-commands::c
     """
-    text = CONTROL_CHARACTERS.sub(_spelled, text)
+    text = CONTROL_CHARACTERS.sub(_escaped, text)
     if "::" in text or "##[" in text:
+        # The match is one sign, after blanks: it becomes \x3a or \x23.
         text = WORKFLOW_COMMANDS.sub(
             lambda match: f"{match[1] or ''}\\x{ord(match[0][-1]):02x}", text
         )
@@ -65,11 +66,11 @@ def one_line(text: str) -> str:
     >>> print(one_line("x\n::stop-commands::hidden"))
     x\n::stop-commands::hidden
     """
-    return printable(re.sub("[\t\n\u2028\u2029]", _spelled, text))
+    return printable(re.sub("[\t\n\u2028\u2029]", _escaped, text))
 
 
 def counted(number: int, name: str, plural: str = "") -> str:
-    """Return a number with the name of what it counts; `plural`: if it is not the name with an s.
+    """Return a number with the noun that it counts; `plural`: if it is not the name with an s.
 
     >>> counted(1, "sample"), counted(1_200, "sample"), counted(0, "box", "boxes")
     ('1 sample', '1,200 samples', '0 boxes')
@@ -77,7 +78,7 @@ def counted(number: int, name: str, plural: str = "") -> str:
     return f"{number:,} {name if number == 1 else plural or f'{name}s'}"
 
 
-def _spelled(match: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     return ascii(match[0])[1:-1]
 
 
@@ -104,9 +105,15 @@ def raised_as(
     fix: str = "",
     missing: str = "none",
 ) -> Iterator[None]:
-    """Turn exceptions of some classes into an error that names the thing, and says why.
+    """Turn exceptions of the classes `of` in the block into an error of `error_class`.
 
-    `missing` is what was found where a file or its folder is not there.
+    Args:
+        error_class: Class of the error that is raised.
+        thing: What the error is about.
+        expected: What was expected of it.
+        of: Classes of exceptions that are turned; their message is what was found.
+        fix: What to do.
+        missing: What was found, if a file or its folder does not exist.
     """
     try:
         yield

@@ -35,19 +35,27 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_HASHES = 2**16  # files whose hashes are held in memory, each a few hundred bytes
-MAX_WHOLE = 2**32
-"""Largest number of bytes of a file that is read at once."""
-HOLLOW = 2**26
-"""Smallest size in bytes of a file that is searched for holes."""
+MAX_READ_BYTES = 2**32
+"""Largest size of a file that is read at once."""
+MIN_HOLLOW_BYTES = 2**26
+"""Smallest size of a file that is searched for holes."""
 FRESH = 2 * 10**9
 """Nanoseconds after a change in which a file may change again with the same size and times."""
-KINDS = {
+NAMES_BY_MODE = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a folder",
 }
+
+
+TEMPORARY = re.compile(r"(?:\.|harness-).*[.-]([0-9a-f]{8})-([1-9]\d{0,8})-\w+(?:\.\w+)?\Z")
+"""Name of a temporary file, such as `.results.json.0a1b2c3d-4711-0.tmp`: hash of the machine's
+name, id of the process, number of the file."""
+_NUMBERS = itertools.count()
+_TIDIED: set[Path] = set()
+"""Folders in which this process has removed leftovers."""
 
 
 class NoFile(OSError):
@@ -76,7 +84,7 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file; raise as `open_regular`, and NoFile above `MAX_WHOLE`."""
+    """Return the content of a file; raise as `open_regular`, and NoFile above `MAX_READ_BYTES`."""
     with open_regular(path) as file:
         _refuse_long(path, file)
         return file.read()
@@ -97,8 +105,8 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
 def lines_of(path: Path, limit: int) -> Iterator[tuple[int, int, bytes]]:
     """Yield (number from 1, place of the first byte, bytes) of each line of a file.
 
-    A line longer than `limit` bytes is cut to `limit + 1`, by which the caller knows it; its rest
-    comes as further lines. Raises as `open_regular` does.
+    A line longer than `limit` bytes is cut to `limit + 1`, which tells the caller that it is too
+    long; the rest follows as further lines. Raises as `open_regular` does.
     """
     offset = 0
     with open_regular(path) as file:
@@ -152,7 +160,10 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _lives(process: int) -> bool:
-    """Return True if another process of this id runs: this one has made no such file here yet."""
+    """Return True if another process of this id runs.
+
+    False for this process: it has not made a file here yet, so that one with its id is a leftover.
+    """
     if process == os.getpid():
         return False
     try:
@@ -162,14 +173,6 @@ def _lives(process: int) -> bool:
     except OSError:  # another user's
         return True
     return True
-
-
-TEMPORARY = re.compile(r"(?:\.|harness-).*[.-]([0-9a-f]{8})-([1-9]\d{0,8})-\w+(?:\.\w+)?\Z")
-"""Name of a temporary file, such as `.results.json.0a1b2c3d-4711-0.tmp`: hash of the machine's
-name, process, number."""
-_NUMBERS = itertools.count()
-_TIDIED: set[Path] = set()
-"""Folders that this process has looked into."""
 
 
 def content_hash(path: Path) -> bytes:
@@ -201,7 +204,7 @@ class ReadHashes:
     def content_hash(self, path: Path) -> bytes:
         """Return `content_hash` of what was read, or of the file if it was not read whole.
 
-        It is computed again where the file has changed since, by its size and times.
+        The hash is computed again if size or times say that the file has changed since.
         """
         marks, content = self._known.get(str(path), (None, b""))
         return content if marks == status_marks(path.stat()) else content_hash(path)
@@ -230,7 +233,7 @@ class _HashedFile(io.FileIO):
         return data
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        self._bytes_left = -1  # its bytes come in another order
+        self._bytes_left = -1  # the bytes are not read in order: no hash is stored
         return super().seek(offset, whence)
 
     def _update(self, data: memoryview) -> None:
@@ -246,7 +249,7 @@ class _HashedFile(io.FileIO):
 def refuse_kind(path: Path, status: os.stat_result) -> None:
     """Raise NoFile if this is the status of anything but a file."""
     if not stat.S_ISREG(status.st_mode):
-        file_type = KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+        file_type = NAMES_BY_MODE.get(stat.S_IFMT(status.st_mode), "no file")
         raise NoFile(0, f"{file_type} in the place of a file", str(path))
 
 
@@ -256,7 +259,7 @@ def _refuse_hollow(path: Path, handle: int, status: os.stat_result) -> None:
     A compressed file also takes less space than its size, but has no holes.
     """
     size, allocated = status.st_size, 512 * getattr(status, "st_blocks", status.st_size)
-    if size < HOLLOW or allocated * 8 > size or not hasattr(os, "SEEK_HOLE"):
+    if size < MIN_HOLLOW_BYTES or allocated * 8 > size or not hasattr(os, "SEEK_HOLE"):
         return
     hole = os.lseek(handle, 0, os.SEEK_HOLE)
     os.lseek(handle, 0, os.SEEK_SET)
@@ -266,8 +269,10 @@ def _refuse_hollow(path: Path, handle: int, status: os.stat_result) -> None:
 
 
 def _refuse_long(path: Path, file: io.BufferedReader | io.TextIOWrapper) -> None:
-    if (size := os.fstat(file.fileno()).st_size) > MAX_WHOLE:
-        raise NoFile(0, f"{size} bytes, more than the {MAX_WHOLE} that are read at once", str(path))
+    if (size := os.fstat(file.fileno()).st_size) > MAX_READ_BYTES:
+        raise NoFile(
+            0, f"{size} bytes, more than the {MAX_READ_BYTES} that are read at once", str(path)
+        )
 
 
 def refuse_other(path: Path, error: type[HarnessError], what: str) -> None:
@@ -317,7 +322,7 @@ def status_marks(status: os.stat_result) -> list[int]:
 def folder_marks(folder: Path) -> str | None:
     """Return a hash of the names, sizes and times of a folder's files; hidden files do not count.
 
-    None while a file was changed less than `FRESH` ago: it may change again without a sign of it.
+    None if a file was changed less than `FRESH` ago: it may change again with equal size and times.
     """
     with os.scandir(folder) as entries:
         statuses = sorted(
@@ -345,7 +350,7 @@ class Contents:
         self._lock = threading.Lock()
 
     def get(self, path: Path, status: os.stat_result) -> bytes | None:
-        """The hash of a file that has not changed since it was put in."""
+        """Return the stored hash of a file; None if there is none or the file has changed since."""
         folder, name = _split_path(path)
         with self._lock:
             if folder not in self._folders:

@@ -19,7 +19,7 @@ from harness.files import open_regular
 
 HEAD = 1024
 """Number of bytes from the beginning of a file by which it is recognised."""
-FETCH = "Fetch it again, with a login where the address asks for one."
+FETCH_HINT = "Fetch it again, with a login where the address asks for one."
 
 
 class Stranger(NamedTuple):
@@ -35,9 +35,12 @@ POINTERS = (
     (re.compile(rb"(?:\.\./)*(?:\.git)?/annex/objects/"), "a git-annex pointer", "git annex get"),
     (re.compile(rb"outs:\s+- (?:md5|hash|path|size):"), "a DVC pointer", "dvc pull"),
 )
-"""First bytes of small text files that refer to a file elsewhere, their names, the command."""
+"""First bytes of small text files that refer to a file elsewhere, their names, and the command
+that brings the file."""
 PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
+"""The beginning of a web page, such as `<!DOCTYPE html>` after blanks and comments."""
 STORAGE_ERROR = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<Error>.*?<Code>(\w{1,60})</Code>", re.S)
+"""The answer of a storage server, such as `<Error><Code>AccessDenied</Code>`."""
 SERVER_ERROR = re.compile(
     rb"\s*(?:40[134]:?\s+)?(?:(?:entry |repository )?not found|access denied|forbidden|"
     rb"unauthorized|"
@@ -45,9 +48,11 @@ SERVER_ERROR = re.compile(
     rb'[^\n{}\[\]<>"\t]{0,200}\s*\Z',
     re.I,
 )
+"""The whole text of a server's refusal, such as `404: Not Found` or `Access denied`."""
 LIST = re.compile(rb"\[\s*(?:\{|\Z)")
 """The beginning of a JSON list of objects, as `[{"id": 1`, or its first line, `[`."""
 LINK = re.compile(rb"\.{1,2}/[^\s\x00<>]{1,1000}\n?\Z")
+"""The text that Git writes in place of a symbolic link, such as `../images/1.jpg`."""
 ZIP = b"PK\x03\x04"
 ARCHIVES = (
     (ZIP, "a ZIP archive", "unzip"),
@@ -76,12 +81,15 @@ TABLES = (
 )
 """First bytes of binary tables, their names, and the module that reads them."""
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
+"""The beginning of a pickle of protocol 2 to 5."""
 CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 """Control characters that never occur in a text file."""
 TAR = b"ustar"
-TAR_PLACE = 257
+TAR_PLACE = 257  # of these bytes in a tar archive
 APPLE_DOUBLE = (b"\x00\x05\x16\x07", b"\x00\x05\x16\x00")
+"""First bytes of macOS' files `._NAME`, which hold a file's attributes."""
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of UTF-16, the first bytes of such a text."""
 IMAGES = (".jpg", ".jpeg", ".png", ".webp")
 """Suffixes of images; their content alone says which format they have."""
 LAST_NUMBER = re.compile(r"(.*?)(\d{1,18})")
@@ -89,9 +97,11 @@ LAST_NUMBER = re.compile(r"(.*?)(\d{1,18})")
 UNFINISHED = (".part", ".partial", ".crdownload", ".download", ".incomplete", ".aria2")
 """Suffixes that download programs give to an incomplete file."""
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
+"""Suffixes of packed files, with the commands that unpack them."""
 LEFTOVERS = frozenset({"__MACOSX", "Thumbs.db", "ehthumbs.db", "desktop.ini", "Icon\r", "@eaDir"})
 """Names that file managers and archives leave behind, besides hidden ones (`.DS_Store`, `._x`)."""
 LOCKS = ("~$", "~lock.")
+"""Beginnings of the names of files by which office programs lock an open document."""
 
 
 def new_name(name: str, suffix: str = "") -> str:
@@ -148,12 +158,12 @@ def recognise(
         if pattern.match(head):
             return Stranger(content, f"`{command}` in its folder brings the file.")
     if PAGE.match(head):
-        return Stranger("a web page (HTML)", FETCH)
+        return Stranger("a web page (HTML)", FETCH_HINT)
     if error := STORAGE_ERROR.match(head):
-        return Stranger(f"a storage server's error ({error[1].decode()})", FETCH)
+        return Stranger(f"a storage server's error ({error[1].decode()})", FETCH_HINT)
     if len(head) < HEAD and SERVER_ERROR.match(head):
         first_words = " ".join(head.decode("utf-8", "replace").split())
-        return Stranger(f"a server's error ({first_words[:60]!r})", FETCH)
+        return Stranger(f"a server's error ({first_words[:60]!r})", FETCH_HINT)
     if head.startswith(APPLE_DOUBLE):
         fix = "Delete such files: `find . -name '._*' -delete`."
         return Stranger("macOS' notes about another file (AppleDouble)", fix)
@@ -233,20 +243,19 @@ def from_one(names: Iterable[str], wanted: Collection[str], pattern: str) -> str
     ('', '')
     """
     names = set(names)
-    parts = [LAST_NUMBER.fullmatch(name) for name in names]
-    if not parts or None in parts or names <= {*wanted}:
+    matches = [match for name in names if (match := LAST_NUMBER.fullmatch(name))]
+    if not matches or len(matches) < len(names) or names <= {*wanted}:
         return ""
-    for number in ("str(int(m[0]) - 1)", "str(int(m[0]) - 1).zfill(len(m[0]))"):
-        width = "zfill" in number
-        less = {
-            part[1] + str(int(part[2]) - 1).zfill(len(part[2]) if width else 0)
-            for part in parts
-            if part is not None
+    for is_padded in (False, True):
+        lowered = {
+            match[1] + str(int(match[2]) - 1).zfill(len(match[2]) if is_padded else 0)
+            for match in matches
         }
-        if less <= {*wanted}:
+        if lowered <= {*wanted}:
             break
     else:
         return ""
+    number = "str(int(m[0]) - 1)" + (".zfill(len(m[0]))" if is_padded else "")
     program = (
         "import pathlib, re, sys; "
         r'number = re.compile("\\d+(?=\\D*$)"); '
@@ -278,7 +287,7 @@ def in_place_of(path: Path, *, archives: bool = True, text: bool = False) -> Str
 def _beside(path: Path) -> Stranger | None:
     """Return the packed, unfinished or similarly named file in the folder of a missing file."""
     alike = IMAGES if path.suffix.lower() in IMAGES else (path.suffix.lower(),)
-    spellings = (spelt for name in alike for spelt in (name, name.upper(), name.capitalize()))
+    spellings = (spelling for name in alike for spelling in (name, name.upper(), name.capitalize()))
     for suffix in spellings:
         neighbour = path.with_suffix(suffix) if path.suffix else path
         if neighbour.name != path.name and neighbour.is_file():
@@ -292,7 +301,7 @@ def _beside(path: Path) -> Stranger | None:
             return Stranger(f"none, but {neighbour.name}", fix)
     for suffix in UNFINISHED:
         if path.with_name(path.name + suffix).is_file():
-            return Stranger(f"none, but {path.name}{suffix}, an unfinished download", FETCH)
+            return Stranger(f"none, but {path.name}{suffix}, an unfinished download", FETCH_HINT)
     for suffix, command in PACKED.items():
         if (packed := path.with_name(path.name + suffix)).is_file():
             fix = f"Unpack it: `{command} {quote(packed.name)}`."

@@ -1,4 +1,4 @@
-"""Recognise other programs' JSON objects, and give the jq programs that make predictions of them.
+"""Recognise other programs' JSON objects, and return jq programs that turn them into predictions.
 
 A `Form` has a test for an object, a jq program and the condition under which it is right. Only
 `harness.foreign_lines` asks here, to write the command into an error message.
@@ -165,17 +165,27 @@ def _is_run_length(value: object) -> bool:
 
 
 IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid", "index")
+"""Names that other programs' lines have for the id, the likeliest first."""
 OTHER_IDS = re.compile(
     r"(?:question|qa?|sample|example|problem|item|data|request|custom|record)_?(?:u?id|idx|index|uuid)",
     re.IGNORECASE,
 )
 """Further names of the id: `questionId`, `q_uid`."""
 TEXTS = (
-    *("response", "prediction", "text", "output", "pred", "model_output", "predict"),
-    *("model_prediction", "model_response", "raw_response", "raw_output"),
+    "response",
+    "prediction",
+    "text",
+    "output",
+    "pred",
+    "model_output",
+    "predict",
+    "model_prediction",
+    "model_response",
+    "raw_response",
+    "raw_output",
 )
-"""Names that other programs' lines have for the id and for what the model wrote; not `answer`,
-which is the ground truth in most of them."""
+"""Names that other programs' lines have for what the model wrote, the likeliest first; not
+`answer`, which is the ground truth in most of them."""
 BELOW = ("content", "actual_output", "output_text")
 """Further names of a model's text below objects."""
 ASKED = re.compile(
@@ -184,6 +194,7 @@ ASKED = re.compile(
 )
 """Names of what a model was given."""
 MASKS = ("pred_masks", "prediction_masks")
+"""Names of the run-lengths of an image's objects."""
 PREDICTED = re.compile(
     r"pred(?:ict(?:ed|ions?)?)?|generat(?:ed|ions?)|completions|outputs|responses"
     r"|(?:pred(?:ict(?:ed|ion))?|model|m?llm|vlm|gpt[\w.-]*|assistant|generated|extracted|parsed)_"
@@ -193,7 +204,7 @@ PREDICTED = re.compile(
 )
 """Further names of what a model wrote or chose."""
 COUNT = re.compile("_(?:count|number|num|value)s?", re.IGNORECASE)
-"""Ends of the names of those of `PREDICTED` that hold numbers."""
+"""Ends of names in `PREDICTED` that hold numbers, such as `pred_count`."""
 TRUTH = re.compile(
     r"(?:.*_)?(?:gts?|ground_?truth|truth|gold)(?:_.*)?|target|references?|labels?"
     r"|(?:correct|true|right|real)_(?:answer|ans|option|choice|letter|class|value)s?|solution|y_true",
@@ -216,8 +227,8 @@ PLACES: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     ),
     "points": (("pred_point", "pred_points", "point", "points"), 2, "[x, y]"),
 }
-"""By the key of our lines: other programs' keys of what a model predicted, a place's count of
-numbers, and their order."""
+"""For each key of our lines: other programs' keys for it, the count of numbers of one box or
+point, and the order of these numbers."""
 ORDER_KEYS = ("format", "bbox_format", "box_format", "bbox_mode")
 """Keys of the order of a line's box, `xyxy` or `xywh`."""
 CORNERS = (
@@ -226,6 +237,7 @@ CORNERS = (
 )
 """jq program that makes corners of a box in the order `$order`."""
 SCORE_KEYS = ("box_scores", "scores", "pred_scores", "confidences", "logits")
+"""Keys of lists with a score for each box of the line."""
 CLASS_KEYS = (
     "labels",
     "classes",
@@ -235,9 +247,9 @@ CLASS_KEYS = (
     "class_names",
     "names",
 )
-"""Keys of lists beside boxes, with a member for each."""
+"""Keys of lists with a class for each box of the line."""
 OF_COCO = frozenset({"category_id", "score", "segmentation"})
-"""Keys of COCO's results, whose boxes are [left, top, width, height]."""
+"""Keys that only COCO's results have, whose boxes are [left, top, width, height]."""
 LISTS = frozenset(
     {"results", "details", "res_list", "result_list", "predictions", "responses", "logs"}
 )
@@ -266,9 +278,9 @@ READ: Mapping[str, Callable[[Plain], bool]] = {
     "perception-test": _is_perception_test,
     "qvhighlights": _has("pred_relevant_windows"),
 }
-"""Tests for objects that the harness reads itself, by the value of `--format` that does."""
-KEYS = "its keys are the benchmark's ids"
-CHAT = ".choices[0].message.content"
+"""Tests for objects of the formats that harness reads itself, by the value of `--format`."""
+KEYS_ARE_IDS = "its keys are the benchmark's ids"  # a part of conditions below
+CHAT = ".choices[0].message.content"  # jq path of the text in a completion of chat messages
 FORMS = (
     Form(
         "a batch's results of OpenAI's form",
@@ -447,51 +459,51 @@ BY_ID = (
         "texts by id",
         _by_id(lambda value: value is None or are_texts(value)),
         "to_entries[] | {id: .key, response: .value}",
-        f"{KEYS}, and its texts what the model wrote, a list in several samples",
+        f"{KEYS_ARE_IDS}, and its texts what the model wrote, a list in several samples",
     ),
     Form(
         "numbers by id",
         _by_id(lambda value: value is None or _is_number(value) or _are_numbers(value, 2)),
         "to_entries[] | {id: .key} + if .value == null then {response: null} else "
         "{answer: .value} end",
-        f"{KEYS}, and its numbers the answers, or pairs [start, end] in seconds",
+        f"{KEYS_ARE_IDS}, and its numbers the answers, or pairs [start, end] in seconds",
     ),
     Form(
         "boxes by id",
         _by_id(lambda value: _are_lists(value, 4)),
         "to_entries[] | {id: .key, boxes: .value}",
-        f"{KEYS}, and its lists boxes [left, top, right, bottom] in pixels",
+        f"{KEYS_ARE_IDS}, and its lists boxes [left, top, right, bottom] in pixels",
     ),
     Form(
         "points by id",
         _by_id(lambda value: _are_lists(value, 2)),
         "to_entries[] | {id: .key, points: .value}",
-        f"{KEYS}, and its lists points [x, y] in pixels",
+        f"{KEYS_ARE_IDS}, and its lists points [x, y] in pixels",
     ),
     Form(
         "run-lengths by id",
         _by_id(_is_run_length),
         "to_entries[] | {id: .key, masks: [.value]}",
-        f"{KEYS}, and each mask is that of one image",
+        f"{KEYS_ARE_IDS}, and each mask is that of one image",
     ),
     Form(
         "A-OKVQA's two answers by id",
         _by_id(lambda value: _has("direct_answer")(value) and _has("multiple_choice")(value)),
         "to_entries[] | {id: .key, response: .value.multiple_choice}",
-        f"{KEYS}, and the questions have options (the direct answer is for those without)",
+        f"{KEYS_ARE_IDS}, and the questions have options (the direct answer is for those without)",
     ),
     Form(
         "lists of one object by id",
         _by_id(lambda value: isinstance(value, list) and len(value) == 1 and is_object(value[0])),
         'to_entries[] | if (.value | length) == 1 then .value[0] + {id: .key} else error("several '
         'objects of one id") end',
-        KEYS,
+        KEYS_ARE_IDS,
     ),
     Form(
         "objects by id",
         _by_id(lambda value: isinstance(value, Mapping)),
         "to_entries[] | .value + {id: .key}",
-        KEYS,
+        KEYS_ARE_IDS,
     ),
 )
 """Forms of a file that is one object whose keys are ids; not tested on rows of a table."""
@@ -503,10 +515,13 @@ def id_keys(plain: Plain) -> list[str]:
     >>> id_keys({"image_id": 1, "questionId": 2, "data_id": 3})
     ['questionId', 'image_id', 'data_id']
     """
-    last = len(IDS)
-    rank = {key: 0.5 if key.lower().startswith("q") else last for key in plain}
-    rank |= {key: place for place, key in enumerate(IDS)}
-    return sorted((k for k in plain if k in IDS or OTHER_IDS.fullmatch(k)), key=lambda k: rank[k])
+
+    def rank(key: str) -> float:
+        if key in IDS:
+            return IDS.index(key)
+        return 0.5 if key.lower().startswith("q") else len(IDS)  # 0.5: after `question_id`
+
+    return sorted((key for key in plain if key in IDS or OTHER_IDS.fullmatch(key)), key=rank)
 
 
 def truths_of(plain: Plain) -> list[str]:
@@ -563,10 +578,10 @@ def _texts_below(plain: object, path: tuple[str | int, ...]) -> Iterator[tuple[s
 
 
 def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:
-    """Return (jq program that makes lines of answers, its condition); None for others.
+    """Return (jq program that makes lines of answers, its condition); None if there is no answer.
 
-    The answer is a number, or true for yes, under a name that says that a model gave it, or the
-    option whose number is the largest of a list.
+    An answer is a number, a pair of times or true for yes under a name of `PREDICTED`, the option
+    with the largest number of a list (`CHANCES`), or a pair of fields in `BOUNDS`.
 
     >>> of_chosen({"id": "a", "pred_count": 3, "gt_count": 4}, ".id")
     ('{id: .id, answer: .pred_count}', 'pred_count is what the model predicted')
@@ -602,9 +617,10 @@ def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:
 
 
 def of_places(plain: Plain, id_path: str) -> tuple[str, str] | None:
-    """Return (jq program that makes lines of boxes or points, its condition); None for others.
+    """Return (jq program that makes lines of boxes or points, its condition); None without any.
 
-    Each line's own order counts. `id_path` is the jq path of the id.
+    The order of a box's numbers is the one that its line states, if it does. `id_path` is the jq
+    path of the id.
 
     >>> of_places({"id": "a", "pred_point": [3, 4]}, ".id")[1]
     'pred_point is what the model predicted, [x, y] in pixels of the original image'

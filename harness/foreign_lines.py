@@ -38,11 +38,13 @@ MAX_DEPTH = 8
 MAX_NAMES = 1000
 """Largest number of a file's ids that `renamed` compares with the benchmark's."""
 NOT_NUMBERS = re.compile(rb"[\[:,]\s*-?(?:NaN|Infinity)\b")
+"""A value that Python's `json` writes and JSON does not have, as in `{"answer": NaN`."""
 ONLY_NUMBERS = re.compile(rb"[-+\d.,;eE\s]+")
 """A line of numbers, as in MOTChallenge's files: not the header of a table."""
 LINES = "filter(str.strip, open(sys.argv[1]))"
-NO_LINES = "Each line is an object: `jq -c .` writes one of several lines in a line."
-CUT = (
+"""Python expression for the lines of a file that are not blank, in the commands below."""
+NO_LINES_HINT = "Each line is an object: `jq -c .` writes one of several lines in a line."
+CUT_HINT = (
     "It may be truncated: copy the file again. `jq -c . FILE > NEW` writes an "
     "object of several lines in one."
 )
@@ -74,7 +76,7 @@ LABELME = (
     'flatten]} else error("a shape that is not a polygon") end + $about + {category_id: .label}]'
 )
 """jq program for labelme's annotations, one object per image, read with `-s`."""
-OF_LABELME = f"`jq -s {quote(LABELME)} *.json > NEW`"
+OF_LABELME = f"`jq -s {quote(LABELME)} *.json > NEW`"  # the command with this program
 DATUMARO = (
     f'{OWN_NAMES}{NAMED}[.categories.label.labels as $names | .items | own_names(.id | split("/") '
     "| last)[] | (.image // .media).size as $size "
@@ -85,16 +87,16 @@ DATUMARO = (
     'error("not a box, polygon or mask") end)]'
 )
 """jq program for Datumaro's annotations, which CVAT exports too."""
-JQ = re.compile(r"`jq -c (.*?) > NEW2?`", re.DOTALL)
+JQ_COMMAND = re.compile(r"`jq -c (.*?) > NEW2?`", re.DOTALL)
 """A jq command of a message, "`jq -c '.[]' a.json > NEW`": the program and the file's name."""
-MAKES = " makes such lines."
-OWN = ("answer", "boxes", "points", "masks", "instances")
+MAKES = " makes such lines."  # after a command
+OWN_KEYS = ("answer", "boxes", "points", "masks", "instances")
 """Keys of our own lines."""
 BESIDE = frozenset(
     "score confidence conf correct is_correct prob logprob time latency model model_name".split()
 )
-"""Keys of what a file says of an answer."""
-OWN_LINES = "docs/predictions.md says what a line holds; logs of other programs need --format."
+"""Keys of facts about an answer, which a prediction line does not need."""
+OWN_LINES_HINT = "docs/predictions.md says what a line holds; logs of other programs need --format."
 
 
 def command(program: str, name: str) -> str:
@@ -137,16 +139,16 @@ def of_line(line: bytes, name: str) -> str:
             f'null as its "response": {conversion} writes null.'
         )
     if line.startswith(b'{"') and line.rstrip()[-1:] != b"}":
-        return CUT
+        return CUT_HINT
     if line.lstrip()[:1] in (b"{", b"["):
-        return "" if line.rstrip()[-1:] == b"}" else NO_LINES
+        return "" if line.rstrip()[-1:] == b"}" else NO_LINES_HINT
     if foreign_boxes.YOLO.match(line.decode("utf-8", "replace")):
         return of_boxes("*.txt")
     if ONLY_NUMBERS.fullmatch(line):
-        return OWN_LINES
-    mark = max(b";", b"\t", b",", key=line.count)
+        return OWN_LINES_HINT
+    mark = max(b";", b"\t", b",", key=line.count)  # the separator that the line has most often
     if mark not in line:
-        return NO_LINES
+        return NO_LINES_HINT
     if b"EncodedPixels" in line:
         return _of_pairs(name)
     separator = "\\t" if mark == b"\t" else mark.decode()
@@ -186,18 +188,19 @@ def renamed(names: Collection[str], known_ids: Collection[str]) -> str | None:
     'sub("^([^/]*/){1}"; "") | sub("[.][A-Za-z0-9]+$"; "") | sub("^0+(?=.)"; "")'
     """
     names = list(names)[:MAX_NAMES]
-    depth = max((name.count("/") for name in names), default=0)
+    depth = min(MAX_DEPTH, max((name.count("/") for name in names), default=0))
     n_known, program = sum(name in known_ids for name in names), None
-    for folders, *others in product(range(min(depth, MAX_DEPTH) + 1), (False, True), (False, True)):
-        patterns = (rf"^([^/]*/){{{folders}}}", "[.][A-Za-z0-9]+$", "^0+(?=.)")
-        chosen = list(compress(patterns, (folders, *others)))
+    for n_folders, suffix, zeros in product(range(depth + 1), (False, True), (False, True)):
+        patterns = (rf"^([^/]*/){{{n_folders}}}", "[.][A-Za-z0-9]+$", "^0+(?=.)")
+        removed = list(compress(patterns, (n_folders, suffix, zeros)))
         ids = names
-        for pattern in chosen:
+        for pattern in removed:
             ids = [re.sub(pattern, "", name) for name in ids]
         if len({*ids}) < len({*names}):  # `v/0` and `w/0` are not both the sample `0`
             continue
-        if (count := sum(name in known_ids for name in ids)) > n_known:
-            n_known, program = (count, " | ".join(f'sub("{pattern}"; "")' for pattern in chosen))
+        count = sum(name in known_ids for name in ids)
+        if count > n_known:
+            n_known, program = count, " | ".join(f'sub("{pattern}"; "")' for pattern in removed)
     return program
 
 
@@ -307,16 +310,18 @@ def of_whole(plain: object, name: str, kinds: Collection[str] = ("response",)) -
     "`jq -c '.[]' a.json > NEW` makes such lines."
     """
     first = plain[0] if isinstance(plain, list) and plain else plain
+    renaming = _renaming(first) if first is not plain and isinstance(first, dict) else None
     if isinstance(first, dict) and isinstance(first.get("id"), str):
         unknown = {*first} - {"id", *kinds}
         fix = other_keys(first, unknown, name) if unknown else ""
-    elif first is not plain and isinstance(first, dict) and (renaming := _renaming(first)):
-        fix = f"If {renaming[1]}, {command(renaming[0], name)} makes such lines."
+    elif renaming:
+        program, condition = renaming
+        fix = f"If {condition}, {command(program, name)} makes such lines."
     else:
         fix = way_out(first, name, is_row=first is not plain)
     if first is plain:
         return fix or f"{command('.', name)} makes such lines."
-    if command_in_fix := JQ.search(fix):
+    if command_in_fix := JQ_COMMAND.search(fix):
         program, _ = split(command_in_fix[1])
         return fix.replace(command_in_fix[0], command(f".[] | {program}", name))
     return f"{command('.[]', name)} makes such lines."
@@ -328,7 +333,7 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
     `is_row`: the value is one of several in the file, and not all of it.
     """
     if not isinstance(plain, dict):
-        return OWN_LINES
+        return OWN_LINES_HINT
     known = _known(plain, name, FORMS if is_row else (*FORMS, *BY_ID))
     if type(plain.get("id")) is int and not known:
         return f"{command('.id |= tostring', name)} writes it as text."
@@ -361,17 +366,17 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
         return (
             f"If the keys of {key} are the benchmark's ids, "
             f"{command(f'.{key} | to_entries[] | .value + {{id: .key}}', name)} makes a line of "
-            f"each. {OWN_LINES}"
+            f"each. {OWN_LINES_HINT}"
         )
     if key:
-        return f"{command(f'.{key}[]', name)} makes a line of each entry. {OWN_LINES}"
+        return f"{command(f'.{key}[]', name)} makes a line of each entry. {OWN_LINES_HINT}"
     if is_row and "id" not in plain and (id_key := next(iter(id_keys(plain)), "")):
         program = f"del(.{id_key}) + {{id: (.{id_key} | tostring)}}"
         return f"If {id_key} is the benchmark's id, {command(program, name)} names it so."
     if is_row and "id" not in plain:
         without = f"`tail -n +2 {quote(name)} > {new_name(name)}` leaves out a line about all."
-        return f"{if_in_order('TASK', 'ROOT', name)} {without} {OWN_LINES}"
-    return OWN_LINES
+        return f"{if_in_order('TASK', 'ROOT', name)} {without} {OWN_LINES_HINT}"
+    return OWN_LINES_HINT
 
 
 def _renaming(plain: Plain) -> tuple[str, str] | None:
@@ -425,20 +430,24 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     if known := _known(plain, name):
         return known
     texts = {key: value for key, value in plain.items() if key in unknown or key == "response"}
-    if (written := text_key(texts)) and written != "answer":
+    written = text_key(texts)
+    if written and written != "answer":
         is_written = f"is what the model wrote{_instead(texts, written)}"
         return f"If {written} {is_written}, {command(_response(written), name)}{MAKES}"
     if of_numbers := of_places(plain, ".id") or of_chosen(plain, ".id"):
         return f"If {of_numbers[1]}, {command(of_numbers[0], name)}{MAKES}"
-    if "answer" in plain and (truth := next(iter(truths_of(plain)), "")):
+    truths = truths_of(plain)
+    if "answer" in plain and truths:
         conversion = command(_response("answer"), name)
-        return f"If answer is what the model wrote, and {truth} the right one, {conversion}."
+        return f"If answer is what the model wrote, and {truths[0]} the right one, {conversion}."
     if foreign_boxes.has_boxes(plain):
         return of_boxes(name)
     if INDICES.issuperset(unknown):
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
-    if BESIDE.issuperset(unknown) and (kind := next((k for k in OWN if k in plain), "")):
-        return f"If {kind} is what the model predicted, {command(_without(unknown), name)}{MAKES}"
+    own_keys = [key for key in OWN_KEYS if key in plain]
+    if BESIDE.issuperset(unknown) and own_keys:
+        conversion = command(_without(unknown), name)
+        return f"If {own_keys[0]} is what the model predicted, {conversion}{MAKES}"
     if nested := nested_text(plain):
         return f"If {nested[1]} is what the model wrote, {command(nested[0], name)}{MAKES}"
     typed = command('if has("KEY") then {id, response: .KEY} else error("no KEY") end', name)

@@ -1,4 +1,4 @@
-"""Loaders, which decode one frame each, and `CACHE`, the frames that were decoded last.
+"""Loaders, which decode one frame each, and `CACHE`, which keeps the frames decoded last.
 
 A `harness.media.Media` holds a loader for each of its frames and decodes through the cache, which
 all readers of this process share. Frames are height × width × 3, uint8, RGB.
@@ -23,16 +23,16 @@ class Loader(Protocol):
 
     @property
     def key(self) -> str | None:
-        """Names the frame in the cache."""
+        """Key of the frame in the cache."""
 
     def __call__(self) -> Frame:
         """Decode the frame."""
 
 
 def file_key(path: Path, number: int) -> str | None:
-    """Return the name of frame `number` of a file in the cache; None: the file is not there.
+    """Return the cache's key for frame `number` of a file; None: the file does not exist.
 
-    A file that was written again under the same path has other names.
+    A file that was written again under the same path has other keys.
     """
     try:
         return f"{number}:{status_marks(path.stat())}:{path}"
@@ -48,7 +48,7 @@ class FileLoader:
 
     @property
     def key(self) -> str | None:
-        """Name of the frame in the cache; another one once the file has changed."""
+        """Key of the frame in the cache; another one once the file has changed."""
         return file_key(self.path, 0)
 
     def __call__(self) -> Frame:
@@ -89,7 +89,7 @@ class BytesLoader(_NotKept):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldFrame(_NotKept):
-    """A frame that is decoded."""
+    """A frame that is decoded already."""
 
     frame: Frame
 
@@ -120,7 +120,7 @@ class FrameCache:
 
     @contextmanager
     def limited(self, max_bytes: int) -> Iterator[None]:
-        """Hold fewer bytes for a while, where each frame is read once or twice in a row."""
+        """Lower the limit in the block, for a caller that reads a frame only twice in a row."""
         before, self.max_bytes = self.max_bytes, min(max_bytes, self.max_bytes)
         try:
             yield

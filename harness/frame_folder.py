@@ -1,4 +1,4 @@
-"""A clip as a folder of images: which of its files are frames, and in which order they are.
+"""Frames of a clip that is a folder of images, ordered by the number in their names.
 
 Sorted as texts, FFmpeg's `frame_1.jpg` … `frame_12.jpg` would show frame 10 after frame 1. Tasks
 and readers of private data call `frames_in`; names without a clear order are a MediaError.
@@ -16,8 +16,8 @@ SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
 """Suffixes of frames, in lower case."""
-NUMBER = re.compile("([0-9]+)")  # 2 and 07 in shot2_frame07
-FIX = "Name the frames by one number, such as 00000.jpg, 00001.jpg, …"
+NUMBER = re.compile("([0-9]+)")  # splits shot2_frame07 into "shot", "2", "_frame", "07", ""
+RENAMING_HINT = "Name the frames by one number, such as 00000.jpg, 00001.jpg, …"
 
 
 def frames_in(folder: Path) -> list[Path]:
@@ -36,11 +36,12 @@ def in_order(paths: Iterable[Path], what: str) -> list[Path]:
     """Return frames in the order of the number in their names.
 
     All names are alike but for that number, which is padded with zeros to one length in all of them
-    or in none. Where several numbers differ (`shot1_frame2`), that of texts must be the same order.
+    or in none. Where several numbers differ (`shot1_frame2`), sorting the names as texts must give
+    the same order.
 
     Args:
         paths: The images' files. Folders and suffixes do not count.
-        what: What they are, for messages.
+        what: Name of the frames in messages.
 
     Raises:
         MediaError: a name has no number, or is unlike the others, or two have one number. A single
@@ -53,18 +54,17 @@ def in_order(paths: Iterable[Path], what: str) -> list[Path]:
     by_name = sorted(paths, key=lambda path: path.name)
     if len(by_name) < 2:
         return by_name
-    parts = {path: NUMBER.split(path.stem) for path in by_name}
-    first = by_name[0]
-    for path in by_name[1:]:
-        if len(parts[first]) == 1 or parts[path][::2] != parts[first][::2]:
-            raise _no_order(what, "names that differ only in a number", first, path)
-    columns = zip(*(parts[path][1::2] for path in by_name), strict=True)
-    differing = [texts for texts in columns if len(set(texts)) > 1]
-    for texts in differing:
-        _check_padding(dict(zip(by_name, texts, strict=True)), what)
-    keys = {
-        path: [int(texts[column]) for texts in differing] for column, path in enumerate(by_name)
-    }
+    parts = [NUMBER.split(path.stem) for path in by_name]
+    words = [name_parts[::2] for name_parts in parts]
+    numbers = [name_parts[1::2] for name_parts in parts]
+    for path, its_words in zip(by_name[1:], words[1:], strict=True):
+        if not numbers[0] or its_words != words[0]:
+            raise _no_order(what, "names that differ only in a number", by_name[0], path)
+    columns = zip(*numbers, strict=True)  # the first number of every name, then the second, …
+    differing = [column for column in columns if len(set(column)) > 1]
+    for column in differing:
+        _check_padding(dict(zip(by_name, column, strict=True)), what)
+    keys = {path: [int(column[row]) for column in differing] for row, path in enumerate(by_name)}
     ordered = sorted(by_name, key=keys.__getitem__)
     for path, following in pairwise(ordered):
         if keys[path] == keys[following]:
@@ -75,7 +75,10 @@ def in_order(paths: Iterable[Path], what: str) -> list[Path]:
 
 
 def _check_padding(texts: Mapping[Path, str], what: str) -> None:
-    """Raise MediaError for numbers that are padded to several lengths, or only some of them."""
+    """Raise MediaError unless all numbers are padded with zeros to one length, or none is.
+
+    `texts` holds the digits of each file's number.
+    """
     padded = {path: text for path, text in texts.items() if text[0] == "0" and len(text) > 1}
     if not padded:
         return
@@ -92,4 +95,6 @@ def _check_padding(texts: Mapping[Path, str], what: str) -> None:
 
 
 def _no_order(what: str, expected: str, first: Path, second: Path) -> MediaError:
-    return MediaError(what, expected=expected, found=f"{first.name} and {second.name}", fix=FIX)
+    return MediaError(
+        what, expected=expected, found=f"{first.name} and {second.name}", fix=RENAMING_HINT
+    )

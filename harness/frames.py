@@ -59,7 +59,7 @@ def linspace(times: Times, n: int) -> Indices:
 
 
 def centres(times: Times, n: int) -> Indices:
-    """The middle frame of each of `n` equal stretches.
+    """Return the middle frame of each of `n` equal stretches.
 
     >>> centres(range(100), 4)
     (12, 37, 62, 87)
@@ -100,8 +100,8 @@ def fps(times: Times, *, rate: float = 2.0, min_frames: int = 4, max_frames: int
     From `min_frames` to `max_frames`.
 
     As `smart_nframes` and the readers in `vision_process.py` (QwenLM/Qwen2.5-VL, commit f0af299):
-    frames are counted by the average rate and spread evenly over all of them. A video of one
-    frame, which that refuses, shows it.
+    the number follows from the average frame rate, and the frames are spread evenly over the video.
+    A video of one frame, which that code refuses, shows it.
 
     >>> fps([index / 30 for index in range(300)], rate=1)
     (0, 33, 66, 100, 133, 166, 199, 233, 266, 299)
@@ -115,9 +115,9 @@ def fps(times: Times, *, rate: float = 2.0, min_frames: int = 4, max_frames: int
 
 
 def seconds(times: Times, *, every: float = 1.0, max_frames: int = 768) -> Indices:
-    """The frame on show at 0, `every`, 2 `every`, … seconds; at most `max_frames`, evenly thinned.
+    """Return the frame on show at 0, `every`, 2 `every`, … seconds, thinned to `max_frames`.
 
-    It goes by the true times, also where the rate varies.
+    The true times decide, also where the frame rate varies.
 
     >>> seconds([0.0, 0.5, 0.9, 2.5, 3.0]), seconds([0.0, 0.5, 0.9, 2.5, 3.0], max_frames=2)
     ((0, 2, 4), (0, 4))
@@ -187,7 +187,7 @@ def molmo2_moments(times: Times, *, rate: float = 2.0, max_frames: int = 384) ->
 
 
 def molmo2(times: Times, *, rate: float = 2.0, max_frames: int = 384) -> Indices:
-    """The frame on show at each of `molmo2_moments`, which are what the network is told.
+    """Return the frame on show at each of `molmo2_moments`, which are stated to the network.
 
     >>> molmo2([index / 10 for index in range(12)])
     (0, 5, 10, 11)
@@ -245,7 +245,7 @@ class FramePolicy:
         return str(self.spec)
 
     def choose(self, times: Times) -> Indices:
-        """The frames of a video that are shown, of which there is at least one."""
+        """Return the indices of the frames shown, of a video with at least one frame."""
         return self.rule(times, **self.arguments)
 
     def told(self, times: Times) -> tuple[float, ...]:
@@ -266,20 +266,28 @@ class FramePolicy:
 
 RULES: Mapping[str, Callable[..., Indices]] = MappingProxyType(
     {
-        **{"uniform": uniform, "linspace": linspace, "centres": centres, "stride": stride},
-        **{"qwen": qwen, "fps": fps, "seconds": seconds, "glm_v": glm_v},
+        "uniform": uniform,
+        "linspace": linspace,
+        "centres": centres,
+        "stride": stride,
+        "qwen": qwen,
+        "fps": fps,
+        "seconds": seconds,
+        "glm_v": glm_v,
         "molmo2": molmo2,
-        **{"linspace_repeated": linspace_repeated, "segments": segments},
+        "linspace_repeated": linspace_repeated,
+        "segments": segments,
     }
 )
 MOMENTS: Mapping[str, Callable[..., list[float]]] = MappingProxyType({"molmo2": molmo2_moments})
 """Functions of the seconds stated to the network, for rules that do not state the frames' own."""
-BUDGET = ("max_pixels", "min_pixels", "factor")
-TOTAL = "total_pixels"
-RESAMPLE = "resample"
-IMAGE = {"image_max_pixels": "max_pixels", "image_min_pixels": "min_pixels"}
+BUDGET_SETTINGS = ("max_pixels", "min_pixels", "factor")
+"""Settings of a frame's budget of pixels (`PixelBudget`)."""
+TOTAL = "total_pixels"  # setting of a whole clip's budget
+RESAMPLE = "resample"  # setting with the filter
+IMAGE_SETTINGS = {"image_max_pixels": "max_pixels", "image_min_pixels": "min_pixels"}
 """Settings of an image's budget, and the settings of a frame's budget that they replace."""
-TRAINED = (
+TRAINING_RULE = (
     "fps(rate=2,min_frames=4,max_frames=16,max_pixels=105369,min_pixels=100352,"
     "image_max_pixels=200704,image_min_pixels=3136)"
 )
@@ -289,8 +297,8 @@ which is more than `VIDEO_MAX_PIXELS` and replaces it; images of `MIN_PIXELS` to
 PUBLISHED: Mapping[str, str] = MappingProxyType(
     {
         "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352,image_min_pixels=3136)",
-        "video_str_train": TRAINED,
-        "video_r1_train": TRAINED,
+        "video_str_train": TRAINING_RULE,
+        "video_r1_train": TRAINING_RULE,
         "qwen2_5_vl": "fps(rate=2,min_frames=4,max_frames=768,max_pixels=602112,min_pixels=100352)",
         "lmms_eval": "linspace(n=32)",
         "long_video_bench": "stride(n=256)",
@@ -327,9 +335,11 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
     required = [option.name for option in parameters if option.default is option.empty]
     _check(spec, names, required=required)
     numbers = {key: value for key, value in spec.arguments.items() if key in names}
-    pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
+    pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET_SETTINGS}
     total = {key: value for key, value in spec.arguments.items() if key == TOTAL}
-    image = {IMAGE[key]: value for key, value in spec.arguments.items() if key in IMAGE}
+    image = {
+        IMAGE_SETTINGS[key]: value for key, value in spec.arguments.items() if key in IMAGE_SETTINGS
+    }
     return FramePolicy(
         spec=spec,
         rule=rule,
@@ -342,8 +352,8 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
 
 def _check(spec: Spec, known_arguments: Sequence[str], *, required: Sequence[str]) -> None:
     """Raise UsageError for an argument that is unknown, missing or out of range."""
-    real = {"rate", "every"}
-    pixels = (*BUDGET, TOTAL, *IMAGE, RESAMPLE)
+    may_be_fractions = {"rate", "every"}
+    pixels = (*BUDGET_SETTINGS, TOTAL, *IMAGE_SETTINGS, RESAMPLE)
     unknown = sorted(set(spec.arguments) - {*known_arguments, *pixels})
     lacking = [name for name in required if name not in spec.arguments]
     if set(spec.arguments) & {*pixels} and "max_pixels" not in spec.arguments:
@@ -361,7 +371,8 @@ def _check(spec: Spec, known_arguments: Sequence[str], *, required: Sequence[str
                 raise UsageError(f"frames={spec}", expected=expected, found=f"{key}={value}")
             continue
         is_count = type(value) is int and 1 <= value < 10**9
-        if not (is_count or (key in real and type(value) is float and 1e-4 <= value < 1e4)):
+        is_rate = key in may_be_fractions and type(value) is float and 1e-4 <= value < 1e4
+        if not (is_count or is_rate):
             raise UsageError(
                 f"frames={spec}",
                 found=f"{key}={value}",

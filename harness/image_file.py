@@ -46,12 +46,15 @@ TRANSPARENT = "transparency, painted on white"
 DEEP = "16 bits a channel, of which the high 8 are shown"
 PROFILE = "a colour profile that is not applied"
 ANIMATED = "an animation, of which the first frame is shown"
+"""Phrases of `image_conversions`."""
 CONVERTED = ("CMYK", "YCbCr", "LAB")
 """Modes whose conversion to RGB rounds, or depends on a profile."""
 DAMAGE_ERRORS = (OSError, SyntaxError, ValueError, EOFError)
 """Errors that Pillow raises for a damaged file."""
-FETCH = "Download the file again: a truncated image is not scored."
-EIGHT_BITS = "Save it with 8 bits a channel: which values are black and white is not in the file."
+FETCH_HINT = "Download the file again: a truncated image is not scored."
+EIGHT_BITS_HINT = (
+    "Save it with 8 bits a channel: which values are black and white is not in the file."
+)
 
 # Our own limit (masks.check_size) is applied to the header before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
@@ -87,13 +90,11 @@ def decode_mask(source: Path | io.BytesIO, name: str) -> Frame:
     """
     with _decoding(source, name) as image:
         description = f"an image of mode {image.mode}"
-        refused = image.mode.startswith(("I", "F"))
+        refused = image.mode.startswith(("I", "F"))  # 16 or 32 bits, or floating point
         if not refused and image.has_transparency_data:
-            opaque = image.convert("RGBA").getchannel("A").getextrema()
-            refused, description = (
-                opaque[0] != opaque[1],
-                f"{description} whose transparency varies",
-            )
+            least, most = image.convert("RGBA").getchannel("A").getextrema()
+            refused = least != most
+            description = f"{description} whose transparency varies"
         if refused:
             raise MediaError(
                 f"mask {name}",
@@ -113,7 +114,7 @@ def rgb(image: Image.Image, what: str = "an image") -> Frame:
             what,
             expected="values of 8 or 16 bits",
             found=f"mode {image.mode}, whose scale of values is unknown",
-            fix=EIGHT_BITS,
+            fix=EIGHT_BITS_HINT,
         )
     if image.has_transparency_data:
         painted = Image.new("RGB", image.size, "white")
@@ -124,7 +125,10 @@ def rgb(image: Image.Image, what: str = "an image") -> Frame:
 
 
 def _high_byte(image: Image.Image, what: str) -> Frame:
-    """Return a grey image of 16 bits as RGB of 8; raise MediaError if all of it would be black."""
+    """Return a grey image of 16 bits as RGB of 8; raise MediaError if all of it would be black.
+
+    A grey level declared transparent becomes white.
+    """
     values = np.asarray(image).astype(np.int64)
     high = np.clip(values >> 8, 0, 255).astype(np.uint8)
     if values.any() and not high.any():
@@ -132,7 +136,7 @@ def _high_byte(image: Image.Image, what: str) -> Frame:
             what,
             expected="grey of 16 bits that uses its range",
             found=f"values up to {values.max()} of 65535, all of which would be black",
-            fix=EIGHT_BITS,
+            fix=EIGHT_BITS_HINT,
         )
     transparent = image.info.get("transparency")
     if isinstance(transparent, int):
@@ -147,10 +151,8 @@ def header_size(path: Path) -> tuple[int, int]:
 
 def read_header(source: Path | io.BytesIO, name: str) -> Header:
     """Read an image's header; raise MediaError if it is not an image, or too large."""
-    what, fix = (
-        f"image {name}",
-        "`harness list tasks NAME` prints the source of a benchmark's data.",
-    )
+    what = f"image {name}"
+    fix = "`harness list tasks NAME` prints the source of a benchmark's data."
     with (
         raised_as(MediaError, what, "a PNG or JPEG file", OSError, SyntaxError, ValueError),
         reading(Path(name), MediaError, what, "a file", FileNotFoundError, fix=fix),
@@ -177,9 +179,9 @@ def image_conversions(image: ImageFile.ImageFile) -> Iterator[str]:
     """Yield what is lost when an image is decoded to RGB, in words, by its header alone."""
     if image.has_transparency_data:
         yield TRANSPARENT
+    # The stored form of the pixels, such as "RGB;16B"; for PPM the largest value follows.
     stored = image.tile[0][3] if image.tile else ()
     stored = stored if isinstance(stored, tuple) else (stored,)
-    # The form of the bytes, such as "RGB;16B"; of PPM the largest value follows.
     scaled = image.format == PPM and any(type(part) is int and part > 255 for part in stored)
     if image.mode.startswith("I") or ";16" in str(stored[:1]) or scaled:
         yield DEEP
@@ -201,7 +203,7 @@ def _decoding(source: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
         source.seek(0)
     what = f"image {name}"
     with (
-        raised_as(MediaError, what, "a complete image", *DAMAGE_ERRORS, fix=FETCH),
+        raised_as(MediaError, what, "a complete image", *DAMAGE_ERRORS, fix=FETCH_HINT),
         _file(source) as file,
     ):
         _refuse_cut_content(file, what, inside=True)
@@ -225,7 +227,7 @@ def refuse_cut(source: Path | io.BytesIO, name: str = "") -> None:
 
 def _refuse_cut_content(file: BinaryIO, what: str, *, inside: bool) -> None:
     if cut := cut_in(file, inside=inside):
-        raise MediaError(what, expected="a complete image", found=cut, fix=FETCH)
+        raise MediaError(what, expected="a complete image", found=cut, fix=FETCH_HINT)
     file.seek(0)
 
 

@@ -25,7 +25,7 @@ from harness.thoughts import after_thought
 
 FOLDER = Path(__file__).parent / "rubrics"
 MARKS = " \t\r\n.*'\"`"
-"""Characters that a response may have around its grade."""
+"""Characters that are stripped from both ends of a response before its grade is read."""
 
 
 class Case(NamedTuple):
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class GradeScale:
-    """Whole grades, and which of them a right answer has."""
+    """Whole grades, and the lowest grade of a right answer."""
 
     lowest: int
     highest: int
@@ -112,7 +112,7 @@ class Rubric:
         return self.prompt.format(**case._asdict()).strip()
 
     def grade_scale(self) -> GradeScale:
-        """The scale.
+        """Return the scale.
 
         Raises:
             UsageError: the rubric has none.
@@ -128,7 +128,7 @@ class Rubric:
     def read_grade(self, response: str) -> int | None:
         """Return the grade that a response gives; None if it says anything but a grade or its word.
 
-        Its thought does not count.
+        The thought before the response's answer does not count.
 
         >>> graded = rubric("graded")
         >>> [graded.read_grade(response) for response in (" 2.", "2 of 3", "4", "")]
@@ -156,7 +156,7 @@ class Rubric:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all that can change a verdict, which the path of the rubric's file cannot."""
+        """Hash of all that can change a verdict, without the path of the rubric's file."""
         plain: list[object] = [self.name, self.version, self.prompt]
         if self.scale is not None:
             plain += [
@@ -182,7 +182,7 @@ class Judgement(NamedTuple):
     readable: bool
     """True if the judge's response was a grade; False: the rubric's `unreadable` counts."""
     text: str = ""
-    """The judge's text after its thought, for a scorer that reads it by a rule of its own."""
+    """The judge's text after its thought, for a scorer that parses it itself."""
 
 
 def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
@@ -196,9 +196,9 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
         UsageError: the rubric has no scale.
     """
     if not case.answer.strip():
-        return Judgement(0.0, False, "no answer", True)
+        return Judgement(score=0.0, correct=False, by="no answer", readable=True)
     if by.exact_match and same_words(case.answer, case.ground_truth):
-        return Judgement(1.0, True, "exact match", True)
+        return Judgement(score=1.0, correct=True, by="exact match", readable=True)
     scale, verdict = by.grade_scale(), judge.judge(by.reference, *case)
     written = by.read_grade(verdict.text)
     grade = scale.unreadable if written is None else written
@@ -210,8 +210,13 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
             found=repr(verdict.score),
             fix="A judge returns `rubric.verdict(response)`.",
         )
-    text = after_thought(verdict.text)
-    return Judgement(score, grade >= scale.correct_from, "judge", written is not None, text)
+    return Judgement(
+        score=score,
+        correct=grade >= scale.correct_from,
+        by="judge",
+        readable=written is not None,
+        text=after_thought(verdict.text),
+    )
 
 
 def cases_to_judge(by: Rubric, cases: Iterable[Case]) -> list[Case]:

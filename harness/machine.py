@@ -1,7 +1,7 @@
-"""Findings of `harness doctor`: what is installed on this machine, what lacks, and the remedies.
+"""Findings of `harness doctor`: what is installed on this machine, what is missing, and remedies.
 
-Each function yields a `Finding` a line. Torch is not imported and no GPU is used; only `sandbox`
-and `checkpoint` run anything.
+Each function yields one `Finding` for each line that is printed. Torch is not imported and no GPU
+is used; only `sandbox` and `checkpoint` run code of what they test.
 """
 
 import os
@@ -20,7 +20,7 @@ from harness.provenance import installed_version
 from harness.version import __version__
 
 DISTRIBUTION = "visual-reasoning-harness"
-OPTIONAL = {
+OPTIONAL_PACKAGES = {
     "torch": ("torch", "network models"),
     "torchvision": ("torch", "processors of Qwen2.5-VL"),
     "transformers": ("torch", "network models"),
@@ -44,10 +44,11 @@ PROGRAMS = {
     ),
     "git": ("the code's commit in records", "install git"),
 }
+"""Programs by name, each with its purpose and the remedy if it is absent."""
 DRIVER_SECONDS = 1.5
 """Seconds after which `nvidia-smi` counts as without an answer."""
-SPARE = 2
-"""GiB of free disk below which it is called full: a run on a benchmark of videos may take them."""
+MIN_FREE_GIB = 2
+"""GiB of free disk space below which a remedy is shown: a run on videos may take them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _is_of_core(requirement: str) -> bool:
 
 def optional() -> Iterator[Finding]:
     """Yield the packages of the extras."""
-    for name, (extra, about) in OPTIONAL.items():
+    for name, (extra, about) in OPTIONAL_PACKAGES.items():
         version = installed_version(name)
         fix = "" if version else f'pip install "{DISTRIBUTION}[{extra}]"'
         yield Finding(name, version or "absent", about, fix)
@@ -109,7 +110,7 @@ def hardware() -> Iterator[Finding]:
     yield _accelerator()
     yield Finding("cores", str(os.cpu_count()), "--workers")
     free = shutil.disk_usage(Path.cwd()).free // 2**30
-    fix = "" if free >= SPARE else "give --out a folder on another disk"
+    fix = "" if free >= MIN_FREE_GIB else "give --out a folder on another disk"
     yield Finding("free disk here", f"{free} GiB", "runs", fix)
     for program, (about, fix) in PROGRAMS.items():
         program_path = shutil.which(program)
@@ -146,7 +147,7 @@ def checkpoint(name: str) -> Iterator[Finding]:
     is_whole, writes = True, writes_text(folder)
     for part in checkpoint_parts(folder, writes=writes):
         is_whole = is_whole and not part.lacks
-        fix = part.lacks and (part.fix or "Fetch or save it again.")
+        fix = (part.fix or "Fetch or save it again.") if part.lacks else ""
         yield Finding(part.name, "lacking" if part.lacks else "whole", part.lacks, fix, needed=True)
     if not (is_whole and writes):
         return
@@ -189,10 +190,12 @@ def _accelerator() -> Finding:
     elif shutil.which("nvidia-smi") is None:
         state, about = "none", "network models compute on the CPU"
         fix = "for a server with a GPU: backend=openai(…), see docs/models.md"
-    elif not (state := "; ".join(gpus())):
-        state, fix = "no answer", "nvidia-smi does not run: check the NVIDIA driver"
-    elif (installed_version("torch") or "").endswith("+cpu"):
-        fix = "this torch is built for the CPU only: install one that is built for CUDA"
+    else:
+        state = "; ".join(gpus())
+        if not state:
+            state, fix = "no answer", "nvidia-smi does not run: check the NVIDIA driver"
+        elif (installed_version("torch") or "").endswith("+cpu"):
+            fix = "this torch is built for the CPU only: install one that is built for CUDA"
     return Finding("accelerator", state, about, fix)
 
 

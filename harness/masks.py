@@ -19,23 +19,23 @@ from numpy.typing import NDArray
 from pycocotools import mask as coco
 
 from harness.errors import MaskError
-from harness.run_lengths import OTHER_RUNS, RUNS, encode_runs, parse_counts, refuse_pairs
+from harness.run_lengths import PAIRS_HINT, RUNS_EXPECTED, encode_runs, parse_counts, refuse_pairs
 
 MAX_SIDE = 16_384  # pixels
 MAX_PIXELS = 2**28
 
 BoolArray = NDArray[np.bool_]
 
-BYTES = re.compile(r"b'[\x20-\x7e]*'|b\"[\x20-\x7e]*\"")
-"""Text that `str` makes of bytes, such as `b'PPYo0'`."""
-SLASH = "\\"
-NUMBERS = re.compile(r"\s*\d+(?:[\s,]+\d+)+\s*")
-"""Numbers in the place of compressed counts, such as `12 3 40 5`."""
-OTHER_MASKS = "--format coco reads polygons; docs/predictions.md has the lines that write arrays."
+BYTES_REPR = re.compile(r"b'[\x20-\x7e]*'|b\"[\x20-\x7e]*\"")
+"""Pattern of the text that `str` makes of bytes, such as `b'PPYo0'`."""
+BACKSLASH = "\\"
+SEVERAL_NUMBERS = re.compile(r"\s*\d+(?:[\s,]+\d+)+\s*")
+"""Pattern of numbers in the place of compressed counts, such as `12 3 40 5`."""
+POLYGONS_HINT = "--format coco reads polygons; docs/predictions.md has the lines that write arrays."
 
 
 def check_size(height: int, width: int, what: str = "mask") -> None:
-    """Raise MaskError unless a height × width image is one that we agree to hold."""
+    """Raise MaskError unless both are whole numbers > 0, within `MAX_SIDE` and `MAX_PIXELS`."""
     are_integers = all(
         isinstance(side, int) and not isinstance(side, bool) for side in (height, width)
     )
@@ -139,7 +139,7 @@ class Rle:
                 what,
                 expected='{"size": [height, width], "counts": "…"}',
                 found=repr(value)[:60],
-                fix=OTHER_MASKS,
+                fix=POLYGONS_HINT,
             )
         size, counts = value["size"], value["counts"]
         if not isinstance(size, (list, tuple)) or len(size) != 2:
@@ -157,17 +157,21 @@ class Rle:
         if isinstance(counts, bytes):
             counts = counts.decode("ascii", "replace")
         verbatim = ""
-        if isinstance(counts, str) and BYTES.fullmatch(counts):
+        if isinstance(counts, str) and BYTES_REPR.fullmatch(counts):
             verbatim = counts[2:-1]
-            counts = verbatim.replace(2 * SLASH, SLASH)  # which no run-length needs to escape else
+            counts = verbatim.replace(
+                2 * BACKSLASH, BACKSLASH
+            )  # `str` of bytes doubles each backslash
         if not isinstance(counts, str):
             raise MaskError(what, expected='"counts" to be text', found=type(counts).__name__)
-        if isinstance(counts, str) and NUMBERS.fullmatch(counts):
-            raise MaskError(what, expected=RUNS, found=f"numbers, {counts[:24]!r}", fix=OTHER_RUNS)
+        if isinstance(counts, str) and SEVERAL_NUMBERS.fullmatch(counts):
+            raise MaskError(
+                what, expected=RUNS_EXPECTED, found=f"numbers, {counts[:24]!r}", fix=PAIRS_HINT
+            )
         try:
             mask = cls(size[0], size[1], counts)
         except MaskError as error:
-            if verbatim and verbatim != counts:
+            if verbatim and verbatim != counts:  # perhaps its backslashes were not doubled
                 plain = {"size": size, "counts": verbatim}
                 return cls.from_json(plain, what, by_rows=by_rows)
             raise MaskError(f"{what}: {error}") from error
@@ -219,7 +223,7 @@ class Rle:
 
 
 class Track(Sequence[BoolArray]):
-    """The masks (height × width) of one object, one a frame, held as run-length text.
+    """The masks (height × width) of one object, one per frame, held as run-length text.
 
     A mask is decoded whenever it is read, as a read-only array: to change one, assign a whole mask.
     Frames without an assigned mask are empty. `rles` gives the masks for an `Answer`, undecoded.
@@ -301,12 +305,12 @@ class Track(Sequence[BoolArray]):
                     "track to unite", expected=f"{len(self)} frames", found=str(len(track))
                 )
         joint, before = self[:], None
-        texts_of_track = (track._counts for track in (self, *others))
-        for index, frame_texts in enumerate(zip(*texts_of_track, strict=True)):
+        texts_by_frame = zip(*(track._counts for track in (self, *others)), strict=True)
+        for index, frame_texts in enumerate(texts_by_frame):  # each frame's text in every track
             if frame_texts == before:  # as where nothing is carried, or nothing is left
                 joint._counts[index] = joint._counts[index - 1]
                 continue
-            # All are as they were encoded, so that what is merged is too.
+            # `merge` keeps a mask's text in the form in which `encode` writes it.
             size, before = [self.height, self.width], frame_texts
             merged = coco.merge(
                 [{"size": size, "counts": text.encode("ascii")} for text in frame_texts]
@@ -324,7 +328,7 @@ class Track(Sequence[BoolArray]):
 
 
 def rles_of(masks: Sequence[BoolArray]) -> tuple[Rle, ...]:
-    """Return the run-lengths of masks; those of a `Track` are not encoded again."""
+    """Return the run-lengths of masks; a `Track` has them encoded already."""
     return masks.rles if isinstance(masks, Track) else tuple(map(Rle.from_array, masks))
 
 
@@ -343,9 +347,9 @@ def _text(counts: str | bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SoftMask:
-    """A confidence from 0 to 1 a pixel, in 255 steps, for protocols that compare objects.
+    """A confidence from 0 to 1 for each pixel, in 255 steps, for protocols that compare objects.
 
-    `levels` is zlib-compressed row-major bytes, one a pixel.
+    `levels` holds one byte per pixel, row by row, compressed by zlib.
     """
 
     height: int
@@ -375,7 +379,7 @@ class SoftMask:
         return levels.astype(np.float32) / np.float32(255)
 
     def to_json(self) -> dict[str, object]:
-        """`{"size": [height, width], "levels": base64 of the compressed levels}`."""
+        """Return `{"size": [height, width], "levels": base64 of the compressed levels}`."""
         return {
             "size": [self.height, self.width],
             "levels": base64.b64encode(self.levels).decode("ascii"),

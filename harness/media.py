@@ -1,7 +1,7 @@
 """Images and videos as opaque handles: the part of a benchmark's files that a model may see.
 
-A handle gives pixels, times and a content id. It does not tell where the file lies, because
-beside ReasonSeg's `x.jpg` lies its answer `x.json`. Decoding follows one rule everywhere (see
+A handle gives pixels, times and a content id. It does not reveal the file's path, because beside
+ReasonSeg's `x.jpg` lies its answer `x.json`. Decoding follows one rule everywhere (see
 `image_file`), happens once, and is kept in one bounded cache that all readers share.
 """
 
@@ -39,8 +39,14 @@ class Media:
     """
 
     __slots__ = (
-        *("__weakref__", "_digest", "_id", "_load", "_size", "_times"),
-        *("conversions", "is_video"),
+        "__weakref__",
+        "_digest",
+        "_id",
+        "_load",
+        "_size",
+        "_times",
+        "conversions",
+        "is_video",
     )
 
     def __init__(
@@ -336,7 +342,7 @@ class _BytesDigest:
 
 @dataclass(frozen=True, slots=True)
 class _SelectionDigest:
-    """Computes an id from that of a video and the selected frames."""
+    """Computes an id from a video's id and the selected frames."""
 
     video: Media
     places: tuple[int, ...]

@@ -113,15 +113,14 @@ class Model(ABC):
         return [range(len(media)) for media in query.media]
 
     def reads_pixels(self, query: Query) -> bool:
-        """Return False if nothing is to be decoded ahead: files are sent, and sizes are enough."""
+        """Return False if the model needs no decoded frames: it sends files or reads only sizes."""
         del query
         return True
 
     def prepare(self) -> None:  # noqa: B027 - nothing to load is the usual case
         """Load what is loaded once, before the first batch.
 
-        What it raises (weights that cannot be loaded, …) ends the run instead of failing each
-        sample.
+        An exception (weights cannot be loaded, …) ends the run instead of failing each sample.
         """
 
 
@@ -183,7 +182,7 @@ class StagedModel(Model, Generic[Result]):
     def prepare_next(self, queries: Sequence[Query]) -> None:
         """Prepare the first inputs of `generate` for these queries, which is likely to come next.
 
-        Called in a thread of its own while `generate` is at work.
+        Called in a separate thread while `generate` works.
         """
 
     def halt(self) -> None:
@@ -221,7 +220,7 @@ class ResponseReader(Protocol):
 
         Args:
             query: The question.
-            responses: One a form of answer.
+            responses: One for each form of answer.
             calls: Those that the responses are from, where a record has them: pixels are those of
                 the canvas in it, whatever this model's own network would see.
         """

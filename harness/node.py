@@ -97,14 +97,14 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """Objects in the order in which they are to be listed."""
+    """Objects in the order in which a twin lists them."""
 
     found: tuple[Instance, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DepthMaps:
-    """A depth a pixel (height × width) of single frames, by frame number."""
+    """Depth of each pixel (height × width) of single frames, by frame number."""
 
     maps: Mapping[int, Floats]
     meaning: str

@@ -1,8 +1,8 @@
 """Observations of one request: a network's inputs, its response, and the response's probability.
 
-`Chat.observe` and `Chat.examine` return them; `harness.leaderboards.certification` compares those
-of two backends, to show that both give a network the same inputs. Images are height × width × 3,
-uint8, RGB; log-probabilities are in nats.
+`Chat.observe` and `Chat.examine` return them; `harness.leaderboards.certification` compares the
+observations of two backends, to show that both give a network the same inputs. Images are height ×
+width × 3, uint8, RGB; log-probabilities are in nats.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from harness.media import Frame
 
 Floats: TypeAlias = NDArray[np.float64]
 Tensors: TypeAlias = Mapping[str, NDArray[np.float32]]
-"""Tensors of a processor by name, without those of the tokens."""
+"""Tensors that a processor makes of images, by name: all its outputs but those of tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,10 @@ class Examination:
     """Tokens of the prompt, those in place of images included."""
     tensors: Tensors
     logprobs: Floats
-    """Log-probability of each token of the response, before any penalty or temperature; only of
-    those before the first mark of an image."""
+    """Log-probability of each token of the response, before any penalty or temperature; it ends
+    before the first token that marks an image."""
     best: Floats
-    """Log-probability of the likeliest token at each of these places."""
+    """Log-probability of the likeliest token at each place of `logprobs`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,4 +63,6 @@ class Observation:
     @property
     def prompt_tokens(self) -> int | None:
         """Number of tokens of the prompt."""
-        return self.response.prompt_tokens or None if self.prompt is None else len(self.prompt)
+        if self.prompt is not None:
+            return len(self.prompt)
+        return self.response.prompt_tokens or None  # 0: the backend does not count them

@@ -20,14 +20,11 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 from harness.errors import UsageError
 
-CARRIED = "carried by a checkpoint"
-
 T = TypeVar("T")
 R = TypeVar("R")
 
-
+CARRIED = "carried by a checkpoint"  # the mark of such an option
 Carried: TypeAlias = Annotated[T, CARRIED]
-
 GIVEN = object()
 """In `Only`: any value but None."""
 
@@ -59,12 +56,12 @@ class Only:
             ]
             if not wrong:
                 return ""
-            unmet |= dict.fromkeys(f"{name}={_short_repr(options.get(name))}" for name in wrong)
+            unmet |= dict.fromkeys(f"{name}={_as_typed(options.get(name))}" for name in wrong)
         return " and ".join(unmet)
 
 
 def _is_met(value: object, expected: object) -> bool:
-    """Return True if an option's value is one that `Only` asks for."""
+    """Return True if an option's value equals, or satisfies, an `Only` condition."""
     if expected is GIVEN:
         return value is not None
     if callable(expected):
@@ -72,7 +69,8 @@ def _is_met(value: object, expected: object) -> bool:
     return value in expected if isinstance(expected, tuple) else value == expected
 
 
-def _short_repr(value: object) -> str:
+def _as_typed(value: object) -> str:
+    """Return a value as a SPEC has it: `none`, `true`, `false`, or its text."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
@@ -103,10 +101,8 @@ def _refuse_idle(
 ) -> None:
     """Raise UsageError for the first of `idle_options`."""
     for name, why in idle_options(parameters, arguments).items():
-        idle, usual = (
-            f"{name}={_short_repr(arguments[name])}",
-            _short_repr(parameters[name].default),
-        )
+        idle = f"{name}={_as_typed(arguments[name])}"
+        usual = _as_typed(parameters[name].default)
         raise UsageError(
             f"{plugin} with {why}",
             expected="settings that change something",
@@ -134,12 +130,12 @@ def with_options(
         without: Fields that this plugin does not offer; they have the dataclass's defaults.
         defaults: Values of fields where this plugin's differ from the dataclass's.
     """
-    names = [[field.name for field in fields(options_class)] for options_class in option_classes]
-    if unknown := set(defaults).difference(*names):
+    field_names = [[field.name for field in fields(class_)] for class_ in option_classes]
+    if unknown := set(defaults).difference(*field_names):
         raise TypeError(f"no field is called {', '.join(sorted(unknown))}")
     default_values = [  # a wrong default is found when the module is imported
-        options_class(**{name: value for name, value in defaults.items() if name in fields_of_kind})
-        for options_class, fields_of_kind in zip(option_classes, names, strict=True)
+        class_(**{name: value for name, value in defaults.items() if name in names})
+        for class_, names in zip(option_classes, field_names, strict=True)
     ]
     shared = {
         name: inspect.Parameter(
@@ -148,37 +144,35 @@ def with_options(
             default=getattr(value, name),
             annotation=typing.get_type_hints(type(value), include_extras=True)[name],
         )
-        for value, fields_of_kind in zip(default_values, names, strict=True)
-        for name in fields_of_kind
+        for value, names in zip(default_values, field_names, strict=True)
+        for name in names
         if name not in without
     }
 
-    def offered(function: Callable[..., R]) -> Callable[..., R]:
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
         """Return a function with the shared options, which makes the dataclasses for `function`."""
         signature = inspect.signature(function)
         parameters = signature.parameters.values()
-        keywords = [option for option in parameters if option.kind is option.KEYWORD_ONLY]
+        own = [option for option in parameters if option.kind is option.KEYWORD_ONLY]
+        options = {parameter.name: parameter for parameter in (*own, *shared.values())}
 
         @wraps(function)
-        def built(**arguments: Any) -> R:
+        def build(**arguments: Any) -> R:
             _refuse_idle(function.__name__, options, arguments)
-            parts = {name: arguments.pop(name) for name in shared if name in arguments}
+            given = {name: arguments.pop(name) for name in shared if name in arguments}
             values = (
-                replace(value, **{name: parts[name] for name in fields_of_kind if name in parts})
-                for value, fields_of_kind in zip(default_values, names, strict=True)
+                replace(value, **{name: given[name] for name in names if name in given})
+                for value, names in zip(default_values, field_names, strict=True)
             )
             return function(*values, **arguments)
 
         # Plugins' options are read from the signature and the annotations.
-        built.__dict__["__signature__"] = signature.replace(
-            parameters=[*keywords, *shared.values()]
-        )
-        options = {parameter.name: parameter for parameter in (*keywords, *shared.values())}
+        build.__dict__["__signature__"] = signature.replace(parameters=[*own, *shared.values()])
         hints = {name: parameter.annotation for name, parameter in options.items()}
-        built.__annotations__ = {**hints, "return": signature.return_annotation}
-        return built
+        build.__annotations__ = {**hints, "return": signature.return_annotation}
+        return build
 
-    return offered
+    return decorate
 
 
 def carried_names(function: Callable[..., Any]) -> frozenset[str]:

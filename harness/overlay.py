@@ -86,7 +86,7 @@ def dot(image: Frame, point: tuple[float, float], *, colour: Colour, radius: int
 
 
 def thumbnail(image: Frame, *, width: int) -> Frame:
-    """The image made at most `width` pixels wide, averaged over areas; never enlarged."""
+    """Return the image reduced to `width` pixels across by averaging; narrower ones unchanged."""
     if image.shape[1] <= width:
         return image
     height = max(1, round(image.shape[0] * width / image.shape[1]))

@@ -37,8 +37,8 @@ from harness.plain import from_plain
 from harness.spec import Spec, Value, parse
 from harness.types import AnswerForm
 
-FILE = "paper.toml"
-SHOWN = 200  # characters of a value, such as a system message
+FILE_NAME = "paper.toml"
+MAX_SHOWN = 200  # characters of a value, such as a system message, in a vendor's deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
     """
     entry = plugins.installed_plugins("models").get(model)
     folder = plugins.folder(entry) if entry is not None else None
-    declared = _read_paper(folder / FILE).get(model) if folder is not None else None
+    declared = _read_paper(folder / FILE_NAME).get(model) if folder is not None else None
     if declared is None:
         return "", ()
     with raised_as(
         DataError,
-        f"{FILE} of {model}",
+        f"{FILE_NAME} of {model}",
         "the form in harness/papers.py",
         *(KeyError, TypeError, ValueError),
     ):
@@ -130,13 +130,12 @@ def _deviations_of_papers(
     """Yield the settings that differ from the papers of a model and of the models in it."""
     inner, reader = spec.arguments.get("model"), description.get("reader")
     if isinstance(inner, Spec) and isinstance(reader, Mapping):
-        yield from _deviations_of_papers(
-            inner, reader, forms, task
-        )  # responses that exist are read by it
-    if isinstance(base := spec.arguments.get("base"), Spec):
-        yield from _deviations_of_papers(
-            base, description, forms, task
-        )  # a model around it answers by it
+        # The inner model reads responses that exist already.
+        yield from _deviations_of_papers(inner, reader, forms, task)
+    base = spec.arguments.get("base")
+    if isinstance(base, Spec):
+        # The outer model answers by calling its base.
+        yield from _deviations_of_papers(base, description, forms, task)
     for setting in declared_settings(spec.name)[1]:
         where = (setting.where or {}).items()
         if setting.forms and not setting.forms & forms:
@@ -148,13 +147,13 @@ def _deviations_of_papers(
         used = _recorded_part(description, setting.record or setting.setting)
         if used is None:
             used = _spec_value(spec, setting.setting)
-        if not any(_is_papers(used, value) for value in setting.paper):
+        if not any(_equals_papers(used, value) for value in setting.paper):
             first = _format_value(setting.paper[0]) if setting.paper else "none"
             yield Deviation(setting.setting, _format_value(used), setting.published or first)
 
 
 def _deviations_of_vendor(description: Mapping[str, object]) -> Iterator[Deviation]:
-    """Yield the recorded settings of the vendor from which the run's differ."""
+    """Yield the run's settings that differ from those that the vendor recommends, as recorded."""
     vendor, chat = description.get("vendor"), description.get("chat")
     if not isinstance(vendor, Mapping):
         return
@@ -162,7 +161,7 @@ def _deviations_of_vendor(description: Mapping[str, object]) -> Iterator[Deviati
         for setting, value in vendor[part].items():
             used = recorded.get(setting) if isinstance(recorded, Mapping) else None
             if used != value:
-                ours, theirs = _format_value(used)[:SHOWN], _format_value(value)[:SHOWN]
+                ours, theirs = _format_value(used)[:MAX_SHOWN], _format_value(value)[:MAX_SHOWN]
                 yield Deviation(setting, ours, theirs, of=f"vendor's {vendor['name']}")
 
 
@@ -186,14 +185,15 @@ def _spec_value(spec: Spec, name: str) -> Value:
     return None
 
 
-def _is_papers(used: object, value: object) -> bool:
-    """Return True if the value in use is this value of the paper."""
+def _equals_papers(used: object, value: object) -> bool:
+    """Return True if a value in use (plain, or a part's recorded settings) is the paper's."""
     if isinstance(used, Mapping):
         part = parse(value) if isinstance(value, str) else Spec("")
         return used.get("name") == part.name and all(
             same_value(used.get(name), expected) for name, expected in part.arguments.items()
         )
     if isinstance(used, str) and isinstance(value, str) and ")" in (used[-1:], value[-1:]):
+        # One of them is a SPEC with arguments.
         with suppress(HarnessError):
             return _has_part(parse(used), parse(value))
     return same_value(used, None if value == "none" else value)
@@ -203,7 +203,7 @@ def _has_part(used: Value, expected: Value) -> bool:
     """Return True if a recorded part has the name and all arguments of the paper's."""
     if isinstance(used, Spec) and isinstance(expected, Spec):
         inner = used.arguments.get("node")
-        if used.name != expected.name and isinstance(inner, Spec):  # in a process of its own
+        if used.name != expected.name and isinstance(inner, Spec):  # a wrapper around the part
             return _has_part(inner, expected)
         return used.name == expected.name and all(
             _has_part(used.arguments.get(name), value) for name, value in expected.arguments.items()

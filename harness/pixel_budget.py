@@ -1,6 +1,6 @@
-"""Sizes at which images and frames are shown to Qwen's networks, by a budget of pixels.
+"""Size to which an image or a clip's frames are resized for Qwen's networks, by bounds on pixels.
 
-`PixelBudget.size` computes them as qwen-vl-utils does; frame policies (`harness.frames`) call it.
+`PixelBudget.size` computes it as qwen-vl-utils does; frame policies (`harness.frames`) call it.
 """
 
 import math
@@ -10,12 +10,12 @@ from typing import Literal, TypeAlias
 from harness.errors import UsageError
 
 Resample: TypeAlias = Literal["bilinear", "bicubic", "torchvision_bicubic"]
-"""Filter of a resizing: Pillow's, or that of torchvision's tensors in float32."""
+"""Filter of a resizing: Pillow's, or (`torchvision_…`) torchvision's on tensors of float32."""
 PATCH = 28
 """Side in pixels of the patch that Qwen2-VL and Qwen2.5-VL turn into one token."""
 MAX_ASPECT = 200  # largest ratio of sides that qwen-vl-utils accepts
 PAIR = 2
-"""Frames that Qwen's video encoder joins to one."""
+"""Number of consecutive frames that Qwen's video encoder merges into one."""
 FRAME_TOKENS = 768
 """Most tokens of a frame in qwen-vl-utils (`VIDEO_MAX_TOKEN_NUM`)."""
 
@@ -27,9 +27,10 @@ class PixelBudget:
     max_pixels: int
     min_pixels: int = 4 * PATCH * PATCH
     factor: int = PATCH
-    """Number of pixels of which both sides become multiples."""
+    """Both sides become multiples of this number of pixels."""
     total_pixels: int | None = None
-    """Bound on all frames of a clip, of which `PAIR` count as one: tokens · `factor`²."""
+    """Bound on the pixels of all frames of a clip, `PAIR` frames counted as one: the clip's tokens
+    times `factor`²."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_pixels <= self.max_pixels or self.factor < 1:
@@ -62,6 +63,7 @@ class PixelBudget:
         if self.total_pixels is None:
             return self._frame_size(size, self.max_pixels)
         pairs = math.ceil(frames / PAIR)
+        # Written as in `fetch_video`, whose rounding it shares; 1.05 is a constant there too.
         frame_limit = max(self.total_pixels / (PAIR * pairs) * PAIR, int(self.min_pixels * 1.05))
         width, height = self._frame_size(size, min(self.max_pixels, frame_limit))
         if pairs * width * height > self.total_pixels:

@@ -1,9 +1,10 @@
-"""Dataclasses as plain JSON data (`to_plain`) and back (`from_plain`), by their annotations.
+"""Conversion of dataclasses to plain JSON data (`to_plain`) and back (`from_plain`).
 
-A dataclass becomes an object, in which fields with their defaults are left out; a tuple, named or
-not, becomes a list. A class with `to_json` and `from_json`, such as `Rle`, has its own form. Used
-for journals and records, and to read cards, rubrics and settings in TOML. Data that does not fit an
-annotation is a ValueError that names the field.
+The fields' annotations decide how: a dataclass becomes an object, in which fields with their
+defaults are left out; a tuple, named or not, becomes a list; a class with `to_json` and
+`from_json`, such as `Rle`, has its own form. Data that does not fit an annotation is a ValueError
+that names the field. Used for journals and records, and to read cards, rubrics and settings in
+TOML.
 """
 
 import types
@@ -21,10 +22,15 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 MAX_BITS = 256
 """Largest number of bits of a whole number: larger ones do not fit a float and cannot be shown."""
-KINDS: Mapping[type, str] = {
-    **{str: "text", bool: "true or false", int: "a whole number", float: "a number"},
-    **{list: "a list", dict: "an object"},
+TYPE_NAMES: Mapping[type, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
 }
+"""Types of plain data, with their names in messages."""
 
 
 def to_plain(value: Any) -> Any:
@@ -38,7 +44,7 @@ def to_plain(value: Any) -> Any:
 
 def unboxed(value: Any) -> Any:
     """Return the Python number or text in a scalar of NumPy or torch; any other value as it is."""
-    if type(value) in KINDS or getattr(value, "ndim", None) != 0 or not hasattr(value, "item"):
+    if type(value) in TYPE_NAMES or getattr(value, "ndim", None) != 0 or not hasattr(value, "item"):
         return value
     return value.item()
 
@@ -85,18 +91,20 @@ def _codec(annotation: Any) -> _Codec:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         members = [part for part in parts if part is not type(None)]
-        if len(members) > 1:
+        if len(members) > 1:  # such as `str | int`: the type of the JSON data says which
             readers = {_json_annotation(part): _codec(part).read for part in members}
             return _Codec(
                 lambda plain: readers[type(_check_type(plain, tuple(readers)))](plain), to_plain
             )
-        read, write = _codec(members[0])
-        return _Codec(
-            lambda plain: None if plain is None else read(plain),
-            _unchanged
-            if write is _unchanged
-            else lambda value: None if value is None else write(value),
-        )
+        read, write = _codec(members[0])  # `X | None`
+
+        def read_optional(plain: Any) -> Any:
+            return None if plain is None else read(plain)
+
+        def write_optional(value: Any) -> Any:
+            return None if value is None else write(value)
+
+        return _Codec(read_optional, _unchanged if write is _unchanged else write_optional)
     if origin is typing.Literal:
         return _Codec(lambda plain: _check_literal(plain, parts), _unchanged)
     if origin in (tuple, frozenset):
@@ -119,9 +127,9 @@ def _codec(annotation: Any) -> _Codec:
         return _Codec(_unchanged, to_plain)
     if issubclass(annotation, (tuple, list)):  # a named tuple, such as a box
         hints = typing.get_type_hints(annotation).values()
-        flat = hints and all(_codec(hint).write is unboxed for hint in hints)
+        has_only_numbers = hints and all(_codec(hint).write is unboxed for hint in hints)
         read = annotation if annotation in (tuple, list) else lambda plain: annotation(*plain)
-        return _Codec(read, _list_of(unboxed if flat else to_plain))
+        return _Codec(read, _list_of(unboxed if has_only_numbers else to_plain))
     if annotation in (str, int, float, bool):
         expected = (int, float) if annotation is float else (annotation,)
         return _Codec(
@@ -135,10 +143,13 @@ def _codec(annotation: Any) -> _Codec:
 def _json_annotation(annotation: Any) -> Any:
     """Return the type that JSON or TOML has for values with an annotation."""
     origin = typing.get_origin(annotation)
-    return list if origin in (tuple, frozenset) else dict if origin is Mapping else annotation
+    if origin in (tuple, frozenset):
+        return list
+    return dict if origin is Mapping else annotation
 
 
 def _list_of(write: Convert) -> Convert:
+    """Return the function that writes the items of a tuple or set by `write`, as a list."""
     return list if write is _unchanged else lambda value: [write(item) for item in value]
 
 
@@ -166,9 +177,14 @@ def _fields_writer(class_: Any) -> Convert:
 def _fields_reader(class_: Any) -> Convert:
     """Return the function that reads a dataclass or TypedDict, and refuses fields it lacks."""
     readers = {name: _codec(hint).read for name, hint in typing.get_type_hints(class_).items()}
-    required: Set[str] = getattr(class_, "__required_keys__", None) or {
-        field.name for field in fields(class_) if field.default is field.default_factory is MISSING
-    }
+    if typing.is_typeddict(class_):
+        required: Set[str] = class_.__required_keys__
+    else:
+        required = {
+            field.name
+            for field in fields(class_)
+            if field.default is MISSING and field.default_factory is MISSING
+        }
 
     def read(plain: Any) -> Any:
         if lacking := required - _check_type(plain, (dict,)).keys():
@@ -187,7 +203,7 @@ def _fields_reader(class_: Any) -> Convert:
 
 
 def _items(plain: Any, read: Convert, length: int | None) -> Iterator[Any]:
-    """Read the items of a list; raise ValueError unless it has `length` of them (None: any)."""
+    """Read the items of a list; raise ValueError unless it has `length` items, if not None."""
     if length not in (None, len(_check_type(plain, (list,)))):
         raise ValueError(f"expected {length} of them, found {len(plain)}")
     return map(read, plain)
@@ -201,11 +217,11 @@ def _check_literal(plain: Any, values: tuple[Any, ...]) -> Any:
 
 
 def _check_type(plain: Any, kinds: tuple[type, ...]) -> Any:
-    """Return the data; raise ValueError if its type is not one of the keys of `KINDS` given."""
+    """Return the data; raise ValueError if its type is not one of `kinds`, keys of `TYPE_NAMES`."""
     if type(plain) is int and plain.bit_length() > MAX_BITS:
         raise ValueError(f"expected a number of at most {MAX_BITS} bits, found a larger one")
     if type(plain) not in kinds:
         raise ValueError(
-            f"expected {' or '.join(map(KINDS.__getitem__, kinds))}, found {plain!r:.60}"
+            f"expected {' or '.join(map(TYPE_NAMES.__getitem__, kinds))}, found {plain!r:.60}"
         )
     return plain

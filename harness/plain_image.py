@@ -1,9 +1,9 @@
-"""JPEG and PNG files without their metadata, as they are sent to servers of networks.
+"""Removal of metadata from JPEG and PNG files, which are then sent to servers of networks.
 
-To send the file is cheaper than to encode its pixels again without loss: a photograph's file is a
-tenth as large. Metadata (Exif, XMP, profiles, comments, previews) is left out: it names people and
-places, and servers differ in what they do with it. `harness.media.Media.plain_file` calls
-`plain_image`; coded data and tables stay as they are, and nothing is decoded.
+Sending the file is cheaper than encoding its pixels again without loss: a photograph's file is a
+tenth as large. Metadata (Exif, XMP, profiles, comments, previews) is left out because it names
+people and places, and because servers differ in what they do with it. `plain_image`, called by
+`harness.media.Media.plain_file`, copies coded data and tables unchanged and decodes nothing.
 """
 
 import io
@@ -20,10 +20,10 @@ from harness.image_file import DAMAGE_ERRORS, PROFILE, image_conversions, orient
 
 SCAN, JFIF, ADOBE, COMMENT = b"\xda", b"\xe0", b"\xee", b"\xfe"
 """Codes of segments of a JPEG. JFIF's and Adobe's say how colours are coded, and are kept."""
-APPLICATION = frozenset(bytes([code]) for code in range(0xE0, 0xF0)) | {COMMENT}
-"""Codes of segments with metadata."""
+METADATA_CODES = frozenset(bytes([code]) for code in range(0xE0, 0xF0)) | {COMMENT}
+"""Codes of a JPEG's application segments (APP0 to APP15) and of comments."""
 PIXEL_CHUNKS = frozenset({b"IHDR", b"IDAT", b"IEND"})
-"""Chunks of a PNG that are kept."""
+"""Names of a PNG's chunks that are kept."""
 FORMATS = ("JPEG", "PNG")
 UPRIGHT = (None, 1)  # orientation tags of an image that is not turned
 
@@ -41,21 +41,22 @@ class PlainImage:
 def plain_image(data: bytes) -> PlainImage | None:
     """Return an image file without metadata; None where its pixels have to be encoded instead.
 
-    They have to be where `decode_image` does more than decode (the image is turned, transparent,
-    animated, in CMYK, or has 16 bits a channel), where servers do not convert to RGB (grey,
-    palettes), and where the file is damaged or of another format.
+    The pixels have to be encoded where `decode_image` does more than decode (the image is turned,
+    transparent, animated, in CMYK, or has 16 bits a channel), where servers do not convert to RGB
+    (grey, palettes), and where the file is damaged or of another format.
     """
     file = io.BytesIO(data)
     try:
         with Image.open(file, formats=FORMATS) as image:
-            plain = (
+            can_be_copied = (
                 image.format in FORMATS
                 and image.mode == "RGB"
                 and orientation(image) in UPRIGHT
+                # A colour profile is not applied in decoding, so that leaving it out is harmless.
                 and set(image_conversions(image)) <= {PROFILE}
                 and cut_in(file, inside=True) is None
             )
-            if not plain:
+            if not can_be_copied:
                 return None
             if image.format == "JPEG":
                 return PlainImage("jpeg", _plain_jpeg(data), image.size)
@@ -73,8 +74,8 @@ def _plain_jpeg(data: bytes) -> bytes:
         if scans_start:  # scans, and the tables between those of a progressive image: all are kept
             continue
         if code == SCAN:
-            scans_start = end - len(content) - 4
-        elif code in (JFIF, ADOBE) or code not in APPLICATION:
+            scans_start = end - len(content) - 4  # before the marker and the length, 2 bytes each
+        elif code in (JFIF, ADOBE) or code not in METADATA_CODES:
             segments.append(b"\xff" + code + struct.pack(">H", len(content) + 2) + content)
     raise ValueError("a JPEG without its end")
 

@@ -1,8 +1,8 @@
-"""The code of third-party plugins that a record names, so that a resumed run can be compared.
+"""Hashes of the code of third-party plugins, recorded to find what changed before a run resumes.
 
-A plugin's code is its module, the modules of its own package that this one imports, and texts of
-the package, such as prompts, whose name or folder stands in their source. Comments and layout do
-not count. Nothing is imported: the files are read.
+A plugin's code is its module, the modules of the same package that it imports, and text files of
+the package, such as prompts, if those modules' source names the file or its folder. Comments and
+layout do not count. Nothing is imported: the files are read.
 """
 
 import ast
@@ -21,17 +21,17 @@ from harness import plugins
 from harness.files import content_hash, status_marks
 from harness.spec import KINDS, NAME, Kind, Spec
 
-OWN = "visual-reasoning-harness"
+OWN_DISTRIBUTION = "visual-reasoning-harness"
 """The distribution whose plugins are recorded by its version alone."""
-SHARED = re.compile(r"(site|dist)-packages\Z")
-"""Folders of packages that do not belong to each other."""
-PATH = re.compile(r"[\w .-]{1,100}(/[\w .-]{1,100}){0,5}/?\Z")
-"""A text of the source that may be the path of a file or a folder."""
-TEXTS = frozenset({".txt", ".md", ".toml", ".yaml", ".yml", ".jinja", ".jinja2", ".j2"})
+SHARED_FOLDER = re.compile(r"(site|dist)-packages\Z")
+"""Pattern of folders with packages of many projects, such as `…/site-packages`."""
+POSSIBLE_PATH = re.compile(r"[\w .-]{1,100}(/[\w .-]{1,100}){0,5}/?\Z")
+"""Pattern of a text in source that may be a path: `prompts/ask.txt`, but not `Is it red? Yes`."""
+TEXT_SUFFIXES = frozenset({".txt", ".md", ".toml", ".yaml", ".yml", ".jinja", ".jinja2", ".j2"})
 """Suffixes of files that count if the source names their folder."""
-LARGEST = 2**26
+MAX_BYTES = 2**26
 """Largest number of bytes of such a file; larger ones are weights, which models record."""
-DATA_ALONE: frozenset[Kind] = frozenset({"boards", "presets"})
+KINDS_WITHOUT_CODE: frozenset[Kind] = frozenset({"boards", "presets"})
 """Kinds of plugins that are files without code."""
 
 
@@ -63,7 +63,7 @@ def plugin_code(names: Iterable[str], *objects: object) -> dict[str, dict[str, A
 
 
 def spec_names(plain: object) -> Iterator[str]:
-    """Yield the names that may be those of plugins in a SPEC, or in settings as plain data."""
+    """Yield the names that may name plugins, in a SPEC or in settings as plain data."""
     if isinstance(plain, Spec):
         yield plain.name
         yield from spec_names(plain.arguments)
@@ -85,17 +85,7 @@ def code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[st
     Returns:
         Objects `{setting, from, to}`; a file or version that one of them lacks is None there.
     """
-    before, after = (
-        {
-            name: value
-            for package, code in packages.items()
-            for name, value in (
-                (f"version of {package}", code.get("version")),
-                *((f"code of {package}, {file}", value) for file, value in code["files"].items()),
-            )
-        }
-        for packages in (old, new)
-    )
+    before, after = _by_setting(old), _by_setting(new)
     return [
         {"setting": name, "from": before.get(name), "to": after.get(name)}
         for name in sorted(before.keys() | after.keys())
@@ -104,14 +94,23 @@ def code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[st
     ]
 
 
+def _by_setting(packages: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the versions and hashes in a result of `plugin_code` by their names in messages."""
+    values: dict[str, str | None] = {}
+    for package, code in packages.items():
+        values[f"version of {package}"] = code.get("version")
+        values |= {f"code of {package}, {file}": hash_ for file, hash_ in code["files"].items()}
+    return values
+
+
 def _foreign_entries(names: set[str]) -> Iterator[EntryPoint]:
     """Yield the plugins of these names that are not from this project."""
     for kind in KINDS:
-        if kind not in DATA_ALONE:
+        if kind not in KINDS_WITHOUT_CODE:
             installed = plugins.installed_plugins(kind)
             for name in sorted(names & installed.keys()):
                 entry = installed[name]
-                if entry.dist is None or entry.dist.name != OWN:
+                if entry.dist is None or entry.dist.name != OWN_DISTRIBUTION:
                     yield entry
 
 
@@ -133,30 +132,35 @@ def _sources_in_program(classes: Iterable[type]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Package:
-    """The folders of one top-level package, or of a module beside others."""
+    """The folders of one top-level package, or the folder of a top-level module."""
 
     folders: tuple[Path, ...]
-    """The folders of the package, several of a namespace; that which holds the module."""
+    """Folders of the package (a namespace package has several), or the folder with the module."""
     top: str
-    """First part of the names of its modules; empty: modules beside each other."""
+    """Name of the package; empty for a top-level module."""
 
     def module(self, name: str) -> tuple[str, Path] | None:
-        """Return the path in the package, and the file, of a module; None if it is not one."""
+        """Return (path in the package, file) of a module; None if the package has no such module.
+
+        `name` is the module's full name.
+        """
         parts = name.split(".")
         if self.top and parts.pop(0) != self.top:
             return None
-        inside = "/".join(parts)
+        paths = ["/".join([*parts, "__init__.py"])]
+        if parts:
+            paths.insert(0, "/".join(parts) + ".py")
         for folder in self.folders:
-            for path in (*([f"{inside}.py"] if parts else []), f"{inside}/__init__.py".lstrip("/")):
+            for path in paths:
                 if (folder / path).is_file():
                     return path, folder / path
         return None
 
     def texts(self, named: frozenset[str]) -> Iterator[tuple[str, Path]]:
-        """Yield files, with their paths in the package, by what stands in its modules' source.
+        """Yield (path in the package, file) of the data files that its modules' source names.
 
         Args:
-            named: Names of files, and of folders of texts, as the source has them.
+            named: Texts of the source that may be paths of files or of folders with text files.
         """
         names = {name.rstrip("/").rpartition("/")[2] for name in named} - {".", ".."}
         for folder in self.folders:
@@ -164,14 +168,16 @@ class _Package:
             for path in below:
                 inside = path.relative_to(folder)
                 is_named = path.name in names and path.suffix not in ("", ".py", ".pyc")
-                in_named = path.suffix in TEXTS and bool(names.intersection(inside.parts[:-1]))
-                if (is_named or in_named) and path.is_file() and path.stat().st_size <= LARGEST:
+                in_named = path.suffix in TEXT_SUFFIXES and bool(
+                    names.intersection(inside.parts[:-1])
+                )
+                if (is_named or in_named) and path.is_file() and path.stat().st_size <= MAX_BYTES:
                     yield inside.as_posix(), path
 
 
 def _near(folder: Path, names: set[str]) -> Iterator[Path]:
     """Yield what lies beside a module, and in the folders there that have one of the names."""
-    if not SHARED.search(folder.name):
+    if not SHARED_FOLDER.search(folder.name):
         yield from folder.iterdir()
     for name in sorted(names):
         if (folder / name).is_dir():
@@ -202,7 +208,7 @@ def _files_of(module: str) -> dict[str, str]:
     hashes: dict[str, str] = {}
     named: set[str] = set()
     parts = module.split(".")
-    waiting = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    waiting = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]  # a, a.b, a.b.c
     begun = set(waiting)
     while waiting:
         name = waiting.pop()
@@ -225,7 +231,11 @@ def _files_of(module: str) -> dict[str, str]:
 
 def _is_of_another(imported: str, module: str, package: _Package) -> bool:
     """Return True for a module in a folder of many packages that is not the plugin's own."""
-    return not package.top and imported != module and bool(SHARED.search(package.folders[0].name))
+    return (
+        not package.top
+        and imported != module
+        and bool(SHARED_FOLDER.search(package.folders[0].name))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +249,10 @@ class _Source:
     """Texts that may be paths of files or folders."""
 
     def imports(self, name: str, *, is_package: bool) -> Iterator[str]:
-        """Yield the full names of what the module `name` may import."""
+        """Yield the full names of modules that the module `name` may import.
+
+        `from a.b import c` may import `a`, `a.b` and `a.b.c`.
+        """
         for level, module, taken in sorted(self.modules):
             parts = name.split(".")
             if level:
@@ -270,7 +283,7 @@ def _source(file: Path, marks: str) -> _Source:
         elif isinstance(node, ast.ImportFrom):
             modules |= {(node.level, node.module or "", alias.name) for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            texts |= {node.value} if PATH.match(node.value) else set()
+            texts |= {node.value} if POSSIBLE_PATH.match(node.value) else set()
     return _Source(_tree_hash(tree), frozenset(modules), frozenset(texts))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PathState: TypeAlias = tuple[tuple[str, int], ...]
 """Folders of `sys.path` with the times (ns) of their last changes: the key of caches here."""
-OURS = "harness."
+GROUP_PREFIX = "harness."
 """Beginning of the names of entry-point groups that are read."""
 CONTRACTS: dict[Kind, tuple[str, str]] = {
     "models": ("harness.model", "Model"),
@@ -47,7 +47,7 @@ CONTRACTS: dict[Kind, tuple[str, str]] = {
 
 
 def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
-    """Every installed plugin of this kind by name, none of them imported.
+    """Return the installed plugins of this kind by name, none of them imported.
 
     Raises:
         UsageError: two packages bring different plugins of one name.
@@ -87,7 +87,9 @@ def _read_groups(_: PathState) -> Mapping[str, tuple[EntryPoint, ...]]:
     # A file of every package is read. Whatever is installed or removed changes its folder's time.
     every: Any = entry_points()  # Python 3.11 has it under another name
     return {
-        group: tuple(every.select(group=group)) for group in every.groups if group.startswith(OURS)
+        group: tuple(every.select(group=group))
+        for group in every.groups
+        if group.startswith(GROUP_PREFIX)
     }
 
 
@@ -159,7 +161,7 @@ def plugin_errors(what: str, fault: type[HarnessError] = DataError) -> Iterator[
     except ModuleNotFoundError as error:
         raise missing_dependency(what, error) from error
     except (Exception, SystemExit) as error:
-        if isinstance(error, OSError) and error.filename is not None:  # no fault of the code
+        if isinstance(error, OSError) and error.filename is not None:  # the files are at fault
             raise fault(
                 what,
                 expected="files that can be read",
@@ -190,7 +192,7 @@ def describe_error(error: BaseException) -> str:
     """Return an error and the line that raised it, such as `KeyError: 'a' (toys.py, line 12)`."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     trace = error.__traceback__
-    if trace is None or isinstance(error, HarnessError):  # which says it in words
+    if trace is None or isinstance(error, HarnessError):  # our errors need no place
         return text
     while trace.tb_next is not None:
         trace = trace.tb_next

@@ -31,8 +31,8 @@ from harness.spec import Spec, Value, parse
 
 FOLDER = Path(str(files("harness.models"))) / "presets"
 SLOT = re.compile(r"\{(\w+)\}\Z")
-"""Value of an argument that the user must give, such as `{checkpoint}`."""
-INNER = ("base", "model")
+"""Pattern of a slot, such as `{checkpoint}`: an argument whose value the user must give."""
+MODEL_ARGUMENTS = ("base", "model")
 """Arguments of a model that name another model."""
 
 
@@ -54,7 +54,7 @@ class Preset:
         return tuple(slot for value in _values(self.model) if (slot := _slot(value)))
 
     def with_arguments(self, arguments: Mapping[str, Value]) -> Spec:
-        """Return the preset's SPEC with these arguments in its slots and in place of its own.
+        """Return the preset's SPEC, with these arguments in its slots or replacing its arguments.
 
         Raises:
             UsageError: an argument in `needs` is missing.
@@ -74,8 +74,9 @@ class Preset:
             other_arguments.pop("revision", None)  # it is the base's
         spec = changed(_filled(self.model, arguments), other_arguments)
         revision = str(arguments.get("revision", self.revision))
-        is_other = not {"checkpoint", *INNER}.isdisjoint(arguments)
-        return spec if is_other or not revision else _pinned(spec, revision)
+        # The preset's commit is one of its own network, not of a network that the user gives.
+        is_other_network = not {"checkpoint", *MODEL_ARGUMENTS}.isdisjoint(arguments)
+        return spec if is_other_network or not revision else _pinned(spec, revision)
 
 
 def presets() -> Mapping[str, Preset]:
@@ -111,11 +112,11 @@ def preset(name: str) -> Preset:
 def resolve(spec: Spec) -> Spec:
     """Return a model's SPEC in which presets are replaced by the SPECs that they stand for.
 
-    The model itself may be a preset, and so may the models in its arguments `INNER`.
+    The model itself may be a preset, and so may the models in its arguments `MODEL_ARGUMENTS`.
     """
     by_name = presets()
     arguments = dict(spec.arguments)
-    for name in INNER:
+    for name in MODEL_ARGUMENTS:
         value = arguments.get(name)
         if isinstance(value, (Spec, str)) and _spec(value).name in by_name:
             arguments[name] = resolve(_spec(value))
@@ -164,7 +165,7 @@ def _spec(value: Spec | str) -> Spec:
 
 
 def _values(spec: Spec) -> Iterator[Value]:
-    """Yield the values of a SPEC's arguments, and those of the SPECs in them."""
+    """Yield the values of a SPEC's arguments, of inner SPECs too."""
     for value in spec.arguments.values():
         if isinstance(value, Spec):
             yield from _values(value)
@@ -179,7 +180,7 @@ def _slot(value: Value) -> str:
 
 
 def _filled(spec: Spec, arguments: Mapping[str, Value]) -> Spec:
-    """Return a SPEC with given values in the place of its slots."""
+    """Return a SPEC in which each slot is replaced by the argument of its name."""
 
     def fill(value: Value) -> Value:
         if isinstance(value, Spec):
@@ -209,9 +210,9 @@ def _pinned(spec: Spec, revision: str) -> Spec:
     if isinstance(base := spec.arguments.get("base"), Spec):
         return Spec(spec.name, {**spec.arguments, "base": _pinned(base, revision)})
     backend = _backend(spec)
-    loads = backend and plugins.accepts("backends", backend.name, "revision")
+    takes_revision = backend and plugins.accepts("backends", backend.name, "revision")
     is_pinned = backend is not None and "revision" in backend.arguments
-    return changed(spec, {"revision": revision}) if loads and not is_pinned else spec
+    return changed(spec, {"revision": revision}) if takes_revision and not is_pinned else spec
 
 
 def _backend(spec: Spec) -> Spec | None:

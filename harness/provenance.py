@@ -35,9 +35,10 @@ PACKAGES = (
     "pycocoevalcap",
     "bert-score",
 )
+"""Packages that can change a prediction or a score; the versions installed are recorded."""
 PLUGINS = "plugins"
 """Field of a record with the code of third-party plugins; absent if they have none."""
-SCORING = frozenset({"pycocoevalcap", "bert-score"})
+SCORING_PACKAGES = frozenset({"pycocoevalcap", "bert-score"})
 """Packages that change scores but no prediction."""
 CPU, AUTO = "cpu", "auto"
 REHEARSAL = "HARNESS_REHEARSAL"
@@ -79,15 +80,21 @@ def repeatable(
     """Return the part of a record of `collect` that must be equal for work to be resumed.
 
     The code of plugins is left out: `harness.plugin_code.code_changes` compares it.
+
+    Args:
+        made_with: The record.
+        without: Further fields to leave out.
     """
     record = {name: value for name, value in made_with.items() if name not in (*without, PLUGINS)}
     versions = made_with["packages"].items()
-    record["packages"] = {name: release for name, release in versions if name not in SCORING}
+    record["packages"] = {
+        name: release for name, release in versions if name not in SCORING_PACKAGES
+    }
     return record
 
 
 def packages() -> dict[str, str]:
-    """Return the versions of those packages that can change a score and are installed."""
+    """Return the version of each installed package of `PACKAGES`, by name."""
     return {name: release for name in PACKAGES if (release := installed_version(name)) is not None}
 
 
@@ -131,9 +138,9 @@ def device() -> str:
 def device_of(devices: Iterable[str]) -> str:
     """Return the names of the GPUs that a model computes on (`Model.devices`), else "cpu".
 
-    It follows from settings alone, so that it is the same before anything is loaded and after.
-    Each is `cpu`, `cuda:1`, or `auto`, which is CUDA where there is one. Torch is loaded only
-    where one of them is not the CPU.
+    The result follows from settings alone, so that it is the same before anything is loaded and
+    after. A device is `cpu`, `cuda:1`, or `auto`, which is CUDA where there is a GPU. Torch is
+    loaded only where one of them is not the CPU.
 
     >>> device_of(["cpu"])
     'cpu'

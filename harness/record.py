@@ -34,7 +34,7 @@ from harness.store.atomic import json_bytes, read_json, write_bytes
 from harness.store.journal import Journal
 from harness.types import Prediction, query_id
 
-VERSION = 2
+VERSION = 2  # of run folders
 MANIFEST, RESULTS, SCORES, TIMING = "manifest.json", "results.json", "scores.jsonl", "timing.json"
 
 MANIFEST_FIELDS = (
@@ -67,13 +67,13 @@ RESULTS_FIELDS: Mapping[str, Any] = {
     "n_total": int,
 }
 """Fields of `results.json` that every reader needs, with their types."""
-OF_METRICS = ("metrics", "intervals", "better", "about")
+METRIC_TABLES = ("metrics", "intervals", "better", "about")
 """Tables of results with an entry for each metric."""
 WORDS_TEXT = "words_text"
 """Setting of a model with its requests in words, by form of answer."""
-SET_ASIDE = "`harness eval … --restart` renames the folder and starts again."
-SCORE_AGAIN = "The same `harness eval` writes it again, from the predictions that are kept."
-RESCORE = (
+RESTART_HINT = "`harness eval … --restart` renames the folder and starts again."
+REPEAT_HINT = "The same `harness eval` writes it again, from the predictions that are kept."
+RESCORE_HINT = (
     "`harness score RUN` shows what the predictions score and in what the record differs; the same "
     "`harness eval` with --rescore writes the record again."
 )
@@ -93,7 +93,7 @@ def read_fields(path: Path, names: Sequence[str], fix: str = "") -> dict[str, An
                     f"file {path}", expected=f"the field {name}", found="none", fix=fix
                 )
             inner = inner[part]
-    assert isinstance(plain, dict), "it has fields"
+    assert isinstance(plain, dict), "an object of JSON"
     return plain
 
 
@@ -132,15 +132,15 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         """Return the run's configuration; raise StoreError if harness did not write it."""
         path = self.folder / MANIFEST
-        plain = read_fields(path, ("version",), SET_ASIDE)
+        plain = read_fields(path, ("version",), RESTART_HINT)
         if plain["version"] != VERSION:
             raise StoreError(
                 f"run {self.folder}",
                 expected=f"version {VERSION}",
                 found=repr(plain["version"])[:40],
-                fix=SET_ASIDE,
+                fix=RESTART_HINT,
             )
-        read_fields(path, MANIFEST_FIELDS, SET_ASIDE)
+        read_fields(path, MANIFEST_FIELDS, RESTART_HINT)
         if type(plain["seed"]) is not int:
             seed = repr(plain["seed"])[:40]
             raise StoreError(f"file {path}: 'seed'", expected="a whole number", found=seed)
@@ -148,17 +148,17 @@ class Run:
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """The numbers; raises StoreError while there are none, or if they are not in the form."""
+        """Return the numbers; raise StoreError if there are none yet, or the file is malformed."""
         path = self.folder / RESULTS
-        plain = read_fields(path, list(RESULTS_FIELDS), SCORE_AGAIN)
+        plain = read_fields(path, list(RESULTS_FIELDS), REPEAT_HINT)
         for name, value_type in RESULTS_FIELDS.items():
             where = f"run {self.folder}, {RESULTS}: {name!r}"
-            with raised_as(StoreError, where, "what a run writes", ValueError, fix=SCORE_AGAIN):
+            with raised_as(StoreError, where, "what a run writes", ValueError, fix=REPEAT_HINT):
                 from_plain(value_type, plain[name])
         if not {plain["headline"], *plain["metrics"]} <= plain["better"].keys():
             expected = "a direction for the headline and each metric"
             where = f"run {self.folder}, {RESULTS}"
-            raise StoreError(where, expected=expected, found="none", fix=SCORE_AGAIN)
+            raise StoreError(where, expected=expected, found="none", fix=REPEAT_HINT)
         return plain
 
     @cached_property
@@ -193,7 +193,7 @@ class Run:
                 f"file {path}",
                 "scores, one unit a line",
                 *(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError),
-                fix=SCORE_AGAIN,
+                fix=REPEAT_HINT,
             ),
             open_regular(path) as lines,
         ):
@@ -208,18 +208,18 @@ class Run:
                 f"run {self.folder}",
                 expected=f"{path.name}, which shows whether its files were changed",
                 found="none, as in runs of earlier versions",
-                fix=SCORE_AGAIN,
+                fix=REPEAT_HINT,
             )
         try:
             changed = checksums.changed_files(self.folder)
         except StoreError as error:
-            raise StoreError(str(error), fix=SCORE_AGAIN) from error
+            raise StoreError(str(error), fix=REPEAT_HINT) from error
         if changed:
             raise StoreError(
                 "; ".join(f"file {self.folder / name}" for name in changed),
                 expected="the file that the run wrote",
                 found=", ".join(dict.fromkeys(changed.values())),
-                fix=RESCORE,
+                fix=RESCORE_HINT,
             )
 
     def prediction(self, sample_id: str) -> Prediction:
@@ -235,9 +235,9 @@ class Run:
 FINISHED = (MANIFEST, RESULTS, SCORES, checksums.CHECKSUMS)
 """Files of a finished run; a run that is not finished has only the first."""
 
-NEAR = 5
+MAX_NEAR = 5
 """Number of runs that an error names."""
-EARLIER = re.compile(r".*\.old\d+\Z")
+SET_ASIDE_NAME = re.compile(r".*\.old\d+\Z")
 """Name that `--restart` gives to an earlier run, such as `mevis.old2`."""
 
 
@@ -263,7 +263,7 @@ def _is_finished(names: set[str]) -> bool:
 
 
 def folders_below(folder: Path) -> Iterator[tuple[str, set[str]]]:
-    """Yield each folder at or below one, with the names in it.
+    """Yield each folder at or below a folder, with the names of its files and folders.
 
     Runs that were set aside are left out, and links to folders are not followed.
     """
@@ -294,7 +294,7 @@ _WALKED: ContextVar[dict[Path, list[tuple[str, set[str]]]] | None] = ContextVar(
 def _walk(folder: Path) -> Iterator[tuple[str, set[str]]]:
     for current, folders, names in os.walk(folder):
         yield current, {*folders, *names}
-        folders[:] = [name for name in folders if not EARLIER.match(name)]
+        folders[:] = [name for name in folders if not SET_ASIDE_NAME.match(name)]
 
 
 def _sorted_folders(folder: Path) -> list[tuple[str, set[str]]]:
@@ -310,8 +310,8 @@ def _runs_near(folder: Path) -> str:
             path.parent for deep in ("*", "*/*") for path in above.glob(f"{deep}/{MANIFEST}")
         )
         if folders:
-            near = get_close_matches(str(folder), map(str, folders), n=NEAR, cutoff=0.0)
-            more = f", and {len(folders) - NEAR} more" if len(folders) > NEAR else ""
+            near = get_close_matches(str(folder), map(str, folders), n=MAX_NEAR, cutoff=0.0)
+            more = f", and {len(folders) - MAX_NEAR} more" if len(folders) > MAX_NEAR else ""
             return f"Runs near it: {', '.join(near)}{more}."
     return ""
 
@@ -387,10 +387,8 @@ def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> li
     current = json.loads(json.dumps(results, default=json_scalar))
     current = without_metrics(current, current["metrics"].keys() - stored["metrics"].keys())
     left_out = {"about", *({"ledger", "forms"} - stored.keys())}
-    old, new = (
-        {name: value for name, value in plain.items() if name not in left_out}
-        for plain in (stored, current)
-    )
+    old = {name: value for name, value in stored.items() if name not in left_out}
+    new = {name: value for name, value in current.items() if name not in left_out}
     return differences(old, new)
 
 
@@ -400,7 +398,7 @@ def without_metrics(results: Mapping[str, Any], metrics: Set[str]) -> dict[str, 
     for key, value in results.items():
         if not isinstance(value, Mapping):
             reduced[key] = value
-        elif key in OF_METRICS:
+        elif key in METRIC_TABLES:
             reduced[key] = {name: number for name, number in value.items() if name not in metrics}
         else:
             reduced[key] = without_metrics(value, metrics)

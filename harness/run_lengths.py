@@ -1,7 +1,7 @@
-"""COCO's compressed run-length text: decoding and encoding of run lengths.
+"""Decoding and encoding of COCO's compressed run lengths, for `harness.masks.Rle`.
 
-`harness.masks.Rle` calls it. Runs are the lengths in pixels of alternating runs of 0 and 1, column
-by column, 0 first. Text that is not well formed, and other kinds of runs, are a MaskError.
+A mask's run lengths are the numbers of pixels in alternating runs of 0 and 1, column by column,
+0 first. Text that is not well formed, and Kaggle's pairs of start and length, are a MaskError.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from harness.errors import MaskError
 
-RUNS = "COCO's run-length: runs of 0 and 1 in turn, as a list, or compressed as a text"
-OTHER_RUNS = (
+RUNS_EXPECTED = "COCO's run-length: runs of 0 and 1 in turn, as a list, or compressed as a text"
+PAIRS_HINT = (
     "docs/predictions.md has the lines that make it of pairs of start and length, as Kaggle's are."
 )
 
@@ -31,17 +31,18 @@ def refuse_pairs(runs: Sequence[int], pixels: int, what: str) -> None:
     if len(starts) != len(lengths) or len(starts) < 2 or sum(runs) == pixels:
         return
     ends = [start + length for start, length in zip(starts, lengths, strict=True)]
-    if all(end <= start for end, start in zip(ends, starts[1:], strict=False)):
+    if all(end <= next_start for end, next_start in zip(ends, starts[1:], strict=False)):
         description = f"pairs, {str(list(runs[:6]))[:40]}"
-        raise MaskError(what, expected=RUNS, found=description, fix=OTHER_RUNS)
+        raise MaskError(what, expected=RUNS_EXPECTED, found=description, fix=PAIRS_HINT)
 
 
 def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
     """Decode COCO's compressed counts to run lengths.
 
-    Each character holds six bits, as its code less that of '0': five bits of a number, the lowest
-    first, and one that says whether more follow. From the fourth run on, the number is the
-    difference to the run before last (`rleToString` of COCO's maskApi.c).
+    Each character holds six bits, as its code less that of '0' (48): 0x20 is set if the number
+    continues in the next character, and the other five are bits of the number, lowest first; the
+    last character's 0x10 is the sign. From the fourth run on, the number is the difference to the
+    run before last (`rleToString` of COCO's maskApi.c).
 
     Args:
         text: The compressed counts.
@@ -59,7 +60,7 @@ def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
             expected="characters from '0' to 'o'",
             found=repr(text[:24]) if text else "nothing",
         )
-    is_last = (raw & 0x20) == 0
+    is_last = (raw & 0x20) == 0  # of its number
     if not is_last[-1]:
         raise MaskError(
             "run-length text", expected="a complete last number", found="a text that was cut"
@@ -67,16 +68,17 @@ def parse_counts(text: str, pixels: int) -> NDArray[np.int64]:
     ends = np.flatnonzero(is_last)
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts + 1
-    if ends.size > pixels + 2 or int(lengths.max()) > 7:
+    if ends.size > pixels + 2 or int(lengths.max()) > 7:  # 7 characters hold 35 bits
         raise MaskError(
             "run-length text",
             expected=f"numbers for at most {pixels} pixels",
             found=f"{ends.size} runs, a number of {int(lengths.max())} characters",
         )
-    digit = np.arange(raw.size) - np.repeat(starts, lengths)
+    digit = np.arange(raw.size) - np.repeat(starts, lengths)  # place of a character in its number
     numbers = np.add.reduceat((raw & 0x1F) << (5 * digit), starts)
     negative = (raw[ends] & 0x10) != 0
     numbers = np.where(negative, numbers - (np.int64(1) << (5 * lengths)), numbers)
+    # Runs of 1 add up from the second run, runs of 0 from the third: the first is not added.
     runs = numbers.copy()
     runs[1::2] = np.cumsum(numbers[1::2])
     if runs.size > 2:

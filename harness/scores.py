@@ -139,7 +139,7 @@ def quotient(statistic: Mean | Ratio) -> tuple[float, float]:
     return statistic.numerator, statistic.denominator
 
 
-def of_python(statistic: Statistic) -> Statistic:
+def with_python_numbers(statistic: Statistic) -> Statistic:
     """Return a statistic in which scalars of NumPy and torch are Python's numbers."""
     if isinstance(statistic, Corpus):
         return statistic

@@ -26,7 +26,7 @@ class MaskEmitter(Protocol):
         """Return one prediction per query, in the order of the queries."""
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """Return the texts of responses that express `answer`, one a form; empty for masks."""
+        """Return the texts of responses that express `answer`, one per form; empty for masks."""
 
     def with_network(self, network: "MaskNetwork") -> Self:
         """Return the same model with another network."""
@@ -98,10 +98,10 @@ class Segmenter(Part, ABC):
         """Return one boolean mask (height × width of `image`) a prompt."""
 
     def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
-        """Return every object of an image that a phrase names, by falling confidence.
+        """Return every object of an image that a phrase names, the most confident first.
 
         Raises:
-            UsageError: it does not tell objects apart by a phrase.
+            UsageError: the segmenter does not distinguish objects by a phrase.
         """
         del image, phrase
         raise UsageError(
@@ -148,8 +148,9 @@ class MaskResponse:
 class MaskNetwork(Protocol):
     """A network that emits masks, in this process: any class with this method.
 
-    A request has the text, and in `media` what it is about: `media[0].frame(k)` is a frame (height
-    × width × 3 bytes, RGB), `len(media[0])` their number, `media[0].times()` their seconds.
+    A request has the text, and in `media` the images or videos that the text is about:
+    `media[0].frame(k)` is a frame (height × width × 3 bytes, RGB), `len(media[0])` the number of
+    frames, `media[0].times()` their seconds.
     """
 
     def generate(self, requests: Sequence[ChatRequest]) -> Sequence[MaskResponse]:

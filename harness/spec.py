@@ -51,10 +51,11 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 NAME = re.compile(r"[A-Za-z_][\w.-]*\Z")  # qwen2_5-vl.7b
 WHOLE = re.compile(r"[+-]?\d+\Z")  # -12
 REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")  # 3, 0.5, .5, 1e-6
-MAX_WHOLE = 18  # digits of a whole number, which 64 bits hold
-WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "none": None}
+MAX_DIGITS = 18  # of a whole number, which 64 bits hold
+WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "none": None}  # in any case
 MAX_LENGTH = 10_000  # characters of a text
 MAX_DEPTH = 20  # SPECs within SPECs: far from Python's limit of recursion
+MAX_SLUG_BYTES = 50  # of a folder's name, which stands in the commands that are printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Spec:
     def __str__(self) -> str:
         if not self.arguments:
             return self.name
-        arguments = ",".join(f"{key}={_show(value)}" for key, value in self.arguments.items())
+        arguments = ",".join(f"{key}={_quoted(value)}" for key, value in self.arguments.items())
         return f"{self.name}({arguments})"
 
     def with_defaults(self, **defaults: Value) -> "Spec":
@@ -75,14 +76,14 @@ class Spec:
         return Spec(self.name, {**defaults, **self.arguments})
 
 
-def _show(value: Value) -> str:
-    """Return a value as `_value` reads it back: text in quotes where it would be read otherwise."""
+def _quoted(value: Value) -> str:
+    """Return a value's text, in quotes where `_value` would otherwise read another value."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str) and (
-        not value or re.search(r"[\s,()=\"']", value) or value.lower() in WORDS or REAL.match(value)
-    ):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, str):
+        is_other_type = value.lower() in WORDS or REAL.match(value)
+        if not value or is_other_type or re.search(r"[\s,()=\"']", value):
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return str(value)
 
 
@@ -186,21 +187,21 @@ def _value(text: str, full_text: str, depth: int) -> Value:
 
 def _number(text: str, full_text: str) -> int | float:
     """Read a text that matches `REAL`; raise UsageError if 64 bits do not hold the number."""
-    if not WHOLE.match(text):
-        expected = "a number that a float can hold"
+    if WHOLE.match(text):
+        if len(text.lstrip("+-")) <= MAX_DIGITS:
+            return int(text)
+        expected = f"a whole number of at most {MAX_DIGITS} digits"
+    else:
         if math.isfinite(value := float(text)):
             return value
-    else:
-        expected = f"a whole number of at most {MAX_WHOLE} digits"
-        if len(text.lstrip("+-")) <= MAX_WHOLE:
-            return int(text)
+        expected = "a number that a float can hold"
     raise UsageError(
         f"{full_text[:200]!r}", expected=expected, found=text[:40], fix="In quotes it is a text."
     )
 
 
 def _split_arguments(text: str, full_text: str) -> list[str]:
-    """Split at commas outside parentheses and quotes."""
+    """Split at commas outside parentheses and quotes; a quote begins only after `=` or `(`."""
     pieces, depth, quote, start = [], 0, "", 0
     escaped = False
     for index, char in enumerate(text):
@@ -232,12 +233,8 @@ def _split_arguments(text: str, full_text: str) -> list[str]:
 
 
 def _before_parenthesis(text: str) -> str:
-    """The text before its first parenthesis."""
+    """Return the text before its first parenthesis."""
     return text.partition("(")[0]
-
-
-LONGEST = 50
-"""Bytes of a folder's name, which stands in the commands that are printed."""
 
 
 def slug(text: str, *, hashed: bool = False) -> str:
@@ -254,9 +251,9 @@ def slug(text: str, *, hashed: bool = False) -> str:
     # Another SPEC may give the same name: its `/` may be this one's `+`, its `(` this one's `-`.
     is_like_arguments = re.search("-.*=", text.partition("(")[0])
     is_ambiguous = safe != plain or "+" in text or is_like_arguments
-    if hashed or is_ambiguous or len(os.fsencode(safe)) > LONGEST:
+    if hashed or is_ambiguous or len(os.fsencode(safe)) > MAX_SLUG_BYTES:
         digest = blake2b(os.fsencode(text), digest_size=4).hexdigest()
-        return f"{os.fsencode(safe)[: LONGEST - 9].decode('utf-8', 'ignore')}-{digest}"
+        return f"{os.fsencode(safe)[: MAX_SLUG_BYTES - 9].decode('utf-8', 'ignore')}-{digest}"
     return safe
 
 

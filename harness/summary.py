@@ -65,7 +65,7 @@ def summarise(
 def _ordered_numbers(
     protocol: Protocol, numbers: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    """Return the numbers, with the headline and those shown beside it first."""
+    """Return the numbers, with the headline and `Protocol.beside` first, if the latter is given."""
     first = (protocol.headline, *protocol.beside) if protocol.beside else ()
     return {**{name: numbers[name] for name in first}, **numbers}
 
@@ -113,7 +113,7 @@ def unscored_results(
 
 
 def values(task: Task, units: Iterable[UnitScore]) -> dict[str, float | None]:
-    """Return every metric's number over some units; None where nothing counts."""
+    """Return every metric's number over these units; None where nothing counts."""
     totals = Totals(task.protocol.metrics)
     for unit in units:
         totals.add(unit.scores)
@@ -128,27 +128,28 @@ class Breakdown(TypedDict):
 
 
 def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, Breakdown]]:
-    """Return every metric's number for each value of each category."""
-    parts: dict[str, dict[str, list[UnitScore]]] = {}
+    """Return every metric's number by category and its value, such as `size` and `small`."""
+    grouped: dict[str, dict[str, list[UnitScore]]] = {}
     for unit in units:
         for category, value in unit.categories.items():
-            parts.setdefault(category, {}).setdefault(value, []).append(unit)
+            grouped.setdefault(category, {}).setdefault(value, []).append(unit)
     return {
         category: {
             value: {
                 "n": sum(len(unit.samples) for unit in members),
                 "metrics": values(task, members),
             }
-            for value, members in sorted(by_value.items(), key=_in_order)
+            for value, members in sorted(by_value.items(), key=_numbers_first)
         }
-        for category, by_value in sorted(parts.items())
+        for category, by_value in sorted(grouped.items())
     }
 
 
-def _in_order(item: tuple[str, object]) -> tuple[bool, int, str]:
-    """Return the sort key of a category's value: numbers first, by size, then words."""
-    value = item[0]
-    return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
+def _numbers_first(item: tuple[str, object]) -> tuple[bool, int, str]:
+    """Return the sort key of (a category's value, its units): numbers by size, then words."""
+    value, _ = item
+    is_number = value.isdecimal()
+    return not is_number, int(value) if is_number else 0, value
 
 
 def is_unanswered(results: Mapping[str, object]) -> bool:

@@ -1,4 +1,4 @@
-"""Tasks and protocols as values: a task is samples, and a protocol to score predictions by.
+"""Tasks and protocols: a `Task` holds samples and the `Protocol` that scores predictions for them.
 
 Task plugins (`tasks/`) return a `Task`; `harness.run` reads its samples, asks a model, and scores
 units of samples with `Protocol.score`. Metric plugins add to a task by `with_metrics`.
@@ -56,7 +56,7 @@ class Protocol:
     of using the model's parsed answer; None: any answer counts. It returns what it reads, or True;
     None or False: nothing."""
     least_score: float = -math.inf
-    """Score below which it leaves out predicted boxes; a note counts them."""
+    """Score below which the protocol leaves out predicted boxes; a note counts them."""
     rubric: str | None = None
     """Name of the rubric for free answers, where the protocol needs one (`harness.judging`)."""
     judged: Callable[[Any], ScoreUnit] | None = None
@@ -88,9 +88,9 @@ def official_and_strict(
     Args:
         name: The benchmark's name for protocols.
         score: Scores a unit; the keyword `strict` (a bool) chooses the rule.
-        official: `about` of the first.
-        strict: `about` of the second.
-        reads: `reads` of both, with the same keyword.
+        official: Field `about` of the official protocol.
+        strict: Field `about` of the strict protocol.
+        reads: Field `reads` of both; takes the keyword `strict` too.
         published: Word in place of `official`; `lmms` where the authors published no scorer.
         fields: Further fields of `Protocol`; without `ceiling`, a ceiling of 1.
     """

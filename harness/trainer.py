@@ -6,7 +6,7 @@ A training folder DIR holds
     manifest.json     method, settings, base weights, samples, seed, versions (run/train.py)
     samples.jsonl     the native id of every sample that was trained on
     curve.jsonl       one object a logged step, `step` first
-    state/            what a resumed training goes on from
+    state/            states (weights, optimiser, …) from which a training resumes
     eval/             run folders of the tasks that were evaluated
 
 A trainer is a plugin: a function with keyword-only settings that returns a `Trainer`. It writes
@@ -34,9 +34,7 @@ class TrainingProgress(Protocol):
     """Receiver of a training's progress, such as a progress bar."""
 
     def start(self, name: str, total: int, done: int) -> None:
-        """Report the start of steps (or of a pass over samples); `done` of `total` were made
-        before.
-        """
+        """Report the start of steps, or of a pass over samples; `done` of `total` exist already."""
         return
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
@@ -44,7 +42,7 @@ class TrainingProgress(Protocol):
         return
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Report a fact that the user should know."""
         return
 
     def end(self) -> None:
@@ -147,7 +145,7 @@ class TrainingRun:
     """SPEC of the model to start from; None: from nothing."""
     seed: int = 0
     resume: bool = False
-    """Go on from the newest whole state, if there is one; without it, there is none."""
+    """True: resume from the newest complete state, if there is one. False: there is no state."""
     main: bool = True
     """True if this process is the one that writes files."""
     progress: TrainingProgress = field(default_factory=NullProgress)
@@ -186,7 +184,7 @@ class TrainingRun:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`curve.jsonl`: one object a logged step. It has no clock: equal trainings, equal curves."""
+    """`curve.jsonl`: one object a logged step, without times: equal trainings have equal curves."""
 
     path: Path
 
@@ -203,7 +201,7 @@ class Curve:
         write_bytes(self.path, "".join(lines).encode())
 
     def read(self) -> list[dict[str, Any]]:
-        """All records; a last line that a kill cut off is not one.
+        """Return all records; a last line without a newline, cut off by a kill, is left out.
 
         Raises:
             StoreError: another line is not a record.

@@ -1,4 +1,7 @@
-"""The plan of a training (`harness train --dry-run`), checked without writing anything."""
+"""The plan that `harness train --dry-run` prints: settings, data, estimated time and memory.
+
+What would refuse the training is checked too; no network is loaded and nothing is written.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,8 +24,8 @@ from harness.spec import Spec
 from harness.task import Task
 from harness.trainer import Trainer
 
-ESTIMATED = "per_device_train_batch_size"
-"""A setting of the trainers whose time and memory the formula covers."""
+COVERED_SETTING = "per_device_train_batch_size"
+"""Setting by which trainers are known whose time and memory the formula covers."""
 
 
 def training_plan(
@@ -36,19 +39,19 @@ def training_plan(
     device_name: str | None,
     processes: int,
 ) -> Iterator[tuple[str, str]]:
-    """Yield titled paragraphs on settings, data and estimate, then check what can be checked.
+    """Yield (title, paragraph) on settings, data and estimate, then check what can be checked.
 
-    What does not depend on a refused part is yielded before the error. No network is loaded; where
-    the files of one are not on this machine, the plan ends with that.
+    Paragraphs come before the checks, so that they are printed even if the training is refused.
+    If the files of a network are not on this machine, the last paragraph says so.
 
     Args:
-        plan: Receives the same as plain data.
+        plan: Receives the same facts as plain data, for `--json`.
         method: SPEC of the trainer.
         trainer: The trainer.
-        train_tasks: The tasks to train on.
-        watch: Evaluates the checkpoints.
+        train_tasks: SPEC and task of each task to train on.
+        watch: Evaluates the checkpoints; holds their tasks, the model and the training folder.
         options: Settings of the training.
-        check_evaluations: Raises the errors of evaluations.
+        check_evaluations: Raises the errors that the evaluations would end with.
         device_name: The device to estimate for; None: this machine's.
         processes: Number of processes to estimate for.
 
@@ -74,7 +77,7 @@ def training_plan(
     for name, count in plan["eval_tasks"].items():
         yield "eval", f"{counted(count, 'sample')} of {name}, by {plan['eval_model']}"
     device = _device(device_name, watch.model)
-    step = _step(method, watch.model, plan["train_tasks"], device, processes)
+    step = _estimated_step(method, watch.model, plan["train_tasks"], device, processes)
     plan["estimate"] = _plain_estimate(step, device)
     yield from _estimate_texts(step, watch.model, device)
     plan["out"] = str(watch.out)
@@ -86,12 +89,12 @@ def training_plan(
         plan["lacking"] = str(error)
         yield "lacking", f"{error} What needs the checkpoint was not checked."
         return
-    plan["start"] = _start(prepared)
+    plan["start"] = _start_text(prepared)
     yield "out", f"{watch.out}: {plan['start']}; nothing was loaded or written"
 
 
 def _typed(value: object) -> str:
-    """Return a setting's value as it is typed."""
+    """Return a setting's value as a user types it."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -111,14 +114,21 @@ def _device(name: str | None, model: Spec | None) -> Device:
     return estimate.named_device(name or text)
 
 
-def _step(
+def _estimated_step(
     method: Spec, model: Spec | None, samples: dict[str, int], device: Device, processes: int
 ) -> Step | None:
-    """Return the training with its estimate; None for a trainer that the formula does not cover."""
-    if not model or not size_of(model) or not plugins.accepts("trainers", method.name, ESTIMATED):
+    """Return the training with its estimate; None if the formula does not cover it.
+
+    `samples`: number of samples of each task by its SPEC.
+    """
+    if (
+        not model
+        or not size_of(model)
+        or not plugins.accepts("trainers", method.name, COVERED_SETTING)
+    ):
         return None
     return training_step(
-        (),
+        (),  # the words of its command, which is not printed
         method.name,
         method.arguments,
         model,
@@ -163,8 +173,8 @@ def _estimate_texts(
     yield from (("", line.strip()) for line in lines if not line.startswith("  samples:"))
 
 
-def _start(prepared: PreparedTraining) -> str:
-    """Return what a start would do with the folder."""
+def _start_text(prepared: PreparedTraining) -> str:
+    """Return in words what the training would do with its folder: begin, resume or nothing."""
     out = prepared.run.out
     if not (out / MANIFEST).is_file():
         return "a new training"

@@ -1,6 +1,7 @@
-"""The values that flow: a query to a model, a prediction back, a target to the scorer.
+"""Values that tasks, models and scorers exchange: samples, queries, predictions and targets.
 
-Tasks make samples (query and target), models make predictions, `harness.run` records them.
+A task makes samples (query and target), a model turns queries into predictions, a scorer compares
+predictions with targets, and `harness.run` records all of them.
 Boxes, points and masks are in pixels of the *original* image, the origin at its top left.
 All values are frozen; sequences in them are tuples.
 """
@@ -69,8 +70,9 @@ class Box3D(NamedTuple):
 class Answer:
     """An answer: a prediction or the ground truth. A field without a value is None.
 
-    Predictions and ground truth share one type, so a perfect prediction is the target's
-    own answer. Products (V-STaR's text, interval and boxes) fill several fields.
+    Predictions and ground truth share one type, so that a perfect prediction is the target's
+    answer. A question that asks for several forms (V-STaR's text, interval and boxes: a product)
+    fills several fields.
     """
 
     masks: tuple[Rle, ...] | None = None
@@ -216,7 +218,7 @@ class Shown:
     frames: tuple[int, ...]
     """Numbers from 0 in the medium."""
     times: tuple[float, ...] = ()
-    """Seconds from the video's start to the millisecond, one a frame; () of an image."""
+    """Seconds from the video's start for each frame, to the millisecond; () for an image."""
     resize: tuple[int, int] | None = None
     """(width, height) that the frames were resized to for the network's processor; None: not."""
     canvas: tuple[int, int] | None = None
@@ -285,7 +287,7 @@ class Parsed:
     form: AnswerForm
     objects: tuple[ParsedObject, ...] = ()
     phrase: str = ""
-    """The words for every object that has none of its own."""
+    """Words for the objects that have no phrase themselves."""
     frame: int | None = None
     """The frame of a video that the objects are in; None: in an image."""
     error: str = ""
@@ -351,7 +353,7 @@ class Prediction:
     calls: tuple[Call, ...] = ()
     """Every call of a network for this sample, in order: votes and second tries too."""
     parsed: tuple[Parsed, ...] = ()
-    """One a form of answer, of the last responses, in their order."""
+    """One for each form of answer, in the order of the last responses."""
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     """Steps that were needed to read the response, such as a repair of its JSON."""
@@ -364,7 +366,7 @@ class Prediction:
 
 
 def query_id(sample_id: str) -> str:
-    """The id under which a model sees a sample: 128 bits of BLAKE2b, in hexadecimal."""
+    """Return the id under which a model sees a sample: 128 bits of BLAKE2b, in hexadecimal."""
     return hashlib.blake2b(sample_id.encode(), digest_size=16, person=b"harness-query").hexdigest()
 
 

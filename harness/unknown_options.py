@@ -1,4 +1,7 @@
-"""Explain options that a command does not have: by near names, or as other programs name them."""
+"""The error of an option that a command does not have, with the option that is probably meant.
+
+That is the option with the nearest name, or the one that does what lmms-eval's option does.
+"""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -20,11 +23,11 @@ OTHER_PROGRAMS = {
     "reuse": "The same command resumes.",
     "resume": "The same command resumes.",
 }
-"""Options of lmms-eval, VLMEvalKit and EvalScope, and what does the same here."""
+"""Options of lmms-eval, VLMEvalKit and EvalScope, each with our option, or a sentence, instead."""
 
 
 def unknown_option(program: str, left_over: Sequence[str], known: Iterable[str]) -> UsageError:
-    """Return the error of words that the parser of a command left over.
+    """Return the error for words on the command line that a command's parser left over.
 
     Args:
         program: `harness` and the command's name.
@@ -41,7 +44,7 @@ def unknown_option(program: str, left_over: Sequence[str], known: Iterable[str])
     known = [*known]
     instead = OTHER_PROGRAMS.get(name, "")
     if instead.startswith("-") and instead.split()[0] not in known:
-        instead = ""
+        instead = ""  # this command lacks our option too
     if near := get_close_matches(f"--{name}", known, n=1, cutoff=0.75):
         instead = instead or near[0]
     elif not instead and program == "harness train" and name:

@@ -26,24 +26,24 @@ from harness.files import temporary_beside
 from harness.spec import Spec, Value
 
 PACKAGE = "visual-reasoning-harness"
-NAME = "uv"
+UV = "uv"
 BACKEND, ENVIRONMENT = "backend", "environment"
-"""Arguments that name one: of a model, whose whole adapter runs in it, and of `external`."""
-EXTRA = "torch"
+"""Arguments that name an environment: `backend` of a model, `environment` of `external`."""
+TORCH_EXTRA = "torch"
 """Extra whose packages a model's environment holds."""
-READY = "packages.json"
-"""File that is written last: version of each package by name."""
+READY_FILE = "packages.json"
+"""File that is written last, so that it marks a complete environment: versions by package."""
 REVEALING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-"""Variables by which an interpreter would find the packages of another environment."""
-NESTED = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[\s=]*(\S+)")
+"""Environment variables by which an interpreter would find another environment's packages."""
+NESTED_FILE = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[\s=]*(\S+)")
 """Line of a requirements file that names another, such as `-r base.txt`."""
-LAST_WORDS = 1500
-"""Characters of uv's output that an error shows."""
+MAX_OUTPUT = 1500
+"""Number of characters at the end of uv's output that an error shows."""
 
 
 @dataclass(frozen=True)
 class UvEnvironment:
-    """An environment, named by a hash of all that it is made from."""
+    """An environment in the user's cache, named by a hash of all that it is made from."""
 
     requirements: str
     """Requirements with spaces between them, or the path of a requirements file."""
@@ -54,11 +54,11 @@ class UvEnvironment:
 
     def __str__(self) -> str:
         settings = {"requirements": self.requirements, "python": self.python}
-        return str(Spec(NAME, {key: value for key, value in settings.items() if value}))
+        return str(Spec(UV, {key: value for key, value in settings.items() if value}))
 
     @cached_property
     def lines(self) -> Sequence[str]:
-        """Requirements, one a line.
+        """The lines of the requirements.
 
         Raises:
             UsageError: their file cannot be read.
@@ -91,7 +91,7 @@ class UvEnvironment:
         Raises:
             MissingDependency: it is not prepared.
         """
-        if not (self.folder / READY).is_file():
+        if not (self.folder / READY_FILE).is_file():
             where = f"{BACKEND if self.holds_harness else ENVIRONMENT}={self}"
             raise MissingDependency(
                 str(self),
@@ -108,7 +108,7 @@ class UvEnvironment:
         Raises:
             MissingDependency: it is not prepared.
         """
-        ready = self.programs.parent / READY
+        ready = self.programs.parent / READY_FILE
         versions: dict[str, str] = json.loads(ready.read_text("utf-8"))
         return versions
 
@@ -122,7 +122,7 @@ class UvEnvironment:
         Raises:
             MissingDependency: there is no uv, or it cannot install the requirements.
         """
-        if (self.folder / READY).is_file():
+        if (self.folder / READY_FILE).is_file():
             return False
         shutil.rmtree(self.folder, ignore_errors=True)  # a preparation that was killed
         self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -141,9 +141,9 @@ class UvEnvironment:
             (packages / path.name).symlink_to(path)
         listed = json.loads(self._uv("pip", "list", *interpreter, "--format", "json"))
         versions = {package["name"]: package["version"] for package in listed}
-        temporary = temporary_beside(self.folder / READY)
+        temporary = temporary_beside(self.folder / READY_FILE)
         temporary.write_text(json.dumps(versions), "utf-8")
-        temporary.replace(self.folder / READY)
+        temporary.replace(self.folder / READY_FILE)
         return True
 
     @property
@@ -153,14 +153,14 @@ class UvEnvironment:
         return Path(self.requirements).expanduser().absolute() if is_file else None
 
     def _nested(self) -> Sequence[str]:
-        """Return the texts of all files that a requirements file names by `-r` and `-c`."""
+        """Return the texts of all files that the requirements file names by `-r` or `-c`."""
         texts: list[str] = []
         unread = [] if self._file is None else [(self._file, self.lines)]
         visited = {self._file}
         while unread:
             file, lines = unread.pop()
             for line in lines:
-                match = NESTED.match(line)
+                match = NESTED_FILE.match(line)
                 path = file.parent / match[1] if match else None
                 if path is None or path in visited or not path.is_file():
                     continue
@@ -187,7 +187,7 @@ class UvEnvironment:
 
     def _uv(self, *arguments: str) -> str:
         """Run uv and return its output; raise MissingDependency if it is absent or fails."""
-        program = shutil.which(NAME)
+        program = shutil.which(UV)
         if program is None:
             raise MissingDependency(
                 "program uv", expected="it installed", found="none", fix="pip install uv"
@@ -197,7 +197,7 @@ class UvEnvironment:
             raise MissingDependency(
                 str(self),
                 expected=f"uv {' '.join(arguments[:2])} to succeed",
-                found=process.stderr.strip()[-LAST_WORDS:],
+                found=process.stderr.strip()[-MAX_OUTPUT:],
             )
         return process.stdout
 
@@ -207,7 +207,7 @@ def harness_requirements() -> list[str]:
     requirements = []
     for line in metadata.requires(PACKAGE) or ():
         requirement, _, marker = line.partition(";")
-        if not marker or marker.strip() == f"extra == '{EXTRA}'":
+        if not marker or marker.strip() == f"extra == '{TORCH_EXTRA}'":
             requirements.append(requirement.strip())
     return requirements
 
@@ -225,7 +225,7 @@ def uv_environment(spec: Spec, *, holds_harness: bool) -> UvEnvironment:
             str(spec), expected='the version in quotes, such as python="3.12"', found="a number"
         )
     texts = {key: str(value) for key, value in arguments.items() if value is not None}
-    if spec.name != NAME or "requirements" not in texts or set(texts) - {"requirements", "python"}:
+    if spec.name != UV or "requirements" not in texts or set(texts) - {"requirements", "python"}:
         raise UsageError(
             str(spec),
             expected='uv(requirements="PACKAGE==VERSION …" or FILE.txt, python="VERSION")',
@@ -245,7 +245,7 @@ def without_environment(spec: Spec) -> tuple[Spec, UvEnvironment | None]:
     def without(part: Spec) -> Spec:
         arguments: dict[str, Value] = {}
         for key, value in part.arguments.items():
-            if key == BACKEND and isinstance(value, Spec) and value.name == NAME:
+            if key == BACKEND and isinstance(value, Spec) and value.name == UV:
                 environments.add(uv_environment(value, holds_harness=True))
                 if BACKEND in value.arguments:
                     arguments[key] = value.arguments[BACKEND]
@@ -266,7 +266,7 @@ def environments_of(spec: Spec) -> Iterator[UvEnvironment]:
         yield environment
     for key, value in stripped.arguments.items():
         if isinstance(value, Spec):
-            if key == ENVIRONMENT and value.name == NAME:
+            if key == ENVIRONMENT and value.name == UV:
                 yield uv_environment(value, holds_harness=False)
             else:
                 yield from environments_of(value)

@@ -16,7 +16,7 @@ from harness import plugins
 from harness.errors import HarnessError, StoreError
 from harness.leaderboards.history.known import KnownRun, KnownValues
 from harness.provenance import is_rehearsal
-from harness.record import RESCORE, RESULTS, Run, no_run, runs_below
+from harness.record import RESCORE_HINT, RESULTS, Run, no_run, runs_below
 from harness.run.recorded_task import recorded_task
 from harness.scores import Corpus, Metric, UnitScore, value_of
 from harness.spec import parse
@@ -111,7 +111,7 @@ def odd_record(folder: Path, error: Exception) -> StoreError:
         f"run {folder}",
         expected="a record as this version writes it",
         found=plugins.describe_error(error),
-        fix=RESCORE,
+        fix=RESCORE_HINT,
     )
 
 
@@ -145,7 +145,7 @@ def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric
                 f"file {run.folder / RESULTS}",
                 expected=f"{name}{where} of its scores, {value} over {n_samples} samples",
                 found=f"{recorded_value} over {recorded_n}",
-                fix=RESCORE,
+                fix=RESCORE_HINT,
             )
 
 
@@ -163,7 +163,7 @@ def _recorded_means(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[i
             f"file {run.folder / RESULTS}",
             expected=f"{name}, also by category",
             found=f"{type(error).__name__}: {error}",
-            fix=RESCORE,
+            fix=RESCORE_HINT,
         ) from error
 
 

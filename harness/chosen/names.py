@@ -75,7 +75,7 @@ def spelled_out(spec: Spec) -> Spec:
     has_backend = plugins.accepts("models", spec.name, "backend")
 
     def spelled(name: str, value: Value) -> Value:
-        if name in presets.INNER and isinstance(value, Spec):
+        if name in presets.MODEL_ARGUMENTS and isinstance(value, Spec):
             return spelled_out(value)
         if name == "prompt" and isinstance(value, str):
             return text_of_file(value)

@@ -76,7 +76,7 @@ def _checkpoint_settings(spec: Spec) -> CheckpointSettings:
         return CheckpointSettings(weights)
     missing = {
         key: value
-        for key, value in checkpoint_config.unusual(carried).arguments.items()
+        for key, value in checkpoint_config.without_defaults(carried).arguments.items()
         if not _has_argument(spec, key)
     }
     taken = {key for key in missing if plugins.accepts("models", spec.name, key)}

@@ -1,4 +1,4 @@
-"""`harness eval --against RUN --until-decided`: stop once the comparison with a run is decided."""
+"""`harness eval --against RUN`: check the options, and open the run to compare with."""
 
 from argparse import Namespace
 from pathlib import Path

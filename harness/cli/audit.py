@@ -1,4 +1,4 @@
-"""`harness audit`: how much of a model's score needs the images."""
+"""`harness audit`: measure how much of a model's score needs the images, by altered samples."""
 
 from argparse import Namespace
 from pathlib import Path

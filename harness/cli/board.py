@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.arguments.board import DROP, GATE_FORMATS
+from harness.cli.arguments.board import GATE_FORMATS, MAX_DROP
 from harness.cli.output import note, say, tell, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, counted
@@ -190,7 +190,7 @@ def check(arguments: Namespace) -> int:
     report = check_gate(
         arguments.baseline,
         arguments.candidate,
-        max_drop=limits.pop("", DROP),
+        max_drop=limits.pop("", MAX_DROP),
         max_drops=limits,
         tasks=tasks,
         max_cut=arguments.max_cut,
@@ -229,9 +229,12 @@ def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
         if name == "badge" and path and Path(path).suffix.lower() not in (".svg", ".json"):
             raise UsageError(f"--format {text}", expected="badge=FILE.svg or FILE.json", found=path)
         formats.append((name, Path(path) if path else None))
-    if (n_printed := sum(path is None for _, path in formats)) > 1:
+    printed = [name for name, path in formats if path is None]
+    if len(printed) > 1:
         raise UsageError("--format", expected="a file for all but one", found="several without")
-    return formats if n_printed else [("text" if formats else usual, None), *formats]
+    if not printed:
+        formats.insert(0, ("text" if formats else usual, None))
+    return formats
 
 
 def _rendered(report: "GateReport", name: str, path: Path | None) -> str:

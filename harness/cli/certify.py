@@ -1,4 +1,4 @@
-"""`harness certify`: test whether two ways of calling one network are the same model."""
+"""`harness certify`: test by questions whether two ways of calling one network are the same."""
 
 from argparse import Namespace
 from itertools import islice

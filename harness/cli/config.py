@@ -12,14 +12,14 @@ from harness.cli.arguments.shared import count, whole_number
 from harness.errors import UsageError
 from harness.files import read_text
 
-OURS = ("help", "config", "shard")  # options that a file cannot set
-KINDS: Mapping[object, tuple[tuple[type, ...], str]] = {
+NOT_IN_FILES = ("help", "config", "shard")  # options that a file cannot set
+TOML_TYPES: Mapping[object, tuple[tuple[type, ...], str]] = {
     whole_number: ((int,), "a whole number"),
     count: ((int,), "a whole number"),
     float: ((int, float), "a number"),
     Path: ((str,), "a path"),
 }
-"""Types in TOML, and their name in messages, by the type of an option. Others are texts."""
+"""Types in TOML, and their name in messages, by the type of an option; other options are texts."""
 
 
 def read_config(path: Path, parser: argparse.ArgumentParser) -> dict[str, object]:
@@ -28,7 +28,7 @@ def read_config(path: Path, parser: argparse.ArgumentParser) -> dict[str, object
     Raises:
         UsageError: the file is not TOML, a key is not an option, or a value has another type.
     """
-    options = {action.dest: action for action in parser._actions if action.dest not in OURS}
+    options = {action.dest: action for action in parser._actions if action.dest not in NOT_IN_FILES}
     values = {}
     for key, value in read_toml(path).items():
         name = key.replace("-", "_")
@@ -58,7 +58,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _real(text: str) -> float:
     """Parse a number with a point or exponent; raise ValueError if a float cannot hold it."""
     value = float(text)
-    if math.isinf(value) and "inf" not in text:
+    if math.isinf(value) and "inf" not in text:  # TOML has `inf` as a number
         raise ValueError(f"{text[:40]}, which is too large")
     return value
 
@@ -79,7 +79,7 @@ def option_value(path: Path, option: argparse.Action, value: object) -> object:
         UsageError: the value has another type.
     """
     takes_several = option.nargs in ("*", "+") or isinstance(option, argparse._AppendAction)
-    types, type_name = KINDS.get(option.type, ((str,), "text"))
+    types, type_name = TOML_TYPES.get(option.type, ((str,), "text"))
     if option.nargs == 0:
         types, type_name = (bool,), "true or false"
     items = value if takes_several and isinstance(value, list) else [value]

@@ -8,7 +8,7 @@ from harness.cli.tables import show_columns
 from harness.leaderboards.differences.conform import Deviation
 from harness.leaderboards.differences.conform import conform as run_cases
 
-SHOWN = 12  # deviations in the printed table
+MAX_SHOWN = 12  # deviations in the printed table; --json has all
 
 
 def conform(arguments: Namespace) -> int:
@@ -31,11 +31,11 @@ def conform(arguments: Namespace) -> int:
     rows = [("metric", "protocol", "scorer", "case")]
     rows += [
         (deviation.metric, _number(deviation.expected), _deviation_text(deviation), deviation.case)
-        for deviation in deviations[:SHOWN]
+        for deviation in deviations[:MAX_SHOWN]
     ]
     show_columns(rows)
-    if len(deviations) > SHOWN:
-        print(f"… and {len(deviations) - SHOWN} more; --json has all")
+    if len(deviations) > MAX_SHOWN:
+        print(f"… and {len(deviations) - MAX_SHOWN} more; --json has all")
     return 1
 
 

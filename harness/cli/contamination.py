@@ -1,11 +1,11 @@
-"""Contamination: the share of a run's samples that its model was trained on."""
+"""Find, refuse and print contamination: evaluated samples that the model was trained on."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from harness.cli.output import note
 from harness.errors import StoreError
-from harness.record import SET_ASIDE
+from harness.record import RESTART_HINT
 from harness.run.batching import select
 from harness.run.contamination import (
     Contamination,
@@ -45,7 +45,7 @@ def contamination_of(
             f"file {folder / TRAINED_ON}",
             expected="the file that the run wrote",
             found="missing or changed; the model no longer records its training samples",
-            fix=SET_ASIDE,
+            fix=RESTART_HINT,
         )
     if strict and overlap is None:
         note(f"{model} does not say what it was trained on: {task.name} cannot be compared with it")

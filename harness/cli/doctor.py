@@ -15,7 +15,7 @@ from harness.errors import MissingDependency, ModelError, SandboxUnavailable, Us
 def doctor(arguments: Namespace) -> int:
     """Print the findings, each with its fix; exit code 0 if nothing that is needed is missing.
 
-    Of the sandbox's tiers one is enough.
+    With `--sandbox` one usable tier is enough.
     """
     if arguments.checkpoint and arguments.sandbox:
         raise UsageError("harness doctor", expected="--checkpoint or --sandbox", found="both")
@@ -26,24 +26,27 @@ def doctor(arguments: Namespace) -> int:
     else:
         findings = [*machine.core(), *machine.optional(), *machine.hardware()]
         code = MissingDependency.exit_code
-    lacking = [finding.needed and bool(finding.fix) for finding in findings]
     if arguments.sandbox:
-        lacking = [all(finding.fix for finding in findings)]
-    code = code if any(lacking) else 0
+        is_lacking = all(finding.fix for finding in findings)
+    else:
+        is_lacking = any(finding.needed and finding.fix for finding in findings)
+    code = code if is_lacking else 0
     if arguments.json:
         show_json([asdict(finding) for finding in findings])
         return code
     from harness.cli.tables import show_columns, wrap_lines
 
-    marks = [("✗" if finding.needed else "–") if finding.fix else "✓" for finding in findings]
     show_columns(
-        [
-            (mark, finding.name, finding.state, finding.about)
-            for mark, finding in zip(marks, findings, strict=True)
-        ]
+        [(_mark(finding), finding.name, finding.state, finding.about) for finding in findings]
     )
     print()
     for finding in findings:
         if finding.fix:
             print("\n".join(wrap_lines(f"{finding.name}: {finding.fix}", indent=4)))
     return code
+
+
+def _mark(finding: machine.Finding) -> str:
+    if not finding.fix:
+        return "✓"
+    return "✗" if finding.needed else "–"

@@ -22,20 +22,14 @@ from harness.cli.model_choice import requested_models
 from harness.cli.output import say, show_json, warn_unanswered
 from harness.cli.spec_arguments import require, require_minimum, run_folder, specs
 from harness.cli.spec_arguments import tasks as requested_tasks
-from harness.errors import (
-    BudgetReached,
-    ModelError,
-    Unavailable,
-    UnsupportedAnswerForm,
-    UsageError,
-)
+from harness.errors import BudgetReached, ModelError, Unavailable, UnsupportedAnswerForm, UsageError
 from harness.provenance import is_rehearsal
 from harness.record import SCORES, Run
 from harness.run.distributed import detect_launch, heartbeat, own_gpu
 from harness.run.interrupts import terminable
 from harness.run.options import Options
 
-SHOWN = 6
+MAX_LISTED = 6
 """Maximum number of run folders that are listed at the end."""
 
 
@@ -212,7 +206,7 @@ def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
     """
     lines = (
         [f"runs: {folder}" for folder in folders]
-        if len(folders) <= SHOWN
+        if len(folders) <= MAX_LISTED
         else [f"runs: {len(folders)} below {out}"]
     )
     board = f"harness board site --runs {shlex.quote(str(out))} --out site"

@@ -1,4 +1,7 @@
-"""Run each model of `harness eval` on each task, and return how each run ended."""
+"""The pairs of `harness eval`: run each model on each task, and return how each run ended.
+
+A pair that cannot be run does not stop the others; `harness.cli.evaluate` prints the outcomes.
+"""
 
 import shlex
 from argparse import Namespace
@@ -38,7 +41,7 @@ from harness.summary import public
 from harness.task import Task
 from harness.types import FailureKind
 
-CLASSICAL = {"segmenter": "grabcut", "propagator": "flow"}
+CLASSICAL_PARTS = {"segmenter": "grabcut", "propagator": "flow"}
 """Parts without weights, suggested where a model lacks a part."""
 
 
@@ -139,10 +142,10 @@ def _prepare_tasks(
     *,
     may_be_stored: bool,
 ) -> tuple[list[tuple[str, Spec, Task]], int]:
-    """Check the files of all tasks; return the tasks, which cache their samples, and their number.
+    """Check the files of all tasks; return tasks that cache their samples, and the samples' number.
 
-    Tasks are not checked whose runs (`folders`, one a model) all go on by stored queries, which is
-    so for none unless `may_be_stored`.
+    A task is not checked if all its runs (`folders`, one for each model) resume from stored
+    queries; with `may_be_stored` False none does.
     """
     prepared, n_samples = [], 0
     for (key, spec, task), run_folders in zip(requested, folders, strict=True):
@@ -247,16 +250,16 @@ class _Pairs:
 
 
 def _without_weights(arguments: Namespace, spec: Spec, task: Task) -> str:
-    """Return the typed command with classical parts for those that a model lacks for a task.
+    """Return the typed command with classical parts in place of those that the model lacks.
 
-    Empty if the model itself lacks none (a model within it may).
+    Empty if the model itself lacks none for this task (a model within it may).
     """
     lacking = lacking_parts(spec, frozenset(task.forms))
     if not lacking:
         return ""
     pairs = [pair for text in arguments.model for pair in named_models(text)]
     model = next((text for text, typed in pairs if as_trained(typed) == spec), str(spec))
-    parts = ",".join(f"{name}={CLASSICAL[name]}" for name in lacking)
+    parts = ",".join(f"{name}={CLASSICAL_PARTS[name]}" for name in lacking)
     with_parts = f"{model[:-1]},{parts})" if model.endswith(")") else f"{model}({parts})"
     command = ["--model", with_parts]
     if len(pairs) == 1 and "--model" in arguments.typed:
@@ -267,10 +270,7 @@ def _without_weights(arguments: Namespace, spec: Spec, task: Task) -> str:
 
 
 def _nothing_worked(run: Run) -> str:
-    """Return a message if the model failed on every sample of a run, whose score is not shown.
-
-    Else "".
-    """
+    """Return a message if the model failed on every sample, so that no score is shown; else ""."""
     results = run.results
     total = results.get("n_total", 0)
     if not total or results["failures"][FailureKind.MODEL] < total:

@@ -1,4 +1,4 @@
-"""`harness explain`: everything about one sample of a run, or the rollouts of a training."""
+"""`harness explain`: print all about a run's sample, or write a page of a training's rollouts."""
 
 import io
 from argparse import Namespace
@@ -20,8 +20,8 @@ from harness.record import Run
 from harness.run.training_record import Training
 from harness.store.atomic import write_bytes
 
-PAGE = "rollouts.html"
-GROUPS = 24  # default number of prompts, each with its rollouts, on a training's page
+DEFAULT_PAGE = "rollouts.html"
+DEFAULT_GROUPS = 24  # default number of prompts, each with its rollouts, on a training's page
 
 
 def explain(arguments: Namespace) -> int:
@@ -59,12 +59,12 @@ def _explain_training(arguments: Namespace) -> int:
     require_minimum(arguments, 1, "groups")
     groups, notes = select_groups(
         training,
-        limit=arguments.groups or GROUPS,
+        limit=arguments.groups or DEFAULT_GROUPS,
         sample=arguments.sample,
         data_root=arguments.data,
     )
     page = page_of(training, groups, notes)
-    out = arguments.out or training.folder / PAGE
+    out = arguments.out or training.folder / DEFAULT_PAGE
     write_bytes(out, page.encode("utf-8", "replace"))
     steps = sorted({group.step for group in groups})
     plain = {"page": str(out), "groups": len(groups), "steps": steps, "notes": notes}

@@ -69,9 +69,9 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
 OLD_NAMES = {"sweep": "eval --vary", "samples": "runs samples", "curves": "board curves"}
 """Commands by their old names, which are not listed; 0.2 drops them."""
 
-LIGHT = ("list", "completion")
+LIGHT_COMMANDS = ("list", "completion")
 """Commands that load neither NumPy nor SciPy, so need no check of the address space."""
-OUT_OF_MEMORY = re.compile(  # messages of the system's loader, of OpenBLAS and of Python
+OUT_OF_MEMORY_MESSAGE = re.compile(  # messages of the system's loader, of OpenBLAS and of Python
     "cannot allocate memory|failed to map segment|cannot map|memory exhausted"
     "|can't start new thread",
     re.IGNORECASE,
@@ -109,7 +109,7 @@ def _run(command_line: Sequence[str]) -> int:
         if not hasattr(parsed, "function"):
             parser.print_help()
             return UsageError.exit_code
-        if command_line[0] not in LIGHT:
+        if command_line[0] not in LIGHT_COMMANDS:
             check_address_space()
         if getattr(parsed, "config", None):
             parsed = _with_config(parser, parsed, command_line)
@@ -134,7 +134,7 @@ def _run(command_line: Sequence[str]) -> int:
 
 
 def _explain(error: Exception) -> HarnessError:
-    """Return an error of ours as it is, lack of memory as such, others as a bug to report."""
+    """Return a HarnessError unchanged; turn other errors into lack of memory or a bug to report."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, (MemoryError, ImportError, RuntimeError)) and _is_out_of_memory(error):
@@ -159,7 +159,7 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
     It may be an ImportError: of a shared library that could not be mapped into memory.
     """
     while error is not None:
-        if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)):
+        if isinstance(error, MemoryError) or OUT_OF_MEMORY_MESSAGE.search(str(error)):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -1,6 +1,6 @@
 """`--model` of all commands: from SPECs, presets and checkpoints to full SPECs.
 
-Notes on standard error tell what a name stands for, and which settings a checkpoint's training
+Notes on standard error say what a name stands for, and which settings a checkpoint's training
 adds. The rules are in `harness.chosen`.
 """
 
@@ -56,7 +56,7 @@ def requested_models(
 ) -> list[Spec]:
     """Return the SPECs of `--model`, each with the settings that the checkpoint of its VLM carries.
 
-    The arguments are those of `model_specs`; `tell` also prints which settings were added.
+    For the arguments see `model_specs`; `tell` also prints which settings were added.
     """
     model_specs_typed = model_specs(texts, tell=tell, vendor_tasks=vendor_tasks)
     if tell:
@@ -67,7 +67,7 @@ def requested_models(
 def built_model(text: str) -> tuple[Model, Spec]:
     """Build the model of a text with its training's settings; return the model and its SPEC.
 
-    A note tells which settings were added.
+    A note says which settings were added.
     """
     typed = model_spec(text)
     tell_taken([typed])

@@ -23,8 +23,8 @@ def speed(bar: Bar) -> float | None:
 
     Steps done before the bar began (its field `before`) do not count. The time until the first
     steps, in which a model may be loaded, counts at first; once as much time has passed again, the
-    speed is that since the first steps (field `first`: seconds until then, steps done then). The
-    speed of a full bar is that of all its steps.
+    speed is that since the first steps (field `first`: seconds until then, steps done then). A
+    full bar's speed is the average over all its steps.
     """
     done = bar.completed - bar.fields.get("before", 0)
     elapsed = bar.finished_time or bar.elapsed or 0.0

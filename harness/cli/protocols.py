@@ -12,8 +12,8 @@ from harness.leaderboards.differences import bracket
 from harness.leaderboards.differences.bracket import Bracketed
 from harness.record import Run
 
-STRIP = 40
-"""Columns of a strip from 0 to 1."""
+STRIP_WIDTH = 40
+"""Characters of a strip that shows a score from 0 to 1."""
 
 
 def score_protocols(arguments: Namespace) -> int:
@@ -73,9 +73,11 @@ def strip(value: float | None, interval: tuple[float, float] | None) -> str:
     """
     ends = (value, *(interval or (value, value)))
     if not all(end is not None and 0 <= end <= 1 for end in ends):
-        return " " * STRIP
-    middle, low, high = (min(STRIP - 1, int(end * STRIP)) for end in ends if end is not None)
-    drawn = ["·"] * STRIP
+        return " " * STRIP_WIDTH
+    middle, low, high = (
+        min(STRIP_WIDTH - 1, int(end * STRIP_WIDTH)) for end in ends if end is not None
+    )
+    drawn = ["·"] * STRIP_WIDTH
     drawn[low : high + 1] = ["─"] * (high + 1 - low)
     drawn[low], drawn[high], drawn[middle] = "├", "┤", "●"
     return "".join(drawn)

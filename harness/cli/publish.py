@@ -73,10 +73,7 @@ def _check(arguments: Namespace) -> int:
 
     require(arguments, "data")
     publications = check(
-        arguments.check,
-        arguments.data,
-        heads=arguments.head or (),
-        receipts=_receipts(arguments),
+        arguments.check, arguments.data, heads=arguments.head or (), receipts=_receipts(arguments)
     )
     lines = []
     for publication in publications:

@@ -25,7 +25,7 @@ from harness.machine import gpus
 from harness.spec import parse
 
 OUT = Path("reproduce")
-"""Folder of trainings, runs and boards by default."""
+"""Folder of trainings, runs and boards without `--out`."""
 
 
 def reproduce(arguments: Namespace) -> int:

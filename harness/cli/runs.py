@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from harness.cli.output import say, show_json, write_text
 from harness.cli.tables import number, show_columns
 from harness.errors import MissingDependency, UsageError, counted, printable
-from harness.record import EARLIER, MANIFEST, runs_below
+from harness.record import MANIFEST, SET_ASIDE_NAME, runs_below
 
 if TYPE_CHECKING:
     from harness.leaderboards.history.database import Database
@@ -150,5 +150,5 @@ def export(arguments: Namespace) -> int:
 def _set_aside(folder: Path) -> Iterator[Path]:
     """Yield the folders of runs that `--restart` has set aside."""
     for path in sorted(folder.rglob("*.old*")):
-        if EARLIER.match(path.name) and (path / MANIFEST).is_file():
+        if SET_ASIDE_NAME.match(path.name) and (path / MANIFEST).is_file():
             yield path

@@ -1,4 +1,4 @@
-"""`harness runs samples`: a run's samples by their scores, with their questions."""
+"""`harness runs samples`: list a run's samples, sorted by score, with their questions."""
 
 from argparse import Namespace
 from collections.abc import Collection
@@ -47,10 +47,11 @@ def samples(arguments: Namespace) -> int:
         for unit in units
         if unit.failed or not arguments.failed
     ]
-    sign = 1 if (metrics[-1].better == "higher") == (arguments.sort == "score") else -1
     if arguments.sort == "id":
         rows.sort(key=lambda row: str(row["sample"]))
-    else:  # samples that do not count for this metric come last
+    else:  # `score`: the worst first; `-score`: the best; without a score: last
+        is_ascending = (metrics[-1].better == "higher") == (arguments.sort == "score")
+        sign = 1 if is_ascending else -1
         rows.sort(key=lambda row: (row["score"] is None, sign * (row["score"] or 0.0)))
     rows = rows[: arguments.limit]
     question_of_sample = questions(run, {row["sample"] for row in rows}, arguments.data)
@@ -63,7 +64,7 @@ def samples(arguments: Namespace) -> int:
         tags = ", ".join(f"{key} {value}" for key, value in row["categories"].items())
         text = " ".join(filter(None, [row["question"], f"[{tags}]" if tags else ""]))
         lines.append((number(row["score"]), str(row["failed"] or ""), row["sample"], text))
-    if not any(failed for _, failed, *_ in lines[1:]):
+    if not any(row["failed"] for row in rows):  # the column would be empty
         lines = [(score, sample, text) for score, _, sample, text in lines]
     show_columns(lines)
     if rows:

@@ -32,12 +32,12 @@ from harness.run.score import score_file
 from harness.spec import parse_list
 from harness.summary import public
 
-SCORED = ("mask-tree", "coco")
-"""Formats with probabilities, of which those above a threshold count."""
-TREES = ("png-tree", "label-tree", "mask-tree")
+THRESHOLD_FORMATS = ("mask-tree", "coco")
+"""Formats with probabilities; pixels or detections above `--threshold` count."""
+FOLDER_FORMATS = ("png-tree", "label-tree", "mask-tree")
 """Formats that are folders of images."""
-THRESHOLD = 0.5  # default of --threshold
-READER = "qwen_vl(backend=stored)"
+DEFAULT_THRESHOLD = 0.5
+DEFAULT_READER = "qwen_vl(backend=stored)"
 """Model that parses responses in logs of other programs, if `--model` names none."""
 
 
@@ -102,7 +102,7 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
     """
     if not arguments.model and arguments.format not in FORMATS:
         return None, ""
-    text = arguments.model or READER
+    text = arguments.model or DEFAULT_READER
     model, spec = built_model(text)
     if not isinstance(model, ResponseReader):
         raise UsageError(
@@ -134,27 +134,27 @@ def _threshold(arguments: Namespace) -> float | None:
         UsageError: `--threshold` does not belong to the format, or is out of range.
     """
     threshold: float | None = arguments.threshold
-    if arguments.format not in SCORED:
+    if arguments.format not in THRESHOLD_FORMATS:
         if threshold is not None:
             raise UsageError(
                 "--threshold",
-                expected=f"--format {' or '.join(SCORED)} beside it",
+                expected=f"--format {' or '.join(THRESHOLD_FORMATS)} beside it",
                 found=f"--format {arguments.format}",
             )
         return None
     if threshold is not None and not 0 <= threshold < 1:
         raise UsageError("--threshold", expected="from 0 up to, not with, 1", found=str(threshold))
-    return THRESHOLD if threshold is None else threshold
+    return DEFAULT_THRESHOLD if threshold is None else threshold
 
 
-def _tree(name: str, threshold: float | None = THRESHOLD) -> Tree | None:
+def _tree(name: str, threshold: float | None = DEFAULT_THRESHOLD) -> Tree | None:
     """Return the reader of a format that is a folder of images; None for other formats."""
-    if name not in TREES:
+    if name not in FOLDER_FORMATS:
         return None
     if name == "mask-tree":
         from harness.formats.mask_tree import mask_tree
 
-        return partial(mask_tree, threshold=THRESHOLD if threshold is None else threshold)
+        return partial(mask_tree, threshold=DEFAULT_THRESHOLD if threshold is None else threshold)
     from harness.tasks.rvos import png_tree  # only here: it is a task's
 
     return {"png-tree": png_tree.png_tree, "label-tree": png_tree.label_tree}[name]

@@ -1,4 +1,4 @@
-"""`harness server`: a private test server, and the tokens of its accounts."""
+"""`harness server`: serve tasks whose ground truth stays here, and print tokens of accounts."""
 
 import sys
 from argparse import Namespace

@@ -16,9 +16,9 @@ from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import counted
 from harness.spec import KINDS
 
-NEEDY = ("models", "backends", "segmenters", "propagators")
+WITH_REQUIREMENTS = ("models", "backends", "segmenters", "propagators")
 """Kinds of plugins that are listed with their requirements."""
-RANDOM: dict[str, object] = {
+RANDOM_REWARD: dict[str, object] = {
     "name": "random",
     "module": "harness.trainers.grpo.rewards",
     "about": "Numbers from 0 to 1 that the seed decides: the control of an experiment.",
@@ -49,7 +49,7 @@ def list_plugins(arguments: Namespace) -> int:
         package = entries[arguments.name].dist
         described[0]["package"] = f"{package.name} {package.version}" if package is not None else ""
     elif kind == "rewards":
-        described.append(RANDOM)
+        described.append(RANDOM_REWARD)
     if arguments.json:
         show_json(described)
     elif arguments.name is not None:
@@ -81,10 +81,7 @@ def _list_presets(arguments: Namespace) -> int:
         _show_one(described[0])
     else:
         show_columns(
-            [
-                ("name", "about"),
-                *((preset.name, preset.about) for preset in chosen.values()),
-            ]
+            [("name", "about"), *((preset.name, preset.about) for preset in chosen.values())]
         )
         note = (
             "`harness list presets NAME` shows the SPEC. `--model NAME` runs it; "
@@ -111,16 +108,16 @@ def _list_kinds(arguments: Namespace) -> int:
 def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
     """Return name, module, and card or summary of a plugin, without importing it."""
     plain: dict[str, object] = {"name": entry.name, "module": entry.value}
-    if kind == "tasks" and (found := plugins.find_card(entry.name)) is not None:
-        card = asdict(found)
-        card["count"] = card["splits"].get(card["default_split"], 0)
-        card["count_videos"] = card["videos"].get(card["default_split"], 0)
-        plain.update(card)
+    card = plugins.find_card(entry.name) if kind == "tasks" else None
+    if card is not None:
+        plain |= asdict(card)
+        plain["count"] = card.splits.get(card.default_split, 0)
+        plain["count_videos"] = card.videos.get(card.default_split, 0)
     else:
         plain["about"] = plugins.summary_of(entry)
         if kind == "tasks":
             plain |= stated_facts(entry)
-        if kind in NEEDY:
+        if kind in WITH_REQUIREMENTS:
             from harness.catalog import requirements  # `ast` is slow, and not needed for tasks
 
             plain["needs"] = requirements.requirements_of(kind, entry)
@@ -175,7 +172,7 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             headline = plugin.get("headline", "")
             rows.append((plugin["name"], headline, split, _count(plugin), about))
     else:
-        titles = ("name", "needs", "about") if kind in NEEDY else ("name", "about")
+        titles = ("name", "needs", "about") if kind in WITH_REQUIREMENTS else ("name", "about")
         rows = [titles]
         for plugin in described:
             if_empty = {"needs": "nothing", "about": plugin["module"]}

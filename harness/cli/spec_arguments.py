@@ -16,16 +16,7 @@ from harness.spec import Spec, parse_list, slug
 from harness.store.atomic import read_json
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
 
-
-def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
-    """Return the SPECs of a repeatable option; raise UsageError if there are none."""
-    if not texts:
-        raise UsageError(option, expected="at least one NAME or NAME(key=value,…)", found="none")
-    return [spec for text in texts for spec in parse_list(text)]
-
-
-TABLES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-"""File suffixes of tables."""
+TABLE_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 NEEDED = {
     "method": "a trainer; see `harness list trainers`",
     "model": "NAME or NAME(key=value,…), see `harness list models`",
@@ -35,7 +26,14 @@ NEEDED = {
     "data": "the folder with one folder per benchmark",
     "out": "a folder for the runs",
 }
-"""Purpose of each option, by its name."""
+"""Purpose of each option that commands require, by its name."""
+
+
+def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
+    """Return the SPECs of a repeatable option; raise UsageError if there are none."""
+    if not texts:
+        raise UsageError(option, expected="at least one NAME or NAME(key=value,…)", found="none")
+    return [spec for text in texts for spec in parse_list(text)]
 
 
 def require(arguments: Namespace, *names: str, **options: str) -> None:
@@ -63,7 +61,7 @@ def require(arguments: Namespace, *names: str, **options: str) -> None:
 def _refuse_files(tasks: Sequence[str] | None) -> None:
     """Raise UsageError if `--tasks` names a table's file instead of the task that reads it."""
     for text in tasks or ():
-        if Path(text).suffix.lower() in TABLES:
+        if Path(text).suffix.lower() in TABLE_SUFFIXES:
             raise UsageError(
                 f"--tasks {text}",
                 expected=NEEDED["tasks"],

@@ -1,7 +1,7 @@
-"""Standard output and error that never fail a command: of any encoding, closed, full, or unread.
+"""Standard output and error that never fail a command, even if closed, full, or not read.
 
-Characters that cannot be encoded are written as escapes; text that cannot be written is dropped,
-and `Streams.lost` tells `main` so after the command.
+Characters that the encoding lacks are written as escapes. Text that cannot be written is dropped;
+after the command, `main` asks `Streams.lost` whether that happened.
 """
 
 import codecs

@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import printable
 from harness.run.slurm_job import run_job
 
-FOLDER = ".submitit"
+FOLDER = ".submitit"  # in `--out`, for the job's files
 
 
 def submit(arguments: Namespace, check: Callable[[int], None]) -> int:

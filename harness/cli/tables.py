@@ -9,16 +9,16 @@ from harness.cli.output import say
 from harness.errors import counted, one_line
 from harness.provenance import is_rehearsal
 
-ENDLESS = 10_000
+ENDLESS_WIDTH = 10_000
 """Width if the output is not a terminal: lines stay whole for other programs."""
-REHEARSED = "REHEARSAL with random stand-ins of the networks: the scores mean nothing"
+REHEARSAL_REMARK = "REHEARSAL with random stand-ins of the networks: the scores mean nothing"
 MIN_WIDTH = 24
-"""Columns that a text needs beside its row; with fewer it is printed below the row."""
+"""Smallest width for a text beside its row's cells; a narrower one is printed below the row."""
 
 
 def width() -> int:
-    """Return the width of the terminal in columns (or $COLUMNS), `ENDLESS` without one."""
-    return shutil.get_terminal_size((ENDLESS, 24)).columns
+    """Return the width of the terminal in columns (or $COLUMNS), `ENDLESS_WIDTH` without one."""
+    return shutil.get_terminal_size((ENDLESS_WIDTH, 24)).columns
 
 
 def wrap_lines(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
@@ -45,7 +45,7 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
     """Print rows in aligned columns; the last is folded, beside the others or below each row."""
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    before = sum(widths) + 2 * len(widths)
+    before = sum(widths) + 2 * len(widths)  # two blanks after each column
     fits_beside = width() - before >= MIN_WIDTH
     for row in rows:
         cells = "".join(f"{cell:<{size}}  " for cell, size in zip(row[:-1], widths, strict=True))
@@ -64,7 +64,7 @@ def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     """
     say(*wrap_lines(model, indent=2))
     if is_rehearsal():
-        say(*wrap_lines(REHEARSED, indent=2))
+        say(*wrap_lines(REHEARSAL_REMARK, indent=2))
     for key, result in results.items():
         print()
         say(*wrap_lines(f"  {key}, {result['protocol']}", indent=4))

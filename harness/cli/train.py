@@ -44,7 +44,7 @@ from harness.spec import Spec, Value, parse
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 
-OURS = (
+COMMAND_KEYS = (
     "method",
     "model",
     "train_tasks",
@@ -60,7 +60,7 @@ OURS = (
 )
 """Keys of a configuration that are options of the command, unless the trainer has a setting of the
 same name, such as the judge of DT-R1's reward. All other keys are settings of the trainer."""
-OUT = "a folder for the training"
+OUT_PURPOSE = "a folder for the training"
 
 
 def train(arguments: Namespace) -> int:
@@ -69,12 +69,12 @@ def train(arguments: Namespace) -> int:
     if options.device and not options.dry_run:
         raise UsageError("--device", expected="--dry-run, whose estimate it is for", found="none")
     if not options.method:
-        require(options, "method", out=OUT)
+        require(options, "method", out=OUT_PURPOSE)
     method = method_of(options, settings)
     trainer: Trainer = plugins.build("trainers", method)
     tasks, root = NEEDED["tasks"], NEEDED["data"]
     needed = {"model": "a model to start from", "train_tasks": tasks, "data": root}
-    require(options, **(needed if trainer.needs_model else {}), out=OUT)
+    require(options, **(needed if trainer.needs_model else {}), out=OUT_PURPOSE)
     out: Path = options.out
     model = spelled_out(parse(options.model)) if options.model else None
     if model is not None:
@@ -107,11 +107,18 @@ def train(arguments: Namespace) -> int:
         from harness.training_plan import training_plan
 
         plan: dict[str, Any] = {}
-        lines = replace(training_options, progress=TrainingLines())
-        check = partial(_check, options, watch)
-        processes = int(os.environ.get("WORLD_SIZE") or vars(options).get("processes", 1))
-        named = (method, trainer, train_tasks, watch, lines, check, options.device, processes)
-        for title, text in training_plan(plan, *named) if main else ():
+        paragraphs = training_plan(
+            plan,
+            method,
+            trainer,
+            train_tasks,
+            watch,
+            replace(training_options, progress=TrainingLines()),
+            check_evaluations=partial(_check, options, watch),
+            device_name=options.device,
+            processes=int(os.environ.get("WORLD_SIZE") or vars(options).get("processes", 1)),
+        )
+        for title, text in paragraphs if main else ():
             if not options.json:
                 say(*wrap_lines(f"{title:<9} {text}", indent=10))
         if main and options.json:
@@ -165,7 +172,7 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
     method = values["method"] or plain.get("method")
     trainer = parse(method).name if isinstance(method, str) else ""
     for name, value in plain.items():
-        if name not in OURS or (trainer and plugins.accepts("trainers", trainer, name)):
+        if name not in COMMAND_KEYS or (trainer and plugins.accepts("trainers", trainer, name)):
             settings[name] = _setting(path, name, value)
         elif values.get(name) is None:
             values[name] = option_value(path, actions[name], value)
@@ -326,8 +333,9 @@ def next_commands(training: Training, data: Path | None, *, evaluated: bool) -> 
         commands.append(f"harness eval --model {folder} --tasks {tasks} --data {root} --out runs")
     if (training.folder / ROLLOUTS).is_file():
         commands.append(f"harness explain {folder}")
-    starts = ["next:", *["     "] * len(commands)]
-    return [f"{start} {command}" for start, command in zip(starts, commands, strict=False)]
+    return [
+        f"{'     ' if number else 'next:'} {command}" for number, command in enumerate(commands)
+    ]
 
 
 def _default_split(task: str) -> object:

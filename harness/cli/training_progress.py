@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from harness.cli.progress import DrawnBars, LineProgress, clock, times_column
 from harness.errors import counted, one_line
 
-SHOWN: Mapping[str, str] = {
+FORMATS: Mapping[str, str] = {
     "reward": "reward {:.3f}",
     "loss": "loss {:.4f}",
     "kl": "kl {:.4f}",
@@ -23,14 +23,15 @@ SHOWN: Mapping[str, str] = {
     "perf/tokens_per_second": "{:.0f} tok/s",
 }
 """Numbers of a step that are shown, by their names in the log, with their formats."""
-PART, TOTAL = "rewards/", "rewards/total"  # `rewards/accuracy` is one component
-TIMING = "timing_s/"  # `timing_s/generation`: seconds of a step in a part of it
+REWARD_PREFIX, TOTAL = "rewards/", "rewards/total"  # `rewards/accuracy` is one component
+TIMING_PREFIX = "timing_s/"  # `timing_s/generation`: seconds of a step in a part of it
 MEMORY = ("perf/max_memory_allocated_gb", "perf/max_memory_resident_gb")
+"""Numbers in GB, of which those that are logged are shown."""
 
 
 def formatted_numbers(numbers: Mapping[str, float]) -> Iterator[str]:
-    """Yield the texts that are shown of a step's numbers, in the order of `SHOWN`."""
-    for name, text in SHOWN.items():
+    """Yield the texts that are shown of a step's numbers, in the order of `FORMATS`."""
+    for name, text in FORMATS.items():
         if name in numbers:
             yield text.format(numbers[name])
         if name == "reward" and (parts := ", ".join(_parts(numbers))):
@@ -48,17 +49,17 @@ def formatted_numbers(numbers: Mapping[str, float]) -> Iterator[str]:
 def _parts(numbers: Mapping[str, float]) -> Iterator[str]:
     """Yield the components of the reward: `accuracy 0.50`."""
     for name, number in numbers.items():
-        if name.startswith(PART) and name.count("/") == 1 and name != TOTAL:
-            yield f"{name.removeprefix(PART)} {number:.2f}"
+        if name.startswith(REWARD_PREFIX) and name.count("/") == 1 and name != TOTAL:
+            yield f"{name.removeprefix(REWARD_PREFIX)} {number:.2f}"
 
 
 def _shares(numbers: Mapping[str, float]) -> str:
     """Return the shares of a step's time by part: ` (generation 80%, update 20%)`, or ""."""
     total_seconds = numbers["step_time"]
     shares = [
-        f"{name.removeprefix(TIMING)} {seconds / total_seconds:.0%}"
+        f"{name.removeprefix(TIMING_PREFIX)} {seconds / total_seconds:.0%}"
         for name, seconds in numbers.items()
-        if name.startswith(TIMING) and total_seconds
+        if name.startswith(TIMING_PREFIX) and total_seconds
     ]
     return f" ({', '.join(shares)})" if shares else ""
 

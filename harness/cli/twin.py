@@ -5,6 +5,7 @@ A twin is the output of perception nodes on one medium by a plan (`harness.model
 
 import io
 import json
+import math
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +35,8 @@ from harness.store.atomic import write_bytes, writing
 from harness.types import Sample
 from harness.video.media import video_file
 
-LIST = "twins.jsonl"
-CHARACTERS = 4  # of a token, about: no tokenizer is loaded here
+TWIN_LIST = "twins.jsonl"
+CHARACTERS_A_TOKEN = 4  # approximately: no tokenizer is loaded here
 
 
 def build(arguments: Namespace) -> int:
@@ -47,11 +48,11 @@ def build(arguments: Namespace) -> int:
     plans = _plans(arguments, builder)
     for plan in plans:
         builder.prepare(plan)
-    done = {_key(row) for row in _rows(out / LIST)}
+    done = {_key(row) for row in _rows(out / TWIN_LIST)}
     nodes = json.dumps(builder.describe(), sort_keys=True)
     n_by_state = {"built": 0, "there": 0, "with_errors": 0, "unreadable": 0}
     try:
-        with writing(out), (out / LIST).open("a", encoding="utf-8") as file:
+        with writing(out), (out / TWIN_LIST).open("a", encoding="utf-8") as file:
             for task, sample in _samples(arguments):
                 of_question = phrases_of(sample.query.text)
                 for media in sample.query.media:
@@ -70,7 +71,8 @@ def build(arguments: Namespace) -> int:
                                 say(f"{task} {sample.query.id}: {error}")
                             continue
                         n_by_state["built"] += 1
-                        n_by_state["with_errors"] += bool(twin.faults)
+                        if twin.faults:
+                            n_by_state["with_errors"] += 1
                         row = _row(task, sample, media, plan, twin, nodes)
                         row |= {"phrases": phrases} if phrases else {}
                         file.write(json.dumps(row) + "\n")
@@ -103,7 +105,7 @@ def show(arguments: Namespace) -> int:
         masks = {path: track[index] for path, track in twin.masks.items()}
         depth = twin.depth.maps.get(index) if twin.depth is not None else None
         images[index] = draw_frame(index, media.frame(index), twin.data, masks, depth)
-    text = twin.text(lambda text: -(-len(text) // CHARACTERS), arguments.tokens)
+    text = twin.text(lambda text: math.ceil(len(text) / CHARACTERS_A_TOKEN), arguments.tokens)
     html = page.render(
         f"Twin of {arguments.media.name}",
         twin.data,
@@ -184,7 +186,7 @@ def _row(
 
 
 def _key(row: dict[str, Any]) -> tuple[str, str, str, tuple[str, ...]]:
-    """Return what a twin depends on: medium, plan, nodes, and phrases of the question."""
+    """Return the medium's id, plan, nodes and phrases of a twin, which identify it in the list."""
     return row["media"], row["plan"], row["nodes"], tuple(row.get("phrases", ()))
 
 

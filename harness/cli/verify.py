@@ -27,7 +27,7 @@ THOUGHTS = {
     False: "; reasoning before an answer changes no score",
     True: "; reasoning before an answer is READ and changes scores",
 }
-"""Ends of a line, by `CeilingCheck.reads_thoughts`."""
+"""End of a printed line, by `CeilingCheck.reads_thoughts`."""
 
 
 def verify(arguments: Namespace) -> int:
@@ -57,9 +57,10 @@ def verify(arguments: Namespace) -> int:
 def _verdicts(
     task: Task, reader: ResponseReader | MaskEmitter | None, *, everything: bool
 ) -> Iterator[CeilingCheck]:
-    """Yield the verdicts of a task; raise UsageError if the reader does not suit it.
+    """Yield the verdicts of a task.
 
-    With `everything`, that is only printed.
+    Raises:
+        UsageError: the reader does not suit the task; with `everything` this is only printed.
     """
     try:
         yield from verify_task(task, reader)

@@ -1,4 +1,7 @@
-"""Check which of a task's samples a model can answer, by the forms of answer that it declares."""
+"""Check which of a task's samples a model can answer, by the forms of answer that it declares.
+
+Runs and `harness verify` do so before they predict anything.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -42,8 +42,8 @@ class BatchPlan:
         first = 0  # number of the first batch that is read
         if self.stored is not None:  # windows whose queries are all finished are skipped
             done = takewhile(lambda query: self._is_done(places.get(query)), self.stored.ids)
-            first = sum(1 for _ in done) // window_size(self.size, sort=self.sort)
-            first *= window_size(1, sort=self.sort)
+            n_windows = sum(1 for _ in done) // window_size(self.size, sort=self.sort)
+            first = n_windows * window_size(1, sort=self.sort)  # batches in a window
             queries = self.stored.since(first * self.size)
         return remaining_batches(
             batches(queries, size=self.size, sort=self.sort, run=self.run, first=first),
@@ -56,7 +56,7 @@ class BatchPlan:
         """Return the ids of the queries in batches that have unfinished samples."""
         if self.stored is None or (self.sort and not self.by_sample):
             return {query.id for batch in self.remaining(places) for query in batch.queries}
-        ids, size = self.stored.ids, 1 if self.by_sample else self.size
+        ids, size = self.stored.ids, 1 if self.by_sample else self.size  # repeated together
         plan = (ids[start : start + size] for start in range(0, len(ids), size))
         return {
             query

@@ -1,7 +1,8 @@
 """Select the samples of a run, cut them into batches, and group them into units.
 
-Both depend on the task and the options alone, not on the workers. A unit is the group of samples
-that is scored together; `Sample.group` names the image or video for clustered statistics.
+Selection and batches depend on the task and the options alone, not on the workers. A unit is the
+group of samples that is scored together; `Sample.group`, the image or video by which statistics are
+clustered, is another thing.
 """
 
 import hashlib
@@ -20,9 +21,9 @@ from harness.store.journal import JournalPosition
 from harness.task import Task
 from harness.types import FailureKind, Query, Sample
 
-FIRST = re.compile(r"first(\d{1,9})\Z")  # first200
-DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")  # seed0-200: seed, number of samples
-WINDOW = 16  # batches within which queries may be sorted
+FIRST_SAMPLES = re.compile(r"first(\d{1,9})\Z")  # first200
+DRAWN_SAMPLES = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")  # seed0-200: seed, number of samples
+WINDOW_BATCHES = 16  # batches within which queries may be sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,10 @@ def select(task: Task, name: str | None) -> Selection:
     """
     if name is None:
         return Selection(None, None)
-    match = FIRST.match(name) or DRAWN.match(name)
-    if match and int(match[match.re.groups]) == 0:
+    match = FIRST_SAMPLES.match(name) or DRAWN_SAMPLES.match(name)
+    if match and _count_in(match) == 0:
         raise UsageError(f"subset {name!r}", expected="at least one sample", found="none")
-    if match and match.re is FIRST:
+    if match and match.re is FIRST_SAMPLES:
         first = islice(samples_of(task), int(match[1]))
         return Selection(name, frozenset(sample.unit for sample in first))
     if match:
@@ -85,15 +86,25 @@ def shortage(name: str | None, present: int) -> str | None:
     >>> shortage("first200", 3), shortage("seed0-200", 200), shortage(None, 3)
     ('3 samples of the 200 that first200 asks for: the set holds no more', None, None)
     """
-    match = (FIRST.match(name) or DRAWN.match(name)) if name else None
-    if match is None or (requested := int(match[match.re.groups])) <= present:
+    match = (FIRST_SAMPLES.match(name) or DRAWN_SAMPLES.match(name)) if name else None
+    if match is None:
         return None
-    found_text = counted(present, "sample")
-    return f"{found_text} of the {requested} that {name} asks for: the set holds no more"
+    requested = _count_in(match)
+    if requested <= present:
+        return None
+    return (
+        f"{counted(present, 'sample')} of the {requested} that {name} asks for: "
+        "the set holds no more"
+    )
+
+
+def _count_in(match: re.Match[str]) -> int:
+    """Return the number of samples in a subset's name: the pattern's last group."""
+    return int(match[match.re.groups])
 
 
 def _read_ids(name: str) -> set[str]:
-    """Return the ids in a file, one a line."""
+    """Return the ids in a file with one id per line."""
     try:
         with raised_as(
             UsageError, f"subset file {name}", "UTF-8 text, one id a line", UnicodeDecodeError
@@ -170,7 +181,7 @@ def batches(
 
 def window_size(size: int, *, sort: bool) -> int:
     """Return the number of queries that are sorted together, for batches of `size`."""
-    return size * (WINDOW if sort else 1)
+    return size * (WINDOW_BATCHES if sort else 1)
 
 
 def _length(query: Query) -> tuple[int, int, int]:
@@ -198,7 +209,7 @@ def remaining_batches(
 ) -> Iterator[Batch]:
     """Yield the plan's batches that have unfinished samples.
 
-    A batch is repeated with all its samples, because a network's output for one of them may depend,
+    A batch is repeated with all its samples, because a network's output for one sample may depend,
     in the last bits, on the others. A model that answers by the sample is given the unfinished
     samples alone: its batches are many times as large as what the network computes together.
 

@@ -1,4 +1,7 @@
-"""Check a run's benchmark: its files, its samples, and that neither changes before resumption."""
+"""Check a run's benchmark before `evaluate` predicts: its files and samples.
+
+On resumption it must be the benchmark that the run began with.
+"""
 
 from collections.abc import Iterator
 from dataclasses import fields

@@ -1,4 +1,7 @@
-"""A limit of time or money for a command (`--budget`), and what is left of it."""
+"""The limit of time or money for a command (`--budget`), and the rest that is left.
+
+`piloted` stops a run when nothing is left.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,12 +10,15 @@ from time import perf_counter
 
 from harness.errors import UsageError
 
-SECONDS: Mapping[str, float] = {"s": 1, "min": 60, "h": 3600}
+SECONDS_OF_UNIT: Mapping[str, float] = {"s": 1, "min": 60, "h": 3600}
 NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
-TIME = re.compile(rf"{NUMBER} ?({'|'.join(SECONDS)})\Z")
+TIME = re.compile(rf"{NUMBER} ?({'|'.join(SECONDS_OF_UNIT)})\Z")
 """A time: `2h`, `1.5 h`, `90min`, `45s`."""
 CURRENCY = "([$€£¥]|[A-Z]{3})"
-MONEY = (re.compile(rf"{NUMBER} ?{CURRENCY}\Z"), re.compile(rf"{CURRENCY} ?{NUMBER}\Z"))
+MONEY = (
+    re.compile(rf"{NUMBER} ?{CURRENCY}\Z"),
+    re.compile(rf"{CURRENCY} ?{NUMBER}\Z"),
+)
 """A sum of money: `5$`, `0.5 EUR`; `$5`, `EUR 0.5`."""
 
 
@@ -53,12 +59,13 @@ def budget(text: str) -> Budget:
         UsageError: it is neither a time nor a sum of money, or it is 0.
     """
     typed = text.strip()
-    if (match := TIME.match(typed)) and float(match[1]) > 0:
-        return Budget(text=typed, seconds=float(match[1]) * SECONDS[match[2]])
-    for form in MONEY:
-        if match := form.match(typed):
-            amounts = [float(part) for part in match.groups() if part[0].isdigit()]
-            if (money := amounts[0]) > 0:
+    time = TIME.match(typed)
+    if time and float(time[1]) > 0:
+        return Budget(text=typed, seconds=float(time[1]) * SECONDS_OF_UNIT[time[2]])
+    for pattern in MONEY:
+        if match := pattern.match(typed):
+            (money,) = (float(part) for part in match.groups() if part[0].isdigit())
+            if money > 0:
                 return Budget(text=typed, money=money)
     raise UsageError(
         "--budget",

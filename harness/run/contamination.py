@@ -17,7 +17,7 @@ from harness.run.batching import Selection, samples_of
 from harness.run.checkpoint_provenance import write_origins
 from harness.run.perceptual_hash import (
     ASKED,
-    UNLIKE,
+    MIN_UNLIKE_BITS,
     PerceptualIndex,
     differing_bits,
     media_hashes,
@@ -58,7 +58,7 @@ class Contamination:
     """Further samples that show a scan of ScanNet that was trained on, in other images."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a number below 0 or above that of all samples."""
+        """Raise ValueError for a number below 0 or above `n_total`."""
         n_by_key = (self.samples, self.images, self.alike, self.scans)
         if not all(0 <= count <= self.n_total for count in n_by_key):
             raise ValueError(f"expected numbers of {self.n_total} samples, found {n_by_key}")
@@ -137,8 +137,10 @@ def measure_contamination(
 def _are_told_apart_by_images(
     sample: Sample, task: Task, namesakes: Iterable[TrainedSample]
 ) -> bool:
-    """Return True if training samples with the id of a sample are of other splits, and all show
-    still images with hashes. Of videos other frames may have been hashed.
+    """Return True if images decide whether a sample is one of its namesakes.
+
+    Namesakes are training samples with its id. Images decide if all of them are of other splits,
+    and they and the sample show still images, with hashes.
     """
     is_still = not any(media.is_video for media in sample.query.media)
     return is_still and all(row.split != task.split and row.has_image_hashes for row in namesakes)
@@ -147,7 +149,7 @@ def _are_told_apart_by_images(
 def _are_unlike(sample: TrainedSample, namesakes: Iterable[TrainedSample]) -> bool:
     """Return True if each image of a sample is certainly unlike those of training samples."""
     return sample.has_image_hashes and all(
-        differing_bits(digest, trained) >= UNLIKE
+        differing_bits(digest, trained) >= MIN_UNLIKE_BITS
         for row in namesakes
         for trained in row.images
         for digest in sample.images
@@ -232,7 +234,7 @@ def samples_of_model(model: Spec | None) -> list[TrainedSample] | None:
 def checkpoints(model: Spec | None) -> Iterator[Path]:
     """Yield the folders that a model's SPEC names as `checkpoint=…`, at any depth.
 
-    For an adapter, this is the folder of the training that it lies in, or else its own.
+    For an adapter, yield the training's folder that it lies in, or else the adapter's folder.
     """
     for name, value in (model.arguments if model is not None else {}).items():
         if isinstance(value, Spec):

@@ -24,10 +24,10 @@ from harness.task import Task
 from harness.types import Sample
 
 MEDIA = "media.jsonl"
-SHARE = "media.{}-{}.jsonl"
+SHARE_FILE = "media.{}-{}.jsonl"
 """Name of the file of share i of n."""
 SHOWN = 5  # changed files that an error names
-LENGTH = 16  # hexadecimal digits of a hash: 64 bits detect accidents, not malice
+HASH_DIGITS = 16  # hexadecimal digits of a hash: 64 bits detect accidents, not malice
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class MediaContent:
     sources: tuple[str, ...]
     """Paths of its files relative to the data root; without files, a name with the sample's id."""
     content: tuple[str, ...]
-    """A hash of each file's content, `LENGTH` characters; empty if the file cannot be read."""
+    """A hash of each file's content, `HASH_DIGITS` characters; empty if the file cannot be read."""
 
 
 def write_contents(
@@ -61,7 +61,7 @@ def write_contents(
         root: The data root, resolved.
         places: The journal's entry of each prediction, by query id.
         retry_failed: Failed samples are predicted again, so their media may have changed.
-        shard: The share of the run that is predicted; None: all of it.
+        shard: The share of the run that is predicted; None: the whole run.
 
     Returns:
         A note that names changed media, or says that the hashes of a finished run were missing;
@@ -73,20 +73,20 @@ def write_contents(
     """
     contents = dict(_contents(task, selection, root))
     CONTENTS.save()
-    path = folder / (SHARE.format(*shard) if shard else MEDIA)
-    stored = [path, *sorted({*folder.glob(MEDIA), *folder.glob(SHARE.format("*", "*"))} - {path})]
+    path = folder / (SHARE_FILE.format(*shard) if shard else MEDIA)
+    stored = [
+        path,
+        *sorted({*folder.glob(MEDIA), *folder.glob(SHARE_FILE.format("*", "*"))} - {path}),
+    ]
     old = _stored_contents(stored)
     finished = {
         query_id for query_id, entry in places.items() if is_done(entry, retry_failed=retry_failed)
     }
-    changed = (
-        {}
-        if old is None
-        else {key: content for key, content in contents.items() if old.get(key) != content}
-    )
-    if changed:
-        assert old is not None, "something has changed"
-        _refuse_answered(task, selection, root, finished, old, changed)
+    changed = {}
+    if old is not None:
+        changed = {key: content for key, content in contents.items() if old.get(key) != content}
+        if changed:
+            _refuse_answered(task, selection, root, finished, old, changed)
     if old is None and finished:
         _refuse_unknown(path, task, selection, finished)
     if old is None or changed or not path.exists():
@@ -200,13 +200,13 @@ def _key(names: tuple[str, ...]) -> str:
 
 def _content(path: Path) -> str:
     try:
-        return digest(path).hex()[:LENGTH]
+        return digest(path).hex()[:HASH_DIGITS]
     except OSError:  # a missing file that --allow-missing accepted
         return ""
 
 
 def _content_of(media: Media) -> str:
-    return "" if media.fault else media.id[:LENGTH]
+    return "" if media.fault else media.id[:HASH_DIGITS]
 
 
 def _stored_contents(paths: Sequence[Path]) -> dict[str, MediaContent] | None:

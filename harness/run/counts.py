@@ -17,7 +17,7 @@ from harness.segmentation import Propagator, Segmenter
 from harness.types import Answer, AnswerForm, Call, Prediction, Query
 
 LOG = re.compile(r"_samples_(.+)\Z")  # 20260801_120000_samples_countbench
-WORDS = {"none": 0} | {word: value for word, value in NUMBER_WORDS.items() if value <= 20}
+COUNT_OF_WORD = {"none": 0} | {word: value for word, value in NUMBER_WORDS.items() if value <= 20}
 MAX_DIGITS = len(str(MAX_COUNT))
 
 
@@ -39,7 +39,7 @@ def parse_number_word(response: str) -> int | None:
     [3, 0, 3, None]
     """
     text = response.strip().lower()
-    return WORDS.get(text, exact(text))
+    return COUNT_OF_WORD.get(text, exact(text))
 
 
 def first_number(response: str) -> int | None:

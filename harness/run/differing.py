@@ -15,7 +15,7 @@ from harness.task import Task
 from harness.thoughts import after_thought
 from harness.types import AnswerForm, Prediction, Sample
 
-MANY = 0.05
+MIN_SHARE = 0.05
 """Smallest share of differing responses that is noted."""
 
 
@@ -34,22 +34,23 @@ class Differing:
             if sample.query.form is not AnswerForm.CHOICE or len(prediction.responses) != 1:
                 continue
             options = sample.query.options
+            letters = ascii_uppercase[: len(options)]
             reading, response = reading_of(task, sample, prediction), prediction.responses[0]
-            if not isinstance(reading, str) or reading not in ascii_uppercase[: len(options)]:
+            if not isinstance(reading, str) or reading not in letters:
                 continue
             try:
-                letters = ascii_uppercase[: len(options)]
                 letter = stated_letter(after_thought(response), letters, options)
             except ParseError:
                 continue
             self.stated += 1
-            self.differing += letter != reading
-            if letter != reading and not self.first:
-                self.first = f"of {response.strip()[:60]!r}, {reading} in place of {letter}"
+            if letter != reading:
+                self.differing += 1
+                text = f"of {response.strip()[:60]!r}, {reading} in place of {letter}"
+                self.first = self.first or text
 
     def notes(self, protocol: str) -> tuple[str, ...]:
         """Return a note if many responses differ; empty otherwise."""
-        if not self.differing or self.differing < MANY * self.stated:
+        if not self.differing or self.differing < MIN_SHARE * self.stated:
             return ()
         return (
             f"{protocol} reads another option than {self.differing} of {self.stated} responses "

@@ -45,15 +45,21 @@ from harness.store.atomic import forget, read_json, write_json
 from harness.store.journal import Journal, attempt_and_worker
 from harness.store.lease import beating
 
-MEETING = "launch"  # folder of the exchanged files in a run folder
-LIVES = ".launch"  # folder of the heartbeats in `--out`
-SHARED = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID")
+MEETING_FOLDER = "launch"  # in a run folder, for the exchanged files
+HEARTBEATS_FOLDER = ".launch"  # in `--out`
+LAUNCH_NAMES = (
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+)
 """Environment variables with equal values in one launch, and other values in other launches."""
-PATIENCE = 600.0  # seconds to wait for a process that has not been heard of
-BEAT = 10.0  # seconds between heartbeats
-SILENCE = 300.0  # seconds without heartbeat until a helper is dead; shared folders show files late
-LATE = 10.0  # seconds to wait, after the last batch, for the costs of the helpers' stages
-LOOK = 0.2  # seconds between two reads of the folder
+START_SECONDS = 600.0  # to wait for a process that has not been heard of
+BEAT_SECONDS = 10.0  # between heartbeats
+SILENT_SECONDS = 300.0  # without heartbeat until a helper is dead; shared folders show files late
+COST_SECONDS = 10.0  # to wait, after the last batch, for the costs of the helpers' stages
+POLL_SECONDS = 0.2  # between two reads of the folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,7 @@ def detect_launch(environment: Mapping[str, str]) -> ProcessRank | None:
     Raises:
         UsageError: WORLD_SIZE and RANK are not whole numbers, the second below the first.
     """
-    size, rank = (
-        environment.get(name, default) for name, default in (("WORLD_SIZE", "1"), ("RANK", "0"))
-    )
+    size, rank = environment.get("WORLD_SIZE", "1"), environment.get("RANK", "0")
     if not (size.isdigit() and rank.isdigit() and int(rank) < int(size)):
         raise UsageError(
             "the variables WORLD_SIZE and RANK",
@@ -101,7 +105,7 @@ def detect_launch(environment: Mapping[str, str]) -> ProcessRank | None:
         )
     if int(size) == 1:
         return None
-    shared = "\n".join(environment.get(name, "") for name in SHARED)
+    shared = "\n".join(environment.get(name, "") for name in LAUNCH_NAMES)
     name = hashlib.blake2b(shared.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return ProcessRank(int(rank), int(size), name)
 
@@ -161,7 +165,7 @@ class Leader:
         others: dict[int, tuple[str, ...]] = {}
         journal = Journal(self.folder)
         message: dict[str, object] = {"run": None}
-        signs = _Heartbeats(self.launch, self.folder / MEETING, self._is_alive)
+        signs = _Heartbeats(self.launch, self.folder / MEETING_FOLDER, self._is_alive)
 
         def own_batches() -> Iterator[Batch]:
             for batch in batches:
@@ -183,15 +187,15 @@ class Leader:
             yield from outcomes
             signs.check(self._pending_helpers(others))
             if not outcomes:
-                sleep(LOOK)
+                sleep(POLL_SECONDS)
         if message["run"] is not None:
             yield from self._costs()
-        for path in (self.folder / MEETING).glob("*.json"):
+        for path in (self.folder / MEETING_FOLDER).glob("*.json"):
             forget(path)
 
     def _answer(self, message: dict[str, object]) -> None:
         """Write `go.json`, if a helper has started since it was written, so that it begins."""
-        meeting = self.folder / MEETING
+        meeting = self.folder / MEETING_FOLDER
         numbers = [read_json(path)["number"] for path in sorted(meeting.glob("hello.*.json"))]
         answer = {
             "attempt": self.attempt,
@@ -205,9 +209,9 @@ class Leader:
             message.update(answer)
 
     def _costs(self) -> Iterator[Outcome]:
-        """Yield the costs of the helpers' stages that are written within `LATE` seconds."""
+        """Yield the costs of the helpers' stages that are written within `COST_SECONDS` seconds."""
         awaited = list(range(1, self.launch.size))
-        latest = monotonic() + LATE
+        latest = monotonic() + COST_SECONDS
         while awaited:
             for rank in awaited[:]:
                 stages = self._cost(rank)
@@ -217,12 +221,12 @@ class Leader:
             if awaited and monotonic() > latest:
                 return
             if awaited:
-                sleep(LOOK)
+                sleep(POLL_SECONDS)
 
     def _cost(self, rank: int) -> dict[str, Stage] | None:
         """Read the cost of a helper's stages; None if it is missing or cannot be read."""
         with suppress(StoreError, KeyError, TypeError, ValueError, AttributeError):
-            message = read_json(self.folder / MEETING / f"stages.{rank}.json")
+            message = read_json(self.folder / MEETING_FOLDER / f"stages.{rank}.json")
             if message["leader"] == self.number:
                 return {name: from_plain(Stage, stage) for name, stage in message["stages"].items()}
         return None
@@ -236,7 +240,7 @@ class Leader:
 
     def _is_alive(self, rank: int) -> bool:
         """Return True if a helper has read this leader's answer."""
-        path = self.folder / MEETING / f"seen.{rank}.json"
+        path = self.folder / MEETING_FOLDER / f"seen.{rank}.json"
         return path.exists() and bool(read_json(path)["leader"] == self.number)
 
 
@@ -263,13 +267,13 @@ class _Heartbeats:
         return beats if self._seen(rank) else [*beats, self._launch.life(rank)]
 
     def check(self, awaited: Iterable[int]) -> None:
-        """Read the helpers' heartbeats, at most once in `BEAT` seconds.
+        """Read the helpers' heartbeats, at most once in `BEAT_SECONDS` seconds.
 
         Raises:
             Unavailable: an awaited helper has been silent for too long.
         """
         now = monotonic()
-        if now - self._looked < BEAT:
+        if now - self._looked < BEAT_SECONDS:
             return  # reading a shared file system more often would find nothing new
         self._looked = now
         for rank, before in self._written.items():
@@ -278,7 +282,7 @@ class _Heartbeats:
                 self._written[rank], self._since[rank] = beats, now
                 self._begun.add(rank)
         for rank in sorted(awaited):
-            patience = SILENCE if rank in self._begun else PATIENCE
+            patience = SILENT_SECONDS if rank in self._begun else START_SECONDS
             if now - self._since[rank] > patience:
                 raise Unavailable(
                     f"process {rank} of the {self._launch.size} of this launch",
@@ -294,7 +298,7 @@ class _Heartbeats:
 @contextmanager
 def heartbeat(launch: ProcessRank, out: Path) -> Iterator[ProcessRank]:
     """Write heartbeats into `out` until the block ends; yield the launch with their folder."""
-    lives = out / LIVES / launch.name
+    lives = out / HEARTBEATS_FOLDER / launch.name
     beat = lives / f"alive.{launch.rank}.json"
     try:
         with _beat_file(beat):
@@ -308,7 +312,7 @@ def heartbeat(launch: ProcessRank, out: Path) -> Iterator[ProcessRank]:
 
 @contextmanager
 def _beat_file(path: Path) -> Iterator[None]:
-    """Write a heartbeat to `path` every `BEAT` seconds until the block ends."""
+    """Write a heartbeat to `path` every `BEAT_SECONDS` seconds until the block ends."""
     beats = count()
 
     def write_beat() -> None:
@@ -317,7 +321,7 @@ def _beat_file(path: Path) -> Iterator[None]:
 
     with suppress(StoreError, OSError):  # on a full disk the journal raises the error
         write_beat()
-    with beating(write_beat, BEAT):
+    with beating(write_beat, BEAT_SECONDS):
         yield
 
 
@@ -354,15 +358,15 @@ def rendezvous(launch: ProcessRank, folder: Path) -> dict[str, Any]:
     It has `attempt` and `run`, the hash of the run's configuration; None: there is nothing to do.
 
     Raises:
-        StoreError: neither an answer nor a heartbeat of the leader comes for `PATIENCE` seconds.
+        StoreError: neither an answer nor a heartbeat of the leader comes for `START_SECONDS`.
     """
     token = secrets.token_hex(8)
-    meeting = folder / MEETING
+    meeting = folder / MEETING_FOLDER
     hello = meeting / f"hello.{launch.rank}.json"
     last_beat = looked = monotonic()
     life = launch.life(0)
-    while monotonic() - last_beat < PATIENCE:
-        if monotonic() - looked > BEAT:
+    while monotonic() - last_beat < START_SECONDS:
+        if monotonic() - looked > BEAT_SECONDS:
             looked = monotonic()
             if (now := launch.life(0)) != life:
                 last_beat, life = looked, now
@@ -375,11 +379,11 @@ def rendezvous(launch: ProcessRank, folder: Path) -> dict[str, Any]:
             if token in answer["numbers"]:
                 write_json(meeting / f"seen.{launch.rank}.json", {"leader": answer["leader"]})
                 return answer
-        sleep(LOOK)
+        sleep(POLL_SECONDS)
     raise StoreError(
         f"run {folder}, process {launch.rank} of {launch.size}",
         expected="the first process to begin",
-        found=f"nothing for {PATIENCE:.0f} s",
+        found=f"nothing for {START_SECONDS:.0f} s",
         fix="All processes need the same --out, on a file system that they share.",
     )
 
@@ -390,7 +394,7 @@ def share(
     """Predict a helper's share, and write the cost of its stages for the leader."""
     worker = LocalWorker(model, folder, attempt, worker=launch.rank)
     stages: dict[str, Stage] = {}
-    meeting = folder / MEETING
+    meeting = folder / MEETING_FOLDER
     with _beat_file(meeting / f"alive.{launch.rank}.json"):
         for outcome in worker.run(batch for batch in batches if launch.owns(batch)):
             stages = sum_stages([stages, outcome.stages])

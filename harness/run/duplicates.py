@@ -39,7 +39,9 @@ def same_questions(walk: Callable[[], Iterable[Sample]]) -> tuple[list[list[str]
     """
     n_by_question = Counter(map(_question, walk()))
     alike: dict[tuple[object, ...], dict[str, tuple[Media, ...]]] = {}
+    """Media by sample id, for samples with equal question and equal sizes of files."""
     truths: dict[str, tuple[bytes, bytes | None]] = {}
+    """Hashes of the whole ground truth and of its answer, by sample id."""
     for sample in walk():
         media = sample.query.media
         if n_by_question[_question(sample)] > 1 and all(
@@ -49,6 +51,7 @@ def same_questions(walk: Callable[[], Iterable[Sample]]) -> tuple[list[list[str]
             truths[sample.id] = _hash(sample.target), _answer(sample.target)
             alike.setdefault((_question(sample), weights), {})[sample.id] = media
     groups: dict[tuple[object, ...], list[str]] = {}
+    """Ids of samples with equal question and content of media."""
     for key, by_id in alike.items():
         if len(by_id) > 1:
             for id, media in by_id.items():
@@ -57,11 +60,12 @@ def same_questions(walk: Callable[[], Iterable[Sample]]) -> tuple[list[list[str]
     for group, ids in groups.items():
         for id in ids:
             same.setdefault((group, truths[id][0]), []).append(id)
-    differing = [ids for ids in groups.values() if len({truths[id][1] for id in ids} - {None}) > 1]
-    return (
-        sorted(sorted(ids) for ids in same.values() if len(ids) > 1),
-        sorted(map(sorted, differing)),
-    )
+    differing = []
+    for ids in groups.values():
+        answers = {truths[id][1] for id in ids} - {None}
+        if len(answers) > 1:
+            differing.append(sorted(ids))
+    return sorted(sorted(ids) for ids in same.values() if len(ids) > 1), sorted(differing)
 
 
 def _answer(target: Target | None) -> bytes | None:

@@ -44,9 +44,9 @@ from harness.task import Task
 from harness.types import Prediction, Sample
 
 CRASHES_IN_A_ROW = 20  # exceptions of the model that end the run
-CAUGHT_UP = 2
+MAX_CAUGHT_UP = 2
 """Largest number of units scored for each new sample, so that a resumed run predicts at once."""
-SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
+SCORE_SECONDS = 1.0  # between running scores, which cost a pass over all units
 
 
 def evaluate(
@@ -97,9 +97,11 @@ def evaluate(
         selection, surveyed = check_benchmark(task, options, progress)
     for text in survey_notes(selection, surveyed):
         progress.note(f"{task.name}: {text}")
-    if not isinstance(model, Spec) and (forms := forms_of(model)) is not None:
-        name = options.name or model.name
-        check_answerable(name, forms, task, surveyed, missing=model.missing_parts)
+    if not isinstance(model, Spec):  # a SPEC's model is checked once a worker has built it
+        forms = forms_of(model)
+        if forms is not None:
+            name = options.name or model.name
+            check_answerable(name, forms, task, surveyed, missing=model.missing_parts)
     if options.restart and (launch is None or launch.leads):
         set_aside(folder)
     with writing(folder):
@@ -342,13 +344,13 @@ class _Evaluation:
         samples = partial(self.selection.samples, self.task)
         scorer = RunningScorer(self.task, samples, note=self.progress.note)
         before = dict(journal.places)
-        watched = Scorer(self.task, self._in_plan_order)
+        watched = Scorer(self.task, self._in_plan_order)  # for `options.until`
         redone = plan.redone(before)
         if redone:
             # Results must not stay beside predictions from which they were not computed.
             for name in (RESULTS, SCORES, CHECKSUMS):
                 forget(self.folder / name)
-        ready = set(before) - redone
+        ready = set(before) - redone  # ids of queries whose predictions are final
 
         def lookup(query: str) -> Prediction | None:
             if hidden or query not in ready:
@@ -380,8 +382,8 @@ class _Evaluation:
             crashes = self._count_crashes(outcome, crashes)
             ready |= new
             journal.refresh()
-            scorer.advance(lookup, limit=CAUGHT_UP * len(new))
-            is_due = perf_counter() - last_shown > SHOWN_EVERY
+            scorer.advance(lookup, limit=MAX_CAUGHT_UP * len(new))
+            is_due = perf_counter() - last_shown > SCORE_SECONDS
             if is_due or len(ready) == self.survey.n_total:
                 failed = scorer.unanswered(journal.places)
                 headline = scorer.headline() if scorer.done else headline

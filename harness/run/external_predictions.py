@@ -30,11 +30,11 @@ Tree: TypeAlias = Callable[..., Iterator[Prediction]]
 """Called with a folder, samples and `allow_extra`; yields the prediction for each sample."""
 MAX_DIGITS = 10  # of an id that is the number of a sample
 SHOWN = 3  # unmatched entries that an error names
-AMBIGUOUS = (
+AMBIGUOUS_HINT = (
     "A column or key `id` with the benchmark's ids (`load_task(…).samples()` has them) decides "
     "between equal questions. "
 )
-OTHERS = "No line belongs to a sample: check the split. {} prints the ids in their order."
+NO_MATCH_HINT = "No line belongs to a sample: check the split. {} prints the ids in their order."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,25 +137,29 @@ def _refuse_unmatched(
     of_samples = known_ids & matched.rows.keys()
     if not matched.unmatched or (submission.allow_extra and of_samples):
         return
-    examples, spec = "; ".join(matched.unmatched[:SHOWN]), task_spec or task.name
-    from_one = "0" in known_ids and "0" not in matched.rows and len(matched.unmatched) == 1
+    examples = "; ".join(matched.unmatched[:SHOWN])
+    subset = f", subset {submission.subset}" if submission.subset else ""
     raise DataError(
         f"predictions {submission.path}",
-        expected=f"ids of {task.name}, split {task.split}"
-        + (f", subset {submission.subset}" if submission.subset else ""),
+        expected=f"ids of {task.name}, split {task.split}{subset}",
         found=f"{len(matched.unmatched)} others, such as {examples}",
-        fix="No id is 0: if your ids start at 1, subtract 1 from each."
-        if from_one
-        else _rename(matched, known_ids, submission)
-        or _by_number(matched, known_ids, spec, submission)
-        or (AMBIGUOUS if "(fits " in matched.unmatched[0] else "")
-        + (
-            extra_fix(submission.allow_extra, "lines")
-            if of_samples
-            else OTHERS.format(print_ids(spec, submission.data_root))
-            + _in_order(matched, known_ids, spec, submission)
-        ),
+        fix=_unmatched_fix(submission, matched, known_ids, task_spec or task.name),
     )
+
+
+def _unmatched_fix(submission: Submission, matched: Matched, known_ids: set[str], task: str) -> str:
+    """Return what to do about entries of no sample; `task` is the task's SPEC."""
+    if "0" in known_ids and "0" not in matched.rows and len(matched.unmatched) == 1:
+        return "No id is 0: if your ids start at 1, subtract 1 from each."
+    conversion = _rename(matched, known_ids, submission)
+    conversion = conversion or _by_number(matched, known_ids, task, submission)
+    if conversion:
+        return conversion
+    ambiguous = AMBIGUOUS_HINT if "(fits " in matched.unmatched[0] else ""
+    if known_ids & matched.rows.keys():
+        return ambiguous + extra_fix(submission.allow_extra, "lines")
+    others = NO_MATCH_HINT.format(print_ids(task, submission.data_root))
+    return ambiguous + others + _in_order(matched, known_ids, task, submission)
 
 
 def _rename(matched: Matched, known_ids: set[str], submission: Submission) -> str:
@@ -167,7 +171,7 @@ def _rename(matched: Matched, known_ids: set[str], submission: Submission) -> st
 
 
 def _by_number(matched: Matched, known_ids: set[str], task: str, submission: Submission) -> str:
-    """Return a command that makes ids of the samples' numbers; empty if ids are others."""
+    """Return a command that turns samples' numbers into ids; empty if the file has other ids."""
     are_numbers = all(
         name not in known_ids
         and name.isdecimal()
@@ -194,7 +198,7 @@ def _in_order(matched: Matched, known_ids: set[str], task: str, submission: Subm
 def units_with_predictions(
     submission: Submission, samples: Callable[[], Iterator[Sample]], matched: Matched | None
 ) -> Iterator[tuple[Sequence[Sample], Sequence[Prediction]]]:
-    """Yield each unit of samples with the predictions for them; `matched` is that of a file."""
+    """Yield each unit of samples with their predictions; `matched` is None for folders and runs."""
     if matched is not None:
         for unit in units(samples()):
             yield (
@@ -207,7 +211,7 @@ def units_with_predictions(
             yield unit, [_read_again(sample, submission.run, submission.reader) for sample in unit]
         return
     assert submission.tree is not None, "nothing was matched: it is a folder"
-    requested, scored = tee(samples())
+    requested, scored = tee(samples())  # `tree` reads samples while predictions are taken
     predictions = submission.tree(submission.path, requested, allow_extra=submission.allow_extra)
     for unit in units(scored):
         yield unit, list(islice(predictions, len(unit)))

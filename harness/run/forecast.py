@@ -18,14 +18,14 @@ from harness.plain import from_plain
 from harness.store.atomic import read_json, write_json
 
 PILOT = "pilot.json"
-EXPLAINED = 0.5
+MIN_EXPLAINED = 0.5
 """Smallest share of the variance that lengths must explain for a mean to be corrected by them."""
-ERRORS = 2.0
-"""Half of a stated range, in standard errors."""
-NARROW = 0.05
-"""Smallest half of a range that is stated, as a share of the estimate."""
-EVEN = 50
-"""Samples for each slot from which the end of a run, with empty slots, is negligible."""
+RANGE_IN_ERRORS = 2.0
+"""Half of the range that is stated beside an estimate, in standard errors."""
+MIN_HALF_RANGE = 0.05
+"""Half of the smallest range that is stated, as a share of the estimate."""
+MAX_UNEVEN = 50
+"""Largest number of samples for each slot with which a run's end, with empty slots, matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,9 @@ class Rates:
         """Return the forecast for `remaining` samples as text."""
         parts = []
         if self.seconds is not None:
-            total, half = remaining * self.seconds, ERRORS * self.error
+            total, half = remaining * self.seconds, RANGE_IN_ERRORS * self.error
             between = ""
-            if half >= NARROW:
+            if half >= MIN_HALF_RANGE:
                 low, high = total * max(0.0, 1 - half), total * (1 + half)
                 between = f" ({duration(low)} to {duration(high)})"
             parts.append(f"about {duration(total)}{between}")
@@ -101,7 +101,7 @@ def mean_by_length(values: Sequence[float], lengths: Sequence[float], mean_lengt
     """
     mean = fmean(values)
     with suppress(StatisticsError):  # fewer than two values, or all equal
-        if correlation(lengths, values) ** 2 > EXPLAINED:
+        if correlation(lengths, values) ** 2 > MIN_EXPLAINED:
             slope = linear_regression(lengths, values).slope
             return max(0.0, mean + slope * (mean_length - fmean(lengths)))
     return mean
@@ -109,17 +109,15 @@ def mean_by_length(values: Sequence[float], lengths: Sequence[float], mean_lengt
 
 def standard_error(values: Sequence[float]) -> float:
     """Return the standard error of a mean as a share of the mean; 0 for fewer than two values."""
-    if len(values) < 2 or not (mean := fmean(values)):
-        return 0.0
-    return stdev(values) / mean / math.sqrt(len(values))
+    mean = fmean(values) if len(values) > 1 else 0.0
+    return stdev(values) / mean / math.sqrt(len(values)) if mean else 0.0
 
 
 def uneven_end(weights: Sequence[float], slots: int, count: int, *, seed: int) -> float:
-    """Return the factor by which samples take longer than their mean rate, by a simulation.
+    """Return the factor by which samples take longer because slots are empty at the end of a run.
 
-    At the end of a run some slots are empty while the longest samples are still at work. Samples
-    with drawn weights take the first free slot; those at work now are drawn by weight, each with a
-    random part of its work left.
+    It is simulated: samples with drawn weights take the first free slot; those at work now are
+    drawn by weight, each with a random part of its work left.
 
     Args:
         weights: Work of the measured samples, such as their tokens.
@@ -127,7 +125,7 @@ def uneven_end(weights: Sequence[float], slots: int, count: int, *, seed: int) -
         count: Number of remaining samples.
         seed: Seed of the simulation.
     """
-    if slots == 1 or count > EVEN * slots:
+    if slots == 1 or count > MAX_UNEVEN * slots:
         return 1.0
     random = Random(seed)
     now = random.choices(weights, weights, k=min(slots, count))

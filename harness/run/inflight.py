@@ -1,4 +1,7 @@
-"""Batches and samples in progress in the pipeline, with the futures of their outcomes."""
+"""Batches and samples in progress, with the futures of their outcomes.
+
+`pipeline` hands them from one stage's thread to the next.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError

@@ -1,4 +1,7 @@
-"""Worker processes under the interpreter of a model's own environment (`environment=…`)."""
+"""A worker process under the interpreter of a model's own environment (`backend=uv(…)`).
+
+`processes` starts it; in the new interpreter `worker_main` runs.
+"""
 
 import os
 import subprocess
@@ -8,7 +11,7 @@ from pathlib import Path
 
 from harness.uv_environment import REVEALING
 
-MODULE = "harness.run.worker_main"
+WORKER_MODULE = "harness.run.worker_main"
 
 
 class InterpreterProcess:
@@ -21,7 +24,7 @@ class InterpreterProcess:
 
     def __init__(self, python: Path, pipe: Connection) -> None:
         self._process = subprocess.Popen(
-            [str(python), "-P", "-m", MODULE, str(pipe.fileno())],
+            [str(python), "-P", "-m", WORKER_MODULE, str(pipe.fileno())],
             pass_fds=(pipe.fileno(),),
             stdin=subprocess.DEVNULL,
             env={name: value for name, value in os.environ.items() if name not in REVEALING},

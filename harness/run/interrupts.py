@@ -78,7 +78,7 @@ def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
     """Handle signals in the block, in the main thread alone, which alone may set handlers.
 
     An ignored SIGHUP stays ignored, for `nohup`; an ignored SIGINT does not, because a shell's
-    background jobs ignore it and shall be interruptible.
+    background jobs ignore it by default, and they must be interruptible.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -7,7 +7,7 @@ that the weights changed during the run.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -130,18 +130,20 @@ def unit_ledger(task: Task, unit: Sequence[Sample], predictions: Sequence[Predic
     )
     cut = ["cut" in sample_marks for sample_marks in marks]
     if any(cut) and all(sample.target is not None for sample in unit):
-        wrong, empty, right = (
-            [
-                instead(sample) if was_cut else prediction
+
+        def score_with(replacement: Callable[[Sample], Prediction]) -> Scores:
+            """Score the unit with a replacement for each prediction that was cut."""
+            replaced = [
+                replacement(sample) if was_cut else prediction
                 for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
             ]
-            for instead in (_missing, _empty, _right)
-        )
+            return task.protocol.score(unit, replaced)
+
         with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
-            lower = task.protocol.score(unit, wrong)
+            lower = score_with(_missing)
             if not lower and all(map(_shows_something, unit)):  # the scorer skips missing answers
-                lower = task.protocol.score(unit, empty)
-            ledger.otherwise[0] = lower, task.protocol.score(unit, right)
+                lower = score_with(_empty)
+            ledger.otherwise[0] = lower, score_with(_right)
     return ledger
 
 
@@ -165,7 +167,8 @@ def _empty(sample: Sample) -> Prediction:
 
 def _shows_something(sample: Sample) -> bool:
     """Return True if the true masks are not empty, so that empty masks are wrong."""
-    return any(mask.area for mask in (sample.target and sample.target.answer.masks) or ())
+    masks = None if sample.target is None else sample.target.answer.masks
+    return any(mask.area for mask in masks or ())
 
 
 def _nested(n_by_path: Counts) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The manifest of a run (`manifest.json`): all that is needed to repeat or resume the run.
 
-`evaluate` writes it before the first prediction, or compares it with that of the run in the folder.
+`evaluate` writes it before the first prediction, or compares it with the manifest in the folder.
 """
 
 import json
@@ -38,12 +38,13 @@ from harness.store.lease import lease
 from harness.task import Task
 from harness.version import __version__
 
-NOT_HELD = ("changed", "config_hash", "data.root", "data.images_before", "resumed_at")
+MAY_DIFFER = ("changed", "config_hash", "data.root", "data.images_before", "resumed_at")
 """Fields of a manifest that may differ when a run is resumed."""
-DERIVED = ("deviations", "infrastructure_limit")
+REPLACED_FIELDS = ("deviations", "infrastructure_limit")
 """Fields that each attempt replaces."""
 TEXT_OF_PLUGIN = re.compile(r"code of (?!__main__,).*\.(?!py\Z)\w+")
-"""Setting of `changed_code` for a file of a plugin's package that is not a module."""
+"""Pattern of a setting of `changed_code` that is a file of a plugin's package, but not a module:
+`code of toys, prompts/ask.txt`, and not `code of toys, model.py`."""
 
 
 def manifest_of(
@@ -131,7 +132,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     code = provenance.repeatable(manifest["provenance"])
     noted = ("images", "ids", "conversions")  # files may be repaired; the others follow
     data = {name: value for name, value in manifest["data"].items() if name not in noted}
-    compared = {name: value for name, value in manifest.items() if name not in DERIVED}
+    compared = {name: value for name, value in manifest.items() if name not in REPLACED_FIELDS}
     return {**without_words(compared), "provenance": code, "data": data}
 
 
@@ -146,7 +147,7 @@ def changed_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[st
 
 def change_lines(changes: Sequence[Mapping[str, object]]) -> list[str]:
     """Return one line for each change `{setting, from, to}`."""
-    return [f"{each['setting']}: {each['from']} → {each['to']}" for each in changes]
+    return [f"{change['setting']}: {change['from']} → {change['to']}" for change in changes]
 
 
 def with_new_code(
@@ -169,11 +170,11 @@ def begin_or_resume(
     accept_code: bool = False,
     predicts: bool = True,
 ) -> dict[str, object] | None:
-    """Write the manifest of a new run, or compare it with that of the run in `folder`.
+    """Write the manifest of a new run, or compare it with the manifest in `folder`.
 
     Images and commits may differ, and the code of plugins with `accept_code`; the manifest records
     it. The code of a finished run may differ only if it `predicts` samples again, such as failed
-    ones: else its score would be told as that of the new code.
+    ones: else the record would say that the new code made its score.
 
     Returns:
         For a finished run, the updated manifest, which `finish` must write, because the old one is
@@ -190,12 +191,13 @@ def begin_or_resume(
     old = Run(folder).manifest
     manifest = json.loads(json.dumps(manifest, default=json_scalar))  # as it is read again
     lines = differences(repeatable(old), repeatable(manifest))
-    diff = [line for line in lines if not line.startswith(NOT_HELD)]
+    diff = [line for line in lines if not line.startswith(MAY_DIFFER)]
     changes = changed_code(old, manifest)
     can_go_on = not diff and (predicts or not (folder / RESULTS).exists())
     if changes and not (accept_code and can_go_on):
         diff += change_lines(changes)
     if diff or old["config_hash"] != manifest["config_hash"]:
+        # Without `diff` the hash differs by fields that may differ: all lines are shown.
         differing = "\n  ".join(diff or lines)
         keeps = "; --accept-code goes on with the new code" if changes and can_go_on else ""
         if any(TEXT_OF_PLUGIN.fullmatch(str(change["setting"])) for change in changes):
@@ -214,7 +216,7 @@ def begin_or_resume(
     if before != now_there:
         progress.note("images have changed since the run began; the record says so")
         old = {**old, "data": {**old["data"], "images": now_there, "images_before": before}}
-    old |= {name: manifest[name] for name in DERIVED}
+    old |= {name: manifest[name] for name in REPLACED_FIELDS}
     code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
     now = manifest["provenance"]["commit"]
     if now != code[-1]:
@@ -232,8 +234,8 @@ def keeps_its_numbers(
     """Compare the new results of a finished run with its stored ones.
 
     Returns:
-        True if the stored results shall stay: they have all of the new ones, and further metrics.
-        False if the new ones shall be written: they are equal, add metrics, replace unreadable
+        True if the stored results stay: they have all of the new ones, and further metrics.
+        False if the new ones are written: they are equal, add metrics, replace unreadable
         records, or `rescore` is True.
 
     Raises:
@@ -250,8 +252,9 @@ def keeps_its_numbers(
         return False
     added = results["metrics"].keys() - stored["metrics"].keys()
     dropped = stored["metrics"].keys() - results["metrics"].keys()
-    of_both = stored if added else without_metrics(stored, dropped)  # else neither has all
-    diff = changed_numbers(of_both, results)
+    # If each side has metrics that the other lacks, no record has all: `dropped` are changes then.
+    compared = stored if added else without_metrics(stored, dropped)
+    diff = changed_numbers(compared, results)
     written = (MANIFEST,) if dropped else (MANIFEST, RESULTS, SCORES)
     diff += [
         f"{name}: {how} since it was scored" for name, how in outcome.items() if name not in written

@@ -197,7 +197,8 @@ def _prompted_part(
     # A pair that does not fit costs more than all fitting pairs together, so that the assignment
     # has as many fitting pairs as possible.
     unfit = 1.0 + distances[fits].max(initial=0.0) * (1 + min(distances.shape))
-    matched = dict(zip(*linear_sum_assignment(np.where(fits, distances, unfit)), strict=True))
+    matched_rows, matched_parts = linear_sum_assignment(np.where(fits, distances, unfit))
+    matched = dict(zip(matched_rows, matched_parts, strict=True))
     for row in range(len(prompts)):
         chosen = matched.get(row)
         if chosen is None or not fits[row, chosen]:

@@ -1,8 +1,8 @@
 """Score a finished run's predictions in several processes.
 
-Every process walks over the task's units and scores each n-th of them, reading its predictions from
-the journal: nothing large travels between processes, and none holds more than one unit. The parent
-puts the scores into the task's order, so that the result does not depend on the number of
+Every process walks over the task's units and scores every n-th unit, with predictions that it reads
+from the journal: nothing large travels between processes, and none holds more than one unit. The
+parent puts the scores into the task's order, so that the result does not depend on the number of
 processes.
 """
 
@@ -44,7 +44,7 @@ def score_journal(
                 for index in range(processes)
             ]
         shares = [part.result() for part in parts]
-    for unit_index in range(sum(map(len, shares))):
+    for unit_index in range(sum(map(len, shares))):  # each process scored every `processes`-th unit
         yield shares[unit_index % processes][unit_index // processes]
 
 

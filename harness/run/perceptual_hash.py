@@ -21,16 +21,16 @@ from harness.video.decoder import MAX_OPEN
 
 SIDE = 32  # pixels of the grey copy's sides
 FREQUENCIES = 16  # frequencies in each direction
-PLAIN = 4.0
+MIN_DEVIATION = 4.0
 """Smallest standard deviation, in grey levels, of an image that is hashed; a more uniform one looks
 like many others."""
-ALIKE = 24
+MAX_DIFFERING_BITS = 24
 """Largest number of differing bits of two copies of an image. Photographs that were squashed to
 840 × 840, halved, or saved at quality 30 differed in at most 6 of the 255 bits; different
 photographs in 110 or more, frames of different films in 94 or more. How long the frames of a video
 stay alike depends on its motion: in six short films of 25 or 30 frames a second, half of all frames
 had become another image after 0.04 s in the fastest and 1.2 s in the calmest."""
-UNLIKE = 64
+MIN_UNLIKE_BITS = 64
 """Smallest number of differing bits of two images that are not copies of each other. Images
 of low contrast that were saved at quality 10 differed from themselves in up to 42."""
 KEPT, ASKED = 8, 32
@@ -40,29 +40,30 @@ the second, and of a half or a quarter of the video. Another cut of the video is
 happen to be close, which 31 frames make about four times as likely as 7 would. For a film of a
 minute, 7 frames took 1.8 times as long to decode as one, and 31 a tenth longer than 7, because key
 frames are farther apart."""
-BYTES = FREQUENCIES * FREQUENCIES // 8  # of a hash
-TOGETHER = 1024  # samples whose hashes are requested together
+HASH_BYTES = FREQUENCIES * FREQUENCIES // 8  # two hexadecimal digits each
+SAMPLES_AT_ONCE = 1024  # samples whose hashes are requested together
 
-WAVES = np.cos(
+COSINES = np.cos(
     np.pi * (2 * np.arange(SIDE) + 1)[None] * np.arange(FREQUENCIES)[:, None] / (2 * SIDE)
 )
+"""Basis of the discrete cosine transform (frequencies × pixels)."""
 
 
 def image_hash(image: Frame) -> str:
     """Return the bits of an image as 64 hexadecimal digits; empty for one that is too uniform."""
     small = Image.fromarray(image).convert("L").resize((SIDE, SIDE), Image.Resampling.BOX)
     grey = np.asarray(small, dtype=np.float64)
-    if grey.std() < PLAIN:
+    if grey.std() < MIN_DEVIATION:
         return ""
-    waves = (WAVES @ grey @ WAVES.T).ravel()
-    bits = waves > np.median(waves[1:])
+    amplitudes = (COSINES @ grey @ COSINES.T).ravel()
+    bits = amplitudes > np.median(amplitudes[1:])
     bits[0] = False  # the mean brightness, which is not a shape
     return np.packbits(bits).tobytes().hex()
 
 
-def differing_bits(one: str, other: str) -> int:
+def differing_bits(first: str, second: str) -> int:
     """Return the number of bits in which two hashes differ."""
-    return (int(one, 16) ^ int(other, 16)).bit_count()
+    return (int(first, 16) ^ int(second, 16)).bit_count()
 
 
 def frames_between(frames: int, parts: int) -> tuple[int, ...]:
@@ -114,7 +115,7 @@ def media_hashes(
         return begun[name]
 
     try:
-        while part := list(islice(stream, TOGETHER)):
+        while part := list(islice(stream, SAMPLES_AT_ONCE)):
             unhashed = [
                 [hashes_of(group, index, medium) for index, medium in enumerate(media)]
                 for group, media in part
@@ -136,23 +137,25 @@ def _shape(video: Media) -> tuple[Hashable, ...]:
 
 
 class PerceptualIndex:
-    """A set of image hashes, 32 bytes each; it contains all within `ALIKE` bits of a member."""
+    """A set of image hashes, 32 bytes each; it contains all that differ from a member in at most
+    `MAX_DIFFERING_BITS`.
+    """
 
     def __init__(self, hashes: Iterable[str]) -> None:
         packed = bytearray()
         for digest in hashes:
-            packed += bytes.fromhex(digest) if len(digest) == 2 * BYTES else b""
-        words = np.frombuffer(packed, dtype=np.uint64).reshape(-1, BYTES // 8)
+            packed += bytes.fromhex(digest) if len(digest) == 2 * HASH_BYTES else b""
+        words = np.frombuffer(packed, dtype=np.uint64).reshape(-1, HASH_BYTES // 8)
         self._words = np.ascontiguousarray(np.unique(words, axis=0).T)  # (words, hashes)
 
     def __len__(self) -> int:
         return int(self._words.shape[1])
 
     def __contains__(self, digest: str) -> bool:
-        if not len(self) or len(digest) != 2 * BYTES:
+        if not len(self) or len(digest) != 2 * HASH_BYTES:
             return False
         bits = np.frombuffer(bytes.fromhex(digest), dtype=np.uint64)
         # The first word alone excludes 29 of 30 other images.
-        near = np.flatnonzero(np.bitwise_count(self._words[0] ^ bits[0]) <= ALIKE)
+        near = np.flatnonzero(np.bitwise_count(self._words[0] ^ bits[0]) <= MAX_DIFFERING_BITS)
         differ = np.bitwise_count(self._words.take(near, axis=1) ^ bits[:, None]).sum(axis=0)
-        return bool((differ <= ALIKE).any())
+        return bool((differ <= MAX_DIFFERING_BITS).any())

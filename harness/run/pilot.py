@@ -1,10 +1,11 @@
 """Draw the samples that a run predicts first (its pilot), to forecast the cost of all samples.
 
 They are drawn by length from the plan's batches. A model that answers by the sample gets them
-alone; any other model gets whole batches of the plan, so that no prediction differs from that of a
+alone; any other model gets whole batches of the plan, so that all predictions equal those of a
 run without a pilot. `piloted` calls `draw` and the methods of `Draw`.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -13,18 +14,18 @@ from random import Random
 from harness.run.batching import Batch
 from harness.types import Query
 
-KEPT = 1024
-"""Size of the uniform sample of the plan's pieces from which pilots are drawn."""
+RESERVOIR_SIZE = 1024
+"""Number of the plan's pieces that are drawn uniformly; pilots are drawn from these."""
 MIN_BATCHES = 3
 """Smallest number of batches of a pilot if batches are not divided; the first is a warm-up."""
-PIXELS, CHARACTERS = 28 * 28, 4
-"""Approximate numbers of pixels and of characters of a token of the prompt."""
+PIXELS_A_TOKEN, CHARACTERS_A_TOKEN = 28 * 28, 4
+"""Approximate numbers of pixels and of characters that make one token of a prompt."""
 
 
 def predicted_length(query: Query) -> float:
     """Return the approximate tokens of a query's prompt, if every frame of its media is shown."""
     pixels = sum(len(medium) * medium.size[0] * medium.size[1] for medium in query.media)
-    return pixels / PIXELS + len(query.text) / CHARACTERS
+    return pixels / PIXELS_A_TOKEN + len(query.text) / CHARACTERS_A_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Draw:
     mean_length: float
     """Mean of their predicted lengths."""
     next_index: int
-    """A number above those of the plan's batches."""
+    """The first index that no batch of the plan has."""
     by_sample: bool
     """True if pieces are single samples."""
     offset: float
@@ -61,13 +62,13 @@ class Draw:
         do not count.
         """
         size = 1 if self.by_sample else max(len(piece.batch.queries) for piece in self.pieces)
-        number = -(-count // size)
+        number = math.ceil(count / size)
         number = max(number, MIN_BATCHES) if size > 1 else number
         others = [piece for piece in self.pieces if piece.batch != self.longest.batch]
         return [self.longest, *_systematic(others, number - 1, self.offset)]
 
     def further(self, count: int, known_ids: Set[str]) -> list[Piece]:
-        """Return `count` pieces in random order, without those of the queries `known_ids`."""
+        """Return `count` pieces in random order, without pieces of the queries `known_ids`."""
         others = [piece for piece in self.pieces if piece.batch.queries[0].id not in known_ids]
         chosen = _systematic(others, count, self.offset)
         Random(str(self.offset)).shuffle(chosen)
@@ -82,7 +83,7 @@ class Draw:
         """
         if not self.by_sample:
             return [piece.batch for piece in pieces]
-        parts = min(len(pieces), max(workers, -(-len(pieces) // size)))
+        parts = min(len(pieces), max(workers, math.ceil(len(pieces) / size)))
         return [
             replace(
                 pieces[0].batch,
@@ -109,9 +110,9 @@ def draw(plan: Iterable[Batch], *, by_sample: bool, seed: int) -> Draw | None:
             n_samples += len(piece.batch.queries)
             total_length += piece.length * len(piece.batch.queries)
             n_pieces += 1
-            if len(pieces) < KEPT:
+            if len(pieces) < RESERVOIR_SIZE:
                 pieces.append(piece)
-            elif (slot := random.randrange(n_pieces)) < KEPT:
+            elif (slot := random.randrange(n_pieces)) < RESERVOIR_SIZE:
                 pieces[slot] = piece
     if longest is None:
         return None

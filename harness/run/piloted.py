@@ -39,18 +39,18 @@ from harness.summary import price, prices
 from harness.task import Task
 from harness.types import Prediction, Sample
 
-PILOT = 8
+DEFAULT_PILOT = 8
 """Number of samples of a pilot if only a budget is given."""
-WINDOW = 64
+MIN_WINDOW = 64
 """Smallest number of samples after the pilot on which seconds are measured."""
 ROUNDING = 1e-9  # added before rounding down, so that an exact number stays
-SCORED = 4
+SCORED_UNITS = 4
 """Number of units that are scored to measure the seconds of scoring."""
 
 
 @dataclass(kw_only=True)
 class PilotedRun:
-    """The batches of one run, those of a pilot first, and their measured cost."""
+    """The batches of one run, a pilot's first, and their measured cost."""
 
     task: Task
     folder: Path
@@ -89,7 +89,7 @@ class PilotedRun:
     _spent: float = 0.0
     """Money that the run has cost."""
     _token_seconds: float = 0.0
-    """Seconds of each token of the pilot's answers, with few other samples at work."""
+    """Seconds of each token of the pilot's answers, while the model works on few samples."""
     _scoring: float = 0.0
     """Seconds of scoring a sample."""
     _judging: float = 0.0
@@ -118,7 +118,7 @@ class PilotedRun:
             remaining = batches.remaining(dict(self.journal.places))
             return (batch for batch in remaining if batch.index % parts == part - 1)
 
-        count = self.options.pilot or (PILOT if self.options.budget else 0)
+        count = self.options.pilot or (DEFAULT_PILOT if self.options.budget else 0)
         if count:
             self._draw = draw(plan(), by_sample=self.info.by_sample, seed=self.options.seed)
         if self._draw is None:
@@ -139,13 +139,15 @@ class PilotedRun:
             self._answer_tokens()
         )
         self._measure_scoring()
-        one_by_one = self._n_slots == 1 or not self.info.by_sample
         if self.info.by_sample:
-            window = max(WINDOW, 2 * self._n_slots)
+            window = max(MIN_WINDOW, 2 * self._n_slots)
             # Two ends of samples are needed to measure the time between them.
             self._due = min(window + self._n_slots, self.n_left // 2)
             self._due = self._due if self._due > 1 else 0
-        self._state(*(self._seconds_by_piece() if one_by_one else (None,)))
+        if self._n_slots == 1 or not self.info.by_sample:
+            self._state(*self._seconds_by_piece())
+        else:  # seconds are stated later, when all slots have been at work
+            self._state(None)
         if not self.info.by_sample:
             yield from workers.run(self._within(plan()))
             return
@@ -179,8 +181,9 @@ class PilotedRun:
         if self._due and len(self._moments) >= self._due:
             self._due = 0
             if self.n_left:
-                by_piece = self._n_slots == 1
-                self._state(*(self._seconds_by_piece() if by_piece else self._seconds_by_flow()))
+                is_one_by_one = self._n_slots == 1
+                measure = self._seconds_by_piece if is_one_by_one else self._seconds_by_flow
+                self._state(*measure())
 
     @property
     def is_over(self) -> bool:
@@ -233,7 +236,7 @@ class PilotedRun:
                 return
 
     def _state(self, seconds: float | None, error: float = 0.0) -> None:
-        """Store and note the rates.
+        """Compute the rates from the finished samples, store them, and note the forecast.
 
         Args:
             seconds: Seconds a sample; None: not known yet.
@@ -241,14 +244,16 @@ class PilotedRun:
         """
         lengths, tokens = self._lengths, self._tokens
         measured = [query for query in tokens if query in lengths]
-        prompt, completion = (
-            mean_by_length(
-                [tokens[query][token_kind] for query in measured],
+
+        def mean_tokens(kind: int) -> float:
+            """Return the mean number of prompt (0) or completion (1) tokens of the samples left."""
+            return mean_by_length(
+                [tokens[query][kind] for query in measured],
                 [lengths[query] for query in measured],
                 self._length_left(),
             )
-            for token_kind in (0, 1)
-        )
+
+        prompt, completion = mean_tokens(0), mean_tokens(1)
         cost = price(self._prices, prompt, completion)
         peaks = process_peaks(self.stages())
         this_process = (memory_peak(), gpu_peak()) if self.options.in_process else (0, 0)
@@ -295,14 +300,12 @@ class PilotedRun:
         The first piece of each worker does not count, because it loads the model; nor does the time
         from its end, because the segmenter is loaded late.
         """
-        ends = sorted(
-            (
-                (max(self._moments.get(query.id, 0.0) for query in piece.batch.queries), piece)
-                for piece in self._drawn
-                if piece.batch.queries[-1].id in self._moments
-            ),
-            key=itemgetter(0),
-        )
+        ends: list[tuple[float, Piece]] = []
+        for piece in self._drawn:
+            queries = piece.batch.queries
+            if queries[-1].id in self._moments:
+                ends.append((max(self._moments.get(query.id, 0.0) for query in queries), piece))
+        ends.sort(key=itemgetter(0))
         workers = self.options.workers
         first = min(2 * workers if len(ends) > 4 * workers else workers, len(ends) - 1)
         if first == 0:  # a pilot of one piece
@@ -337,10 +340,8 @@ class PilotedRun:
         """Return the mean predicted length of the unfinished samples."""
         assert self._draw is not None, "it is called after a pilot"
         done = [length for query, length in self._lengths.items() if query in self._tokens]
-        total, n_remaining = (
-            self._draw.mean_length * self._draw.samples,
-            self._draw.samples - len(done),
-        )
+        total = self._draw.mean_length * self._draw.samples
+        n_remaining = self._draw.samples - len(done)
         return max(0.0, total - sum(done)) / max(1, n_remaining)
 
     def _answer_tokens(self) -> list[int]:
@@ -372,7 +373,7 @@ class PilotedRun:
                 tally(self.task, unit, predictions)
                 seconds.append((perf_counter() - start) / len(unit))
                 scored += len(unit)
-                if len(seconds) == SCORED:
+                if len(seconds) == SCORED_UNITS:
                     break
         if seconds:
             self._scoring = fmean(seconds[1:] or seconds)  # the first loads what scoring needs

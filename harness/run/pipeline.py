@@ -9,8 +9,8 @@ server does. At most `batches_ahead` batches are in progress, and only as many s
 and not finished as `MemoryBudget` has room for, so that memory is bounded.
 
 Each sample is journalled when it is finished. If a model answers by the sample, a sample is handed
-on as soon as it is answered, and no more are asked for while `ANSWERED` wait for their masks. So a
-kill costs at most those, and the samples that the network works on (`batch_size`).
+on as soon as it is answered, and no more are asked for while `MAX_ANSWERED` wait for their masks.
+So a kill costs at most those, and the samples that the network works on (`batch_size`).
 
 Answers of the network are expensive: when the run ends early, the masks of those samples are
 finished and journalled first, and nothing else is begun; see `Predictor.drain`.
@@ -35,7 +35,7 @@ from harness.model import Answered, Model, StagedModel
 from harness.plugins import plugin_errors
 from harness.run.batching import Batch
 from harness.run.inflight import AnsweredSample, InflightBatch, set_error, set_result
-from harness.run.pixels import ANSWERED, MemoryBudget, bytes_needed, shown_pixels
+from harness.run.pixels import MAX_ANSWERED, MemoryBudget, bytes_needed, shown_pixels
 from harness.run.predict import (
     Outcome,
     RecordSink,
@@ -95,7 +95,7 @@ class Predictor:
     closed: bool = False
     """True: nothing is journalled any more."""
     _halted: bool = False
-    """True: the model was told to give up its current requests."""
+    """True: the model's `halt` was called."""
     _threads: StageThreads = field(default_factory=StageThreads)
     _prefetcher: Prefetcher = field(init=False)
     _under_way: list[InflightBatch] = field(default_factory=list)
@@ -175,7 +175,7 @@ class Predictor:
     def drain(self) -> None:
         """End early: finish and journal the answered samples, and drop all others.
 
-        No sample is begun, and the model is told to give up its requests. It takes as long as the
+        No sample is begun, and the model's `halt` ends its requests. It takes as long as the
         masks of the answered samples; an interrupt ends it at once.
         """
         try:
@@ -254,7 +254,7 @@ class Predictor:
             )
             with closing(results):
                 while True:
-                    is_full = len(self._awaiting_masks) >= ANSWERED
+                    is_full = len(self._awaiting_masks) >= MAX_ANSWERED
                     if by_sample(model) and is_full and not self.ending:
                         yield Step.WAIT
                         continue
@@ -282,10 +282,10 @@ class Predictor:
             self._memory.leave(LANGUAGE, pixels, samples=len(batch.queries))
 
     def _wait_for_fewer_answers(self) -> None:
-        """Wait until fewer than `ANSWERED` samples await masks; CancelledError if the run ends."""
+        """Wait until fewer than `MAX_ANSWERED` samples await masks; CancelledError at the end."""
         with self._lock:
             self._awaiting_changed.wait_for(
-                lambda: self.ending or len(self._awaiting_masks) < ANSWERED
+                lambda: self.ending or len(self._awaiting_masks) < MAX_ANSWERED
             )
             if self.ending:
                 raise CancelledError

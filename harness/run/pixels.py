@@ -3,7 +3,7 @@
 A model names the frames that it looks at first (`looks_at`): few of a long video, by default all.
 They are decoded ahead into the cache that all readers share, up to `PREFETCH_BYTES`.
 
-Each object has a track of masks: a byte a pixel for one frame, and run-lengths for the others.
+Each object has a track of masks: one byte per pixel for one frame, run-lengths for the others.
 Because these are large for long videos with many objects, samples enter the stages that make masks
 by the bytes of their masks as well as by their number (`MemoryBudget`).
 """
@@ -24,12 +24,12 @@ PREFETCH_BYTES = CACHE.max_bytes // 4
 """Largest number of bytes of one batch's pixels that are decoded ahead; others are decoded when
 they are used."""
 
-BEGUN = 4
+MAX_BEGUN = 4
 """Largest number of samples that are segmented and not finished, each with images and masks."""
-ANSWERED = 16
+MAX_ANSWERED = 16
 """Largest number of samples that are answered and not finished, for a model that answers by the
 sample; then no more are asked for."""
-MASK_BYTES = 2 << 30
+MAX_MASK_BYTES = 2 << 30
 """Largest number of bytes of images and masks of the samples that are segmented and not finished,
 unless one alone needs more."""
 
@@ -37,11 +37,11 @@ EVERY_FRAME = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_
 """Forms whose answers cover every frame of the first medium."""
 
 RUNS_A_FRAME, RUNS_A_COLUMN = 512, 16
-"""Assumed bytes of one mask as run-lengths, by frame and by column of pixels.
+"""Assumed bytes of one mask as run-lengths: for the mask, and further for each column of pixels.
 
 The object that holds the text takes about 300 bytes. A column of one object takes 0.5 to 3 bytes,
 ragged edges included; 16 suffice for about five pieces in every column. Random blots of 8 pixels a
-side would take 85, and the worst case, a checkerboard of single pixels, a byte a pixel.
+side would take 85, and the worst case, a checkerboard of single pixels, one byte per pixel.
 """
 
 
@@ -72,7 +72,7 @@ def first_frames(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]
 
 
 def parts(model: Model, batch: Batch) -> Iterator[MediaFrames]:
-    """Yield the frames to decode ahead: those that the model looks at first, then those of tracks.
+    """Yield the frames to decode ahead: what the model looks at first, then frames of tracks.
 
     They have at most `PREFETCH_BYTES` of pixels. A medium whose frames are all needed is decoded as
     a whole or not at all, because the cache would drop its first frames before they are read.
@@ -94,7 +94,7 @@ def decode(part: MediaFrames, over: Callable[[], bool]) -> None:
 def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
     """Return bytes of the decoded frames of queries that a model looks at first."""
     return sum(
-        _image(media) * len(frames)
+        _frame_bytes(media) * len(frames)
         for query in queries
         for media, frames in first_frames(model, query)
     )
@@ -103,8 +103,8 @@ def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
 def masked_pixels(query: Query, objects: int | None = None) -> int:
     """Return bytes of the segmented image and of the masks; 0 if no masks are asked for or made.
 
-    For one frame, arrays of a byte a pixel: two for each object (segmented and propagated), and two
-    for all objects together (the union and its copy for encoding). For every frame, run-lengths
+    For one frame, arrays of one byte per pixel: two for each object (segmented and propagated), and
+    two for all objects together (the union and its copy for encoding). For every frame, run-lengths
     (`RUNS_A_FRAME`) of each object and of their union. Further memory of a propagator, such as
     lists of arrays, is not counted.
 
@@ -117,10 +117,10 @@ def masked_pixels(query: Query, objects: int | None = None) -> int:
     media, n_objects = query.media[0], 1 if objects is None else objects
     width, height = media.size
     runs = (RUNS_A_FRAME + RUNS_A_COLUMN * width) * len(media) * (n_objects + 1)
-    return _image(media) + width * height * 2 * (n_objects + 1) + runs
+    return _frame_bytes(media) + width * height * 2 * (n_objects + 1) + runs
 
 
-def _image(media: Media) -> int:
+def _frame_bytes(media: Media) -> int:
     """Return bytes of one decoded frame."""
     return media.size[0] * media.size[1] * 3
 
@@ -141,10 +141,10 @@ def _needed_frames(model: Model, queries: Sequence[Query]) -> Iterator[MediaFram
 def _fitting(needed: Iterable[MediaFrames], limit: int) -> Iterator[MediaFrames]:
     """Yield the parts that fit into `limit` bytes of pixels, the first parts first."""
     for part in needed:
-        room = limit // _image(part.media)
+        room = limit // _frame_bytes(part.media)
         frames = part.frames[:room] if part.divisible or len(part.frames) <= room else ()
         if frames:
-            limit -= _image(part.media) * len(frames)
+            limit -= _frame_bytes(part.media) * len(frames)
             yield part._replace(frames=frames)
 
 
@@ -156,8 +156,8 @@ class MemoryBudget:
     thread enter in its order.
     """
 
-    samples: int = BEGUN
-    bytes_: int = MASK_BYTES
+    samples: int = MAX_BEGUN
+    bytes_: int = MAX_MASK_BYTES
     _held: int = 0
     _taken: int = 0
     _closed: bool = False

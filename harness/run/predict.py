@@ -48,9 +48,7 @@ FIELDS_OF_FORM: Mapping[AnswerForm, tuple[str, ...]] = {
     AnswerForm.TEXT: ("text",),
 }
 """Fields of an `Answer` of which one must be set, by the form that the query asks for."""
-
-
-ENDING = (UsageError, MissingDependency, NotRestored, CancelledError)
+ENDING_ERRORS = (UsageError, MissingDependency, NotRestored, CancelledError)
 """Errors of a model that end the run, instead of failing the sample."""
 
 
@@ -153,7 +151,7 @@ def responded(
         try:
             for index, response in model.generate_as_completed(queries):
                 yield unanswered.pop(index), response
-        except ENDING:
+        except ENDING_ERRORS:
             raise
         except (Exception, SystemExit):  # noqa: BLE001 - `call_guarded` handles it
             pass
@@ -177,7 +175,7 @@ def call_guarded(
 ) -> list[T | Prediction]:
     """Call a part of the model; return a result for each query, a failed Prediction if it raises.
 
-    A batch that does not fit into memory is halved. Errors in `ENDING` (a mistake in the command, a
+    A batch that does not fit into memory is halved. `ENDING_ERRORS` (a mistake in the command, a
     missing package, weights that were not put back) end the run. A damaged file and a server that
     does not answer are infrastructure failures of their sample. Any other exception is a model
     failure of the sample that causes it, which is found by trying the model's own batches (of
@@ -191,7 +189,7 @@ def call_guarded(
     """
     try:
         return [*call(queries)]
-    except ENDING:
+    except ENDING_ERRORS:
         raise
     except ModuleNotFoundError as error:
         raise missing_dependency(f"model {model.name}", error) from error
@@ -199,12 +197,13 @@ def call_guarded(
         if len(queries) == 1:
             return [_as_failure(queries[0], error, stage)]
         too_large = _too_large(error)
-        alone = isinstance(error, Unavailable)
-    stage.halvings += too_large
-    if too_large or not (alone or len(queries) > model.batch_size):
-        parts = _split_halves(queries)
-    else:
+        no_query_is_at_fault = isinstance(error, Unavailable)
+    if too_large:
+        stage.halvings += 1
+    if not too_large and (no_query_is_at_fault or len(queries) > model.batch_size):
         parts = _pieces(queries, model.batch_size)
+    else:
+        parts = _split_halves(queries)
     return [result for part in parts for result in call_guarded(model, part, stage, call)]
 
 
@@ -216,8 +215,7 @@ def _split_halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
 def _pieces(queries: Sequence[Query], limit: int) -> list[Sequence[Query]]:
     """Split queries into parts of at most `limit` queries; `limit` or fewer into single queries.
 
-    This is for queries that a server left unanswered: no query is at fault, so halving would only
-    repeat the requests.
+    Single queries are for a server that did not answer: halving would only repeat the requests.
     """
     size = max(1, limit) if len(queries) > limit else 1
     return [queries[start : start + size] for start in range(0, len(queries), size)]

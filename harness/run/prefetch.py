@@ -1,4 +1,7 @@
-"""Prepare the next batches (decoded frames, a model's inputs) while the model answers another."""
+"""Prepare the next batches (decoded frames, a model's inputs) while the model answers another.
+
+`pipeline` gives each batch to a `Prefetcher` first, and takes it when it is submitted.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,19 +15,20 @@ from harness.run.pixels import decode, parts
 from harness.run.stage_threads import StageThreads
 from harness.video.decoder import MAX_OPEN
 
-STAGES = 4
-"""Other readers of videos than the decoders: segmentation, propagation, `expect`, tensors."""
+OTHER_READERS = 4
+"""Number of threads, besides the decoders, that read videos: segmentation, propagation, and the
+preparation of a model's next inputs (`expect`) and of its tensors."""
 
 
 def decoders() -> int:
     """Return the number of decoding threads: a quarter of the cores, from 2 on.
 
     A network on the CPU needs the other cores. Each thread keeps a video open, so that with the
-    other readers (`STAGES`) there are at most `MAX_OPEN`.
+    other readers (`OTHER_READERS`) there are at most `MAX_OPEN`.
     """
     affinity = getattr(os, "sched_getaffinity", None)  # a job may have a part of the machine
     cores = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
-    return max(2, min(MAX_OPEN - STAGES, cores // 4))
+    return max(2, min(MAX_OPEN - OTHER_READERS, cores // 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class DecodingBatch:
 
     batch: Batch
     parts: "Sequence[Future[None]]" = ()
+    """Settled when a part of the batch's frames is decoded."""
 
 
 @dataclass(slots=True)
@@ -50,15 +55,11 @@ class Prefetcher:
     def decode(self, batch: Batch) -> None:
         """Begin to decode in the background the frames that the model looks at first."""
         threads = decoders()
-        self._decoding.append(
-            DecodingBatch(
-                batch,
-                [
-                    self.threads.submit("decode", decode, part, self.is_ending, threads=threads)
-                    for part in parts(self.model, batch)
-                ],
-            )
-        )
+        futures = [
+            self.threads.submit("decode", decode, part, self.is_ending, threads=threads)
+            for part in parts(self.model, batch)
+        ]
+        self._decoding.append(DecodingBatch(batch, futures))
 
     def take(self, batch: Batch) -> DecodingBatch:
         """Remove and return a batch that is submitted now, whether it was decoded before or not."""

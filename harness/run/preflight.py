@@ -1,4 +1,4 @@
-"""Check a benchmark's files before a run."""
+"""Check a benchmark's files before a run, so that faults are listed before a model is loaded."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from harness.run.sample_cache import SampleCache, read_once
 from harness.task import Problem, Task
 from harness.types import Sample
 
-PROBLEMS_SHOWN = 10
+PROBLEMS_SHOWN = 10  # lines of problems in a message
 LINE_NUMBER = re.compile(r"\bline \d+")  # line 17
 
 

@@ -35,8 +35,8 @@ from harness.spec import Spec
 from harness.store.journal import Writer
 from harness.uv_environment import without_environment
 
-FINISH = 60.0  # seconds for workers to finish answered samples when a run ends early
-LEAVE = 10.0  # seconds for a worker to end if it has nothing to finish
+FINISH_SECONDS = 60.0  # seconds for workers to finish answered samples when a run ends early
+LEAVE_SECONDS = 10.0  # seconds for a worker to end if it has nothing to finish
 
 
 @dataclass(kw_only=True)
@@ -66,7 +66,7 @@ class Process(Member):
     def close(self) -> None:
         """Close the pipe, which ends the process, and wait for its end."""
         self.hang_up()
-        self.wait_until(monotonic() + LEAVE)
+        self.wait_until(monotonic() + LEAVE_SECONDS)
 
     def hang_up(self) -> None:
         """Close the pipe: the process finishes its answered samples, and ends."""
@@ -125,8 +125,8 @@ class Processes(Pool):
     def close(self) -> None:
         """Close all pipes, and wait for all together.
 
-        Those that have work finish what they have answered, for which they have `FINISH` seconds.
-        An interrupt meanwhile ends all at once.
+        Workers that have work may finish what they have answered within `FINISH_SECONDS`. An
+        interrupt meanwhile ends all at once.
         """
         members = [member for member in self._members if isinstance(member, Process)]
         began = monotonic()
@@ -135,7 +135,7 @@ class Processes(Pool):
         try:
             for member in members:
                 works = member.batches and member.ready
-                member.wait_until(began + (FINISH if works else LEAVE))
+                member.wait_until(began + (FINISH_SECONDS if works else LEAVE_SECONDS))
         except BaseException:
             for member in members:
                 member.kill()
@@ -250,7 +250,7 @@ def _predict_batches(pipe: Connection, model: Model, journal: Writer) -> None:
         predictor.drain()
         if telling.is_alive():
             news.put(None)
-            telling.join(LEAVE)
+            telling.join(LEAVE_SECONDS)
 
 
 def _receive_batches(pipe: Connection, received: "SimpleQueue[Batch | Exception]") -> None:

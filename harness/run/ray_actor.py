@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.run.batching import Batch
@@ -17,9 +16,6 @@ from harness.run.predict import Outcome
 from harness.run.worker_pool import READY
 from harness.run.workers import WorkerInfo, build_model, worker_error, worker_info
 from harness.spec import Spec
-
-if TYPE_CHECKING:
-    pass
 
 
 class BufferedJournal:

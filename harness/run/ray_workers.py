@@ -2,9 +2,9 @@
 
 An actor holds the model and returns its predictions, which this process journals, so that only the
 driver needs the run folder. Finished samples are fetched every second, not only with their batch: a
-killed driver loses those of a second, and the samples in progress. When a run ends early, answered
-samples are finished first. The benchmark's files are read on the actor's machine, under the same
-path; with `isolate` decoded images are sent instead.
+killed driver loses the samples of one second, and those in progress. When a run ends early,
+answered samples are finished first. The benchmark's files are read on the actor's machine, under
+the same path; with `isolate` decoded images are sent instead.
 
 Ray watches its machines and processes by heartbeats. A lost actor counts towards `MAX_LOSSES`, as a
 dead worker process does; so does an answer that is lost before it was fetched.
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 from harness.run.ray_actor import Worker
 
-FETCH = 1.0  # seconds between two fetches of finished samples from an actor
-FINISH = 60.0  # seconds for an actor to finish answered samples when a run ends early
+FETCH_SECONDS = 1.0  # seconds between two fetches of finished samples from an actor
+FINISH_SECONDS = 60.0  # seconds for an actor to finish answered samples when a run ends early
 LOCAL = "local"  # the address of a cluster on this machine that starts and ends with the run
 
 
@@ -103,9 +103,9 @@ class Actor(Member):
         return message
 
     def begin_fetch(self) -> None:
-        """Request finished samples of a working actor, at most every `FETCH` seconds."""
+        """Request finished samples of a working actor, at most every `FETCH_SECONDS` seconds."""
         works = self.ready and self.batches and self.fetched is None
-        if works and monotonic() - self.since_fetch > FETCH:
+        if works and monotonic() - self.since_fetch > FETCH_SECONDS:
             self.fetched = self.handle.fetch.remote()
 
     def take_fetched(self, *, wait: bool = False) -> None:
@@ -166,7 +166,7 @@ class Actor(Member):
     def finish(self) -> None:
         """Ask the actor to finish its answered samples, if it holds batches."""
         if self.batches and self.ending is None:
-            self.until = monotonic() + FINISH
+            self.until = monotonic() + FINISH_SECONDS
             with suppress(Exception):  # the cluster is gone
                 self.ending = self.handle.finish.remote()
 

@@ -1,4 +1,7 @@
-"""Tasks of recorded runs, by the protocol in the record where a default has changed since."""
+"""Build the task of a recorded run under the recorded protocol, if the default has changed since.
+
+Resuming and scoring again use this, so that a run's numbers keep their meaning.
+"""
 
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +15,10 @@ from harness.task import Task, with_metrics
 
 
 def recorded_task(spec: Spec, data: Path, protocol: str) -> Task:
-    """Build a task by a recorded protocol, if its SPEC names none and the task has it.
+    """Build a task under the recorded protocol, if the SPEC names none and the task still has it.
 
-    An empty `protocol` is the task's default.
+    Otherwise the SPEC's protocol or the task's default counts, as for an empty `protocol`. `data`
+    is the data root.
     """
     task: Task = plugins.build("tasks", spec, data)
     if protocol not in ("", task.protocol.name) and "protocol" not in spec.arguments:
@@ -24,9 +28,9 @@ def recorded_task(spec: Spec, data: Path, protocol: str) -> Task:
 
 
 def resumed_task(task: Task, spec: Spec, data: Path, folder: Path, progress: Progress) -> Task:
-    """Return a task, by the protocol of the run in `folder` if there is one; see `recorded_task`.
+    """Return the task under the protocol of the run in `folder`, if there is one.
 
-    The metrics that were added to it stay.
+    It keeps the metrics that were added to `task`. For `spec` and `data` see `recorded_task`.
     """
     if not (folder / MANIFEST).is_file():
         return task

@@ -16,7 +16,7 @@ from harness.store.checksums import changed_files
 from harness.task import Task
 from harness.types import Sample
 
-CHANGED_DATA = (
+CHANGED_DATA_HINT = (
     "A correction of the questions or answers is a new version of the task (`version =` in a "
     "table's TOML); only runs on that data can be compared."
 )
@@ -28,7 +28,7 @@ def rescore(
     """Score a run again from its journal, without the model.
 
     Returns:
-        The new results, and their differences from the stored ones, one a line. A stored metric
+        The new results, and their differences from the stored ones as lines. A stored metric
         that these results do not have, since `--metrics` added it to the run, is not compared.
     """
     task = read_once(source.build())
@@ -74,7 +74,7 @@ def selection_of(task: Task, run: Run) -> Selection:
             f"{task.name} at the data root given",
             expected="the data that the run was made on",
             found="data with another fingerprint",
-            fix=CHANGED_DATA,
+            fix=CHANGED_DATA_HINT,
         )
     return selection
 

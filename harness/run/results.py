@@ -1,4 +1,4 @@
-"""The end of a run: write its results, unless too many of its predictions are lost."""
+"""The end of a run, for `evaluate`: write its results, unless too many predictions are lost."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""Start or resume a training: write its manifest, or decide which changes of it are allowed."""
+"""Start or resume a training: write its manifest, or decide which changes of it are allowed.
+
+`harness.run.train` calls `start_or_resume`; a dry run calls `resumed_manifest`, which only reads.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +17,13 @@ from harness.store.atomic import forget, write_json
 from harness.trainer import CHECKPOINT, CURVE, EVALUATIONS, STATE, Trainer
 
 NOT_COMPARED = (
-    *("config_hash", "data_root", "base_is_folder", "devices", "eval_model", "seconds", "result"),
+    "config_hash",
+    "data_root",
+    "base_is_folder",
+    "devices",
+    "eval_model",
+    "seconds",
+    "result",
     "changed",
 )
 """Fields of the manifest that are not compared when a training is resumed."""
@@ -22,6 +31,8 @@ NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
 """Fields of the manifest's provenance that are not compared."""
 NOT_COMPARED_OF_TASKS = ("images", "faults")
 """Fields of each task in the manifest that are not compared."""
+LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})
+"""Settings that continue a finished training if they are increased."""
 MAX_NAMED = 10
 """Largest number of lost samples whose ids a message names."""
 
@@ -86,8 +97,8 @@ def start_or_resume(
         # finished training. That goes on only if its totals are now larger.
         if not path.exists():
             return manifest, False
-        stored, new = Training.open(out).manifest, json.loads(json.dumps(manifest))
-        before, now = (recorded["method"]["settings"] for recorded in (stored, new))
+        stored, new = Training.open(out).manifest, json.loads(json.dumps(manifest))  # as stored
+        before, now = stored["method"]["settings"], new["method"]["settings"]
         same_totals = all(before.get(name) == now.get(name) for name in LARGER_TOTALS)
         return manifest, "result" in stored and same_totals
     if not path.exists():
@@ -142,10 +153,6 @@ def resumed_manifest(
     return with_new_code(resumed, manifest, code) if code else resumed
 
 
-LARGER_TOTALS = frozenset({"max_steps", "num_train_epochs"})
-"""Settings that continue a finished training if they are increased."""
-
-
 def _allowed_changes(
     trainer: Trainer,
     out: Path,
@@ -158,14 +165,12 @@ def _allowed_changes(
     Raises:
         ResumeMismatch: other changes; the text names only those.
     """
-    (before, after) = (
-        json.loads(json.dumps(repeatable(configuration))) for configuration in (old, new)
-    )
-    settings = [configuration["method"].pop("settings") for configuration in (before, after)]
-    for configuration in (before, after):
-        configuration["method"].pop("spec")  # the settings, as typed
-    names = sorted(settings[0].keys() | settings[1].keys())
-    pairs = {name: (settings[0].get(name), settings[1].get(name)) for name in names}
+    before, after = (json.loads(json.dumps(repeatable(manifest))) for manifest in (old, new))
+    old_settings, new_settings = (copy["method"].pop("settings") for copy in (before, after))
+    for copy in (before, after):
+        copy["method"].pop("spec")  # the settings, as typed
+    names = sorted(old_settings.keys() | new_settings.keys())
+    pairs = {name: (old_settings.get(name), new_settings.get(name)) for name in names}
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     refused = [name for name, pair in changed.items() if not trainer.may_change(name, *pair)]
     lines = differences(before, after)

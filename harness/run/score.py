@@ -41,16 +41,16 @@ from harness.store.lease import lease
 from harness.task import Protocol, Task
 from harness.types import FailureKind, Prediction, Sample
 
-NAMED = 5
+MAX_NAMED = 5
 """Number of samples without a prediction that a note names."""
-INSIDE = 0.2
-"""Share of responses with the right text in them, beyond those that are equal to it, to note."""
+MIN_CONTAINING = 0.2
+"""Smallest share of responses that contain the right text without being equal to it, to note."""
 PREDICTIONS = "predictions"
 """Name in the SPEC of such predictions: `predictions(<method>)`, whatever their path."""
-LOCATE = "qwen_vl(backend=stored,prompt=locate)"
+LOCATE_READER = "qwen_vl(backend=stored,prompt=locate)"
 """Reader of boxes and points in the JSON that Qwen-VL writes by default."""
 PLACES = re.compile(r'"(?:bbox|point)_2d"')  # {"bbox_2d": [1, 2, 3, 4]}
-TAGS = re.compile(r"</?(?:think|answer)>")
+TAGS = re.compile(r"</?(?:think|answer)>")  # <think> or </answer>
 
 
 @dataclass
@@ -80,9 +80,9 @@ class Unread:
         """Return a note on the first unread response, if no response was read."""
         if not self.first or self.answers:
             return ()
-        fits_locate = self.is_plain_json and reader_spec != LOCATE
+        fits_locate = self.is_plain_json and reader_spec != LOCATE_READER
         reader = (
-            f'; --model "{LOCATE}" reads Qwen2.5-VL\'s boxes and points, which are pixels, '
+            f'; --model "{LOCATE_READER}" reads Qwen2.5-VL\'s boxes and points, which are pixels, '
             "and with backend=stored(coordinates=normalized_1000) Qwen3-VL's, which are thousandths"
         )
         fix = reader if fits_locate else ""
@@ -97,7 +97,7 @@ class Absent:
     n_samples: int = 0
 
     def add(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
-        """Count those of a unit."""
+        """Count a unit's samples without a prediction."""
         self.n_samples += len(unit)
         for sample, prediction in zip(unit, predictions, strict=True):
             failure = prediction.failure
@@ -105,11 +105,11 @@ class Absent:
                 self.ids.append(sample.id)
 
     def notes(self) -> tuple[str, ...]:
-        """Return a note that names the first of them, if there are any."""
+        """Return a note that names the first samples without a prediction, if there are any."""
         if not self.ids:
             return ()
-        more = "" if len(self.ids) <= NAMED else ", …"
-        named = ", ".join(self.ids[:NAMED]) + more
+        more = "" if len(self.ids) <= MAX_NAMED else ", …"
+        named = ", ".join(self.ids[:MAX_NAMED]) + more
         absent = f"{len(self.ids)} of {counted(self.n_samples, 'sample')}"
         return (f"{absent} without a prediction count as failed: {named}",)
 
@@ -141,11 +141,14 @@ class Unsure:
         )
 
 
-def _inside(metrics: object) -> tuple[str, ...]:
-    """Return a note if far more responses have the right text in them than are equal to it."""
+def _contained_notes(metrics: object) -> tuple[str, ...]:
+    """Return a note if far more responses contain the right text than are equal to it.
+
+    `metrics` are those of the results; a protocol of exact text has `accuracy` and `contains`.
+    """
     shares = metrics if isinstance(metrics, Mapping) else {}
     equal, inside = shares.get("accuracy"), shares.get("contains")
-    if equal is None or inside is None or inside < equal + INSIDE:
+    if equal is None or inside is None or inside < equal + MIN_CONTAINING:
         return ()
     return (
         f"{inside:.0%} of the responses have the right text in them, and {equal:.0%} are equal to "
@@ -192,8 +195,8 @@ def score_file(
     def score_into(journal: Writer | None) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
         scored = units_with_predictions(submission, samples, matched)
-        covered, agreement, unread, differing = MaskCount(), Agreement(), Unread(), Differing()
-        unsure, absent = Unsure(), Absent()
+        absent, covered, unsure = Absent(), MaskCount(), Unsure()
+        unread, differing, agreement = Unread(), Differing(), Agreement()
         for number, (unit, predictions) in enumerate(scored):
             scorer.add(unit, predictions)
             covered.add(predictions)
@@ -207,19 +210,23 @@ def score_file(
                 queries = tuple(sample.query for sample in unit)
                 batch = Batch(number, queries, manifest["config_hash"])
                 journal.append([begin(batch), *records(batch, predictions)])
-        doubts = agreement.notes(
-            f"predictions {submission.path}",
-            submission.path.name,
-            sizes=submission.format == "coco",
-            stated=submission.written is not None,
+        notes = chain(
+            absent.notes(),
+            covered.notes(),
+            unsure.notes(task.protocol),
+            unread.notes(submission.reader_spec),
+            differing.notes(task.protocol.name),
+            agreement.notes(
+                f"predictions {submission.path}",
+                submission.path.name,
+                sizes=submission.format == "coco",
+                stated=submission.written is not None,
+            ),
         )
-        unlike = differing.notes(task.protocol.name)
-        sure = unsure.notes(task.protocol)
-        answered = unread.notes(submission.reader_spec)
-        for text in chain(absent.notes(), covered.notes(), sure, answered, unlike, doubts):
+        for text in notes:
             submission.note(f"{submission.path}: {text}")
         results = scorer.results(manifest)
-        for text in _inside(results.get("metrics")):
+        for text in _contained_notes(results.get("metrics")):
             submission.note(f"{submission.path}: {text}")
         return results
 

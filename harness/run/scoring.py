@@ -15,7 +15,7 @@ from harness.errors import DataError, HarnessError
 from harness.plugins import plugin_errors
 from harness.run.batching import units
 from harness.run.ledger import Ledger, unit_ledger
-from harness.scores import UnitScore, check_scores, of_python
+from harness.scores import UnitScore, check_scores, with_python_numbers
 from harness.statistics.bootstrap import intervals
 from harness.store.journal import JournalPosition
 from harness.summary import summarise, values
@@ -226,5 +226,5 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
         failed=sum(
             failure_of(task, *pair) is not None for pair in zip(unit, predictions, strict=True)
         ),
-        scores={name: of_python(statistic) for name, statistic in scores.items()},
+        scores={name: with_python_numbers(statistic) for name, statistic in scores.items()},
     )

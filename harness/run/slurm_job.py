@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 from harness.errors import MissingDependency, Unavailable, UsageError
 from harness.spec import parse
 
-JOBS = 3
+MAX_JOBS = 3
 """Largest number of jobs that one command submits, if the earlier ones end without a result."""
-LATE = 60  # seconds after a job's end until its state is known
+STATE_SECONDS = 60  # longest time after a job's end until Slurm knows its state
 SIGNAL_DELAY = 120  # seconds before the time limit at which Slurm interrupts the command
 INTERRUPTED = 130  # exit code of an interrupted command
 LISTS = ("setup", "teardown", "srun_args")
 """Parameters that are lists; the typed value is the only item."""
-INTERNAL = frozenset({"map_count", "array_parallelism", "additional_parameters"})
-"""Parameters that cannot be typed: those of job arrays, and one that is a dictionary."""
+EXCLUDED_PARAMETERS = frozenset({"map_count", "array_parallelism", "additional_parameters"})
+"""Parameters that cannot be typed: two of job arrays, and one that is a dictionary."""
 
 
 class Ended(NamedTuple):
@@ -57,7 +57,7 @@ def run_job(
     Raises:
         MissingDependency: submitit or Slurm is not installed.
         UsageError: a parameter is not one of submitit's, or Slurm refuses the job.
-        Unavailable: a job was cancelled, or `JOBS` jobs ended without a result.
+        Unavailable: a job was cancelled, or `MAX_JOBS` jobs ended without a result.
     """
     try:
         submitit = import_module("submitit")
@@ -69,7 +69,7 @@ def run_job(
             fix="pip install submitit",
         ) from error
     executor = _executor(submitit, parameters, folder, check)
-    for number in range(1, JOBS + 1):
+    for number in range(1, MAX_JOBS + 1):
         try:
             job = executor.submit(command)
         except submitit.core.utils.FailedJobError as error:
@@ -88,20 +88,20 @@ def run_job(
         if not failed:
             return Ended(0, output=job.results()[0])
         codes = [_find_code(fault) for _, fault in failed]
-        lost_states = {None, INTERRUPTED}
+        codes_of_lost_tasks = {None, INTERRUPTED}
         if None in codes:
             # A task that waited for a killed one ends with it.
-            lost_states.add(Unavailable.exit_code)
+            codes_of_lost_tasks.add(Unavailable.exit_code)
         for (task, fault), code in zip(failed, codes, strict=True):
-            if code is not None and code not in lost_states:
+            if code is not None and code not in codes_of_lost_tasks:
                 return Ended(code, errors=task.stderr() or str(fault))
         state = _find_state(job)
         if state.startswith("CANCELLED"):
             break
-        if number < JOBS:
+        if number < MAX_JOBS:
             tell(f"job {job.job_id} ended; another job resumes it")
     raise Unavailable(
-        f"job {job.job_id}, number {number} of at most {JOBS}",
+        f"job {job.job_id}, number {number} of at most {MAX_JOBS}",
         expected="a result",
         found=f"none: {state or 'it was ended'}",
         fix=f"See {job.paths.stderr}; finished work is kept; run the same command again to resume.",
@@ -110,7 +110,7 @@ def run_job(
 
 def _find_state(job: Any) -> str:
     """Return Slurm's state of an ended job, for which it may need time; "" if it is not known."""
-    for _ in range(LATE):
+    for _ in range(STATE_SECONDS):
         state = str(job.get_info().get("State", ""))
         if state not in ("RUNNING", "COMPLETING"):
             break
@@ -131,7 +131,12 @@ def _executor(
     arguments = parse(f"submitit({parameters})").arguments
     typed = {name.removeprefix("slurm_"): value for name, value in arguments.items()}
     shared = submitit.AutoExecutor._valid_parameters()  # there is no public list of the names
-    valid = {"cluster", "folder", *shared, *submitit.SlurmExecutor._valid_parameters()} - INTERNAL
+    valid = {
+        "cluster",
+        "folder",
+        *shared,
+        *submitit.SlurmExecutor._valid_parameters(),
+    } - EXCLUDED_PARAMETERS
     if unknown := [name for name in typed if name not in valid]:
         raise UsageError(
             f"--submitit {unknown[0]}=…",

@@ -34,7 +34,7 @@ from harness.task import Task
 from harness.types import AnswerForm, Query
 
 QUERIES = "queries.jsonl"
-VERSION = 1
+VERSION = 1  # of that file
 MIN_SAMPLES = 1000
 """Smallest number of samples for which a resumed run saves more time than the file costs."""
 
@@ -86,7 +86,7 @@ def store_queries(
         folder: The run folder.
         task: The task.
         selection: Its samples.
-        survey: The survey of them.
+        survey: The survey of these samples.
         root: The data root, resolved.
     """
     if survey.n_total < MIN_SAMPLES:

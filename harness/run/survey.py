@@ -1,4 +1,7 @@
-"""Count and hash a run's samples in one walk over them, in which no image is decoded."""
+"""Count and hash a run's samples in one walk over them, in which no image is decoded.
+
+The hashes show whether two runs, or a resumed run, have the same data.
+"""
 
 import hashlib
 from collections import Counter

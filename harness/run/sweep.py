@@ -1,4 +1,4 @@
-"""List the models of a sweep: one model under several settings of its SPEC (`harness sweep`).
+"""List the models of a sweep: one model under several settings of its SPEC (`--vary`).
 
 `Sweep.models` yields the SPECs; `sweep.json` beside the run folders lets boards find the runs that
 belong together (`sweep_of`).

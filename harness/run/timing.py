@@ -5,7 +5,7 @@ It is written to `timing.json`, apart from the results, because seconds differ i
 The memory of one stage cannot be measured, because stages share networks, caches and frames and
 work at the same time. So a stage's samples and the bytes of their pixels and masks are counted, and
 peaks are measured for the process. Only a model without stages has its GPU to itself while it
-works; then the GPU's peak is that of this work.
+works; then the GPU's peak is caused by this stage.
 
 Each share of a run has its own file until the run is finished, so that folders can be copied
 together. Then `timing.json` has the attempts of all shares, each with its commit.
@@ -28,7 +28,7 @@ from harness.plain import from_plain
 from harness.record import TIMING
 from harness.store.atomic import forget, read_json, write_json
 
-SHARE = "timing.{}-{}.json"
+SHARE_FILE = "timing.{}-{}.json"
 """Name of the file of share i of n."""
 LANGUAGE, SEGMENTATION, PROPAGATION = "language", "segmentation", "propagation"
 WHOLE = "model"
@@ -176,15 +176,16 @@ class StageMemory:
     """Bytes of the GPU's peak before the last `begin_alone`, which resets torch's own peak."""
 
     def enter(self, stage: str, pixels: int, *, samples: int = 1) -> None:
-        """Add samples to a stage, with `pixels` bytes of images and masks of theirs."""
+        """Add samples to a stage, whose images and masks have `pixels` bytes."""
         with self._lock:
             n_samples, bytes_ = self._now.get(stage, (0, 0))
-            self._now[stage] = now = (n_samples + samples, bytes_ + pixels)
-            limit = self._most.get(stage, (0, 0))
-            self._most[stage] = (max(limit[0], now[0]), max(limit[1], now[1]))
+            now = n_samples + samples, bytes_ + pixels
+            most = self._most.get(stage, (0, 0))
+            self._now[stage] = now
+            self._most[stage] = max(most[0], now[0]), max(most[1], now[1])
 
     def leave(self, stage: str, pixels: int, *, samples: int = 1) -> None:
-        """Remove samples from a stage, with `pixels` bytes of images and masks of theirs."""
+        """Remove samples from a stage, whose images and masks have `pixels` bytes."""
         with self._lock:
             n_samples, bytes_ = self._now[stage]
             self._now[stage] = (n_samples - samples, bytes_ - pixels)
@@ -253,7 +254,7 @@ class Attempt(TypedDict, total=False):
     memory: Mapping[str, object]
 
 
-KEPT = tuple(Attempt.__annotations__)
+ATTEMPT_KEYS = tuple(Attempt.__annotations__)
 """Keys of an attempt that are read from a file."""
 
 
@@ -285,8 +286,8 @@ def add_attempt(
         A note on the shares of a finished run, with their samples, seconds and commits; None if it
         has no shares.
     """
-    path = folder / (SHARE.format(*shard) if shard and not finished else TIMING)
-    shares = sorted(folder.glob(SHARE.format("*", "*"))) if finished else []
+    path = folder / (SHARE_FILE.format(*shard) if shard and not finished else TIMING)
+    shares = sorted(folder.glob(SHARE_FILE.format("*", "*"))) if finished else []
     attempts = _attempts(path)
     for share in shares:  # one that is copied again counts once
         attempts += [attempt for attempt in _attempts(share) if attempt not in attempts]
@@ -339,7 +340,7 @@ def _attempts(path: Path) -> list[Attempt]:
     """
     with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
         return [
-            from_plain(Attempt, {name: entry[name] for name in KEPT if name in entry})
+            from_plain(Attempt, {name: entry[name] for name in ATTEMPT_KEYS if name in entry})
             for entry in read_json(path)["attempts"]
         ]
     return []

@@ -48,7 +48,7 @@ from harness.trainer import CHECKPOINT, NullProgress, Trainer, TrainingProgress,
 from harness.types import Sample
 from harness.version import __version__
 
-SHOWN = 10  # faulty files that are listed
+MAX_LISTED = 10  # faulty files in a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class TrainingOptions:
     eval_model: str | None = None
     """SPEC of the model that evaluates the checkpoint, if not `model`, for the record."""
     refuse: Callable[[Sequence[TrainedSample]], None] | None = None
-    """Called before training, in the main process alone, with the training samples and those of
+    """Called before training, in the main process alone, with the samples of this training and of
     the model's earlier trainings; it may raise."""
     progress: TrainingProgress = field(default_factory=NullProgress)
 
@@ -194,7 +194,7 @@ def train(
             accept_code=options.accept_code,
         )
         if finished:
-            options.progress.note(_finished(out, manifest, requested))
+            options.progress.note(_finished_note(out, manifest, requested))
             return Training(out)
         if options.accept_code and manifest.get("changed"):
             options.progress.note(f"{MANIFEST} lists what has changed since the training began")
@@ -217,7 +217,7 @@ def train(
     return Training(out)
 
 
-def _finished(out: Path, manifest: Mapping[str, Any], requested: Mapping[str, Any]) -> str:
+def _finished_note(out: Path, manifest: Mapping[str, Any], requested: Mapping[str, Any]) -> str:
     """Return a note that a training is finished, with requested settings that it did not use."""
     settings, requested_settings = (
         record["method"]["settings"] for record in (manifest, requested)
@@ -338,7 +338,9 @@ def _drop_unreadable(task: Task, progress: TrainingProgress) -> tuple[Task, dict
     if not problems:
         return task, {"found": 0, "left_out": 0}
     lost_ids = [sample.id for sample in samples_of(task) if lost_image(sample.query)]
-    problem_list = "\n  ".join([*problems[:SHOWN], *(["…"] if len(problems) > SHOWN else [])])
+    problem_list = "\n  ".join(
+        [*problems[:MAX_LISTED], *(["…"] if len(problems) > MAX_LISTED else [])]
+    )
     progress.note(
         f"{task.name}: {len(problems)} faulty file(s), and {len(lost_ids)} sample(s) that "
         f"are left out because their image is missing\n  {problem_list}"

@@ -23,14 +23,14 @@ from harness.trainer import CHECKPOINT, Curve
 from harness.trainer import CURVE as CURVE_FILE
 from harness.types import Sample
 
-VERSION = 1
+VERSION = 1  # of the manifest
 GROUND_TRUTH_VERSION = 2
 """Version of the ground truth that trainings get. In version 1 the instances of a mask were its
 connected parts."""
 MANIFEST, SAMPLES = checkpoint_provenance.MANIFEST, "samples.jsonl"
 COPIED = {MANIFEST: checkpoint_provenance.INSIDE, SAMPLES: "harness_samples.jsonl"}
 """Names of both files inside the checkpoint, so that a copied checkpoint keeps its lists."""
-FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_hash")
+MANIFEST_FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_hash")
 ADAPTER = "adapter"
 """Name of the adapter's folder in a LoRA training, and of the model argument that names one."""
 SCAN = re.compile(r"(?:.*/)?(scene\d{4}_\d{2})(?:\.\w+)?")
@@ -71,8 +71,8 @@ class TrainedSample:
     @property
     def has_image_hashes(self) -> bool:
         """True if its media are still images, at least one, and each has a hash."""
-        n_media = len(self.size) // 3
-        return 0 < n_media == sum(self.size[2::3]) == len(self.images)
+        n_media, n_frames = len(self.size) // 3, sum(self.size[2::3])
+        return n_media > 0 and n_frames == n_media and len(self.images) == n_media
 
     @property
     def same_sample(self) -> tuple[object, ...]:
@@ -118,7 +118,7 @@ class Training:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """The model, method and tasks of the training; raises StoreError if it is malformed."""
-        plain = read_fields(self.folder / MANIFEST, FIELDS)
+        plain = read_fields(self.folder / MANIFEST, MANIFEST_FIELDS)
         if plain["version"] != VERSION:
             raise StoreError(
                 f"training {self.folder}",
@@ -129,7 +129,7 @@ class Training:
 
     @property
     def is_finished(self) -> bool:
-        """True if the training has ended, so that the checkpoint is that of its last step."""
+        """True if the training has ended, so that its checkpoint is final."""
         return "result" in self.manifest
 
     @property

@@ -42,9 +42,9 @@ from harness.task import Task
 from harness.types import Answer, Prediction, Sample
 
 SHOWN = 5  # units below the ceiling that are listed
-LONGEST = 120  # characters of a response or an answer in a reason
+MAX_CHARS = 120  # characters of a response or an answer in a reason
 THOUGHT = "<think>At first sight it is B, or 7, or yes, or [1, 2, 3, 4]. No.</think>\n"
-"""Reasoning before a perfect response, which says something else."""
+"""Reasoning that contradicts the perfect response after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class CeilingCheck:
 
 
 def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[CeilingCheck]:
-    """Yield the check of perfect answers, and that of a model, if there is one.
+    """Yield the check of perfect answers, then the check of a model, if there is one.
 
     Args:
         task: The task.
@@ -194,7 +194,7 @@ def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[tuple[str, 
 def _reasons(
     task: Task, worst: Container[str], predict: Callable[[Sample], Prediction]
 ) -> Iterator[str]:
-    """Yield the reason of a sample of each worst unit, one without an answer if there is one."""
+    """Yield the reason for one sample of each worst unit, preferably one without an answer."""
     for unit in units(samples_of(task)):
         if unit[0].unit in worst:
             pairs = [(sample, predict(sample)) for sample in unit]
@@ -204,7 +204,7 @@ def _reasons(
 
 def _reason(task: Task, sample: Sample, prediction: Prediction) -> str:
     """Return the response to a sample and the step that loses its perfect answer, as text."""
-    response_texts = " and ".join(repr(storable(text, LONGEST)) for text in prediction.responses)
+    response_texts = " and ".join(repr(storable(text, MAX_CHARS)) for text in prediction.responses)
     source = f"{sample.id}: of {response_texts}, " if response_texts else f"{sample.id}: "
     if prediction.failure is not None and not response_texts:
         return (
@@ -220,7 +220,7 @@ def _reason(task: Task, sample: Sample, prediction: Prediction) -> str:
         return f"{source}{protocol}; the model reads {reading_text}"
     reading = reading_of(task, sample, prediction)
     if reading is not None and reading is not True:
-        reading_text = f"{reading_text}, the protocol {task.protocol.name} {reading!r:.{LONGEST}}"
+        reading_text = f"{reading_text}, the protocol {task.protocol.name} {reading!r:.{MAX_CHARS}}"
     return f"{source}the model reads {reading_text}; the truth is {truth}"
 
 
@@ -231,7 +231,7 @@ def _briefly(answer: Answer) -> str:
         if isinstance(value, list) and "mask" in name:
             parts.append(f"{len(value)} {name}")
         elif value not in (None, False):
-            parts.append(f"{name} {value!r:.{LONGEST}}")
+            parts.append(f"{name} {value!r:.{MAX_CHARS}}")
     return ", ".join(parts) or "an empty answer"
 
 

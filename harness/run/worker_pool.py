@@ -5,6 +5,7 @@ decoded, so that a process without access to the data, or a machine without the 
 same. `processes` and `ray_workers` implement `Member` and `Pool`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -124,13 +125,13 @@ class Pool(ABC):
         self._suspects: set[int] = set()
         """Indices of batches that a worker held when it died."""
         self._failed_starts = 0
-        """Number of replacements that died while they loaded, since one of them greeted."""
+        """Number of replacements in a row that died while they loaded."""
         self._members: list[Member] = []
         try:
             # The first workers' greetings have the size of a batch.
             greetings = self._start_and_greet(min(options.workers, MAX_FIRST_WORKERS))
             size = options.batch_size or greetings[0].batch_size
-            batches = options.workers if samples is None else -(-samples // size)
+            batches = options.workers if samples is None else math.ceil(samples / size)
             greetings += self._start_and_greet(min(options.workers, batches) - len(greetings))
         except BaseException:
             self.close()
@@ -224,7 +225,7 @@ class Pool(ABC):
                 yield self._without(batch, outcome.samples)
 
     def _without(self, batch: Batch, finished: Collection[str]) -> Batch:
-        """Return the batch to predict after these samples of it are journalled.
+        """Return the part of a batch to predict after its samples `finished` are journalled.
 
         A model that does not answer by the sample gets the whole batch again, because an answer may
         depend on the others in the batch; journalled predictions stay.

@@ -35,7 +35,7 @@ class WorkerInfo:
     batch_size: int
     """Number of queries of a batch."""
     sort: bool
-    """True if batches shall hold queries of similar length."""
+    """True if batches should hold queries of similar length."""
     description: Mapping[str, object]
     """Settings of the model as plain data."""
     device: str = "cpu"
@@ -69,17 +69,19 @@ def worker_info(model: Model) -> WorkerInfo:
             json.dumps(dict(model.describe()), allow_nan=False, default=json_scalar)
         )
         info = WorkerInfo(
-            name,
-            model.batch_size * model.rounds,
-            bool(model.sorts_by_length),
-            description,
-            device_of(model.devices),
-            batches_ahead(model),
-            forms_of(model),
-            dict(model.missing_parts),
-            by_sample(model),
-            model.at_once,
-            plugin_code((), model) if model.built_from is None else getattr(model, CODE, {}),
+            name=name,
+            batch_size=model.batch_size * model.rounds,
+            sort=bool(model.sorts_by_length),
+            description=description,
+            device=device_of(model.devices),
+            ahead=batches_ahead(model),
+            forms=forms_of(model),
+            missing_parts=dict(model.missing_parts),
+            by_sample=by_sample(model),
+            at_once=model.at_once,
+            plugins=plugin_code((), model)
+            if model.built_from is None
+            else getattr(model, CODE, {}),
         )
     if type(info.batch_size) is not int or info.batch_size < 1:
         raise ModelError(
@@ -125,7 +127,7 @@ class LocalWorker:
     worker: int = 0
     """Number of the journal file that it writes."""
     _runs: "count[int]" = field(default_factory=count)
-    """Counts the calls of `run`, each of which writes a file of its own attempt."""
+    """Counts the calls of `run`, each of which writes its own journal file."""
 
     @property
     def info(self) -> WorkerInfo:

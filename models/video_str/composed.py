@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.chat import ChatRequest
-from harness.frames import IMAGE, FramePolicy, frame_policy
+from harness.frames import IMAGE_SETTINGS, FramePolicy, frame_policy
 from harness.models.answers import Pending
 from harness.models.canvas import Canvas
 from harness.models.composition import Composition
@@ -147,7 +147,7 @@ def policy_of(
         arguments["n"] = frames
     if pixels is not None:
         floor = arguments.get("image_min_pixels")  # images keep theirs, which is lower
-        arguments = {key: value for key, value in arguments.items() if key not in IMAGE}
+        arguments = {key: value for key, value in arguments.items() if key not in IMAGE_SETTINGS}
         minimum = policy.budget.min_pixels if policy.budget is not None else pixels
         arguments |= {"max_pixels": pixels, "min_pixels": min(pixels, minimum)}
         if isinstance(floor, int):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
-from harness.checkpoint_config import FILE, LARGEST, VERSION, read, write
+from harness.checkpoint_config import FILE, MAX_BYTES, VERSION, read, write
 from harness.chosen.trained_settings import MAX_SHOWN, as_trained
 from harness.cli import sweep as command_line
 from harness.cli.main import main
@@ -81,12 +81,12 @@ class Writes(Trainer):
     ],
 )
 def test_a_training_writes_it_beside_the_weights(model, evaluated, kept, tmp_path):
-    from harness.checkpoint_config import unusual
+    from harness.checkpoint_config import without_defaults
 
     options = TrainingOptions(eval_model=evaluated)
     train(Writes(), [], None if model is None else parse(model), tmp_path / "out", options)
     for place in ("checkpoint", "adapter"):
-        assert unusual(read(tmp_path / "out" / place)) == parse(kept)
+        assert without_defaults(read(tmp_path / "out" / place)) == parse(kept)
 
 
 def test_a_checkpoint_is_a_model(folder, tmp_path, capsys):
@@ -202,7 +202,7 @@ DAMAGED = {
     "no text": config_of(3),
     "no SPEC": config_of("dr2seg(canvas"),
     "a text": '"dr2seg"',
-    "large": json.dumps(config_of(SPEC)) + " " * LARGEST,
+    "large": json.dumps(config_of(SPEC)) + " " * MAX_BYTES,
 }
 
 

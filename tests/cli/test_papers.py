@@ -17,7 +17,7 @@ PARTS = {"segmenter": "segmenters", "propagator": "propagators"}
 METHODS = [
     name
     for name, entry in plugins.installed_plugins("models").items()
-    if (plugins.folder(entry) / papers.FILE).is_file() and declared_settings(name)[0]
+    if (plugins.folder(entry) / papers.FILE_NAME).is_file() and declared_settings(name)[0]
 ]
 
 

@@ -25,7 +25,7 @@ MIB = 2**20
     ],
 )
 def test_the_room_that_is_wanted_grows_with_threads(monkeypatch, variables, cores, limit, room):
-    for name in address_space.VARIABLES:
+    for name in address_space.THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

@@ -91,6 +91,6 @@ def test_small_holes_and_compact_files_are_read(tmp_path, monkeypatch):
     path.write_bytes(b"x" * 1000)
     os.truncate(path, 100_000)
     assert len(read_bytes(path)) == 100_000
-    monkeypatch.setattr(files, "MAX_WHOLE", 1000)
+    monkeypatch.setattr(files, "MAX_READ_BYTES", 1000)
     with pytest.raises(NoFile):
         read_bytes(path)

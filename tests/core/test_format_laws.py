@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.cli.arguments.scores import FORMATS as OFFERED
-from harness.cli.score import TREES, _tree
+from harness.cli.score import FOLDER_FORMATS, _tree
 from harness.errors import DataError
 from harness.formats import ROWS, read_format
 from harness.interchange.answers import row_to_answer
@@ -317,7 +317,7 @@ def test_every_format_has_a_writer_here():
 
 def read(name, path):
     """Responses by the id of their sample."""
-    if name in TREES:
+    if name in FOLDER_FORMATS:
         requested = SAMPLES[:: len(ASKED)] if name == "label-tree" else SAMPLES
         if name == "mask-tree":
             still = {"media": (IMAGE,), "forms": (AnswerForm.MASK,)}
@@ -379,7 +379,7 @@ HIDDEN = [
 @given(seed=st.integers(0, 2**16))
 def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, seed):
     info = random.Random(seed).sample(SAMPLES, len(SAMPLES))
-    for hidden in HIDDEN if name not in {*TREES, *ROWS} else [set()]:
+    for hidden in HIDDEN if name not in {*FOLDER_FORMATS, *ROWS} else [set()]:
         path = WRITERS[name](tmp_path_factory.mktemp("law"), info, hidden)
         try:
             found = read(name, path)

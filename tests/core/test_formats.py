@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.cli.arguments.scores import FORMATS as OFFERED
-from harness.cli.score import TREES
+from harness.cli.score import FOLDER_FORMATS
 from harness.errors import DataError, MissingDependency
 from harness.formats import FORMATS, ROWS, inspect_logs, read_format
 from harness.interchange.answers import row_to_prediction
@@ -61,7 +61,7 @@ def lmms(number, response, **more):
 
 
 def test_all_formats_can_be_asked_for():
-    assert set(OFFERED) == {"jsonl", *FORMATS, *ROWS, *TREES}
+    assert set(OFFERED) == {"jsonl", *FORMATS, *ROWS, *FOLDER_FORMATS}
 
 
 def test_lmms_eval_by_the_id_in_the_document(tmp_path):

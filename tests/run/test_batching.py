@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.media import pixels
-from harness.run.batching import WINDOW, batches, select
+from harness.run.batching import WINDOW_BATCHES, batches, select
 from harness.run.survey import survey
 from harness.types import AnswerForm, Query, Sample
 
@@ -61,13 +61,13 @@ def test_a_drawn_subset_holds_as_many_as_it_names_and_depends_on_its_seed():
 
 
 def test_batches_are_sorted_within_a_window_alone():
-    count = 3 * WINDOW
+    count = 3 * WINDOW_BATCHES
     longer_first = [sample(str(number), text="x" * (count - number)) for number in range(count)]
     for sort in (False, True):
         queries = [one.query for one in longer_first]
         made = list(batches(queries, size=2, sort=sort))
         assert [one.index for one in made] == list(range(count // 2))
         names = [int(query.id[1:]) for one in made for query in one.queries]
-        window = 2 * WINDOW
+        window = 2 * WINDOW_BATCHES
         expected = [*range(window)][::-1] + [*range(window, count)][::-1]
         assert names == (expected if sort else list(range(count)))

@@ -86,7 +86,7 @@ def test_a_run_stops_when_its_time_is_over_and_goes_on_to_the_same_bytes(
 
     monkeypatch.setattr(DotFinder, "answer", slow)
     # Answered samples are kept when the time is over: few may wait while the machine is busy.
-    monkeypatch.setattr("harness.run.pipeline.ANSWERED", 2)
+    monkeypatch.setattr("harness.run.pipeline.MAX_ANSWERED", 2)
     done = 0
     for _ in range(2):
         began = clock[0]

@@ -15,7 +15,7 @@ import pytest
 from harness.errors import StoreError, Unavailable, UsageError
 from harness.record import Run
 from harness.run.distributed import (
-    LIVES,
+    HEARTBEATS_FOLDER,
     Leader,
     ProcessRank,
     _beat_file,
@@ -151,7 +151,7 @@ def test_a_killed_launch_goes_on_with_another_number_of_processes(
 
 
 def test_a_helper_does_not_take_an_earlier_launch_for_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.run.distributed.PATIENCE", 0.1)
+    monkeypatch.setattr("harness.run.distributed.START_SECONDS", 0.1)
     (tmp_path / "launch").mkdir()
     (tmp_path / "launch" / "go.json").write_text(
         json.dumps({"attempt": 1, "run": "r", "leader": "old", "numbers": ["00", "11"]})
@@ -209,7 +209,7 @@ def test_timing_has_the_seconds_of_every_process_of_a_launch(tmp_path):
 
 
 def test_a_helper_that_does_not_tell_what_it_cost_is_not_waited_for_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.run.distributed.LATE", 0.3)
+    monkeypatch.setattr("harness.run.distributed.COST_SECONDS", 0.3)
     leader = Leader(ProcessRank(0, 2), LocalWorker(Staged(), tmp_path, 1), tmp_path, 1)
     (tmp_path / "launch").mkdir()
     (tmp_path / "launch" / "stages.1.json").write_text(json.dumps({"leader": leader.number}))
@@ -217,7 +217,7 @@ def test_a_helper_that_does_not_tell_what_it_cost_is_not_waited_for_long(tmp_pat
 
 
 def quickly(monkeypatch, **seconds):
-    for name, value in ({"BEAT": 0.05, "LOOK": 0.02} | seconds).items():
+    for name, value in ({"BEAT_SECONDS": 0.05, "POLL_SECONDS": 0.02} | seconds).items():
         monkeypatch.setattr(f"harness.run.distributed.{name}", value)
 
 
@@ -234,7 +234,7 @@ def help_out(folder, model, plan):
 
 def test_a_helper_that_is_not_heard_of_any_more_ends_the_run_by_name(tmp_path, monkeypatch):
     """It does one of its two batches, and is then as silent as a process that was killed."""
-    quickly(monkeypatch, SILENCE=0.5)
+    quickly(monkeypatch, SILENT_SECONDS=0.5)
     helper = threading.Thread(target=help_out, args=(tmp_path, Staged(), [batch(1, "1")]))
     helper.start()
     with pytest.raises(Unavailable, match=r"^process 1 .* 0 s"):
@@ -244,7 +244,7 @@ def test_a_helper_that_is_not_heard_of_any_more_ends_the_run_by_name(tmp_path, m
 
 
 def test_a_helper_that_never_begins_ends_the_run_by_name(tmp_path, monkeypatch):
-    quickly(monkeypatch, PATIENCE=0.1)
+    quickly(monkeypatch, START_SECONDS=0.1)
     (tmp_path / "launch").mkdir()
     for name in ("hello", "seen", "alive"):  # of a launch that was killed
         text = json.dumps({"number": "old", "leader": "old"})
@@ -255,7 +255,7 @@ def test_a_helper_that_never_begins_ends_the_run_by_name(tmp_path, monkeypatch):
 
 def test_a_helper_without_work_is_waited_for_though_an_earlier_one_had_begun(tmp_path, monkeypatch):
     """It starts late, and would wait for an answer that nobody gives any more."""
-    quickly(monkeypatch, PATIENCE=10.0, LATE=0.2)
+    quickly(monkeypatch, START_SECONDS=10.0, COST_SECONDS=0.2)
     (tmp_path / "launch").mkdir()
     (tmp_path / "launch" / "seen.1.json").write_text(json.dumps({"leader": "old"}))
     answers = []
@@ -274,7 +274,7 @@ def test_a_helper_without_work_is_waited_for_though_an_earlier_one_had_begun(tmp
 
 
 def test_a_helper_that_is_slow_and_lives_is_waited_for(tmp_path, monkeypatch):
-    quickly(monkeypatch, SILENCE=0.5)
+    quickly(monkeypatch, SILENT_SECONDS=0.5)
     slow = Staged(on_generate=lambda queries: queries[0].id == "1" and time.sleep(0.8))
     given = (tmp_path, slow, [batch(1, "1"), batch(3, "3")])
     helper = threading.Thread(target=help_out, args=given)
@@ -286,7 +286,7 @@ def test_a_helper_that_is_slow_and_lives_is_waited_for(tmp_path, monkeypatch):
 
 
 def test_a_leader_that_was_long_busy_looks_before_it_calls_anyone_dead(tmp_path, monkeypatch):
-    quickly(monkeypatch, SILENCE=0.3)
+    quickly(monkeypatch, SILENT_SECONDS=0.3)
     done = threading.Event()
 
     def after_the_helper(queries):
@@ -308,7 +308,7 @@ def test_a_leader_that_was_long_busy_looks_before_it_calls_anyone_dead(tmp_path,
 def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
     tmp_path, monkeypatch
 ):
-    quickly(monkeypatch, PATIENCE=0.5)
+    quickly(monkeypatch, START_SECONDS=0.5)
     with heartbeat(ProcessRank(0, 2), tmp_path), heartbeat(ProcessRank(1, 2), tmp_path) as launch:
         outcomes = []
 
@@ -332,9 +332,9 @@ def test_a_leader_that_lives_is_waited_for_however_long_it_is_at_another_task(
 
 
 def test_a_leader_that_has_died_is_not_waited_for(tmp_path, monkeypatch):
-    quickly(monkeypatch, PATIENCE=0.1)
+    quickly(monkeypatch, START_SECONDS=0.1)
     with heartbeat(ProcessRank(1, 2), tmp_path) as launch:
-        there = tmp_path / LIVES / launch.name
+        there = tmp_path / HEARTBEATS_FOLDER / launch.name
         there.mkdir(parents=True, exist_ok=True)
         (there / "alive.0.json").write_text('{"process": 1, "beats": 3}')
         with pytest.raises(StoreError, match=r"/run, process 1 of 2: .* 0 s.*--out"):
@@ -344,7 +344,7 @@ def test_a_leader_that_has_died_is_not_waited_for(tmp_path, monkeypatch):
 def test_another_launch_that_lives_in_the_same_folder_is_not_taken_for_this_one(
     tmp_path, monkeypatch
 ):
-    quickly(monkeypatch, PATIENCE=0.3)
+    quickly(monkeypatch, START_SECONDS=0.3)
     two = [detect_launch({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": port}) for port in "12"]
     assert two[0].name != two[1].name
     with (
@@ -359,7 +359,7 @@ def test_a_helper_that_has_its_share_and_is_silent_there_is_not_excused_by_its_l
     tmp_path, monkeypatch
 ):
     """It does one of its two batches, believes that it is done, and waits in the next run."""
-    quickly(monkeypatch, SILENCE=0.5)
+    quickly(monkeypatch, SILENT_SECONDS=0.5)
     (tmp_path / "run").mkdir()
     with heartbeat(ProcessRank(0, 2), tmp_path) as launch, heartbeat(ProcessRank(1, 2), tmp_path):
         given = (tmp_path / "run", Staged(), [batch(1, "1")])
@@ -375,19 +375,22 @@ def test_processes_of_a_launch_tell_that_they_live_while_they_do(launch, dots, t
     meet = tmp_path / "meet"  # where they wait for this test
     started = launch(dots, out, 2, f"dot_finder(batch=2,meet={meet},parties=3)")
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and len(list(out.glob(f"{LIVES}/*/alive.*.json"))) < 2:
+    while (
+        time.monotonic() < deadline
+        and len(list(out.glob(f"{HEARTBEATS_FOLDER}/*/alive.*.json"))) < 2
+    ):
         time.sleep(0.05)
-    info = {path.name for path in out.glob(f"{LIVES}/*/alive.*.json")}
+    info = {path.name for path in out.glob(f"{HEARTBEATS_FOLDER}/*/alive.*.json")}
     meet.mkdir(exist_ok=True)
     for name in ("a", "b", "c"):
         (meet / name).touch()
     ended(started)
     assert info == {"alive.0.json", "alive.1.json"}
-    assert not (out / LIVES).exists()
+    assert not (out / HEARTBEATS_FOLDER).exists()
 
 
 def test_a_helper_that_loads_its_model_for_long_is_waited_for(tmp_path, monkeypatch):
-    quickly(monkeypatch, PATIENCE=0.5, SILENCE=0.5)
+    quickly(monkeypatch, START_SECONDS=0.5, SILENT_SECONDS=0.5)
     (tmp_path / "run").mkdir()
     with heartbeat(ProcessRank(0, 2), tmp_path) as launch, heartbeat(ProcessRank(1, 2), tmp_path):
 

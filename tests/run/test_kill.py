@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.pixels import ANSWERED
+from harness.run.pixels import MAX_ANSWERED
 from harness.store.journal import Journal, attempt_and_worker, files, parse_line
 
 COUNT = 480
@@ -157,7 +157,7 @@ def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         lost = len(output.read_text().split()) - responded - (len(samples(rough)) - kept)
-        assert lost <= 1 + ANSWERED, f"kill {kill} cost {lost} samples"
+        assert lost <= 1 + MAX_ANSWERED, f"kill {kill} cost {lost} samples"
     last = evaluate(data, rough, 2, model=TALKER, DELAY="0")
     _, stderr = last.communicate(timeout=120)
     assert last.returncode == 0, stderr
@@ -197,7 +197,7 @@ def assert_equal_runs(calm, rough):
         assert calm_run.with_name(name).read_bytes() == rough_run.with_name(name).read_bytes()
 
 
-IN_FLIGHT = 8 + ANSWERED
+IN_FLIGHT = 8 + MAX_ANSWERED
 """Of pocket with `batch_size=8`: rows of the network, and samples that wait for their masks."""
 
 

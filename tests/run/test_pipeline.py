@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import OutOfMemory
 from harness.run.pipeline import Predictor
-from harness.run.pixels import BEGUN
+from harness.run.pixels import MAX_BEGUN
 from harness.run.predict import call_guarded
 from harness.run.timing import Stage
 from harness.run.workers import LocalWorker, worker_info
@@ -225,13 +225,13 @@ def test_few_samples_of_a_batch_are_segmented_and_not_finished():
             started.remove(query.id)
 
     predictor = Predictor(Staged(on_begin=on_begin, on_finish=on_finish), Kept())
-    done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * BEGUN))))
+    done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * MAX_BEGUN))))
     deadline = time.monotonic() + PATIENCE
-    while len(started) < BEGUN and time.monotonic() < deadline:
+    while len(started) < MAX_BEGUN and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.2)  # long enough to run away, if it did
-    assert len(started) == BEGUN
+    assert len(started) == MAX_BEGUN
     stuck.set()
     assert done.result(PATIENCE).failed == 0
-    assert (max(limit), len(limit)) == (BEGUN, 4 * BEGUN)
+    assert (max(limit), len(limit)) == (MAX_BEGUN, 4 * MAX_BEGUN)
     predictor.close()

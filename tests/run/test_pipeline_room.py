@@ -14,7 +14,7 @@ from harness.masks import Rle
 from harness.media import pixels
 from harness.run.batching import Batch
 from harness.run.pipeline import Predictor
-from harness.run.pixels import BEGUN, MemoryBudget
+from harness.run.pixels import MAX_BEGUN, MemoryBudget
 from harness.run.workers import LocalWorker
 from harness.types import Answer, AnswerForm, Query
 
@@ -192,12 +192,12 @@ def test_a_sample_that_ends_the_run_leaves_its_room_to_the_next(stage, asked):
 
     model = Marking(**{stage: wrong})
     with closing(Predictor(model, Kept(), _budget=MemoryBudget(bytes_=1))) as predictor:
-        for index in range(2 * BEGUN):
+        for index in range(2 * MAX_BEGUN):
             with pytest.raises(UsageError):
                 predictor.submit(asked(index, "a", "b")).result(PATIENCE)
 
 
-MANY = [f"q{index}" for index in range(4 * BEGUN)]
+MANY = [f"q{index}" for index in range(4 * MAX_BEGUN)]
 
 
 @pytest.mark.parametrize(

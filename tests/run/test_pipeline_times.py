@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from harness.run.pipeline import Predictor
-from harness.run.pixels import ANSWERED, BEGUN
+from harness.run.pixels import MAX_ANSWERED, MAX_BEGUN
 from harness.run.timing import sum_stages, to_json
 from harness.run.workers import LocalWorker
 
@@ -54,16 +54,16 @@ def test_what_a_network_waited_is_counted_batch_by_batch(tmp_path, turns, expect
 def test_what_a_stage_holds_is_counted_from_one_stage_to_the_next():
     stuck = threading.Event()
     predictor = Predictor(Staged(on_finish=lambda query: stuck.wait(PATIENCE)), Kept())
-    done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * BEGUN))))
+    done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * MAX_BEGUN))))
     deadline = time.monotonic() + PATIENCE
-    while predictor._memory.maximum("propagation")[0] < BEGUN and time.monotonic() < deadline:
+    while predictor._memory.maximum("propagation")[0] < MAX_BEGUN and time.monotonic() < deadline:
         time.sleep(0.01)
     stuck.set()
     stages = done.result(PATIENCE).stages
     predictor.close()
     found = {name: one.samples for name, one in stages.items()}
-    assert found["language"] == 4 * BEGUN and found["propagation"] == BEGUN
-    assert 3 * BEGUN <= found["segmentation"] <= 4 * BEGUN
+    assert found["language"] == 4 * MAX_BEGUN and found["propagation"] == MAX_BEGUN
+    assert 3 * MAX_BEGUN <= found["segmentation"] <= 4 * MAX_BEGUN
 
 
 def test_a_run_keeps_what_its_stages_cost(dots, tmp_path):
@@ -127,17 +127,17 @@ def test_no_more_is_asked_for_while_many_samples_wait_for_their_masks():
     predictor = Predictor(model, Kept(), inline=False)
     done = []
     thread = threading.Thread(
-        target=lambda: done.append(predictor.submit(batch(0, *map(str, range(3 * ANSWERED)))))
+        target=lambda: done.append(predictor.submit(batch(0, *map(str, range(3 * MAX_ANSWERED)))))
     )
     thread.start()
     deadline = time.monotonic() + PATIENCE
-    while len(responded) < ANSWERED and time.monotonic() < deadline:
+    while len(responded) < MAX_ANSWERED and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.2)  # long enough to run away, if it did
-    assert len(responded) == ANSWERED
+    assert len(responded) == MAX_ANSWERED
     stuck.set()
     thread.join(PATIENCE)
-    assert done[0].result(PATIENCE).failed == 0 and len(responded) == 3 * ANSWERED
+    assert done[0].result(PATIENCE).failed == 0 and len(responded) == 3 * MAX_ANSWERED
     predictor.close()
 
 

@@ -125,7 +125,7 @@ def test_finished_samples_are_journalled_before_their_batch_ends(tmp_path, monke
     """The batch ends once its first sample was told of; what is fetched with its end comes before
     it, and is told of once.
     """
-    monkeypatch.setattr("harness.run.ray_workers.FETCH", -1.0)
+    monkeypatch.setattr("harness.run.ray_workers.FETCH_SECONDS", -1.0)
     end = Reference()
     one, written = works(actor(Reference(HELLO)), Reference(READY), end), []
     one.journal.append = written.extend

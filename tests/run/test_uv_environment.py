@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.record import Run
 from harness.spec import parse
 from harness.uv_environment import (
-    READY,
+    READY_FILE,
     environments_of,
     harness_requirements,
     without_environment,
@@ -99,7 +99,7 @@ def test_a_model_waits_for_its_environment_and_a_killed_preparation_is_begun_aga
     assert refused.returncode == 6 and "harness env prepare" in refused.stderr
     (environment,) = environments_of(parse(model(1)))
     assert own("env", "prepare", "--model", model(1)).returncode == 0
-    (ready,) = (tmp_path / "cache").rglob(READY)
+    (ready,) = (tmp_path / "cache").rglob(READY_FILE)
     ready.unlink()
     assert evaluated(own, dots, "runs", model(1)).returncode == 6
     assert own("env", "prepare", "--model", model(1)).returncode == 0
@@ -110,7 +110,7 @@ def test_a_model_waits_for_its_environment_and_a_killed_preparation_is_begun_aga
 def test_what_uv_says_is_shown_and_nothing_is_left_as_prepared(own, tmp_path):
     refused = own("env", "prepare", "--model", model(0))
     assert refused.returncode == 6 and "no release 0 of colour" in refused.stderr
-    assert not list((tmp_path / "cache").rglob(READY))
+    assert not list((tmp_path / "cache").rglob(READY_FILE))
 
 
 def test_requirements_of_harness_give_way_to_those_of_the_model(own, tmp_path):

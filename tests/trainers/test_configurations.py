@@ -20,7 +20,7 @@ from harness.chosen.checkpoints import (
     with_checkpoint,
 )
 from harness.cli.main import build_parser
-from harness.cli.train import OURS, configured, method_of
+from harness.cli.train import COMMAND_KEYS, configured, method_of
 from harness.cli.train import train as command_of_train
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.spec import Spec, convert, parse
@@ -99,7 +99,7 @@ def test_there_are_configurations_of_every_method():
 
 @named(SHIPPED)
 def test_its_settings_are_those_of_its_trainer(path):
-    settings = {key for key in read(path) if key not in OURS}
+    settings = {key for key in read(path) if key not in COMMAND_KEYS}
     assert settings <= set(asked(path)[1].arguments)
     assert built(path).describe()
 

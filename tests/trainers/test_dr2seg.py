@@ -473,14 +473,14 @@ def test_every_configuration_is_one_of_the_trainer():
     import tomllib
     from importlib.resources import files
 
-    from harness.cli.train import OURS
+    from harness.cli.train import COMMAND_KEYS
 
     folder = files("harness.trainers.dr2seg").joinpath("configs")
     names = [path for path in folder.iterdir() if path.name.endswith(".toml")]
     assert len(names) >= 12
     for path in names:
         plain = tomllib.loads(path.read_text("utf-8"))
-        settings = {key: value for key, value in plain.items() if key not in OURS}
+        settings = {key: value for key, value in plain.items() if key not in COMMAND_KEYS}
         from harness.spec import Spec
 
         built = plugins.build("trainers", Spec("dr2seg", settings))

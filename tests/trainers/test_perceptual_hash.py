@@ -12,9 +12,9 @@ from PIL import Image
 from harness import media
 from harness.run import perceptual_hash
 from harness.run.perceptual_hash import (
-    ALIKE,
     ASKED,
     KEPT,
+    MAX_DIFFERING_BITS,
     PerceptualIndex,
     frames_between,
     image_hash,
@@ -103,7 +103,7 @@ def test_so_many_bits_may_differ_and_no_more(packed, flipped):
     bits[list(flipped)] ^= 1
     second = np.packbits(bits).tobytes().hex()
     assert distance(first, second) == len(flipped)
-    assert (second in PerceptualIndex([first])) == (len(flipped) <= ALIKE)
+    assert (second in PerceptualIndex([first])) == (len(flipped) <= MAX_DIFFERING_BITS)
 
 
 def test_a_plain_image_looks_like_nothing():
@@ -179,7 +179,7 @@ def test_what_cannot_be_decoded_is_nothing(tmp_path):
 
 def test_a_video_with_many_questions_is_decoded_once(monkeypatch):
     looked = []
-    monkeypatch.setattr(perceptual_hash, "TOGETHER", 2)
+    monkeypatch.setattr(perceptual_hash, "SAMPLES_AT_ONCE", 2)
     monkeypatch.setattr(
         perceptual_hash, "media_hash", lambda one, parts: looked.append(one) or (one.id,)
     )

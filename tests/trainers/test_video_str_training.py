@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from harness import plugins
-from harness.cli.train import OURS
+from harness.cli.train import COMMAND_KEYS
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
@@ -216,7 +216,7 @@ def test_every_configuration_builds_its_trainer(method):
     assert any("7b" in name for name in found)
     for name in found:
         plain = tomllib.loads(folder.joinpath(name).read_text("utf-8"))
-        given = {key: value for key, value in plain.items() if key not in OURS}
+        given = {key: value for key, value in plain.items() if key not in COMMAND_KEYS}
         spec = parse(method)
         trainer = plugins.build("trainers", replace(spec, arguments=given))
         assert trainer.name == method

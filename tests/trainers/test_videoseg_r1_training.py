@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
-from harness.cli.train import OURS
+from harness.cli.train import COMMAND_KEYS
 from harness.errors import MissingDependency, UsageError
 from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
@@ -149,7 +149,7 @@ def test_a_supervised_training_takes_clips_beside_the_target(tiny_qwen, examples
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_configuration_is_one_of_this_method(path):
     plain = tomllib.loads(path.read_text("utf-8"))
-    given = {key: value for key, value in plain.items() if key not in OURS}
+    given = {key: value for key, value in plain.items() if key not in COMMAND_KEYS}
     made = plugins.build("trainers", Spec("videoseg_r1", {"ratings": "a.jsonl", **given}))
     assert made.name == "videoseg_r1"
     if "model" in plain:

@@ -6,8 +6,8 @@ from pathlib import Path
 from harness.cli.arguments.shared import WHERE_READ, Commands, Options, actions_of, command
 from harness.errors import UsageError
 
-DROP = 0.02  # default of --max-drop: difference of scores
-CUT = 0.05  # default of --max-cut: difference of shares of truncated responses
+MAX_DROP = 0.02  # default of --max-drop: difference of scores
+MAX_CUT = 0.05  # default of --max-cut: difference of shares of truncated responses
 TABLE_FORMATS = ("latex", "markdown", "csv")
 GATE_FORMATS = ("text", "markdown", "junit", "github", "json", "badge")
 
@@ -108,14 +108,15 @@ def _add_check(actions: Commands) -> None:
     check.option("--tasks NAMES", about, repeated=True)
     about = (
         "fail if the score, or the share of answered samples, drops by more than X, even if the "
-        f"drop is not significant (default {DROP}), unless chance can explain it; may be repeated"
+        f"drop is not significant (default {MAX_DROP}), unless chance can explain it; may be "
+        "repeated"
     )
     check.option("--max-drop [TASK=]X", about, repeated=True)
     about = (
         "refuse to compare runs if their shares of truncated responses differ by more than X, "
         "and by more than one sample (default %(default)s)"
     )
-    check.option("--max-cut X", about, default=CUT)
+    check.option("--max-cut X", about, default=MAX_CUT)
     about = "fail also on tasks marked ?, whose samples could hide a drop of --max-drop"
     check.flag("--fail-on-inconclusive", about)
     about = (

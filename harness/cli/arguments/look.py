@@ -1,4 +1,4 @@
-"""Arguments of the commands that change nothing: `list`, `view`, `explain`, `samples`, `curves`."""
+"""Arguments of `harness list`, `harness view` and `harness explain`."""
 
 from pathlib import Path
 

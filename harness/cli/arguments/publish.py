@@ -1,15 +1,8 @@
-"""Arguments of the commands that index, export and share runs."""
+"""Arguments of `harness runs`, `publish`, `server`, `hub` and `lmms`: runs indexed and shared."""
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import (
-    WHERE_READ,
-    Commands,
-    Options,
-    actions_of,
-    command,
-    count,
-)
+from harness.cli.arguments.shared import WHERE_READ, Commands, Options, actions_of, command, count
 
 FORMATS = (
     "csv",
@@ -31,9 +24,7 @@ FORMATS = (
 def add_runs(commands: Commands) -> None:
     """Add `harness runs` and its actions."""
     actions = actions_of(
-        commands,
-        "runs",
-        "list samples; index, search, export and clean up runs; average repeats",
+        commands, "runs", "list samples; index, search, export and clean up runs; average repeats"
     )
     _add_samples(actions)
     index = command(actions, "index", "write runs into the index")

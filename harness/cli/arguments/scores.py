@@ -1,4 +1,4 @@
-"""Arguments of the commands that compute scores, compare them, or test what they depend on."""
+"""Arguments of `harness eval` and `score`, and of the commands that compare or test scores."""
 
 from pathlib import Path
 from typing import get_args
@@ -19,7 +19,7 @@ LINES = """A line of FILE is a JSON object: "id", and one of "response", "boxes"
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
 """
 
-EVALUATION = "%(prog)s --model SPECS --tasks SPECS --data ROOT --out DIR [options]"
+EVALUATION_USAGE = "%(prog)s --model SPECS --tasks SPECS --data ROOT --out DIR [options]"
 LOGS = ("lmms-eval", "vlmevalkit", "inspect", "evalscope", "every-eval-ever")
 """Formats that `harness diff` compares a run with."""
 FORMATS = (
@@ -51,7 +51,7 @@ def add_eval(commands: Commands) -> None:
         "         harness eval --model pocket --vary frames=2,4,8 "
         "--tasks mevis --data ROOT --out runs",
         function="cli.sweep:evaluate_or_sweep",
-        usage=EVALUATION,
+        usage=EVALUATION_USAGE,
     )
     _evaluation(parser)
     parser.group("rehearsal").rehearse()

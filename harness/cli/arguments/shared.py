@@ -4,7 +4,7 @@
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,13 +12,12 @@ from harness.errors import UsageError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The commands of a parser, or the actions of a command, as `add_subparsers` returns them."""
-KINDS: Mapping[str, type] = {
-    **dict.fromkeys(("DIR", "FILE", "PLAN", "ROOT", "RUN"), Path),
-    **{"N": int, "P": float, "X": float, "SECONDS": float},
-}
+TYPES: dict[str, type] = dict.fromkeys(("DIR", "FILE", "PLAN", "ROOT", "RUN"), Path)
+TYPES |= {"N": int, "P": float, "X": float, "SECONDS": float}
 """Types of options by the placeholder in their help: `--out DIR` is a Path, so is `FILE.svg`."""
 SUBSET = "first<N>, seed<S>-<N>, or a file with one id per line"
 WHERE_READ = "the data root (default: that of the runs)"
+"""Help of `--subset`, and of `--data` for commands that read runs."""
 
 
 class Options:
@@ -48,7 +47,7 @@ class Options:
         Args:
             name: The option and the placeholder of its value: `--out DIR`, `runs RUN`.
             about: Its help.
-            convert: Converts the text; None: by the placeholder (`KINDS`), else the default's type.
+            convert: Converts the text; None: by the placeholder (`TYPES`), else the default's type.
             default: The value if it is not typed.
             required: The command is refused without it.
             repeated: It may be typed several times; the value is a list.
@@ -57,7 +56,7 @@ class Options:
         """
         flag, _, placeholder = name.partition(" ")
         type_of_default = str if default is None else type(default)
-        convert = convert or KINDS.get(placeholder.partition(".")[0], type_of_default)
+        convert = convert or TYPES.get(placeholder.partition(".")[0], type_of_default)
         if choices is not None:
             convert = one_of(flag, choices)
         added = self.parser.add_argument(
@@ -137,10 +136,10 @@ def command(
     Args:
         commands: All commands, or the actions of one command.
         name: The command's name.
-        about: What it does, in a phrase.
+        about: Its purpose, in a phrase.
         epilog: Text below the options, such as an example.
         function: The function that runs it, as `module:name` below `harness`. Default: the function
-            `name` in `harness.cli.COMMAND`, COMMAND being the command itself or that of the action.
+            `name` in `harness.cli.COMMAND`, where COMMAND is this command, or the action's command.
         usage: The first line of its help; None: argparse's own.
     """
     parser = commands.add_parser(
