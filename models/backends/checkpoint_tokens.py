@@ -1,4 +1,4 @@
-"""The part of the `transformers` backend that needs no network: options, processor and tokens.
+"""The half of the `transformers` backend that needs no network: options, processor and tokens.
 
 `TransformersChat` inherits from `CheckpointTokens`, which encodes and decodes text, computes the
 canvas of an image, and turns generated tokens into a `ChatResponse`.
@@ -196,6 +196,7 @@ class CheckpointTokens(TransformersOptions):
         return replace(response, text=f"{opening}{response.text}") if opening else response
 
     def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
+        """Return text and token count of a response up to its end token; its tokens to `stop`."""
         ends = self.end_tokens
         end = next((index for index, token in enumerate(tokens) if token in ends), None)
         text_tokens = tokens if end is None else tokens[:end]

@@ -18,7 +18,7 @@ from harness.media import Media
 from harness.models.dt_r1 import prelude
 from harness.models.dt_r1.grammar import MAX_INSTANCES, harmless, shortened
 from harness.models.dt_r1.twin import Twin
-from harness.models.tracks import nearest_place
+from harness.models.tracks import nearest_index
 from harness.run_lengths import encode_runs
 from harness.sandbox.pool import Sandbox
 
@@ -136,7 +136,7 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
         if not numbers or numbers[0] < 0 or numbers[-1] >= len(media):
             return {}, f"ValueError: mask {name!r} is of frames 0 to {len(media) - 1}"
         frames = {frame: _canonical(rle) for frame, rle in given_frames.items()}
-        nearest = (numbers[nearest_place(numbers, frame)] for frame in range(len(media)))
+        nearest = (numbers[nearest_index(numbers, frame)] for frame in range(len(media)))
         tracks[f"{SAVED_MASKS}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
     return tracks, None
 

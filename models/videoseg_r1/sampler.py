@@ -24,7 +24,7 @@ from statistics import fmean, median
 from typing import Annotated, Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
-from harness.models.tracks import nearest_place
+from harness.models.tracks import nearest_index
 from harness.options import Carried, Only
 from harness.responses import finite_numbers, loads_lenient, tag_text
 from harness.thoughts import after_thought
@@ -139,8 +139,8 @@ class Sampler:
         """
         if not votes:
             return segment
-        first = nearest_place(times, self._average([min(vote) for vote in votes]))
-        last = nearest_place(times, self._average([max(vote) for vote in votes]))
+        first = nearest_index(times, self._average([min(vote) for vote in votes]))
+        last = nearest_index(times, self._average([max(vote) for vote in votes]))
         low, high = segment.start, segment.end
         return Segment(min(max(first, low), high), min(max(last, low), high))
 
