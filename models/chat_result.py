@@ -102,6 +102,7 @@ def calls_of(
 
 
 def _generation(request: ChatRequest) -> GenerationSettings:
+    """Return the settings of generation that a request was sent with."""
     return GenerationSettings(
         max_new_tokens=request.max_new_tokens,
         temperature=request.temperature,

@@ -322,4 +322,5 @@ def _texts_of(value: object) -> list[str]:
 
 
 def _type_name(value: object) -> str:
+    """Return the type and the beginning of a value, for errors."""
     return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]}"

@@ -128,11 +128,13 @@ class MaskModel(StagedModel[Emitted]):
         )
 
     def _request_text(self, query: Query, form: AnswerForm) -> str:
+        """Return the text of the request for one form."""
         if form in MASKED:
             return self.prompt.replace(QUESTION, query.text, 1)
         return self._answer_prompt(form).render(query, form)
 
     def _answer_prompt(self, form: AnswerForm) -> AnswerPrompt:
+        """Return the wording of questions in words; UsageError if it lacks this form."""
         if self.words is None or form not in self.words.forms:
             raise UsageError(
                 f"{self.name}: a question for {form}",
@@ -178,6 +180,7 @@ class MaskModel(StagedModel[Emitted]):
         return lambda: replace(self._prediction(query, output.responses), calls=output.calls)
 
     def _prediction(self, query: Query, responses: Sequence[MaskResponse]) -> Prediction:
+        """Return the prediction of a query; a failure if no form could be read."""
         texts = tuple(storable(response.text) for response in responses)
         usage = _usage(query, responses)
         parts: list[Pending[Answer]] = []

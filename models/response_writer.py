@@ -158,6 +158,7 @@ def training_answer(answer: Answer, frames: Iterable[int]) -> Answer:
 
 
 def _clean_frames(masks: Sequence[Rle], frames: Collection[int]) -> tuple[Rle, ...]:
+    """Return the masks, without specks in `frames`."""
     return tuple(
         without_specks(mask) if frame in frames else mask for frame, mask in enumerate(masks)
     )

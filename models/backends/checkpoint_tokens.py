@@ -138,6 +138,7 @@ class CheckpointTokens(TransformersOptions):
         return [self._sampling(request) for request in requests]
 
     def _sampling(self, request: ChatRequest) -> Sampling:
+        """Return the rule by which the tokens of a request's response are chosen."""
         return Sampling(
             seed=self.seed,
             temperature=request.temperature_or(self.temperature),

@@ -121,6 +121,7 @@ def _checked(name: str, check: Check, folder: Path) -> CheckpointPart:
 
 
 def _lacking(name: str, lacks: str, fix: str = f"{COPY_ADVICE}.") -> CheckpointPart:
+    """Return the result for a part that is missing or wrong."""
     return CheckpointPart(name, lacks, fix)
 
 
@@ -133,6 +134,7 @@ def _configuration(folder: Path) -> CheckpointPart | None:
 
 
 def _weights(folder: Path) -> None:
+    """Raise ModelError if the weights are incomplete, or tied ones differ."""
     check_weights(folder)
     check_tied(folder)
 
@@ -147,6 +149,7 @@ def _tokenizer(folder: Path) -> CheckpointPart | None:
 
 
 def _processor(folder: Path) -> CheckpointPart | None:
+    """Check the files of the image and video processors of a network with vision."""
     config = _config(folder)
     vision, model_type = config.get("vision_config"), str(config.get("model_type"))
     if not isinstance(vision, Mapping):

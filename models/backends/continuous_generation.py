@@ -83,6 +83,7 @@ def generate_continuously(
         )
 
     def add_new() -> None:
+        """Queue the requests that were appended since the last call."""
         first_new = len(samplings)
         samplings.extend(chat.samplings(requests[first_new:]))
         waiting.add(unique_prompts(requests, range(first_new, len(requests))))

@@ -298,6 +298,7 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         return saves_time and self._can_batch_continuously()
 
     def _can_batch_continuously(self) -> bool:
+        """Return True if the option is set and the architecture allows it."""
         return self.continuous_batching and supports_continuous_batching(
             self.network, self.model_type
         )

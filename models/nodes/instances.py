@@ -138,6 +138,7 @@ def prompted(
     boxes = detections_of(inputs)
 
     def observe(index: int) -> list[Seen]:
+        """Return the objects in the boxes of one frame."""
         frame_boxes = [detection for detection in boxes if detection.frame == index]
         if not frame_boxes:
             return []

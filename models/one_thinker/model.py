@@ -76,6 +76,7 @@ class OneThinker(PromptedModel):
         return False
 
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
+        """Return the request for one form, in OneThinker's wording, with all frames."""
         return replace(
             super()._request(query, form),
             text=self.words.render(query, form),
