@@ -4,8 +4,9 @@ A `Form` has a test for an object, a jq program and the condition under which it
 `harness.foreign_lines` asks here, to write the command into an error message.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 Plain: TypeAlias = Mapping[str, Any]
@@ -165,7 +166,7 @@ def _is_run_length(value: object) -> bool:
 
 IDS = ("question_id", "sample_id", "problem_id", "image_id", "video_id", "qid", "uid", "index")
 OTHER_IDS = re.compile(
-    r"(?:question|qa?|sample|example|problem|item|data)_?(?:u?id|idx|index|uuid)",
+    r"(?:question|qa?|sample|example|problem|item|data|request|custom|record)_?(?:u?id|idx|index|uuid)",
     re.IGNORECASE,
 )
 """Further names of the id: `questionId`, `q_uid`."""
@@ -175,6 +176,13 @@ TEXTS = (
 )
 """Names that other programs' lines have for the id and for what the model wrote; not `answer`,
 which is the ground truth in most of them."""
+BELOW = ("content", "actual_output", "output_text")
+"""Further names of a model's text below objects."""
+ASKED = re.compile(
+    r"prompts?|inputs?|model_?input|questions?|vars|metadata|usage|docs?|options",
+    re.IGNORECASE,
+)
+"""Names of what a model was given."""
 MASKS = ("pred_masks", "prediction_masks")
 PREDICTED = re.compile(
     r"pred(?:ict(?:ed|ions?)?)?|generat(?:ed|ions?)|completions|outputs|responses"
@@ -473,6 +481,13 @@ BY_ID = (
         f"{KEYS}, and the questions have options (the direct answer is for those without)",
     ),
     Form(
+        "lists of one object by id",
+        _by_id(lambda value: isinstance(value, list) and len(value) == 1 and is_object(value[0])),
+        'to_entries[] | if (.value | length) == 1 then .value[0] + {id: .key} else error("several '
+        'objects of one id") end',
+        KEYS,
+    ),
+    Form(
         "objects by id",
         _by_id(lambda value: isinstance(value, Mapping)),
         "to_entries[] | .value + {id: .key}",
@@ -504,6 +519,47 @@ def text_key(plain: Plain) -> str | None:
     keys = [*TEXTS, *filter(PREDICTED.fullmatch, plain), *(["answer"] if truths_of(plain) else [])]
     texts = [key for key in keys if are_texts(plain.get(key))]
     return next((key for key in texts if not COUNT.search(key)), None)
+
+
+def nested_text(plain: Plain, id_path: str = ".id") -> tuple[str, str] | None:
+    """Return (jq program that makes lines of the only text below objects, its place); else None.
+
+    It is under a usual name, and not the system's or the user's, nor reasoning. Of a list of
+    messages the last counts.
+
+    >>> nested_text({"id": "a", "message": {"role": "assistant", "content": "B"}})[1]
+    'message.content'
+    """
+    paths = list(_texts_below(plain, ()))
+    if len(paths) != 1:
+        return None
+    path = json.dumps(paths[0])
+    text = (
+        f"if (getpath({path}[:-1]) | objects | .role) as $role "
+        '| $role == "user" or $role == "system" then error("a message that is not the model\'s") '
+        f"else getpath({path}) end"
+    )
+    checked = f'({text}) | if type == "string" then . else error("a line without this text") end'
+    return f"{{id: {id_path}, response: ({checked})}}", ".".join(map(str, paths[0]))
+
+
+def _texts_below(plain: object, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of each text of a model."""
+    if isinstance(plain, list) and plain:
+        has_roles = all(isinstance(entry, Mapping) and "role" in entry for entry in plain)
+        places = [-1] if has_roles else range(len(plain))
+        for place in places:
+            yield from _texts_below(plain[place], (*path, place))
+        if all(isinstance(entry, str) for entry in plain) and len(plain) == 1 and path:
+            yield (*path, 0)
+    if not isinstance(plain, Mapping) or plain.get("role") in ("user", "system"):
+        return
+    for key, value in plain.items():
+        is_written = key in (*TEXTS, *BELOW) or PREDICTED.fullmatch(key)
+        if isinstance(value, str) and is_written:
+            yield (*path, key)
+        elif not isinstance(value, str) and not ASKED.fullmatch(key) and not TRUTH.fullmatch(key):
+            yield from _texts_below(value, (*path, key))
 
 
 def of_chosen(plain: Plain, id_path: str) -> tuple[str, str] | None:

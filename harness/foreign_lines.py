@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from itertools import compress, product
 from shlex import quote, split
 
+from harness import foreign_boxes
 from harness.foreign import interpreter, new_name, to_lines
 from harness.foreign_forms import (
     BY_ID,
@@ -25,6 +26,7 @@ from harness.foreign_forms import (
     id_keys,
     is_completion,
     is_object,
+    nested_text,
     of_chosen,
     of_places,
     text_key,
@@ -138,6 +140,8 @@ def of_line(line: bytes, name: str) -> str:
         return CUT
     if line.lstrip()[:1] in (b"{", b"["):
         return "" if line.rstrip()[-1:] == b"}" else NO_LINES
+    if foreign_boxes.YOLO.match(line.decode("utf-8", "replace")):
+        return of_boxes("*.txt")
     if ONLY_NUMBERS.fullmatch(line):
         return OWN_LINES
     mark = max(b";", b"\t", b",", key=line.count)
@@ -151,7 +155,8 @@ def of_line(line: bytes, name: str) -> str:
     names = [
         cell.strip('" \r\n') for cell in line.decode("utf-8-sig", "replace").split(mark.decode())
     ]
-    if any(name.lower() in NAMES or PREDICTED.fullmatch(name) for name in names):
+    is_header = len(names) > 2 and all(map(str.isidentifier, names))
+    if is_header or any(name.lower() in NAMES or PREDICTED.fullmatch(name) for name in names):
         return f"Each line is an object: {typed}"
     pairs = f'({{"id": row[0], "response": row[1]}} for row in csv.reader{opened} if row)'
     return (
@@ -221,9 +226,24 @@ def in_order(written: str, name: str, task: str = "TASK", data: str = "ROOT") ->
     nothing but the right id.
     """
     members = f'"response": json.loads(line){written}' if written else "**json.loads(line)"
-    rows = f"zip({_samples(task, data)}, {LINES}, strict=True)"
+    module = "harness.formats.line_order"
+    samples = f"{module}.checked({_samples(task, data)}, sys.argv[1])"
     row = f'{{{members}, "id": sample.id}}'
-    return to_lines(f"({row} for sample, line in {rows})", name, "harness")
+    rows = f"({row} for sample, line in zip({samples}, {LINES}, strict=True))"
+    return to_lines(rows, name, "harness", module)
+
+
+def of_boxes(name: str) -> str:
+    """Return the command that makes lines of the boxes in a file of detections."""
+    module = "harness.foreign_boxes"
+    typed = to_lines(f"{module}.lines(sys.argv[1:])", name, module)
+    if "*" in name:  # a pattern for the shell
+        typed = typed.replace(f"{quote(name)} > ", f"{name} > ")
+    return (
+        f"It has boxes of objects: {typed} makes lines of all boxes of an image, in the file's "
+        "unit: `--coordinates normalized_1` states fractions, and normalized_1000 Gemini's box_2d. "
+        "x and y beside a class are the middle, as Roboflow and YOLO write it."
+    )
 
 
 def renaming(
@@ -334,6 +354,8 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
             "there is one for each sample of TASK below ROOT, in their order, "
             f"""{in_order(f'["completion"]{last}', name)} gives them the ids."""
         )
+    if foreign_boxes.has_boxes(plain):
+        return of_boxes(name)
     key = next((key for key in plain if key in LISTS), None)
     if key and isinstance(plain[key], dict) and all(map(is_object, plain[key].values())):
         return (
@@ -364,6 +386,8 @@ def _renaming(plain: Plain) -> tuple[str, str] | None:
     if written := text_key(plain) or completion:
         instead = _instead(plain, written)
         return _response(written, name), f"{of_id} {written} what the model wrote{instead}"
+    if nested := nested_text(plain, name):
+        return nested[0], f"{of_id} {nested[1]} what the model wrote"
     if of_numbers := of_places(plain, name) or of_chosen(plain, name):
         return of_numbers[0], f"{of_id} {of_numbers[1]}"
     answers = {
@@ -409,10 +433,14 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
     if "answer" in plain and (truth := next(iter(truths_of(plain)), "")):
         conversion = command(_response("answer"), name)
         return f"If answer is what the model wrote, and {truth} the right one, {conversion}."
+    if foreign_boxes.has_boxes(plain):
+        return of_boxes(name)
     if INDICES.issuperset(unknown):
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
     if BESIDE.issuperset(unknown) and (kind := next((k for k in OWN if k in plain), "")):
         return f"If {kind} is what the model predicted, {command(_without(unknown), name)}{MAKES}"
+    if nested := nested_text(plain):
+        return f"If {nested[1]} is what the model wrote, {command(nested[0], name)}{MAKES}"
     typed = command('if has("KEY") then {id, response: .KEY} else error("no KEY") end', name)
     return f"If the model wrote what is under one key, {typed}, with that key for KEY,{MAKES}"
 

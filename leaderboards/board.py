@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError, StoreError
 from harness.leaderboards.collection import without_collection
+from harness.leaderboards.column_metrics import check_metrics
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.grid import Grid, LeftOff, grid
 from harness.leaderboards.history.known import KnownValues
@@ -119,6 +120,7 @@ def build(
                 read.append((run, run_row))
     read = _without_collisions(read, refused)
     if definition is not None:
+        check_metrics(definition, [run_row for _, run_row in read])
         title = definition.heading
         reasons = [LeftOff.of(definition, run_row) for _, run_row in read]
         left_off = [reason for reason in reasons if reason is not None]

@@ -102,6 +102,15 @@ def marked_names(rows: Sequence[Row]) -> str:
     return rows[0].name + marks(rows)
 
 
+MARKS = {
+    "†": "trained on some of the samples",
+    "‡": "differs from the paper of the method",
+    "§": "learns from test samples",
+    "¶": "some responses were cut off",
+}
+"""What the marks behind a model's name say."""
+
+
 def marks(rows: Sequence[Row], *, with_badges: bool = True) -> str:
     """Return what stands behind the name of several rows of one model: badges and marks."""
     badges = dict.fromkeys(badge for row in rows for badge in row.badges)

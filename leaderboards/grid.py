@@ -82,7 +82,7 @@ class LeftOff:
         methods = methods_of(definition)
         if any(_find(methods, column, [row]) for column in definition.columns):
             return None
-        columns = [column for column in definition.columns if _is_of(column, row)]
+        columns = [column for column in definition.columns if is_of_column(column, row)]
         protocols = {column.protocol for column in columns}
         if not columns:
             column_keys = [
@@ -191,7 +191,7 @@ def _find(
     """Return the first measured row of a column that is one of the methods, with this method."""
     methods_of_column = [method for method in methods if column.task and method.row.is_of(column)]
     for row in measured if methods_of_column else ():
-        if not _is_of(column, row) or column.protocol not in ("", row.protocol):
+        if not is_of_column(column, row) or column.protocol not in ("", row.protocol):
             continue
         for method in methods_of_column:
             if method.is_of(row.model_spec):
@@ -199,7 +199,8 @@ def _find(
     return None
 
 
-def _is_of(column: Column, row: Row) -> bool:
+def is_of_column(column: Column, row: Row) -> bool:
+    """Return True if a measured row has the task, the split and the subset of a column."""
     column_key = (column.name, column.split, column.subset)
     return bool(column.task) and column_key == (row.task, row.split, row.subset)
 

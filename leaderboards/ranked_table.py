@@ -113,23 +113,37 @@ class Table:
     @property
     def facts(self) -> list[str]:
         """Describe the runs in short phrases: protocol, judge, versions, samples, data."""
-        samples = sorted({entry.row.n_total for entry in self.entries})
-        of_groups = ""
-        if self.n_groups and self.n_groups not in samples:
-            of_groups = f" of {groups_text(self.n_groups)}"
         text = [
-            f"protocol {self.protocol}",
-            *([f"graded by {self.judge}"] if self.judge else []),
+            *self._scored_by,
             f"task version {self.task_version}",
-            counted(samples[0], "sample") + of_groups
-            if len(samples) == 1
-            else f"{' or '.join(f'{count:,}' for count in samples)} samples",
-            f"subset {self.subset}" if self.subset else "all of the split",
+            *self._scored_on,
             f"data {self.data[:12]}",
         ]
         if self.ceiling is not None:
             text.append(f"perfect answers score {formatting.number(self.ceiling)}")
         return text
+
+    @property
+    def conditions(self) -> list[str]:
+        """The phrases of `facts` that the reader of a paper needs: protocol, judge, samples."""
+        return [*self._scored_by, *self._scored_on]
+
+    @property
+    def _scored_by(self) -> list[str]:
+        return [f"protocol {self.protocol}", *([f"graded by {self.judge}"] if self.judge else [])]
+
+    @property
+    def _scored_on(self) -> list[str]:
+        samples = sorted({entry.row.n_total for entry in self.entries})
+        of_groups = ""
+        if self.n_groups and self.n_groups not in samples:
+            of_groups = f" of {groups_text(self.n_groups)}"
+        return [
+            counted(samples[0], "sample") + of_groups
+            if len(samples) == 1
+            else f"{' or '.join(f'{count:,}' for count in samples)} samples",
+            f"subset {self.subset}" if self.subset else "all of the split",
+        ]
 
 
 def metric_names(run_row: Row) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from harness import plugins
 from harness.errors import HarnessError, StoreError
@@ -71,7 +72,7 @@ def refuse_rehearsal(run: Run) -> None:
     """
     if is_rehearsal():
         return
-    if run.manifest["provenance"].get("rehearsal") or _is_rehearsed(run.manifest["model"]):
+    if is_rehearsed(run.manifest):
         raise StoreError(
             f"run {run.folder}",
             expected="a real run",
@@ -80,11 +81,16 @@ def refuse_rehearsal(run: Run) -> None:
         )
 
 
-def _is_rehearsed(described: object) -> bool:
-    """Return True if a model's description, or a part of it, names a rehearsed training."""
+def is_rehearsed(manifest: Mapping[str, Any]) -> bool:
+    """Return True if a run or a training was a rehearsal, or its checkpoint was trained in one."""
+    return any(_names_rehearsal(manifest[key]) for key in ("provenance", "model"))
+
+
+def _names_rehearsal(described: object) -> bool:
+    """Return True if a record of the environment or of a model, or a part of it, has the mark."""
     if not isinstance(described, Mapping):
         return False
-    return described.get("rehearsal") is True or any(map(_is_rehearsed, described.values()))
+    return described.get("rehearsal") is True or any(map(_names_rehearsal, described.values()))
 
 
 @contextmanager

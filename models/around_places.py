@@ -10,6 +10,7 @@ import re
 from harness.errors import ParseError
 from harness.models.places import is_beside
 from harness.responses import MAX_TEXT, tag_text
+from harness.stated.kinds_of_things import is_another_label
 from harness.stated.languages import is_foreign, unmarked
 
 PLACE = "\0"
@@ -56,6 +57,12 @@ _CHINESE_RELATION_BEFORE = re.compile(
 )
 """Matches "左边是" (on the left is), "靠近" (close to) before a place."""
 
+_SHOWS = re.compile(
+    r"\W*(?:shows|is|contains|marks|corresponds to|belongs to|encloses)"
+    r"\s(?P<what>(?:the|an?)\s.{1,60})"
+)
+"""Matches the beginning of a text after a place that names its object: " shows the cat"."""
+_DOUBTED = re.compile(r"\b(?:might|may|could) be (?:an?|the|your)\b|\bnot (?:sure|certain)\b")
 _NEUTRAL_WORDS = frozenset(
     "le la les l un une des de du d pour der die das den dem ein eine einen von für el los las"
     " una del al para o a os as um uma do da dos e é há em no na il lo gli i uno per het een van"
@@ -115,8 +122,17 @@ def refuse_other_subject(question: str, text: str) -> None:
         or _CHINESE_RELATION_AFTER.match(after)
         or _CHINESE_RELATION_BEFORE.search(before[-MAX_REACH:])
     )
+    # the clause that leads to each place, and what is said after the last one that it shows
+    leads = [
+        re.split(r"[.!?;\n]\s|,\s", piece[-MAX_REACH:].rstrip(" :\n"))[-1] for piece in pieces[:-1]
+    ]
+    if shown := _SHOWS.match(after):
+        leads.append(shown["what"])
+    names_another = any(
+        is_another_label(lead, question) or _DOUBTED.search(lead.casefold()) for lead in leads
+    )
     unknown = _first_unknown_word(words_around, asked_object) if is_foreign(words_around) else ""
-    if relation or unknown:
+    if relation or names_another or unknown:
         raise ParseError(
             "places",
             expected="places of the object, with words that say so",

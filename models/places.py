@@ -13,6 +13,7 @@ from harness.models.box_fields import refuse_fields
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item
 from harness.responses import tag_text
+from harness.stated.kinds_of_things import is_another_label
 from harness.stated.languages import unmarked
 
 SLACK = 0.05
@@ -137,11 +138,12 @@ def refuse_other_meaning(response: str, canvas: Canvas) -> None:
 def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     """Raise if some labels name the object of the question and others something else.
 
-    If no label has a word of the question, all labels count as other words for its object.
+    If no label has a word of the question, all labels count as other words for its object, except a
+    known noun of another kind ("cat" for a dog).
 
     Raises:
-        ParseError: they do; a label says that nothing is there; or a label names the question's
-            object only as a neighbour.
+        ParseError: they do; a label says that nothing is there, or names another thing; or a label
+            names the question's object only as a neighbour.
     """
     question_words, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
@@ -157,6 +159,8 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     exact = {label for label in labels if all(map(is_in_question, _words(label)))}
     if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
+    if others := [label for label in labels if is_another_label(label, question)]:
+        raise ParseError("label", expected="the asked object", found=repr(others[0][:60]))
 
 
 def is_beside(label: str, question: str) -> bool:

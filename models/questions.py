@@ -28,7 +28,8 @@ from harness.thoughts import split_thought
 from harness.types import Answer, AnswerForm, Interval, Query
 
 _COORDINATES_OR_PERCENT = re.compile(
-    r"[\[{(<]\s{0,9}[\[{(\"'\d]|<\|?\w|%|```|\b(?:b?box|point)(?:es|s)?\b"
+    r"[\[{(<]\s{0,9}[\[{(]|\[\s{0,9}[\"'\d]|[{(<]\s{0,9}\d[\d.]{0,9}\s?,|<\|?\w|%|```(?!json)"
+    r"|\b(?:b?box|point)(?:es|s)?\b|(?:box|point)(?:es|s)?_2d"
 )
 """Matches parts of coordinates ("[[1", '{"bbox', "<box>", "points") and percents. A number in a
 text that has them may not be the count."""

@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
+from typing import Any
 
 from harness import plugins
 from harness.catalog.settings import ModuleSource, offered_settings
@@ -56,8 +57,8 @@ def protocol_facts(entry: EntryPoint) -> dict[str, object]:
         HarnessError: the task cannot be imported.
     """
     function = plugins.load("tasks", entry.name)
-    protocols = getattr(sys.modules[entry.module], "PROTOCOLS", None)
-    if not isinstance(protocols, Mapping) or not protocols:
+    protocols = _protocols(entry)
+    if not protocols:
         return stated_facts(entry)
     parameter = inspect.signature(function).parameters.get("protocol")
     default = parameter.default if parameter is not None else None
@@ -67,6 +68,23 @@ def protocol_facts(entry: EntryPoint) -> dict[str, object]:
         "protocol": name,
         "headline": protocols[name].headline,
     }
+
+
+def metric_names(entry: EntryPoint, protocol: str) -> tuple[str, ...]:
+    """Return the names of the metrics of a protocol in a task's `PROTOCOLS`; none if it has none.
+
+    Raises:
+        HarnessError: the task cannot be imported.
+    """
+    plugins.load("tasks", entry.name)
+    found = _protocols(entry).get(protocol)
+    return tuple(metric.name for metric in found.metrics) if found is not None else ()
+
+
+def _protocols(entry: EntryPoint) -> Mapping[Any, Any]:
+    """Return `PROTOCOLS` of a task's module, which is imported; empty without it."""
+    protocols = getattr(sys.modules[entry.module], "PROTOCOLS", None)
+    return protocols if isinstance(protocols, Mapping) else {}
 
 
 def _calls(tree: ast.Module, name: str) -> Iterator[dict[str | None, ast.expr]]:

@@ -16,6 +16,7 @@ from harness.cli.spec_arguments import require
 from harness.errors import UsageError
 from harness.hub.fetch import repositories
 from harness.leaderboards import estimate
+from harness.leaderboards.column_metrics import check_metrics
 from harness.leaderboards.definitions import Definition, find, unreadable, with_rows
 from harness.leaderboards.estimate import Device
 from harness.leaderboards.published_results import GENERATED, PAPERS
@@ -42,6 +43,7 @@ def reproduce(arguments: Namespace) -> int:
             found="no table" if not arguments.table else "--all",
         )
     (definition,) = with_rows([find(arguments.paper, arguments.table)], arguments.rows or ())
+    check_metrics(definition)
     for error in unreadable().values():
         note(f"left out, {error}")
     if not arguments.dry_run:

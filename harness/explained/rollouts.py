@@ -12,6 +12,7 @@ from harness import plugins
 from harness.errors import HarnessError, ParseError, StoreError
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups_of, with_images
+from harness.leaderboards.runs import is_rehearsed
 from harness.models.prompted_requests import LOCATED
 from harness.models.response_writer import objects_of, training_answer
 from harness.run.batching import samples_of
@@ -21,6 +22,9 @@ from harness.store.atomic import read_json
 from harness.types import Answer, AnswerForm, Sample
 
 MANIFEST = "manifest.json"
+REHEARSED = (
+    "A rehearsal: stand-ins with random weights wrote the responses. No number means anything."
+)
 
 
 def is_training(folder: Path) -> bool:
@@ -74,7 +78,8 @@ def select_groups(
     groups = groups_of(path)
     shown_groups = choose_groups(groups, limit=limit, sample=sample)
     count_note = f"{len(shown_groups)} of {len(groups)} groups that were kept."
-    notes = [count_note] if len(shown_groups) < len(groups) else []
+    notes = [REHEARSED] if is_rehearsed(training.manifest) else []
+    notes += [count_note] if len(shown_groups) < len(groups) else []
     try:
         samples = _samples(training, shown_groups, data_root)
     except HarnessError as error:

@@ -9,12 +9,14 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
+from harness import foreign_boxes
 from harness.coordinates import in_pixels
 from harness.errors import DataError, MaskError, ParseError, UsageError
 from harness.foreign_lines import (
     command,
     failed_where,
     number_of_option,
+    of_boxes,
     polygons,
     rewrite,
 )
@@ -194,6 +196,8 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
                 for condition, program in programs.items()
             ]
             raise ParseError(f"{error}. {'. '.join(conversions)}") from error
+        if foreign_boxes.has_boxes(plain):
+            raise ParseError(f"{error}. {of_boxes(row.file)}") from error
         raise
 
 

@@ -84,6 +84,7 @@ class Row:
                 f'{self.where}: "response"',
                 expected="text, a list of texts or null",
                 found="others",
+                fix=other_keys({"id": self.id, "response": self.value}, {"response"}, self.file),
             )
         return tuple(texts)
 

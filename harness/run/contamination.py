@@ -15,7 +15,13 @@ from harness.plain import from_plain
 from harness.record import Run
 from harness.run.batching import Selection, samples_of
 from harness.run.checkpoint_provenance import write_origins
-from harness.run.perceptual_hash import ASKED, PerceptualIndex, media_hashes
+from harness.run.perceptual_hash import (
+    ASKED,
+    UNLIKE,
+    PerceptualIndex,
+    differing_bits,
+    media_hashes,
+)
 from harness.run.training_record import (
     ADAPTER,
     COPIED,
@@ -29,6 +35,7 @@ from harness.store.atomic import json_bytes, read_json
 from harness.store.checksums import TRAINED_ON, write_later
 from harness.task import Task
 from harness.trainer import CHECKPOINT
+from harness.types import Sample
 
 SHOWN = 3  # ids that an overlap names
 
@@ -82,6 +89,10 @@ def measure_contamination(
     question it is the same sample. Of a video, several frames are compared. Last, samples that name
     the same scan of ScanNet are counted, because they show the same room.
 
+    Two splits may number their samples alike and ask the same question of all. So a sample with the
+    id and the question of a training sample of another split is another sample if both show still
+    images under different names, all of these have hashes, and no two of them are near.
+
     Args:
         rows: The training samples.
         task: The task.
@@ -91,24 +102,31 @@ def measure_contamination(
     chosen = Selection(None, None) if selection is None else selection
     if not trained:
         return Contamination(sum(1 for _ in chosen.samples(task)), 0, 0, ())
-    trained_samples = {row.same_sample for row in trained}
+    trained_samples: dict[tuple[object, ...], list[TrainedSample]] = {}
+    for row in trained:
+        trained_samples.setdefault(row.same_sample, []).append(row)
     trained_images = {row.same_image for row in trained}
     n_total, same, shared = 0, [], []
     others: dict[str, TrainedSample] = {}
+    namesakes: dict[str, list[TrainedSample]] = {}
     for sample in chosen.samples(task):
         row = TrainedSample.of_sample(task, sample)
         n_total += 1
-        if row.same_sample in trained_samples:
+        matches = trained_samples.get(row.same_sample, [])
+        is_shared = row.same_image in trained_images
+        if matches and (is_shared or not _are_told_apart_by_images(sample, task, matches)):
             same.append(row.id)
-        if row.same_sample in trained_samples or row.same_image in trained_images:
+            shared.append(row.id)
+        elif is_shared:
             shared.append(row.id)
         else:
             others[row.id] = row
+            namesakes[row.id] = matches
     # Read again: the media of all samples would take more memory than their rows.
     media = (
         (sample.group, sample.query.media) for sample in chosen.samples(task) if sample.id in others
     )
-    same_question, alike = _shared_images(trained, list(others.values()), media)
+    same_question, alike = _shared_images(trained, list(others.values()), media, namesakes)
     same, shared = [*same, *same_question], [*shared, *same_question]
     matched = {*same_question, *alike}
     scans = _shared_scans(trained, [row for name, row in others.items() if name not in matched])
@@ -116,10 +134,31 @@ def measure_contamination(
     return Contamination(n_total, len(same), len(shared), examples, len(alike), len(scans))
 
 
+def _are_told_apart_by_images(
+    sample: Sample, task: Task, namesakes: Iterable[TrainedSample]
+) -> bool:
+    """Return True if training samples with the id of a sample are of other splits, and all show
+    still images with hashes. Of videos other frames may have been hashed.
+    """
+    is_still = not any(media.is_video for media in sample.query.media)
+    return is_still and all(row.split != task.split and row.has_image_hashes for row in namesakes)
+
+
+def _are_unlike(sample: TrainedSample, namesakes: Iterable[TrainedSample]) -> bool:
+    """Return True if each image of a sample is certainly unlike those of training samples."""
+    return sample.has_image_hashes and all(
+        differing_bits(digest, trained) >= UNLIKE
+        for row in namesakes
+        for trained in row.images
+        for digest in sample.images
+    )
+
+
 def _shared_images(
     trained: Sequence[TrainedSample],
     others: Sequence[TrainedSample],
     media: Iterable[tuple[str, tuple[Media, ...]]],
+    namesakes: Mapping[str, Sequence[TrainedSample]],
 ) -> tuple[list[str], list[str]]:
     """Find samples whose images look like training images.
 
@@ -127,6 +166,8 @@ def _shared_images(
         trained: The training samples, with perceptual hashes.
         others: The samples to compare.
         media: (group, media) of each of `others`.
+        namesakes: For the id of each of `others`, the training samples with its id and question.
+            They are the same sample unless their images are unlike.
 
     Returns:
         Ids of samples with the same question as a training sample with this image, and of others.
@@ -140,7 +181,10 @@ def _shared_images(
     same_question: list[str] = []
     alike: list[str] = []
     for row, hashes in zip(others, media_hashes(media, ASKED), strict=True):
-        if any(digest in images for digest in hashes):
+        matches = namesakes[row.id]
+        if matches and not _are_unlike(replace(row, images=hashes), matches):
+            same_question.append(row.id)
+        elif any(digest in images for digest in hashes):
             with_question = PerceptualIndex(images_by_question.get(row.question, ()))
             is_same = any(digest in with_question for digest in hashes)
             (same_question if is_same else alike).append(row.id)

@@ -19,6 +19,7 @@ import numpy as np
 from harness.errors import DataError, StoreError, counted
 from harness.files import content_hash
 from harness.foreign import refuse_foreign
+from harness.foreign_lines import of_boxes
 from harness.formats import Matched
 from harness.formats.agreement import Agreement
 from harness.formats.units import MaskCount
@@ -241,12 +242,14 @@ def _check_path(path: Path, *, needs_folder: bool) -> None:
     found_type = "a folder" if is_folder else "something else"
     expected = "a folder" if needs_folder else "a file"
     refuse_foreign(path, DataError, f"predictions {path}", expected)
+    listed = [*path.glob("*.json"), *path.glob("*.txt")] if is_folder else []
+    boxes = of_boxes(f"{path.name}/*{listed[0].suffix}") if listed else ""
     raise DataError(
         f"predictions {path}",
         found=found_type if path.exists() else "none",
         expected=expected,
         fix="Masks in a folder need --format mask-tree, png-tree or label-tree; other files "
-        "have to be joined into one of JSON lines, or of COCO's results."
+        f"have to be joined into one of JSON lines, or of COCO's results. {boxes}".strip()
         if is_folder
         else "",
     )

@@ -69,6 +69,12 @@ class TrainedSample:
         return tuple(number for axis, number in enumerate(self.size) if axis % 3 < 2)
 
     @property
+    def has_image_hashes(self) -> bool:
+        """True if its media are still images, at least one, and each has a hash."""
+        n_media = len(self.size) // 3
+        return 0 < n_media == sum(self.size[2::3]) == len(self.images)
+
+    @property
     def same_sample(self) -> tuple[object, ...]:
         """A key that is equal for equal samples.
 

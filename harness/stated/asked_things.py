@@ -8,6 +8,7 @@ closed").
 import re
 from itertools import islice
 
+from harness.stated.kinds_of_things import are_other_things, begins_with_other
 from harness.stated.languages import NOT_KNOWN, is_foreign
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.sentence_values import sentence_before
@@ -53,6 +54,15 @@ _ASKS_COMPARED = re.compile(
     r"|\A\W*\Z",
     re.IGNORECASE,
 )
+_BESIDES = re.compile(
+    r"\b(?:besides|apart from|aside from|in addition to|other than|excluding"
+    r"|(?:not|without) counting)"
+    r"\s(?P<what>[^.;:\n]{1,60}),[^.;:\n]{0,40}\Z",
+    re.IGNORECASE,
+)
+"""Words before a number that leave a thing out: "Besides the driver, there are"."""
+_PRICE = re.compile(r"[$€£¥₹]\s?\Z")
+_ASKS_PRICE = re.compile(r"(?i:[$€£¥₹]|\b(?:dollars?|euros?|pounds?|yen|yuan|money|cents?)\b)")
 _COUNTS = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _IS = r"(?:are|were|sind|waren|sont|étaient|están|estaban|son|eran|são|estão|eram|sono|erano|zijn)"
 _PREDICATE = re.compile(rf"(?i:\s{_IS}\s([^\W\d_]{{3,}})\W*(?:[.,;!\n]|\Z))")
@@ -104,10 +114,46 @@ _ASKS_HOW_LONG = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\b(?:between|gap|path|distance|space|separat\w+)\b", re.IGNORECASE)
-_PAIRS = (("open", "clos"), ("enter", "leav"), ("sit", "stand"), ("pick", "put"), ("push", "pull"))
-_ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
-"""Beginnings of verbs and of their contraries."""
-_TWO_ACTIONS = re.compile(r"\b(?:and|then|who|which|that|while|before|after)\b", re.IGNORECASE)
+_DEEDS = """
+open; close shut; enter; leave exit; sit; stand; lie; put place set; pick lift; push; pull; bark;
+cook fry bake boil stir; sleep nap; jump leap hop; wash clean wipe rinse scrub; dry; run jog sprint;
+walk stroll; eat bite chew; drink sip; throw toss; catch; read; write; talk speak chat; sing;
+dance; laugh smile giggle; cry weep; swim dive; climb; drive; kick; knock; wave; clap; pour;
+cut chop slice; sweep vacuum; cough; sneeze; hug; kiss; fall; hit strike; grind; type
+"""
+"""Verbs of actions; those between two semicolons may stand for one another."""
+
+
+def _forms(verbs: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of all regular forms of verbs, and of those such as "opens"."""
+    stems = "|".join(re.sub(r"y\Z", "[yi]", verb.removesuffix("e")) for verb in verbs.split())
+    form = re.compile(rf"\b(?:{stems})(?:e|e?s|\w?ing|\w?e?d)?\b", re.IGNORECASE)
+    is_doing = r"\b(?:is|are|was|were) (?:\w+ly )?"
+    finite = rf"\b(?:{stems})e?s\b|(?:{is_doing}|[\"'])(?:{stems})\w?(?:ing|ed|n|en)\b"
+    return form, re.compile(finite, re.IGNORECASE)
+
+
+_VERBS = tuple(map(_forms, _DEEDS.split(";")))
+_DONE_TO = re.compile(
+    rf"(?i:\b(?:{'|'.join(verb.removesuffix('e') for verb in re.findall('[a-z]+', _DEEDS))})"
+    r"(?:e?s|\w?ing)\s(?:up |down |off |on )?(?:(?:the|an?|his|her|their|some|its)\s)?"
+    r"(?P<what>\w+))"
+)
+"""A verb of `_DEEDS` and what is done to: "opens the door"."""
+_NAME = re.compile(
+    r"(?<=[a-z,] )(?!Celsius|Fahrenheit|Kelvin|January|February|March|April|May|June|July|August"
+    r"|September|October|November|December|[A-Z][a-z]+day\b|Euros?\b)[A-Z][a-z]{2,}|\b[A-Z]\d{1,2}\b"
+)
+"""A proper name within a sentence, or one such as "Q2"."""
+_NAMED_FIRST = re.compile(
+    r"\A(?!(?:It|He|She|This|That|There|They|The|Its|His|Her)\b)([A-Z][a-z]{2,})"
+    r"(?: is| was| has| weighs| costs|['’]s)\b"
+)
+"""A name that may begin a response: "Ben is"."""
+_NEXT_CLAUSE = re.compile(r"[.;!?\n]\s|\(|\b(?:while|when|as|after|before|until)\b")
+_OF_TIMES = re.compile(
+    r"\b(?:(?:start|end|begin)?_?times?|seconds?|secs?|minutes?|min|hours?|m|s|marks?)\b|[秒分]"
+)
 _FRACTION = re.compile(r"\d\s(?:quarts?|tiers)\b")
 """A fraction in French ("3 quarts"), whose words have other meanings in English."""
 
@@ -140,6 +186,12 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
     if _OF_ANOTHER.match(rest) or (_PEOPLE.search(question) and _ONE_PERSON.match(rest)):
         return True
     asks_count = _COUNTS.search(question)
+    besides = _BESIDES.search(sentence_before(text, number.start))
+    if asks_count and _PRICE.search(text[: number.start]) and not _ASKS_PRICE.search(question):
+        return True
+    is_left_out = asks_count and besides and not _asks(question, besides[0].split()[0])
+    if is_left_out and not are_other_things(besides["what"], question):  # type: ignore[index]
+        return True
     if asks_count and _COMPARED.match(rest) and not _ASKS_COMPARED.search(question):
         return True
     if (lacks := _LACKS.match(rest)) and not _asks(question, lacks[1]):
@@ -180,8 +232,13 @@ def says_another_state(text: str, question: str) -> bool:
     >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
     False
     """
-    pairs = () if _TWO_ACTIONS.search(text) else _ACTIONS.items()
-    if any(_contradicts(text, question, *pair) for pair in pairs):
+    clause = _clause_of_times(text)
+    if begins_with_other(clause, question):
+        return True
+    asked = _deeds(question)
+    if asked and asked.isdisjoint(_deeds(text)) and _deeds(clause, is_finite=True):
+        return True
+    if any(are_other_things(done["what"], question) for done in _DONE_TO.finditer(clause)):
         return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
@@ -191,14 +248,36 @@ def says_another_state(text: str, question: str) -> bool:
     return False
 
 
-def _contradicts(text: str, question: str, action: str, contrary: str) -> bool:
-    """Return True if a question has only a verb of an action, a text only one of its contrary."""
-    verb = rf"\b{action}(?:e|e?s|\w?ing|ed)?\b"
-    does = rf"\b{contrary}e?s\b|\b(?:is|are) {contrary}\w?ing\b"
-    is_said = re.search(rf"\b{action}", text, re.IGNORECASE)
-    asks = re.search(verb, question, re.IGNORECASE)
-    asks_both = re.search(rf"\b{contrary}", question, re.IGNORECASE)
-    return bool(asks and not (is_said or asks_both) and re.search(does, text, re.IGNORECASE))
+def names_another(text: str, question: str) -> bool:
+    """Return True if a text has proper names within its sentences, and none of a question's.
+
+    >>> [names_another(f"The sign says {town} 85 km.", "How far is it to Berlin?")
+    ...  for town in ("Berlin", "Hamburg")]
+    [False, True]
+    """
+    asked, said = ({name[:4] for name in _NAME.findall(words)} for words in (question, text))
+    if (first := _NAMED_FIRST.match(text)) and not _asks(question, first[1]):
+        said.add(first[1])
+    return bool(asked and said) and not any(name in text for name in asked)
+
+
+def _clause_of_times(text: str) -> str:
+    """Return the words around the first number of a text, from its clause to the next one."""
+    first = next(numerals(text), None)
+    if first is None:
+        return text
+    before = re.split(r"[.;!?\n]\s", text[: first.start])[-1]
+    after = _NEXT_CLAUSE.split(text[first.end :], maxsplit=1)[0]
+    return _OF_TIMES.sub(" ", f"{before} {after}")
+
+
+def _deeds(text: str, *, is_finite: bool = False) -> set[int]:
+    """Return the places in `_DEEDS` of a text's verbs; `is_finite`: "he opens", "is opening"."""
+    return {
+        place
+        for place, (verb, finite) in enumerate(_VERBS)
+        if (finite if is_finite else verb).search(text)
+    }
 
 
 def _asks(question: str, word: str) -> bool:

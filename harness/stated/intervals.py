@@ -21,7 +21,7 @@ from harness.stated.languages import certain, is_foreign, unmarked
 from harness.stated.markup import plain
 from harness.stated.numbers import stated_segments
 from harness.stated.numerals import Numeral, numerals
-from harness.stated.refusals import denied_after, denies, says_unable
+from harness.stated.refusals import denied_after, says_unable
 
 BEYOND = 0.05
 """Share of a video's length by which an interval, say a rounded one, may end after it."""
@@ -135,6 +135,7 @@ _TAKES = re.compile(
     r"{0,3}\d)"
 )
 """A verb of durations right before a number."""
+_NOT_ALL = re.compile(r"(?i:\bnot (?:only|just|entirely|completely)\b|\bno\.)")
 _NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
 _NOT_WITHIN = re.compile(  # "before 3", the video's own length, or the call of a function
     r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
@@ -336,7 +337,7 @@ def _is_outside(text: str, times: Sequence[Numeral]) -> bool:
         or _is_of_another(before)
         or (subject and subject[1].casefold() not in _SUBJECTS)
         or says_unable(text)
-        or denies(before)
+        or denied_after(_NOT_ALL.sub("", before), whole=True)
         or denied_after(_NOT_BEYOND.sub("", after), whole=True)
         or not (_BEFORE.search(before) and _AFTER.match(after))
         or _NOT_WITHIN.search(text[: first.end])

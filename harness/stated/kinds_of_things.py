@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from harness.stated.languages import NOT_KNOWN, is_foreign
-from harness.stated.numerals import Numeral, numerals
+from harness.stated.numerals import SMALL, Numeral, numerals
 
 MOST = 40
 """Most numbers of a text that are read."""
@@ -26,14 +26,14 @@ people persons individuals humans beings figures members folks players teammates
  guards athletes skaters surfers snowboarders skateboarders riders cyclists bikers motorcyclists
  runners joggers swimmers divers climbers hikers pedestrians passengers drivers pilots spectators
  fans tourists visitors customers shoppers diners doctors nurses patients dancers singers musicians
- performers actors waiters chefs cooks farmers
+ performers actors waiters chefs cooks farmers owners
 animals creatures pets animales tiere animaux动物動物 / dogs puppies pups welpe welpen chiots
  cachorros canines pugs retrievers labradors poodles beagles bulldogs terriers huskies collies
  corgis狗犬 perros hunde chiens cães cani / cats kittens felines猫고양이 gatos katze katzen chats
  gatti / horses ponies马馬 caballos pferde / cows cattle bulls牛 vacas / sheep lambs羊 / pigs
- hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish鱼魚 / birds pigeons doves gulls seagulls ducks
- geese swans parrots eagles penguins chickens chicks hens crows owls鸟鳥 ; elephants giraffes zebras
- bears monkeys deer lions tigers goats
+ hogs猪豚 / rabbits bunnies兔 / fish fishes goldfish catfish鱼魚 / birds pigeons doves gulls
+ seagulls ducks geese swans parrots eagles penguins chickens chicks hens crows owls鸟鳥 ; elephants
+ giraffes zebras guineapigs prairiedogs seahorses sealions bears monkeys deer lions tigers goats
 vehicles vehículos fahrzeuge véhicules / cars sedans automobiles taxis cabs jeeps suvs车車 coches
  autos voitures / trucks lorries / buses coaches / bikes bicycles motorcycles motorbikes scooters /
  boats ships sailboats canoes kayaks yachts / planes airplanes aeroplanes aircraft jets helicopters
@@ -45,11 +45,13 @@ fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawbe
 - / televisions tvs laptops computers notebooks screens monitors / phones smartphones cellphones /
  pillows cushions / teeth tooth / feet foot / mice mouse / leaves leaf / knives knife / shoes
  sneakers / times repetitions occasions / metres meters m cm inches / seconds minutes hours / years
- months days / degrees / types kinds sorts species varieties / lamps lights signals / wheels tires /
+ months days / degrees / kg kilograms kilos grams lbs pounds / percent / dollars euros / types
+ kinds sorts species varieties / lamps lights signals / wheels tires /
  plates bowls saucers / floors stories levels / steps stairs / bottles / balls spheres bälle pelotas
  bolas球ボ / cubes blocks / boxes盒箱 / hats helmets caps / houses buildings towers / bags handbags
  purses suitcases luggage backpacks / cakes cupcakes / cans bins / remotes controllers controls /
  refrigerators fridges / curtains drapes / rugs carpets ; legs paws tails ears eyes benches
+ heads faces noses necks hotdogs wheelchairs strollers coffee tea milk juice beer wine
  umbrellas伞 kites ties shirts jackets frisbees skis snowboards skateboards surfboards bats gloves
  rackets forks spoons pizzas sandwiches carrots donuts toilets sinks ovens microwaves clocks vases
  toothbrushes blankets shelves candles flags leashes branches rocks clouds towels hydrants strings
@@ -64,10 +66,13 @@ fruit fruits ; apples苹 oranges橙 bananas pears lemons peaches mangoes strawbe
 _QUALITIES = """
 red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gray; wooden wood/plastic
 /metal metallic steel/rubber/glass/leather/paper; small little tiny/large big huge; open/closed shut
-; empty vacant unoccupied/full occupied taken; sitting seated/standing/lying/walking/running
-; male/female; adult/child children kid toddler baby/teenager; left/right
+; empty vacant unoccupied free/full occupied taken; sitting seated/standing/lying/walking/running
+; broken cracked/intact whole; male/female; adult/child children kid toddler baby/teenager
+; left/right
 """
 """Qualities, of which those beside a "/" exclude one another."""
+_COMPOUND = re.compile(r"\b(hot|guinea|sea|wheel|prairie)[\s-](?=(?:dog|pig|horse|lion|chair)s?\b)")
+"""The first part of a name for another thing than its second: "hot dog"."""
 _WORD = re.compile(r"[a-zà-ÿ]+|고양이|사람|动物|動物|[^\W\da-zà-ÿ_]")
 """A word of a Latin script, or one letter of another."""
 _PLURAL = re.compile(
@@ -92,12 +97,13 @@ _FOREIGN_ASKED = re.compile(
 )
 _MEASURES = "个個只隻把张張辆輛名位条條块棵朵匹头頭架艘座扇盏台颗顆本子的色"
 _COUNTED = re.compile(
-    r"(?:\s(?:of\s(?:which|whom|them|these|those|the\s\d+\s\w+)\s)?(?:are|is)(?=\s))?"
+    r"(?:\s(?:of\s(?:which|whom|them|these|those|the\s\w+\s\w+)\s)?(?:are|is)(?=\s))?"
     rf"(?:(?:[^\S\n]|[*_]){{1,4}}(?!{_STOPS}|(?:of|and|or)\b)[a-zà-ÿ'’-]{{1,20}}){{1,4}}"
     r"|[^\W\da-z_]{1,8}(?:\s[가-힣]{1,8})?",
     re.IGNORECASE,
 )
 """Words for the counted things after a number: " brown dogs", " of which are dogs", "只猫"."""
+_TOTAL = re.compile(r"\b(?:total|sum|altogether|in all|overall)\b[^.\d]{0,12}\Z", re.IGNORECASE)
 _LABEL = re.compile(
     r"(?:\b(?:number|count) of\s(?:the\s)?([a-z]+(?: [a-z]+)?)(?:\s[a-z]+){0,6}?\s(?:is|are|was)"
     r"|(?:\A|[\n,;{|])[\s\"'*_-]{0,6}([a-z]+)[\"'*_]{0,3}\s?[:=|])[\s\"'*_]{0,4}\Z|([^\W\da-z_]{1,6})(?:的数量|の数)[是为は]\Z",
@@ -113,6 +119,31 @@ _BESIDE = re.compile(
     re.IGNORECASE,
 )
 """Words after which a number counts what is beside the counted things: "dogs playing with"."""
+_OPENING = re.compile(r"\A\W*(?:in|on|at|after|before|near|from|inside)\s[^,:]{1,60},\s")
+_HYPHENED = re.compile(
+    rf"(?<![\w.-])(?:\d{{1,4}}|(?i:{SMALL}))-(?P<noun>[a-z]{{3,}})", re.IGNORECASE
+)
+"""A number that is a part of an adjective: "3-year", "six-pack"."""
+_ALL_ARE = re.compile(r"\b(?:all|both)(?: of)?(?: them| whom| these)?(?: are)? (\w+)")
+_AND_A = re.compile(
+    r"(?<=[a-z]),?\sand\s(?:an?|one)\s(?P<what>(?:[a-z]+\s)?[a-z]+)(?=[.,]|\s[io]n\b|\Z)"
+)
+_PLACED = re.compile(
+    r"\b(?:(?:bounding )?box(?:es)?|coordinates?|location|position|cent(?:er|re)|outline|pair"
+    r"|group)(?: (?:of|for))?\b|的?(?:位置|坐标|边界框)[是为在]?"
+    r"|\b(?:is|are|can be) (?:\w+ )?(?:at|in|by|inside|found)\b|\bof\b(?=\W*\Z)"
+)
+"""Words for a place, beside the name of what is there: "the bounding box of", "is at"."""
+_SET_OF = re.compile(
+    r"\b(?:group|pair|flock|herd|bunch|couple|pack|row|pile|stack|piece|box|set|kind|type)s? of "
+)
+_ASKS_WHICH = re.compile(r"\b(?:what|which|who|whose|how|if|used|can|could|would|should|most)\b")
+_RELATED = re.compile(
+    r"\b(?:in|on|at|with|that|near|next|behind|beside|under|above|below|holding|wearing|sitting"
+    r"|standing|riding|walking|from|(?<!point )to|by|not|but|and|while|of the image"
+    r"|(?<!where )(?<!there )is|(?<!where )(?<!there )are)\b|[,(.]"
+)
+"""A word after the name of a thing, before others to which it is related."""
 _EACH = re.compile(r"(?i:\b(?:each|every|per|(?:\d\d|[2-9]|two|three|four|five|six) \w+ with)\b)")
 """Words with which numbers of two kinds multiply: "2 tables with 4 chairs"."""
 _NO_THINGS = 7
@@ -182,6 +213,8 @@ def of_asked_kind(text: str, question: str) -> str:
     'There are 3 dogs.'
     """
     asked = _asked(question.casefold())
+    text = _HYPHENED.sub(lambda hyphened: _unless_counts(hyphened, asked), text)
+    text = _AND_A.sub(lambda added: _unless_other(added, question), text)
     numbers = [_counted(text, number) for number in islice(numerals(text), MOST)]
     named = [number.value for number in numbers if _is_asked(number, asked)]
     rest = [number for number in numbers if not _is_asked(number, asked)] if asked.nouns else []
@@ -193,6 +226,7 @@ def of_asked_kind(text: str, question: str) -> str:
         number
         for number in rest
         if _is_other(number, asked)
+        or (not (named or _says_all(text, asked)) and _is_of_any_sex(number, asked))
         or (named and number.is_plural and _BESIDE.search(text, 0, number.start))
     ]
     others = [number for number in others if number in unlike or number.kind]
@@ -200,7 +234,11 @@ def of_asked_kind(text: str, question: str) -> str:
         of_sex = any(map(_is_sex, asked.kinds))
         wider = [n for n in unlike if n.kind and (not n.kind[1] or (of_sex and n.kind[0] == 0))]
         others += [n for n in wider if n.kind not in asked.kinds or n.noun in _ANYONE]
-    for number in reversed(rest if others else []):
+    wanted = _qualities(asked.phrase)
+    lines = {line for line, _ in wanted}
+    if any(line in lines for line, _ in _qualities(_stems(_words(text))) - wanted):
+        others += [n for n in numbers if _TOTAL.search(text[max(0, n.start - 25) : n.start])]
+    for number in reversed(numbers if others else []):
         if number in others:
             is_known = number.kind or number.noun in {*_ANYTHING, *asked.nouns}
             is_apart = named and (is_known or _BESIDE.search(text, 0, number.start))
@@ -209,6 +247,20 @@ def of_asked_kind(text: str, question: str) -> str:
         elif named and number in unlike:
             text = _unknown(text, number)
     return text
+
+
+def _unless_counts(hyphened: re.Match[str], asked: _Asked) -> str:
+    """Return the noun of "3-year-old" without its number, if a question counts other things."""
+    noun = _stem(hyphened["noun"].casefold())
+    akin = noun in _KIND_OF and _are_akin(_KIND_OF[noun], asked.kinds)
+    counts = akin or not asked.nouns or any(noun.startswith(it) for it in asked.nouns)
+    return hyphened[0] if counts else hyphened["noun"]
+
+
+def _unless_other(added: re.Match[str], question: str) -> str:
+    """Return nothing for " and a woman" if a question asks for other things, else the words."""
+    is_other = asked_things(question) and are_other_things(added["what"], question)
+    return "" if is_other else added[0]
 
 
 def _without(text: str, number: _Counted) -> str:
@@ -225,7 +277,8 @@ def _unknown(text: str, number: _Counted) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold().replace("grey", "gray").replace("colour", "color"))
+    text = _COMPOUND.sub(r"\1", text.casefold())
+    return _WORD.findall(text.replace("grey", "gray").replace("colour", "color"))
 
 
 def _stem(word: str) -> str:
@@ -247,7 +300,15 @@ _ANYTHING = frozenset(
     "object item thing on total instanc unit exampl element entri other adult piec".split()
 )
 """Stems of nouns for things of any kind."""
-_ANYONE = frozenset("peopl person individual human".split())
+_ANYONE = frozenset("peopl person individual human 人".split())
+_OF_ANY_SEX = _ANYONE | _stems("children kids toddlers babies adults 孩".split())
+_LIKENESS = frozenset(
+    _stems("toys stuffed plush teddy fake decoys statues figurines sculptures posters".split())
+)
+"""Stems of words with which a noun names an image of a thing: "toy dog", "dog statue"."""
+_UNITS = _stems("metres seconds years kg percent dollars degrees times".split())
+_MEASURES_OF_ONE = {_KIND_OF[stem] for stem in _UNITS}
+"""Kinds of units: a number with one of them counts no other things."""
 _QUALITY_OF = dict(_places(_QUALITIES.replace("\n", " ").replace(";", "\n")))
 
 
@@ -325,7 +386,9 @@ def _is_asked(number: _Counted, asked: _Asked) -> bool:
     if asked.beginnings:
         is_named = not asked.beginnings.isdisjoint(_beginnings(number.words))
     of_quality = _qualities(asked.phrase) <= _qualities(number.qualities)
-    return is_named and of_quality and not _exclude(number.qualities, asked.question)
+    is_likeness = _is_likeness(number.qualities, asked.question)
+    is_excluded = is_likeness or _exclude(number.qualities, asked.question)
+    return is_named and of_quality and not is_excluded
 
 
 def _exclude(said: Iterable[str], asked: Iterable[str]) -> bool:
@@ -344,10 +407,14 @@ def _is_other(number: _Counted, asked: _Asked) -> bool:
     noun, kind = number.noun, number.kind
     if not noun or _exclude(number.qualities, asked.question):
         return bool(noun)
+    if asked.kinds and _is_likeness(number.qualities, asked.question):
+        return True
     if noun in asked.nouns or not _ANYTHING.isdisjoint({noun, *asked.nouns}):
         return False
     if "tim" in asked.nouns and noun in asked.question:  # "3 jumps"
         return False
+    if kind in _MEASURES_OF_ONE:
+        return kind not in asked.kinds
     if kind and asked.kinds:
         return not _are_akin(kind, asked.kinds)
     return (
@@ -355,6 +422,26 @@ def _is_other(number: _Counted, asked: _Asked) -> bool:
         and noun in asked.question
         and noun not in asked.phrase
     )
+
+
+def is_likeness(said: str, asked: str) -> bool:
+    """Return True if words name an image of a thing, "a toy dog", and a question does not."""
+    return _is_likeness(_stems(_words(said)), _stems(_words(asked)))
+
+
+def _is_likeness(said: Iterable[str], asked: Iterable[str]) -> bool:
+    return not _LIKENESS.isdisjoint(said) and _LIKENESS.isdisjoint(asked)
+
+
+def _is_of_any_sex(number: _Counted, asked: _Asked) -> bool:
+    """Return True for a number of people or children where a question asks for a sex."""
+    return number.noun in _OF_ANY_SEX and {*map(_is_sex, asked.kinds)} == {True}
+
+
+def _says_all(text: str, asked: _Asked) -> bool:
+    """Return True if a text says that all of its things are the asked ones."""
+    all_are = _ALL_ARE.search(text.casefold())
+    return all_are is not None and _stem(all_are[1]) in asked.nouns
 
 
 def _are_akin(kind: tuple[int, int], kinds: Iterable[tuple[int, int]]) -> bool:
@@ -379,6 +466,7 @@ def _is_sex(kind: tuple[int, int]) -> bool:
 def _kinds_in(text: str) -> list[tuple[int, int]]:
     """Return the kinds of things that a text names, without general ones beside special ones."""
     kinds = [_KIND_OF[stem] for stem in map(_stem, _words(text)) if stem in _KIND_OF]
+    kinds = [kind for kind in kinds if kind not in _MEASURES_OF_ONE]
     special = {line for line, kind in kinds if kind}
     return [kind for kind in kinds if kind[0] != _NO_THINGS and (kind[1] or kind[0] not in special)]
 
@@ -393,6 +481,44 @@ def are_other_things(said: str, asked: str) -> bool:
     if not (named and wanted and _kinds_in(_words(said)[-1])):
         return False
     return not any(_are_akin(kind, wanted) for kind in named)
+
+
+def begins_with_other(said: str, asked: str) -> bool:
+    """Return True if the first known thing of a clause is of another kind than all of a question.
+
+    Things of an opening ("On the table, ") do not count, nor does a person where the question
+    names no one who may act.
+
+    >>> [begins_with_other(said, "When does the man open the door?")
+    ...  for said in ("A dog barks at the man", "In the car, a person", "it", "the door is moved")]
+    [True, False, False, False]
+    """
+    said = _OPENING.sub("", said.casefold())
+    named, wanted = _kinds_in(said)[:1], _kinds_in(asked)
+    is_agent = bool(named) and named[0][0] == 0 and all(line > 1 for line, _ in wanted)
+    return bool(named and wanted and not (is_agent or _are_akin(named[0], wanted)))
+
+
+def is_another_label(label: str, question: str) -> bool:
+    """Return True if a label names another thing, or a thing of another quality, than a phrase.
+
+    The thing of either is its last known noun before a relation; a question with "what" or "which"
+    may ask for another thing than those that it names.
+
+    >>> [is_another_label(label, "Where is the red cup on the table?")
+    ...  for label in ("mug", "red mug", "blue cup", "table", "cup holder", "toy cup", "object")]
+    [False, False, True, True, False, True, False]
+    """
+    if _ASKS_WHICH.search(question.casefold()):
+        return False
+    label = _PLACED.sub(" ", label.casefold()).strip()
+    asked, said = (_RELATED.split(text.casefold())[0] for text in (question, label))
+    said = _SET_OF.sub("", said)
+    if is_likeness(said, question) or _exclude(_stems(_words(label)), _stems(_words(question))):
+        return bool(_kinds_in(asked))
+    heads = [kind for part in asked.split(" of ") for kind in _kinds_in(part)[-1:]]
+    named = (_kinds_in(said.split(" of ")[0]) or _kinds_in(said))[-1:]
+    return bool(heads and named and not _are_akin(named[0], heads))
 
 
 def are_of_kind(said: str, asked: str) -> bool:

@@ -18,7 +18,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LATIN_MARK = re.compile(r"[à-öø-ɏḁ-ỿ]")
 _ENGLISH = frozenset(
     "the is are of and to there it this that these with on at by for not was were be been as"
-    " which from has have their they you can in an so i my we its or if would answer option".split()
+    " which from has have their they you can in an so i my we its or if would answer option"
+    " she her his him who into while".split()
 )
 _FOREIGN = frozenset(
     "est sont la le les des une du dans pas avec il elle ne qui sur et au aux je ce cette ou où"

@@ -103,6 +103,11 @@ _OR = re.compile(
     r"|\s?[-–—+/>→]\s?[A-Z]\W{0,4}\Z"
 )
 """Words or a sign after a letter that leave it open."""
+_ALSO = re.compile(
+    r"\W{0,4}(?i:though|although|but|while)\s(?i:option |choice )?[(*]{0,3}[A-Z](?!\w)"
+    r"[^.!?\n]{0,20}\b(?i:also|too|could|might|may|possible|plausible)\b"
+)
+"""Words after a letter that allow another one: "although A would also fit"."""
 _SENTENCE_WITH_IF = re.compile(r"[.)*\s]{0,4}\s(?=If\b[^.!?\n]{1,300},\s)")
 """Marks between a letter and a sentence with a condition and a main clause: "B. If it is, …"."""
 _OF_SUBJECT = re.compile(r"(?i:(?:is|would be)\b|(?:best|most accurately) \w+ (?:by|as)\b)")
@@ -325,6 +330,8 @@ def _is_open(text: str, opening: re.Match[str], by: Patterns, options: Sequence[
     They do not if they are the option's own text, or a sentence that explains ("If it barks, it is
     a dog.") without a doubt, another letter or another option's text.
     """
+    if _ALSO.match(text, opening.end()):
+        return True
     if not _OR.match(text, opening.end()):
         return False
     named = by.letter.findall(opening["letters"])

@@ -16,14 +16,16 @@ from collections.abc import Collection
 from itertools import islice
 
 from harness.errors import ParseError
-from harness.stated.asked_things import without_others
+from harness.stated.asked_things import names_another, says_another_state, without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
 from harness.stated.kinds_of_things import asked_things, of_asked_kind
+from harness.stated.labelled import of_asked_label, without_products
 from harness.stated.languages import certain, unmarked
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.parts import without_parts
+from harness.stated.quantities import measures_another
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
 from harness.stated.respelt import respelt
 from harness.stated.scales import asked_scale, in_scale
@@ -61,8 +63,13 @@ _THAT_MAKES = re.compile(
     r"(?i:(?:that|this|it) makes (?:it )?(?:a total of )?)\s{0,4}\d{1,9}\s{0,4}"
     r"(?i:in total)?[\s.!]{0,4}"
 )
+_ASKS_MOMENT = re.compile(r"(?i:\b(?:(?:what|which|how many) (?:seconds?|time)|when)\b)")
 _KNOWN_SET = re.compile(r"(?i:\W*(?:the|these|those|both|all)\s+\d)")
 _SUPPOSES = re.compile(r"(?i:\b(?:for example|for instance|e\.g\.),? (?:if|suppose|let|assum|say))")
+_SOME_OF = re.compile(
+    r"(?i:\b(?:most|some|many|few|several|half|none|neither) of"
+    r" (?:the[ms]e?|those|wh(?:om|ich)|it)\b(?P<said>[^.;:!?\n]*))"
+)
 _THE_ASKED = re.compile(
     r"(?:\A|[.!?]\s|\n)\W*(?i:the (?:missing|requested|unknown) (?:\w+ ){1,2}is)(?=\s)"
 )
@@ -112,7 +119,8 @@ def stated_number(response: str, question: str = "") -> float:
     if _says_none(plain(response), question):
         return 0.0
     unit, text = asked_unit(question), plain(response)
-    text = respelt(text if unit else of_asked_kind(text, question), question)
+    text = respelt(without_products(of_asked_label(text, question)), question)
+    text = text if unit else of_asked_kind(text, question)
     text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
         text = in_scale(text, scale)
@@ -129,6 +137,10 @@ def stated_number(response: str, question: str = "") -> float:
     if (
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
+        or names_another(text, question)
+        or measures_another(text, question)
+        or _is_of_some(text, question, things)
+        or (_ASKS_MOMENT.search(question) and says_another_state(text, question))
         or (not segments and not concluded and _denies_things(plain(response), things))
         or (not segments and says_unable(concluded or text))
     ):
@@ -163,12 +175,21 @@ def _says_none(text: str, question: str) -> bool:
     return is_whole and not {"and", "or"} & {*of_asked}
 
 
+def _is_of_some(text: str, question: str, things: Collection[str]) -> bool:
+    """Return True if a text says of most or none of its things what a question asks of them."""
+    some = _SOME_OF.search(text)
+    said = re.findall(r"\w{3,}", some["said"].casefold()) if some else []
+    asked = question.casefold()
+    words = {word[:4] for word in said} - {thing[:4] for thing in things} - {"are", "the"}
+    return any(re.search(rf"\b{re.escape(word)}", asked) for word in words)
+
+
 def _denies_things(text: str, things: Collection[str]) -> bool:
     """Return True if a text denies the asked things before its first number: "no dogs, but 2"."""
     first = next((number.start for number in numerals(text) if number.value), 0)
     nouns = "|".join(map(re.escape, things))
     denial = (
-        r"(?:\b(?:no|none of the|not any)|n['’]t any)\s"
+        r"(?:\b(?:no|none of the|not any|(?:hardly|barely) any)|n['’]t any)\s"
         r"(?:(?!other|more|additional|further|empty|hidden)[a-z-]+\s){0,2}?"
     )
     denial += rf"(?:{nouns})\b"

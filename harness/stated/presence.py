@@ -6,7 +6,7 @@ from harness.stated.kinds_of_things import is_wider
 
 _SMALL = frozenset(
     "a an any the some of this that visible present"
-    " shown seen indeed clearly definitely also here there".split()
+    " shown seen indeed clearly definitely also here there anywhere".split()
 )
 _IN_IMAGE = re.compile(r"\b(?:in|on|of) (?:the|this) (?:image|picture|photo|video)\b")
 ASKS_THERE = re.compile(
@@ -18,6 +18,7 @@ THERE = re.compile(
     r"|(?:you|we|i|one) (?:can )?(?:clearly )?see"
     r"|(?:the|this) (?:image|picture|photo|video) (?:shows|contains|has|depicts))\s(?P<what>.*)"
 )
+IS_LYING = re.compile(r"(?P<what>an? [^\W\d_]+(?: [^\W\d_]+){0,2}) is [a-z]{2,}ing(?: .*)?")
 IS_THERE = re.compile(
     r"(?P<what>[^\W\d_]+(?: [^\W\d_]+){0,4}) (?:is|are) (?:\w+ )?"
     r"(?:(?:visible|there|present|here|shown)\b|in (?:the|this) (?:image|picture|photo|video)\b)"
@@ -26,7 +27,8 @@ _ANY = r"(?=\san?\b|\sany\b)"
 _IS_NOT = re.compile(
     r"(?:there (?:is|are) no (?:evidence|signs?|indications?|traces?) of"
     rf"|there (?:is|are) no(?= )|there (?:is|are)(?: not|n['’]t){_ANY}"
-    rf"|(?:(?:i|we) (?:do not|don['’]t) see|(?:the|this) (?:image|picture|photo|video) (?:does not"
+    rf"|(?:(?:i|we) (?:do not|don['’]t|can ?not|can['’]t) see"
+    r"|(?:the|this) (?:image|picture|photo|video) (?:does not"
     rf"|doesn['’]t) (?:show|contain|have)){_ANY}"
     r"|(?:i|we) (?:can )?see no)\s(?P<what>.*)"
     r"|no (?P<which>[^.]{1,60}) (?:is|are|can be)"
@@ -37,6 +39,15 @@ _RESTRICTED = re.compile(
 )
 """Words of questions to which such a sentence may be no answer."""
 _DOUBTS = re.compile(r"\b(?:not?|but|if|or|maybe|perhaps|might|may|could|almost|like)\b|n['’]t\b")
+_ONLY = re.compile(r", (?=(?:only|just|but|although|though)\b)")
+"""Words after a denial: "there is no clock, only a mirror"."""
+_BUT_NO = re.compile(r"\Athere (?:is|are|['’]s) [^,]{1,60}, but no ([^,.;]{1,60})\Z")
+_IN_PLACE = re.compile(
+    r" (?:on|in|at|near|under|behind|beside|next to|leaning|lying|sitting|standing|parked|hanging"
+    r"|walking)\b(?!.*\b(?:picture|photo|painting|poster|billboard|magazine|mug|screen|tv|mirror|reflection|book|sign|logo"
+    r"|shirt)s?\b)"
+)
+"""The beginning of a place, where there are no images of things."""
 _OPENING = re.compile(
     r"(?:based on|according to|looking at|judging (?:by|from)|in|from) (?:the|this) (?:\w+ )?"
     r"(?:image|picture|photo|video|scene|frame)(?: (?:provided|shown|given|above))?,\s"
@@ -57,9 +68,16 @@ def present(text: str, question: str) -> str | None:
     asked = re.split(r"[.!?\n]", question.casefold().strip().removesuffix("?"))[-1].strip()
     asks = ASKS_THERE.fullmatch(asked)
     sentence = _OPENING.sub("", text.casefold().strip(" *_\n"), count=1).rstrip(" .!*_")
+    if goes_on := _ONLY.search(sentence):
+        rest = sentence[goes_on.end() :]
+        is_of_others = set(names(asks["what"]) if asks else ()).isdisjoint(names(rest))
+        sentence = sentence[: goes_on.start()] if is_of_others else sentence
+    if denied := _BUT_NO.search(sentence):
+        sentence = f"there is no {denied[1]}"
     if asks is None or _RESTRICTED.search(asked) or re.search(r"[.!?,;:—–\n]", sentence):
         return None
     is_there = THERE.fullmatch(sentence) or IS_THERE.fullmatch(sentence)
+    is_there = is_there or IS_LYING.fullmatch(sentence)
     is_not = _IS_NOT.fullmatch(sentence)
     if is_not:
         here = is_not["what"] or f"{is_not['which']}{is_not['where']}"
@@ -68,6 +86,8 @@ def present(text: str, question: str) -> str | None:
     else:
         return None
     said, wanted = names(here), names(asks["what"])
+    if not is_not and said != wanted and not _IN_PLACE.search(asks["what"]):
+        said = names(_IN_PLACE.split(here)[0])
     is_same = said == wanted != [] or (is_not and is_wider(" ".join(said), asks["what"]))
     is_same = is_same and _digits(here) == _digits(asks["what"])
     return ("no" if is_not else "yes") if is_same else None

@@ -24,6 +24,7 @@ _STATES = (
     r"(?i:[:=≈→]|\b(?:is|are|was|were|be|equals?|has|have|contains?|counts?|counted|see|say|guess"
     r"|estimated?|measures?|gives?|gets?|totals?|found|appears?|like|moved|travel(?:s|l?ed)|at|but"
     r"|accounts? for|separated by|identif(?:y|ied)|features?|spot(?:ted)?|observed?|detect(?:ed)?"
+    r"|(?:hold|carry|wear|fly|rais|leav|show|follow)ing(?: up| on)?|holds?(?: up)?|followed by"
     r"|counting|costs?(?=\s[$€£¥])|amounts? to|adds? up to|achiev(?:es|ed)|obtains?|attains?"
     r"|(?:is|are|was|were) (?:earning|paying)"
     r"|earn(?:s|ed)?|lasts?|takes?|took|weighs?|covers?"

@@ -218,7 +218,8 @@ def _in_one_unit(compound: re.Match[str], *, parts: int, name: str) -> str:
 def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
     """Return a text in which numbers of other measures than the unit's are `_UNMEASURED`.
 
-    A number without a unit counts as one of the asked unit.
+    A number without a unit counts as one of the asked unit. Beside a number of that unit, those of
+    other known units are "that": "2.4 bar (about 35 psi)".
 
     >>> meter = asked_unit("How far is it, in meters?")
     >>> [without_other_measures(text, meter) for text in ("3 paces", "2.4 m/s", "3 m", "3.")]
@@ -228,6 +229,8 @@ def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
     names = unit if isinstance(unit, re.Pattern) else _ALIKE.get(unit.size, _NEVER)
     if isinstance(unit, Unit):
         of_kind = {part.start for part in _quantities(text) if part.unit.kind == unit.kind}
+    others: list[tuple[int, int, int]] = []
+    is_stated = False
     for number in reversed(list(islice(numerals(text), MOST))):
         attached = _ATTACHED.search(text, number.start, number.end)
         end = attached.start() if attached else number.end
@@ -235,11 +238,24 @@ def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
         is_bare = _BARE.match(text, end) and not (money and names is unit)
         named = _GAP.match(text, end)
         is_named = named and names.match(text, named.end())
-        if not (
-            number.start in of_kind or is_bare or is_named or (money and names.match(money[0]))
-        ):
-            text = f"{text[: number.start]}{_UNMEASURED}{text[end:]}"
+        is_of_unit = number.start in of_kind or is_named or (money and names.match(money[0]))
+        is_stated |= bool(is_of_unit) and math.isfinite(number.value)
+        if not (is_of_unit or is_bare):
+            place = end if named is None else named.end()
+            is_known = math.isfinite(number.value)
+            others.append((number.start, end, _ends_of_unit(text, place) if is_known else end))
+    for start, end, end_of_unit in others:
+        if is_stated and end_of_unit > end:
+            text = f"{text[:start]}that{text[end_of_unit:]}"
+        else:
+            text = f"{text[:start]}{_UNMEASURED}{text[end:]}"
     return text
+
+
+def _ends_of_unit(text: str, place: int) -> int:
+    """Return where the longest name of a unit that begins at a place of a text ends; 0: none."""
+    patterns = (*_NOT_CONVERTED, *(pattern for pattern, *_ in _UNITS))
+    return max(match.end() if (match := unit.match(text, place)) else 0 for unit in patterns)
 
 
 def _without(text: str, quantity: _Quantity) -> str:

@@ -4,6 +4,7 @@
 `says_opposite` after they read the word.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +12,7 @@ from harness.stated.kinds_of_things import (
     are_of_kind,
     are_other_qualities,
     are_other_things,
+    is_likeness,
     is_person,
     is_wider,
 )
@@ -48,6 +50,7 @@ _PLACED_NAME = re.compile(
     r"(left|right|top|bottom|middle|front|back|cent(?:er|re))\b"
 )
 """A thing and its place, "the grey box on the right"; `the right grey box` says the same."""
+_TO_THE = re.compile(r"\b(?:(?:standing|sitting|located) )?(?:to|on) the (?=(?:left|right) of\b)")
 _INVERTED = frozenset(
     "a an the any is are was were be does do did has have had can could will would it indeed also"
     " still actually clearly really then so side hand wide fully completely".split()
@@ -68,7 +71,8 @@ _MAY = re.compile(r"\b(?:can|could|would|will|may|might|should)\b")
 _NOT = re.compile(r"\b(?:not|no)\b|n['’]t\b")
 _CONCLUDES = r"(?:so|thus|hence|therefore|consequently|in (?:conclusion|summary|short))\b[,:]?"
 _CONCLUSION = re.compile(
-    rf"(?:\A|[.!?:][\"'”’*)]{{0,4}}\s+|\n\s{{0,9}})[*_\"“]{{0,3}}{_CONCLUDES}\s{{1,9}}"
+    rf"(?:\A|[.!?:][\"'”’*)]{{0,4}}\s+|,\s(?=\w+ (?:yes|no)\W*\Z)|\n\s{{0,9}})[*_\"“]{{0,3}}"
+    rf"{_CONCLUDES}\s{{1,9}}"
     r"(?:the answer is[:,]?\s{1,9})?[*_\"“]{0,3}(?P<said>yes|no)\b[*_\"”]{0,3}"
     r"(?P<rest>(?:(?:\s?[—–-]\s|[,;:—–])(?:[^.!?\n]|\.\d)*)?[.!]?[\"'”’*)]{0,4})\Z",
     re.IGNORECASE,
@@ -144,6 +148,7 @@ _OPPOSITES: Mapping[str, frozenset[str]] = {
         ("before", "after"),
         ("same", "different"),
         ("full", "empty"),
+        ("true", "false"),
     )
 }
 _FRONT = re.compile(r"\bin front of\b")
@@ -159,8 +164,9 @@ _OF_THING = re.compile(
     r"(?:(?:(?:it|this) is|only|the (?:only \w+|animal|object|vehicle|person) is|there (?:is|are)"
     r"|(?:i|you|we) (?:can )?see|the (?:image|picture|photo|video) shows)\s)?(?:only\s)?"
     r"(?:an?|some|several|two|three|\d+)\s"
-    r"(?P<what>(?!(?:behind|in|on|at|near|under|of|with|by|beside|next)\b)(?:\w+\s){0,2}\w+?)"
-    r"(?:\s(?:in|on) (?:the|this) (?:image|picture|photo|video)|\s[a-z]{3,}ing\b.*)?"
+    r"(?P<what>(?!(?:behind|in|on|at|near|under|of|with|by|beside|next)\b)(?:\w+\s){0,2}"
+    r"(?!(?!build|str)\w{3,}ing\b)\w+?)"
+    r"(?:\s(?:in|on|at|under|near|behind|beside|by|next to)\s.*|\s[a-z]{3,}ing\b.*)?"
 )
 """A clause that only names what is there: "there is a cat"."""
 _OF_SUBJECT = re.compile(r"(?:the|an?) (\w+) (?:is|are) (.+)")
@@ -177,11 +183,27 @@ _LEAD = re.compile(
     r" (?:\w+ )?(?:image|picture|photo|video|scene|frame|clip)"
     r"(?: (?:provided|shown|given|above))?,\s"
     r"|to answer (?:the|your|this) question[,:]\s"
+    r"|(?:you asked|the question (?:is|asks)|the user asks) (?:whether|if|about)"
+    r" [^.:?!\n]{1,120}[.:]\s"
     r"|i(?: (?:think|believe|guess)|(?: would|['’]d) say)(?: that)?(?: the answer is)?[,:]?\s)+"
     r"(?=[*_\"]*(?:yes|no)\b(?:\W*\Z|[*_\"]*[,.;:!—–]|\si (?:think|believe) so\b))",
     re.IGNORECASE,
 )
 """Words before the yes or no of a response: "Based on the image, yes, …", "I think no."."""
+_APPEARS = re.compile(r"\b(?:appears?|seems?) to be ", re.IGNORECASE)
+_APPEARS_NOT = re.compile(r"\b(?:does not|do not|doesn['’]t|don['’]t) (?:appear|seem) to be ", re.I)
+_HIDDEN = re.compile(
+    r"\A(yes|no), (?:even )?(?:al)?though (?:it|he|she|they)(?:['’]s|['’]re| is| are) (?:\w+ly )?"
+    r"(?:hidden|small|blurry|blurred|occluded|visible|dark|faint|cut off|far away|obscured)"
+    r"(?: [^,.;!?]{1,40})?, ",
+    re.IGNORECASE,
+)
+"""A concession between the first word and its sentence: "Yes, although it's small, "."""
+_QUOTED = re.compile(
+    r"(?<=\w)(\s(?:that )?(?:reads|says|with the text)):?\s"
+    r"(?:\"[^\"\n]+\"|'[^\n]+'|“[^”\n]+”)"
+)
+"""Words that quote a text of the image, which may hold any word."""
 _SLANG = (
     (re.compile(r"\A[\s*_\"]*(?:yep|yup|yeah)\b(?!\W*(?:right|no|sure|but)\b)", re.I), "Yes"),
     (re.compile(r"\A[\s*_\"]*(?:nope|nah)\b", re.I), "No"),
@@ -212,7 +234,9 @@ def plainly(text: str, question: str = "") -> str:
     >>> plainly("No, but there is a cat."), plainly("No, but there may be a dog.")
     ('No, there is a cat.', 'No, but there may be a dog.')
     """
-    text = _LEAD.sub("", text)
+    text = _APPEARS.sub("is ", _APPEARS_NOT.sub("is not ", _LEAD.sub("", text)))
+    text = _HIDDEN.sub(r"\1, ", text)
+    text = _QUOTED.sub(r"\1 that", text) if re.match(r"\W*yes\b", text, re.IGNORECASE) else text
     if (none := _NONE_ON.search(text)) and none[1].casefold() not in question.casefold():
         text = text[: none.start()] + text[none.end() :]
     for pattern, word in _SLANG:
@@ -252,9 +276,22 @@ def restated(text: str, question: str) -> str | None:
         return None
     if not n_denied and _are_opposite(_in_order(said), _in_order(asked)):
         return "no"
-    if _in_order(said) != _in_order(asked):
+    is_quality = len(_in_order(said)) == len(_in_order(asked)) == 2
+    if not n_denied and is_quality and are_other_qualities(sentence.strip(" ."), asked):
+        return "no"
+    if _in_order(said) != _in_order(asked) and not _restates_of_pronoun(said, _in_order(asked)):
         return None
     return "no" if n_denied else "yes"
+
+
+def _restates_of_pronoun(said: str, wanted: Sequence[str]) -> bool:
+    """Return True if a sentence on "it" says all of a question's words but its subject."""
+    pronoun = _PRONOUN.match(said)
+    words = _in_order(said[pronoun.end() :]) if pronoun else []
+    others = {"she ": "man boy guy", "he ": "woman girl lady"}.get(
+        pronoun[0] if pronoun else "", ""
+    )
+    return bool(words) and wanted[1:] == words and wanted[0] not in others.split()
 
 
 def concluded_yes_no(text: str, question: str) -> str | None:
@@ -362,6 +399,7 @@ def says_opposite(said: str, text: str, question: str) -> bool:
 def _other_number(sentence: str, asked: str) -> bool:
     """Return True if a sentence has numbers, and other ones than the question."""
     stated, wanted = ({number.value for number in numerals(text)} for text in (sentence, asked))
+    stated = {value for value in stated if math.isfinite(value)}  # "two dogs and a cat"
     return bool(stated and wanted and stated != wanted)
 
 
@@ -418,6 +456,8 @@ def _is_of_another(clause: str, text: str, asked: str) -> bool:
     if thing := _OF_THING.fullmatch(clause):
         there = ASKS_THERE.search(asked)
         wanted = _PLACE.split(there["what"])[0] if there else asked
+        if is_likeness(thing["what"], asked):
+            return True
         return are_other_things(("" if denies(text) else text) + " " + thing["what"], wanted)
     says = _OF_SUBJECT.fullmatch(clause)
     if says is None or not set(_in_order(says[2])) <= set(_in_order(asked)):
@@ -470,5 +510,6 @@ def _is_swapped(words: Sequence[str], wanted: Sequence[str]) -> bool:
 
 def _in_order(text: str) -> list[str]:
     """Return the words of a text without those of `_INVERTED` and the ending of "opens"."""
+    text = _TO_THE.sub("", text)
     words = re.findall(r"\w+", _FRONT.sub("infront", _PLACED_NAME.sub(r"the \2 \1", text)))
     return [_VERB_ENDING.sub("", word) for word in words if word not in _INVERTED]

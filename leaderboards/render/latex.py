@@ -58,8 +58,9 @@ def escape(text: str) -> str:
 
 
 def render(summary: Summary) -> str:
-    """Return the table as a float of its own, with its footnotes below.
+    """Return the table as a float of its own, with short footnotes below.
 
+    The full footnotes are comments above it.
     A number and its interval are two LaTeX columns, so that numbers are aligned.
     """
     span = 1 if summary.spread == "none" else 2  # LaTeX columns of a metric
@@ -92,13 +93,18 @@ def render(summary: Summary) -> str:
         r"\end{tabular}",
         r"\par\smallskip",
         r"\begin{minipage}{\linewidth}\footnotesize\raggedright",
-        *(_note(mark, text) for mark, text in summary.footnotes),
+        *(_note(mark, text) for mark, text in summary.short_footnotes),
         r"\end{minipage}",
         r"\end{table}",
     ]
     text = "\n".join(lines) + "\n"
     is_beyond_latin1 = any(ord(char) > 0xFF for char in text)
-    return "% \\usepackage{booktabs}\n" + (BEYOND if is_beyond_latin1 else "") + text
+    comments = "".join(
+        f"% {mark}{': ' if mark else ''}{escape(' '.join(note.split()))}\n"
+        for mark, note in summary.footnotes
+        if (mark, note) not in summary.short_footnotes
+    )
+    return "% \\usepackage{booktabs}\n" + (BEYOND if is_beyond_latin1 else "") + comments + text
 
 
 def label(title: str) -> str:

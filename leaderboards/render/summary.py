@@ -95,6 +95,8 @@ class Summary:
     """A row's name with its marks, and one cell a column."""
     footnotes: tuple[tuple[str, str], ...]
     """(letter, facts) of each task; then ("", text) of each note."""
+    short_footnotes: tuple[tuple[str, str], ...]
+    """The same for a paper: protocol, samples, notation, and what the marks of rows say."""
 
 
 def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Summary:
@@ -138,6 +140,7 @@ def summary(board: Board, style: Style, *, data_root: Path | None = None) -> Sum
         columns=tuple(columns),
         rows=tuple((line.text, line.cells) for line in lines),
         footnotes=tuple(_footnotes(board, marks, lines, style)),
+        short_footnotes=tuple(_short_footnotes(board, marks, lines, style)),
     )
 
 
@@ -340,33 +343,49 @@ def shown_best(
 
 def _footnotes(
     board: Board, marks: Mapping[str, Table], lines: Sequence[_Line], style: Style
-) -> Iterable[tuple[str, str]]:
-    """Yield the footnotes of a summary; those on notation only if a cell uses it."""
+) -> Iterator[tuple[str, str]]:
+    """Yield the footnotes of a summary."""
     yield from ((mark, formatting.sentence(table.facts)) for mark, table in marks.items())
+    yield from (("", text) for text in _notation(board, lines, style))
+    notes = dict.fromkeys(note for table in marks.values() for note in table.notes)
+    yield from (("", note) for note in notes)
+
+
+def _short_footnotes(
+    board: Board, marks: Mapping[str, Table], lines: Sequence[_Line], style: Style
+) -> Iterator[tuple[str, str]]:
+    """Yield the footnotes that a paper needs; all facts of tasks that would look equal without."""
+    sentences = {mark: formatting.sentence(table.conditions) for mark, table in marks.items()}
+    looks = {mark: (table.title, sentences[mark]) for mark, table in marks.items()}
+    for mark, table in marks.items():
+        is_unique = list(looks.values()).count(looks[mark]) == 1
+        yield mark, sentences[mark] if is_unique else formatting.sentence(table.facts)
+    yield from (("", text) for text in _notation(board, lines, style))
+    for mark, meaning in formatting.MARKS.items():
+        if any(mark in line.label_marks for line in lines):
+            yield "", f"{mark}: {meaning}."
+
+
+def _notation(board: Board, lines: Sequence[_Line], style: Style) -> Iterator[str]:
+    """Yield a sentence on each notation that a cell or a row uses."""
     all_cells = [cell for line in lines for cell in line.cells]
     level = f"{board.level * 100:g} %"
     if style.spread == "pm" and any(cell.plus_minus for cell in all_cells):
-        yield "", f"±: the larger distance to an end of the {level} interval."
+        yield f"±: the larger distance to an end of the {level} interval."
     has_brackets = any(
         cell.low and (style.spread == "interval" or not cell.plus_minus) for cell in all_cells
     )
     if style.spread != "none" and has_brackets:
-        yield "", f"In brackets: the {level} interval."
+        yield f"In brackets: the {level} interval."
     has_published = any(line.is_published for line in lines)
     others = "other measured row" if has_published else "other row"
     if any(cell.is_best for cell in all_cells):
         yield (
-            "",
             f"Bold: shown to be better than every {others} (paired test over images or videos, "
-            f"p ≤ {1 - board.level:.2g}, not corrected for the number of comparisons).",
+            f"p ≤ {1 - board.level:.2g}, not corrected for the number of comparisons)."
         )
     if has_published:
-        yield (
-            "",
-            "With a paper and its table: as printed there by this protocol, not measured here.",
-        )
-    notes = dict.fromkeys(note for table in marks.values() for note in table.notes)
-    yield from (("", note) for note in notes)
+        yield "With a paper and its table: as printed there by this protocol, not measured here."
 
 
 Render: TypeAlias = Callable[[Summary], str]

@@ -5,7 +5,7 @@ The constants are texts of the programs in these commands, in Python or for jq.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -51,6 +51,8 @@ A_LINE_A_QUESTION = (
 )
 
 
+LOCATIONS = re.compile(r"(?:<loc_?\d+>){4}")
+"""A box as words of PaliGemma (`<loc0102>`, y first, of 1,024) or of Florence-2 (`<loc_102>`)."""
 SWIFT = (
     'if type == "array" then .[] else . end '
     "| if (.objects.ref | length) == 1 and (.images | length) == 1 "
@@ -91,6 +93,10 @@ def refuse_text(path: Path) -> None:
         content = f"cells between tabs in a file named {suffix}"
         raise DataError(f"file {path}", expected="a table", found=content, fix=fix)
     first = header.split()
+    below = after[0].split() if after else []
+    if not is_named and len(first) == len(below) > 1 and _are_columns(first, below):
+        fix = f"`tr -s ' ' '\\t' < {quote(path.name)} > {new_name(path.name, '.tsv')}` makes one."
+        raise DataError(f"file {path}", expected="a table", found="cells between blanks", fix=fix)
     if suffix == ".txt" and "##" in header:
         form, end = "lines of Charades-STA", "makes lines of intervals in seconds"
         typed = to_lines(CHARADES, path.name)
@@ -143,9 +149,17 @@ def _json_suffix(line: str, head: str) -> str:
     except (ValueError, RecursionError):
         return ".json" if JSON.match(head) else ""
     if isinstance(plain, dict):
-        return ".jsonl"
+        lists = [value for value in plain.values() if isinstance(value, list) and value]
+        is_whole = not head[len(line) :].strip() and any(isinstance(v[0], dict) for v in lists)
+        return ".json" if is_whole else ".jsonl"
     is_list = isinstance(plain, list) and bool(plain) and isinstance(plain[0], dict)
     return ".json" if is_list else ""
+
+
+def _are_columns(names: Sequence[str], cells: Sequence[str]) -> bool:
+    """Return True for names of columns above cells, of which some are numbers."""
+    number = re.compile(NUMBER)
+    return all(map(str.isidentifier, names)) and any(map(number.fullmatch, cells))
 
 
 def _is_fraction(text: str) -> bool:
@@ -156,9 +170,25 @@ def _is_fraction(text: str) -> bool:
         return False
 
 
+def refuse_locations(path: Path, record: Mapping[str, object]) -> None:
+    """Raise DataError if a text of the first record has boxes as PaliGemma or Florence-2 do."""
+    field = next((name for name, cell in record.items() if LOCATIONS.search(str(cell))), "")
+    if field and path.suffix.lower() == ".jsonl":
+        module = "harness.tasks.table.line_files"
+        rows = f"{module}.locations(sys.argv[1], {field!r})"
+        raise DataError(
+            f"table {path}: {field!r}",
+            expected="an answer",
+            found="boxes as words of PaliGemma or Florence-2",
+            fix=f"{to_lines(rows, path.name, module)}, named NEW.jsonl, makes lines of boxes "
+            "(xyxy) in fractions, by name.",
+        )
+
+
 def refuse_boxes(path: Path, record: Mapping[str, object]) -> None:
     """Raise DataError if the first record of a table is a box, or a line of ms-swift's objects."""
     refuse_tool_record(path, record)
+    refuse_locations(path, record)
     objects = record.get("objects")
     if isinstance(objects, Mapping) and {"ref", "bbox"} <= objects.keys():
         command = f"`jq -c {quote(SWIFT)} {quote(path.name)} > {new_name(path.name)}`"

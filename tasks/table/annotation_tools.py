@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from harness.errors import DataError
 from harness.masks import BoolArray, Rle
@@ -41,6 +41,8 @@ FILES = re.compile(r".*\.(?:jpe?g|png|bmp|webp|tiff?|gif)", re.IGNORECASE)
 """Name of an image."""
 MAX_PNG = 2**26
 """Bytes to which a bitmap of Supervisely may unpack."""
+SIDES = ("Width", "Height")
+OF_CITYSCAPES = "_gtFine_polygons"
 VIA3 = re.compile(r'^# CSV_HEADER|"fid_list"', re.MULTILINE)
 """Text that a file of VIA 3 has, and none of VIA 2."""
 RECTANGLE, POLYGON = 2, 7
@@ -266,6 +268,30 @@ def brush_bytes(packed: Sequence[int], count: int) -> np.ndarray[Any, np.dtype[n
         repeated, length = read(1), read(lengths[read(2)]) + 1
         values += bytes([read(word)] * length if repeated else (read(word) for _ in range(length)))
     return np.frombuffer(bytes(values[:count]), np.uint8)
+
+
+def layers(paths: Iterable[str]) -> Iterator[Record]:
+    """Yield the masks of each label in Cityscapes' files; later objects cover earlier ones."""
+    return records_of(of_files(paths, _of_layers, image_of))
+
+
+def _of_layers(path: Path) -> Iterator[Region]:
+    """Yield the visible pixels of each label of a file."""
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    width, height = (plain.get(f"img{side}", plain.get(side.lower())) for side in SIDES)
+    size = int(width), int(height)
+    image = f"{path.stem}.jpg"
+    if path.stem.endswith(OF_CITYSCAPES):
+        image = f"{path.stem.removesuffix(OF_CITYSCAPES)}_leftImg8bit.png"
+    labels = list(dict.fromkeys(entry["label"] for entry in plain["objects"]))
+    canvas = Image.new("I", size)
+    for entry in plain["objects"]:
+        if not entry.get("deleted"):
+            corners = [tuple(corner) for corner in entry["polygon"]]
+            ImageDraw.Draw(canvas).polygon(corners, fill=labels.index(entry["label"]) + 1)
+    for number, label in enumerate(labels, start=1):
+        if (pixels := np.asarray(canvas) == number).any():
+            yield Region(image, label, Rle.from_array(pixels), size)
 
 
 def via2(path: str, name: str) -> Iterator[Record]:

@@ -26,6 +26,8 @@ INSIDE = 'if type == "string" then sub("^(?:[.]{0,2}/)+"; "") else . end'
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".avi")
 PICTURES = 5
 """Number of images that are looked at to find out whether they are masks."""
+TEXT_ROLES = ("question", "options", "answer", "id", "category")
+"""Roles of the fields of a table without images."""
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".tif", ".webp", ".bmp")
 
 
@@ -92,8 +94,14 @@ def draft_media(description: Draft, records: Sequence[Record]) -> None:
         return
     description.media["images"] = CHECK
     description.doubts["media.images"] = (
-        f"the field of the image, or video = …, of {field_names(records)}"
+        f"the field of the image, or video = …, of {field_names(records)}, or a pattern of files' "
+        'names such as "{_index}.jpg"'
     )
+    known = {name for role in TEXT_ROLES for name in named(records, role)}
+    if known.issuperset(columns_of(records)):
+        blank = per_record(description.table, '.image = "blank.png"', "names a blank image")
+        way = blank or "add a column that names a blank one"
+        description.doubt("media.images", f"questions of text alone need an image too: {way}")
 
 
 def _are_black_and_white(description: Draft, names: Sequence[str], pattern: str) -> bool:

@@ -72,6 +72,31 @@ def columns(
     return records_of(_all_counted(objects), mode)
 
 
+def locations(path: str, field: str) -> Iterator[Record]:
+    """Yield the records of a table whose `field` has boxes as words, each beside its name.
+
+    Raises:
+        DataError: a box lacks its name, or has a mask (`<seg…>`).
+    """
+    for where, parse in table_records(Path(path), (field,)):
+        row = parse()
+        text, regions = str(row[field]), list[Region]()
+        is_florence = "<loc_" in text
+        form = r"([^<>;]+)((?:<loc_\d+>)+)" if is_florence else r"((?:<loc\d+>)+)([^<>;]+)(?:;|\Z)"
+        if re.sub(form, "", text).strip(" ;") or "<seg" in text:
+            raise DataError(where, expected="a name beside each box", found=text[:80])
+        for pair in re.findall(form, text):
+            name, words = pair if is_florence else reversed(pair)
+            numbers = [int(number) for number in re.findall(r"\d+", words)]
+            for place in range(0, len(numbers), 4):
+                a, b, c, d = (n / (1000 if is_florence else 1024) for n in numbers[place:][:4])
+                box = Box(a, b, c, d) if is_florence else Box(b, a, d, c)
+                regions.append(Region("", name.strip(), box))
+        others = {key: cell for key, cell in row.items() if key != field}
+        for record in records_of(regions, "XYXY_REL"):
+            yield {**others, **{key: cell for key, cell in record.items() if key != "image"}}
+
+
 def _counted(
     paths: Iterable[str], objects_of: Callable[[Path], Iterator[Object]]
 ) -> Iterator[Record]:

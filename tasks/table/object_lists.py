@@ -25,6 +25,8 @@ MODES = {"coordinates": "CXCYWH_ABS"} | dict.fromkeys(("fbox", "vbox", "hbox"), 
 """Order and frame of boxes by these names, in Detectron2's words."""
 PREFIX = re.compile(r"(?:b?box|gt)_(?=.)")
 """Beginning of the names of fields that hold a side of a box each."""
+MEDIA = re.compile(r"(?:image|img|video|file)_?(?:id|name|path)?", re.IGNORECASE)
+"""Names of the image or the video of an object."""
 CLASSES = (
     *(
         "category",
@@ -66,6 +68,14 @@ def of_objects(table: Path, record: Mapping[str, object]) -> str:
         objects = listed if isinstance(listed, list) else []
         first = next((entry for entry in objects if _boxes(entry)), None)
         if first is not None:
+            if media := _own_media(objects):
+                program = f". as $record | .[{json.dumps(field)}][] | ($record | "
+                program += f"del(.[{json.dumps(field)}])) + ."
+                makes = per_record(table, program, "makes them")
+                return (
+                    f"each object of the list {field!r} has a {media} of its own: write a record "
+                    f"for each{makes and f'; {makes}'}"
+                )
             key, *further = _boxes(first)
             label = next((name for name in first if str(name).lower() in CLASSES), "")
             makes = per_record(
@@ -131,6 +141,13 @@ def of_columns(table: Path, records: Sequence[Mapping[str, object]]) -> str:
         field = ", ".join(f"{{{side}}}" for side in sides)
         return f'a box? form = "boxes", field = "[{field}]", written = "{written}" read it'
     return ""
+
+
+def _own_media(objects: Sequence[object]) -> str:
+    """Return the field by which objects of a list are of several images or videos, or ""."""
+    plain = [entry for entry in objects if isinstance(entry, dict)]
+    keys = [key for key in (plain or [{}])[0] if MEDIA.fullmatch(str(key))]
+    return next((key for key in keys if len({str(entry.get(key)) for entry in plain}) > 1), "")
 
 
 def _boxes(entry: object) -> list[str]:

@@ -12,7 +12,7 @@ from harness.foreign import new_name
 from harness.foreign_lines import NAMED, OWN_NAMES
 from harness.layout import JsonFile
 from harness.tasks.table.cells import plain_value
-from harness.tasks.table.tool_files import LABEL_STUDIO, refuse_tool_object, refuse_via2
+from harness.tasks.table.tool_files import LABEL_STUDIO, LAYERS, refuse_tool_object, refuse_via2
 from harness.tasks.table.unread_fields import NO_OBJECT
 
 VQA = (
@@ -176,6 +176,35 @@ OMNILABEL = (
     '($boxes["\\(.)/\\($of.id)"] // [])}]'
 )
 """Program of jq for OmniLabel: the boxes of each description in each of its images."""
+MEGADETECTOR = (
+    "[.detection_categories as $names | .images[] | select(.detections) | .file as $image "
+    f"| .detections | {IN_ORDER % '.category'} | {{image: $image, question: "
+    '$names[.[0].category], boxes: map(.bbox), bbox_mode: "XYWH_REL"}]'
+)
+"""Program of jq for MegaDetector's results, whose boxes are in fractions."""
+WORDS = (
+    '[.imgs as $images | .anns | map(select((.legibility // "legible") == "legible" and '
+    '(.utf8_string // ".") != "." and .utf8_string != "")) | group_by([.image_id, .utf8_string])[] '
+    "| {image: $images[.[0].image_id | tostring].file_name, question: .[0].utf8_string, "
+    'boxes: map(.bbox), bbox_mode: "XYWH_ABS"}]'
+)
+"""Program of jq for TextOCR and COCO-Text: the boxes of each text in an image."""
+FEATURES = (
+    "[.features | map(.properties | select(.bounds_imcoords)) | group_by([.image_id, .type_id])[] "
+    "| {image: .[0].image_id, question: (.[0].type_id | tostring), boxes: map(.bounds_imcoords "
+    '| split(",") | map(tonumber)), bbox_mode: "XYXY_ABS"}]'
+)
+"""Program of jq for xView's features, with boxes in pixels as texts."""
+VIDEO_OBJECTS = (
+    "{categories, images: [.videos[] | . as $of | .file_names | to_entries[] | {id: ($of.id "
+    "* 100000 + .key), file_name: .value, width: $of.width, height: $of.height}], annotations: "
+    "[.annotations[] | . as $of | range(.segmentations // .bboxes | length) "
+    "| select(($of.segmentations // $of.bboxes)[.]) | {id: ($of.id * 100000 + .), image_id: "
+    "($of.video_id * 100000 + .), category_id: $of.category_id, iscrowd: ($of.iscrowd // 0), "
+    "bbox: ($of.bboxes[.]? // null), segmentation: ($of.segmentations[.]? // null)} "
+    "| with_entries(select(.value != null))]}"
+)
+"""Program of jq for YouTube-VIS: COCO's annotations of the frames."""
 NOT_EMPTY = 'if . == [] then error("no record") else . end'
 OF_SHAPES = "groups, attributes and texts of shapes, and images without a shape"
 FORMS: Sequence[tuple[set[str], str, str, str]] = (
@@ -184,6 +213,10 @@ FORMS: Sequence[tuple[set[str], str, str, str]] = (
     ({"assets", "tags"}, VOTT, "", "its settings"),
     ({"classes", "labels"}, FIFTYONE, "", "the confidence and the attributes of objects"),
     ({"images", "descriptions", "annotations"}, OMNILABEL, "", ""),
+    ({"images", "detection_categories"}, MEGADETECTOR, "", "confidences and classifications"),
+    ({"imgs", "anns"}, WORDS, "", "illegible texts"),
+    ({"type", "features"}, FEATURES, "", "names of types, which are numbers, and coordinates"),
+    ({"videos", "categories", "annotations"}, VIDEO_OBJECTS, "", "tracks: each frame is an image"),
     ({"image", "annotations"}, SEGMENT_ANYTHING, "-s *.json", ""),
     (
         {"target_object", "bbox", "question", "options"},
@@ -237,11 +270,8 @@ def refuse_object(path: Path) -> None:
     keys = [key for key, _ in table.members()]
     name, to = quote(path.name), new_name(path.name, ".json")
     refuse_tool_object(path, keys)
-    if {"imgHeight", "imgWidth", "objects"} <= {*keys} and _first_has(table, "objects", "polygon"):
-        what = "Cityscapes' polygons of an image, of which later ones cover earlier ones"
-        fix = "Write a mask image for each class that you ask for, of the pixels that have its "
-        fix += "number in …_gtFine_labelIds.png, which lies beside; the image is …_leftImg8bit.png."
-        raise DataError(f"file {path}", expected="a list of records", found=what, fix=fix)
+    if "objects" in keys and _first_has(table, "objects", "polygon"):
+        raise LAYERS.error(path)
     program, left_out = _program(table, keys)
     command = f"jq {quote(f'{program} | {NOT_EMPTY}')} {name} > {to}"
     if program.startswith(SLURP):

@@ -168,7 +168,7 @@ def yes_or_no(text: str, question: str = "") -> str | None:
     >>> yes_or_no("False.", "Two cars pass. True or false?"), yes_or_no("False.", "Do cars pass?")
     ('no', None)
     """
-    text = plainly(text, question)
+    text = plainly(without_envelope(text) if "{" in text else text, question)
     if TRUE_FALSE.search(question):
         with suppress(ParseError):
             return YES_NO[stated_letter(text, "".join(YES_NO), ("true", "false"))]

@@ -196,7 +196,7 @@ def _delimiter(header: str, usual: str) -> str:
     >>> _delimiter("id;question;answer", ","), _delimiter("a;b,c", ","), _delimiter("id", ",")
     (';', ',', ',')
     """
-    marks = (usual, ";", "\t", ",")
+    marks = (usual, ";", "\t", ",", "|")
     return next(
         (mark for mark in marks if len(next(csv.reader([header], delimiter=mark), [])) > 1), usual
     )

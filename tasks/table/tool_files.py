@@ -11,6 +11,7 @@ from harness.foreign import to_lines
 from harness.tasks.table.annotation_tools import first_attribute
 from harness.tasks.table.tracking_files import NUMBER, is_mot, is_visdrone
 from harness.tasks.table.voc_files import other_elements
+from harness.tasks.table.xml_files import has_boxes
 
 FOLDER = "harness.tasks.table"
 BOXES_OR_MASKS = (
@@ -54,11 +55,25 @@ SUPERVISELY = Tool(
     BOXES_OR_MASKS,
     "*.json",
 )
+LAYERS = Tool(
+    "polygons of an image, as Cityscapes and Mapillary Vistas have them",
+    "annotation_tools.layers",
+    "makes lines of masks by label, in which later objects cover earlier ones, as Cityscapes' own "
+    "code has it; the images are …_leftImg8bit.png of Cityscapes, otherwise NAME.jpg of NAME.json",
+    "*.json",
+)
 CVAT = Tool("CVAT's annotations of images", "annotation_tools.cvat", BOXES_OR_MASKS, "*.xml")
 VOC = Tool(
     "boxes of an image, as Pascal VOC has them",
     "voc_files.voc",
     "makes lines of boxes in pixels, as they are: VOC's own count from 1",
+    "*.xml",
+)
+XML = Tool(
+    "boxes in XML of another form",
+    "xml_files.boxes",
+    "makes lines of boxes in pixels as they are, by name, with the values of the elements around; "
+    "`images` in its description is a pattern of these, such as {index:03}.jpg",
     "*.xml",
 )
 VIA2 = Tool("regions of VIA 2", "annotation_tools.via2", BOXES_OR_MASKS)
@@ -180,6 +195,8 @@ def refuse_tool_text(path: Path, head: str) -> None:
         raise CVAT.error(path)
     if suffix == ".xml" and "<annotation" in head and "<bndbox>" in head:
         raise _of_voc(path).error(path)
+    if suffix == ".xml" and has_boxes(path):
+        raise XML.error(path)
     if suffix == ".csv" and VIA3_HEAD.search(head):
         raise _of_via(VIA3, path).error(path)
     tools = (tool for pattern, tool in LINES if suffix == ".txt" and pattern.fullmatch(first))

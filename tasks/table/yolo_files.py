@@ -7,9 +7,11 @@ all its boxes in an image, as xyxy in fractions of the sides.
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 
 from harness.errors import DataError, counted
+from harness.image_file import header_size
 from harness.tasks.table.regions import Record, Region, records_of
 from harness.types import Box
 
@@ -108,8 +110,8 @@ def _unquoted(name: str) -> str:
 
 
 def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Region]:
-    """Yield the boxes of a label file, one a line, before the numbers of its keypoints."""
-    image = _image_of(path)
+    """Yield the boxes of a label file, one a line, before its keypoints, or the polygons."""
+    image, size = _image_of(path)
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         if not line.strip():
             continue
@@ -122,24 +124,29 @@ def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Reg
                 expected=f"a class from 0 to {len(names) - 1}, x, y, width and height",
                 found=line.strip()[:60],
             ) from error
+        if size and len(others) % 2 == 0 < len(others) != n_keypoints:
+            corners = [v * side for v, side in zip((x, y, w, h, *others), cycle(size))]
+            yield Region(image, name, corners, size)
+            continue
         if others and len(others) != n_keypoints:
             raise DataError(
                 f"{path}, line {number}",
                 expected="a class, and the four numbers of a box"
                 + (f", and {n_keypoints} of keypoints" if n_keypoints else ""),
                 found=f"{4 + len(others)} numbers",
-                fix="Keypoints are left out if data.yaml states them: kpt_shape: [17, 3]. Polygons "
-                "and turned boxes are not read: export them as COCO's.",
+                fix="A fifth number is a model's confidence: such files are predictions. Keypoints "
+                "are left out if data.yaml states them: kpt_shape: [17, 3]. Polygons and turned "
+                "boxes need their images beside the labels.",
             )
         yield Region(image, name, Box(x - w / 2, y - h / 2, x + w / 2, y + h / 2))
 
 
-def _image_of(path: Path) -> str:
-    """Return the name of a label file's image."""
+def _image_of(path: Path) -> tuple[str, tuple[int, int] | None]:
+    """Return the name of a label file's image and, where it exists, its width and height."""
     folder = path.absolute().parent
     parts = ["images" if part == "labels" else part for part in folder.parts]
     for place in (folder, Path(*parts)):
         for suffix in (*IMAGES, *map(str.upper, IMAGES)):
-            if (place / f"{path.stem}{suffix}").exists():
-                return f"{path.stem}{suffix}"
-    return f"{path.stem}.jpg"
+            if (file := place / f"{path.stem}{suffix}").exists():
+                return file.name, header_size(file)
+    return f"{path.stem}.jpg", None

@@ -15,6 +15,7 @@ import pytest
 from harness import plugins
 from harness.cli.main import build_parser, main
 from harness.errors import DataError, UsageError
+from harness.leaderboards.column_metrics import check_metrics
 from harness.leaderboards.definitions import (
     definitions,
     find,
@@ -304,6 +305,35 @@ def test_a_board_that_is_not_in_the_form_is_refused_with_its_path(tmp_path, old,
     assert str(path) in str(error.value) and named in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("plugins_named", "metrics", "expected"),
+    [
+        ("", ["gIoU", "time"], ""),
+        ("", ["gIuO"], r"number 1: .*\bgIoU, .*found 'gIuO'"),
+        ("", ["reasoning tokens"], r"\bgIoU, .*found 'reasoning tokens'.*the file's `metrics`"),
+        ("reasoning_tokens", ["reasoning tokens"], ""),
+        ("reasoning_tokens", ["reasoning"], r"\breasoning tokens, found 'reasoning'"),
+        ("reasoning_token", ["reasoning tokens"], r"'reasoning_token'.*\breasoning_tokens"),
+        ("bertscore(model=/none)", ["BERTScore"], ""),  # what it measures is not known here
+    ],
+)
+def test_a_metric_that_no_column_can_have_is_refused_before_anything_runs(
+    tmp_path, capsys, plugins_named, metrics, expected
+):
+    board = BOARD.replace('["gIoU", "time"]', json.dumps(metrics))
+    (tmp_path / "1.toml").write_text(
+        f"metrics = {json.dumps([plugins_named] * bool(plugins_named))}{board}"
+    )
+    exit_code = main(["reproduce", str(tmp_path), "1", "--dry-run"])
+    assert bool(exit_code) == bool(expected)
+    assert re.search(expected, capsys.readouterr().err)
+
+
+def test_the_metrics_of_the_papers_boards_are_those_of_their_tasks():
+    for definition in definitions():
+        check_metrics(definition)
+
+
 def test_a_row_without_a_model_is_left_out_and_said(tmp_path, capsys):
     (tmp_path / "1.toml").write_text(BOARD)
     assert main(["reproduce", str(tmp_path), "1", "--dry-run"]) == 0
@@ -452,6 +482,11 @@ def test_a_table_of_a_folder_is_made_and_what_is_finished_is_not_made_again(tmp_
     assert [cell["model"] for cell in cells["elsewhere"]] == [None, None]
     text = (tmp_path / "out" / "mine-1" / "board.md").read_text()
     assert "elsewhere" in text and f"{numbers['whole_frame']:.3f}" in text
+    mistyped = tmp_path / "mistyped.toml"
+    mistyped.write_text(BOARD.replace("gIoU", "gIuO"))
+    runs, out = str(tmp_path / "out" / "runs"), str(tmp_path / "mistyped")
+    command = ["board", "build", "--runs", runs, "--board", str(mistyped), "--out", out]
+    assert main(command) == DataError.exit_code and "gIoU, cIoU" in capfd.readouterr().err
 
 
 def test_a_command_that_fails_ends_it_with_its_code(tmp_path, capfd):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from harness import overlay, plugins
+from harness import overlay, plugins, provenance
 from harness.cli.main import main
 from harness.errors import StoreError
 from harness.explained.rollouts import ground_truth_on
@@ -114,6 +114,18 @@ def image(uri):
 
 def near(shown, colour):
     return int((np.abs(shown - np.array(colour)).sum(axis=2) < 60).sum())
+
+
+@pytest.mark.parametrize("rehearsed", [False, True])
+def test_the_page_and_the_json_say_that_it_was_a_rehearsal(
+    rehearsed, trained, samples, capsys, monkeypatch
+):
+    if rehearsed:
+        monkeypatch.setenv(provenance.REHEARSAL, "1")
+    folder = trained([(1, row(next(iter(samples)), 0))])
+    monkeypatch.delenv(provenance.REHEARSAL, raising=False)
+    assert ("rehearsal" in " ".join(page_of(folder, "--json").said)) == rehearsed
+    assert ("rehearsal" in " ".join(json.loads(capsys.readouterr().out)["notes"])) == rehearsed
 
 
 def test_the_page_tells_everything_about_a_response(trained, samples, capsys):

@@ -86,9 +86,13 @@ animals"), numbers that only say what is measured ("The number of chairs above 2
 of a value, and a value to which the end compares it ("45%, compared to 38% before"), unless the
 question may ask for both. A number that counts two things fails ("3 on the left and 3 on the
 right"), and so does a number under another JSON key than the answer's, or a count with a
-noun for another thing ("3 cats" or "3 balls" for dogs; "3 puppies" and "3 animals" count, and so do
-nouns that the reader does not know, "3 mutts") or with another quality ("3 blue cars" for red
-ones), unless the asked one is counted as well ("3 dogs and 2 cats"). `1,500` is one thousand five
+noun for another thing ("3 cats", "3 balls" or "3 toy dogs" for dogs, "2 people" for women; "3
+puppies" and "3 animals" count, and so do nouns that the reader does not know, "3 mutts") or with
+another quality ("3 blue cars" for red ones), unless the asked one is counted as well ("3 dogs and 2
+cats"). So do numbers of another quantity ("The height is 3 m" for the width) or another name
+("Hamburg is 85 km away" for Berlin). Beside a number in the asked unit, those in other known units
+do not count ("2.4 bar (about 35 psi)"); of a list of labelled numbers, the one whose label the
+question names counts. `1,500` is one thousand five
 hundred, `1,5` is one and a half.
 
 | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` | texts |
@@ -119,7 +123,8 @@ TIMES = """
 
 One reader gives seconds; `one_thinker` reads only its own `{"time": [s, e]}`. "to", a dash, a comma
 or a similar word separates the two times. A start and a duration are read only under these keys. An
-interval that begins after its video's end, or ends more than 5% after it, is a failure.
+interval that begins after its video's end, or ends more than 5% after it, is a failure, and so is
+one of another subject or action than the question's ("the dog barks from 3 to 5 s" for the door).
 
 | meaning | ours | `vstar/official` | texts |
 | --- | --- | --- | --- |"""
@@ -136,8 +141,9 @@ without Qwen's special tokens. One invalid object makes the whole response a fai
 - fields that reject a box or give its numbers another scale, under any key (`"status":
   "rejected"`, `"coordinates": "normalized_1000"`), and a label that names the object only to set
   another apart from it ("the cat next to the dog");
-- labels of which only some share words with the question (if none do, they count as synonyms);
-  a label is every text beside the box under any key;
+- labels of which only some share words with the question (if none do, they count as synonyms, but
+  for a known noun of another kind or another quality: "cat" or "toy dog" for a dog, "blue cup" for
+  a red one); a label is every text beside the box under any key;
 - boxes or points that the text denies, doubts, or assigns to another object ("to the left of
   [10, 20, 30, 40]"), and those with a word around them in another language that is neither of the
   question nor known to lead to a place.

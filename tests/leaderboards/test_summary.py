@@ -219,6 +219,24 @@ def test_footnotes_name_protocol_subset_and_samples_of_each_column(board):
         )
 
 
+def test_footnotes_in_latex_are_short_and_the_full_ones_are_comments(board):
+    table, *others = board.tables
+    entry, *rest = table.entries
+    marked = replace(entry, row=replace(entry.row, transductive=True))
+    note = "a long note"
+    table = replace(table, entries=(marked, *rest), notes=(note,))
+    text = latex(shown(replace(board, tables=(table, *others))))
+    comments, _, page = text.partition("\\begin{table}")
+    record = f"data {table.data[:12]}"
+    assert record in comments and f"% {note}\n" in comments
+    assert record not in page and note not in page
+    assert escape(f"rotocol {table.protocol}") in page and "all of the split" in page
+    assert r"\S{}: learns" in page and r"$\dagger$:" not in page
+    other_data = replace(table, data="0" * 64)
+    page = latex(shown(replace(board, tables=(table, other_data)))).partition("\\begin{table}")[2]
+    assert record in page and f"data {'0' * 12}" in page, "what tells equal columns apart"
+
+
 def test_a_spreadsheet_reads_numbers_and_no_formula(board):
     board = hostile(board)
     rows = list(csv.reader(io.StringIO(table_csv(shown(board, metrics="all")))))

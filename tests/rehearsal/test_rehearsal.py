@@ -143,8 +143,8 @@ def test_reasons_are_of_rows_that_there_are():
 
 
 def test_a_killed_rehearsal_resumes_after_the_commands_that_ended(tmp_path):
-    row = "DR2Seg [R_desc=Y,R_len=N]"
-    typed = ["reproduce", "dr2seg", "3", "--rehearse", "--rows", row, "--out", "out"]
+    row = "Qwen2.5-VL-7B-Instruct"  # two evaluations
+    typed = ["reproduce", "video_str", "1", "--rehearse", "--rows", row, "--out", "out"]
     line = [sys.executable, "-m", "harness", *typed]
     with subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as killed:
         name = next(
@@ -160,8 +160,10 @@ def test_a_killed_rehearsal_resumes_after_the_commands_that_ended(tmp_path):
     assert "where 1 command ended before" in done.stderr
     assert f"{name} begins" not in done.stderr
     assert "1 row: 1 ran." in done.stdout
-    again = harness(*typed, cwd=tmp_path)
-    assert f"{name} begins" in again.stderr, "a rehearsal that ended begins anew"
+    with subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as again:
+        begins_anew = any(f"{name} begins" in text for text in again.stderr)
+        again.kill()
+    assert begins_anew
 
 
 def test_only_the_benchmarks_of_the_rows_are_made(tmp_path):

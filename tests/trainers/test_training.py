@@ -6,7 +6,9 @@ import signal
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from harness import plugins
 from harness.errors import DataError, Locked, ModelError, ResumeMismatch, StoreError, UsageError
@@ -234,6 +236,48 @@ def test_other_questions_and_other_benchmarks_do_not_overlap(mine, task, tmp_pat
         and not measure_contamination([], task).is_any
     )
     assert measure_contamination([], task).n_total == 3
+
+
+def test_equal_ids_and_questions_of_two_splits_are_an_overlap_unless_their_images_differ(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (4, 8, 8), dtype=np.uint8)
+    cat, dog, bird, fish = (Image.fromarray(pixels).resize((64, 64)) for pixels in noise)
+    images_by_split = {
+        "train": [cat, dog, grey(100), bird],
+        "val": [fish, dog.point(lambda level: level // 2), grey(101), bird],
+    }
+    for split, images in images_by_split.items():
+        for number, image in enumerate(images):
+            image.save(tmp_path / f"{split}{number}.png")
+        (tmp_path / f"{split}.jsonl").write_text(
+            "".join(
+                json.dumps({"image": f"{split}{number}.png", "question": "How many?", "answer": 1})
+                + "\n"
+                for number in range(len(images))
+            )
+        )
+    (tmp_path / "train.toml").write_text(
+        'name = "pets"\n[files]\ntrain = "train.jsonl"\nval = "val.jsonl"\n'
+        '[media]\nimages = "image"\n[question]\ntext = "question"\n'
+        '[answer]\nform = "count"\nfield = "answer"\n'
+    )
+    train_split, val = (
+        plugins.build("tasks", parse(f"table(file=train.jsonl,split={split})"), tmp_path)
+        for split in images_by_split
+    )
+    rows = rows_of(train_split)
+    overlap = measure_contamination(rows, val)
+    assert (overlap.samples, set(overlap.examples)) == (3, {"1", "2", "3"})
+    for still_unknown in (
+        [replace(row, images=()) for row in rows],
+        [replace(row, split="val") for row in rows],
+        [replace(row, size=(*row.size[:2], 2)) for row in rows],
+        [replace(row, group=sample.group) for row, sample in zip(rows, val.samples(), strict=True)],
+    ):
+        assert measure_contamination(still_unknown, val).samples == 4
+
+
+def grey(level):
+    return Image.new("L", (64, 64), level)
 
 
 def test_a_sample_is_known_again_under_the_name_of_a_training_set(mine, task, tmp_path):

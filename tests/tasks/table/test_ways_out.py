@@ -188,6 +188,24 @@ def test_objects_by_number_are_columns_if_all_have_the_same_rows(plain, are_colu
     assert ([row.get("id") for row in rows] == [*plain]) != are_columns
 
 
+@needs_jq
+def test_questions_of_text_alone_are_made_a_benchmark_with_a_blank_image(tmp_path):
+    rows = [{"question": f"Capital of {land}?", "answer": "a city"} for land in ("Peru", "Cuba")]
+    path = put(tmp_path / "t.jsonl", rows)
+    converted = obeyed(path, said(path)).rename(tmp_path / "new.jsonl")
+    Image.new("RGB", (8, 8)).save(tmp_path / "blank.png")
+    description = draft(converted)
+    assert not description.doubts
+    converted.with_suffix(".toml").write_text(description.toml("new"), encoding="utf-8")
+    assert len(list(table(tmp_path, file=converted).samples())) == 2
+    path.with_suffix(".csv").write_text(
+        "question,answer\nWhich city?,a\nWho?,b\n", encoding="utf-8"
+    )
+    assert "a blank one" in said(path.with_suffix(".csv"))
+    unknown = [{**row, "scene": "a"} for row in rows]
+    assert "blank" not in said(put(path, unknown)), "scene may name its image"
+
+
 def test_images_of_several_fields_are_to_be_checked(tmp_path):
     rows = [{"front": "i.png", "back": f"{n}.png", "question": f"{n}?"} for n in range(2)]
     assert '["front", "back"]' in draft(put(tmp_path / "t.jsonl", rows)).doubts["media.images"]
@@ -494,7 +512,7 @@ def test_run_lengths_of_pairs_and_covered_polygons_are_refused_with_what_to_do(t
     described = draft(path)
     assert described.answer["form"] == "mask" and "from_pairs" in described.doubts["answer.written"]
     city = {"imgHeight": 9, "imgWidth": 9, "objects": [{"label": "car", "polygon": [[0, 0]]}]}
-    with pytest.raises(DataError, match="labelIds"):
+    with pytest.raises(DataError, match="later objects cover earlier ones"):
         draft(put(tmp_path / "a_gtFine_polygons.json", city))
 
 

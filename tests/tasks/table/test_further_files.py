@@ -1,0 +1,56 @@
+"""Annotations in XML, in layers, in words and in YOLO's polygons become right records."""
+
+import json
+
+from PIL import Image
+
+from harness.masks import Rle
+from harness.tasks.table.annotation_tools import layers
+from harness.tasks.table.line_files import locations
+from harness.tasks.table.xml_files import boxes
+from harness.tasks.table.yolo_files import yolo
+
+
+def test_boxes_in_xml_keep_the_values_of_the_elements_around(tmp_path):
+    path = tmp_path / "ARMS.xml"
+    face = '<face xmin="20" ymin="10" xmax="80" ymax="60" character="3"/>'
+    path.write_text(f'<book title="A"><pages><page index="0">{face}</page></pages></book>')
+    (record,) = boxes([str(path)])
+    assert (record["index"], record["question"], record["boxes"]) == (0, "face", [[20, 10, 80, 60]])
+    sides = (
+        "<box_xmin>2</box_xmin><box_ymin>1</box_ymin><box_xmax>8</box_xmax><box_ymax>6</box_ymax>"
+    )
+    path.write_text(f"<i><name>a</name><o><Class_ID>13</Class_ID>{sides}<ang>1.4</ang></o></i>")
+    (record,) = boxes([str(path)])
+    assert (record["question"], record["boxes"]) == ("13", [[2, 1, 8, 6]])
+
+
+def test_later_polygons_cover_earlier_ones(tmp_path):
+    square = [[0, 0], [9, 0], [9, 9], [0, 9]]
+    half = [[0, 0], [9, 0], [9, 4], [0, 4]]
+    objects = [{"label": "road", "polygon": square}, {"label": "car", "polygon": half}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"width": 10, "height": 10, "objects": objects}))
+    areas = {r["question"]: Rle.from_json(r["mask"]).to_array().sum() for r in layers([str(path)])}
+    assert areas == {"road": 50, "car": 50}
+
+
+def test_boxes_as_words_are_read_in_their_models_order(tmp_path):
+    path = tmp_path / "t.jsonl"
+    rows = [
+        "<loc0256><loc0128><loc0512><loc0768> a cat",
+        "a cat<loc_125><loc_250><loc_750><loc_500>",
+    ]
+    for text in rows:
+        path.write_text(json.dumps({"image": "a.jpg", "suffix": text}))
+        (record,) = locations(str(path), "suffix")
+        assert record["question"] == "a cat" and record["image"] == "a.jpg"
+        assert record["boxes"] == [[0.125, 0.25, 0.75, 0.5]]
+
+
+def test_polygons_of_yolo_are_masks_in_pixels(tmp_path):
+    Image.new("RGB", (200, 100)).save(tmp_path / "a.png")
+    (tmp_path / "classes.txt").write_text("cat\n")
+    (tmp_path / "a.txt").write_text("0 0.1 0.1 0.4 0.1 0.4 0.6\n")
+    (record,) = yolo([str(tmp_path / "classes.txt"), str(tmp_path / "a.txt")])
+    assert record["mask"] == [[20, 10, 80, 10, 80, 60]]
