@@ -1,7 +1,7 @@
-"""Make an `Answer` from the objects of a response, for each form of a question, and join them.
+"""Make the `Answer` of each form that a question asks for, from the objects of a response.
 
-Models call it with items in pixels of the image and with tracks of masks. As masks may still have
-to be propagated, an answer is `Pending`: a function that does the remaining work.
+Models call these functions with items in pixels of the image and with tracks of masks. Masks may
+still have to be propagated, so an answer is `Pending`: a function that does the remaining work.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,8 @@ def mask_answer(
         tracks: Gives their joint mask in every frame (height × width each), read one by one.
         nothing: True if the response says that there is no target.
         is_image: True for an image: if all objects have a box, the boxes are part of the answer.
-        instances: Give each object's mask in every frame, if the question asks for instances.
+        instances: One function for each object, which gives its mask in every frame; empty: the
+            question does not ask for instances.
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
@@ -62,16 +63,18 @@ def objects_answer(
 ) -> Pending[Answer]:
     """Return the masks of objects as an answer, with instances if the query asks for them.
 
-    `tracks` give each object's mask in every frame, or are one joint track. The other arguments are
-    those of `mask_answer`.
+    `tracks` holds a function for each object that gives its mask in every frame, or a single one
+    that gives the joint masks. The other arguments are those of `mask_answer`.
     """
     media = query.media[0]
+
+    def joint() -> Sequence[BoolArray]:
+        return joint_track("instances", [track() for track in tracks], media)
+
     return mask_answer(
         form,
         items,
-        tracks[0]
-        if len(tracks) == 1
-        else lambda: joint_track("instances", [track() for track in tracks], media),
+        tracks[0] if len(tracks) == 1 else joint,
         nothing=nothing,
         is_image=len(media) == 1,
         instances=tracks if query.instances and not nothing else (),
@@ -81,11 +84,12 @@ def objects_answer(
 def box_answer(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:
     """Return boxes, points or the number of objects (in pixels of the image) as an answer.
 
-    Boxes are part of the answer if every object has one, else points.
+    Boxes are part of the answer if every object has one; points, if an object lacks a box or the
+    question asks for points. `phrase` is what the response says in place of objects, or "".
 
     Raises:
-        ParseError: the objects do not give this form: a phrase alone has no place and no number, a
-            point has no box.
+        ParseError: the response gives a phrase alone, or the question asks for boxes and an object
+            has only a point.
     """
     if phrase and not items:
         raise ParseError(
@@ -114,7 +118,8 @@ def combine_answers(parts: Sequence[Pending[Answer]]) -> Answer:
     for pending in parts:
         part = pending()
         lacking = (field.name for field in fields(Answer) if getattr(answer, field.name) is None)
-        no_target = part.no_target and (answer.no_target or answer == Answer())
+        is_first = answer == Answer()
+        no_target = part.no_target and (answer.no_target or is_first)
         answer = replace(
             answer, **{name: getattr(part, name) for name in lacking}, no_target=no_target
         )

@@ -14,7 +14,7 @@ from harness.stated.kinds_of_things import is_another_label
 from harness.stated.languages import is_foreign, unmarked
 
 PLACE = "\0"
-"""Stands for a box or a point in a text."""
+"""Replaces each box or point in a text, which is then split at it."""
 _NAMES_AND_QUOTES = re.compile(
     r"<(ref|\|?\w{0,20}ref\w{0,20}\|)>.{0,500}?</?\|?\w{0,20}ref\w{0,20}\|?>"
     r"|\"[^\"\n]{0,500}\"|```\w{0,20}",
@@ -25,9 +25,9 @@ _NAME_IN_TAG = re.compile(
     r"<(ref|\|?\w{0,20}ref\w{0,20}\|)>(?P<name>[^<>]{0,500})</?\|?\w{0,20}ref\w{0,20}\|?>"
 )
 """A name in a tag: `<ref>dog</ref>`."""
-_TAG_WITH_NUMBER = re.compile(r"<[^<>]{0,200}\d[^<>]{0,200}>")
-_TAG = re.compile(r"<[^<>]{0,80}>")
-_BRACKETS = re.compile(r"\[[^\[\]{}()]*\]|\{[^\[\]{}()]*\}|\([^\[\]{}()]*\)")
+_TAG_WITH_NUMBER = re.compile(r"<[^<>]{0,200}\d[^<>]{0,200}>")  # '<point x="61" y="40">'
+_TAG = re.compile(r"<[^<>]{0,80}>")  # "</box>"
+_BRACKETS = re.compile(r"\[[^\[\]{}()]*\]|\{[^\[\]{}()]*\}|\([^\[\]{}()]*\)")  # innermost ones
 _MAX_DEPTH = 8
 """Largest number of levels of nested brackets that are reduced to a place."""
 MAX_REACH = 600
@@ -40,7 +40,7 @@ _ASIDE = (
     r"|near\b(?!\s(?:the )?(?:cent|middle|top|bottom|left|right|edge|corner))"
     r"|between\b|outside\b|across\b)"
 )
-"""Words by which a thing lies beside another: "to the left of", "next to"."""
+"""Matches "to the left of" and "next to", but not "on the left of the image"."""
 _VERB = r"\b(?:is|are|was|were|stands?|sits?|lies|lie|appears?)\s+"
 _RELATION_BEFORE = re.compile(
     rf"(?i:{_VERB}{_ASIDE}(?:(?!\b(?:is|are|was|were)\b)[^.!?\n\0])*\Z)", re.DOTALL
@@ -48,17 +48,20 @@ _RELATION_BEFORE = re.compile(
 """Matches the end of a text before a place: "the dog is to the left of "."""
 _RELATION_AFTER = re.compile(rf"(?i:\W*{_VERB}{_ASIDE})")
 """Matches the beginning of a text after a place: " is to the left of the dog"."""
-_CHINESE_AFTER = re.compile(
+_CHINESE_RELATION_AFTER = re.compile(
     r"\W*的?(?:[左右上下前后後旁][边邊侧側方面]|旁|附近|对面|對面|之间|之間|[里外]面|以外|之外)"
 )
-_CHINESE_BEFORE = re.compile(
+"""Matches "的左边" (to the left of it), "附近" (near it) after a place."""
+_CHINESE_RELATION_BEFORE = re.compile(
     r"(?:[左右上下前后後旁][边邊侧側方面]|附近|旁|除了?|挨着|靠近|邻近)[是为的]?\W*\Z"
 )
+"""Matches "左边是" (on the left is), "靠近" (close to) before a place."""
 
 _SHOWS = re.compile(
     r"\W*(?:shows|is|contains|marks|corresponds to|belongs to|encloses)"
     r"\s(?P<what>(?:the|an?)\s.{1,60})"
 )
+"""Matches the beginning of a text after a place that names its object: " shows the cat"."""
 _DOUBTED = re.compile(r"\b(?:might|may|could) be (?:an?|the|your)\b|\bnot (?:sure|certain)\b")
 _NEUTRAL_WORDS = frozenset(
     "le la les l un une des de du d pour der die das den dem ein eine einen von für el los las"
@@ -85,8 +88,8 @@ _NEUTRAL_PIECES = (
     " पर है हैं का की के यहाँ स्थित निर्देशांक बॉक्स बाउंडिंग चित्र في عند هو هي إحداثيات الإحداثيات مربع"
     " المربع يقع تقع موجود موجودة الصورة هنا อยู่ ที่ คือ ใน ภาพ พิกัด ตำแหน่ง ของ กรอบ"
 )
-"""The same in scripts where words are joined: pieces of such words."""
-_NEUTRAL_RUN = "|".join(sorted(map(unmarked, _NEUTRAL_PIECES.split()), key=len, reverse=True))
+"""Such words in scripts without blanks or with joined endings: a word may be a run of them."""
+_NEUTRAL_PIECE = "|".join(sorted(map(unmarked, _NEUTRAL_PIECES.split()), key=len, reverse=True))
 
 
 def refuse_other_subject(question: str, text: str) -> None:
@@ -100,13 +103,14 @@ def refuse_other_subject(question: str, text: str) -> None:
         ParseError: they do.
     """
     answer = tag_text(text, "answer")
-    pieces = _around(text if answer is None else answer)
+    pieces = _texts_around_places(text if answer is None else answer)
     if len(pieces) < 2:
         return
-    if names := [
-        name["name"] for name in _NAME_IN_TAG.finditer(text) if is_beside(name["name"], question)
-    ]:
-        raise ParseError("places", expected="places of the object", found=repr(names[0][:60]))
+    for tag in _NAME_IN_TAG.finditer(text):
+        if is_beside(tag["name"], question):
+            raise ParseError(
+                "places", expected="places of the object", found=repr(tag["name"][:60])
+            )
     after = re.split(r"\n|[.!?。！？।]\s?", pieces[-1], maxsplit=1)[0]
     asked_object = unmarked(question).casefold().strip(" .?")
     words_around = " ".join((*pieces[:-1], after))
@@ -115,19 +119,20 @@ def refuse_other_subject(question: str, text: str) -> None:
     relation = (
         _RELATION_BEFORE.search(before[-MAX_REACH:])
         or _RELATION_AFTER.match(after)
-        or _CHINESE_AFTER.match(after)
-        or _CHINESE_BEFORE.search(before[-MAX_REACH:])
+        or _CHINESE_RELATION_AFTER.match(after)
+        or _CHINESE_RELATION_BEFORE.search(before[-MAX_REACH:])
     )
+    # the clause that leads to each place, and what is said after the last one that it shows
     leads = [
         re.split(r"[.!?;\n]\s|,\s", piece[-MAX_REACH:].rstrip(" :\n"))[-1] for piece in pieces[:-1]
     ]
     if shown := _SHOWS.match(after):
         leads.append(shown["what"])
-    another = any(
+    names_another = any(
         is_another_label(lead, question) or _DOUBTED.search(lead.casefold()) for lead in leads
     )
-    unknown = _unknown(words_around, asked_object) if is_foreign(words_around) else ""
-    if relation or another or unknown:
+    unknown = _first_unknown_word(words_around, asked_object) if is_foreign(words_around) else ""
+    if relation or names_another or unknown:
         raise ParseError(
             "places",
             expected="places of the object, with words that say so",
@@ -135,29 +140,30 @@ def refuse_other_subject(question: str, text: str) -> None:
         )
 
 
-def _around(response: str) -> list[str]:
+def _texts_around_places(response: str) -> list[str]:
     """Return the texts before, between and after the places of a response."""
     text = _NAMES_AND_QUOTES.sub(" ", unmarked(response[:MAX_TEXT]))
     text = _TAG.sub(" ", _TAG_WITH_NUMBER.sub(PLACE, text))
     for _ in range(_MAX_DEPTH):
-        text, n_replaced = _BRACKETS.subn(_emptied, text)
+        text, n_replaced = _BRACKETS.subn(_place_or_words, text)
         if not n_replaced:
             break
     return text.split(PLACE)
 
 
-def _emptied(bracket: re.Match[str]) -> str:
+def _place_or_words(bracket: re.Match[str]) -> str:
     """Return `PLACE` for a bracket with numbers, and the words inside any other bracket."""
     return PLACE if re.search(r"[\d\0]", bracket[0]) else f" {bracket[0][1:-1]} "
 
 
-def _unknown(text: str, question: str) -> str:
-    """Return a text's first word that is neither in the question nor in a list; "" without one."""
+def _first_unknown_word(text: str, question: str) -> str:
+    """Return the first word that is neither in the question nor a neutral word; "" without one."""
     question_words = sorted(set(re.findall(r"[^\W\d_]+", question)), key=len, reverse=True)
     of_question = "".join(f"{re.escape(word)}|" for word in question_words if not word.isascii())
-    joined = re.compile(rf"(?:{of_question}{_NEUTRAL_RUN})*+")
+    joined_words = re.compile(rf"(?:{of_question}{_NEUTRAL_PIECE})*+")
     text_words: list[str] = re.findall(r"[^\W\d_]+", text.casefold())
     for word in text_words:
-        if word not in _NEUTRAL_WORDS and word not in question_words and not joined.fullmatch(word):
+        is_known = word in _NEUTRAL_WORDS or word in question_words
+        if not is_known and not joined_words.fullmatch(word):
             return word
     return ""

@@ -29,7 +29,7 @@ _END = re.compile(r"\.?\s{0,9}(?:<\|(?:im_end|endoftext)\|>\s{0,9})*\Z")  # ".<|
 
 
 def boxes_of_corners(response: str) -> tuple[Item, ...]:
-    """Return the boxes, with their labels, of a response that holds only boxes; () for others.
+    """Return the boxes with their labels, in the response's numbers; () if it begins otherwise.
 
     Raises:
         ParseError: the response begins with such a box and goes on as something else, or a box has
@@ -42,10 +42,10 @@ def boxes_of_corners(response: str) -> tuple[Item, ...]:
     text = (response if answer is None else answer).strip()
     items: list[Item] = []
     end = 0
-    form = _TAGGED if _TAGGED.match(text) else _BARE
-    while len(items) < MAX_OBJECTS and (match := form.match(text, end)):
+    pattern = _TAGGED if _TAGGED.match(text) else _BARE
+    while len(items) < MAX_OBJECTS and (match := pattern.match(text, end)):
         label, *corners = match.groups()
-        if form is _BARE and _SENTENCE.search(label or ""):
+        if pattern is _BARE and _SENTENCE.search(label or ""):
             raise ParseError("response", expected="a name", found=repr(label[:60]))
         box = read_box([float(corner) for corner in corners], "box")
         items.append(Item(box, label=(label or "").strip()))

@@ -1,7 +1,8 @@
 """Refuse boxes whose other JSON fields reject them, or give their numbers another scale.
 
 Examples are `"accepted": false`, `"note": "please ignore"` and `"units": "percent"`. Fields of
-names and traits (`"occluded": true`) may hold anything; other words are ignored. `places` calls it.
+names and traits (`"occluded": true`) may hold anything; text outside fields is not looked at.
+`places.refuse_other_meaning` calls `refuse_fields`.
 """
 
 import re
@@ -12,6 +13,7 @@ _FIELD = re.compile(
     r"[\"'](?P<key>\w{1,40})[\"']\s{0,9}:\s{0,9}"
     r"(?:[\"'](?P<text>[^\"'\n]{0,60})[\"']|(?P<word>(?i:true|false|0(?![\d.]))\b))"
 )
+"""Matches a key with a text, a truth value or 0: `"note": "ignore"`, `"valid": false`."""
 _REJECTING_VALUES = re.compile(
     r"(?i:no|n|none|not?[ _-].*|false|negative|reject.*|discard\w*|dropp?(?:ed)?|delet\w*|remov\w*"
     r"|ignor\w*|exclud\w*|in(?:valid|correct|accurate)|wrong|mismatch\w*|un(?:matched|related)"
@@ -89,6 +91,7 @@ def refuse_fields(text: str, side: int | None) -> None:
 
 
 def _is_of_other_scale(key: str, value: str, side: int | None) -> bool:
+    """Return True if the value of a field has a word of a scale, but not the number `side`."""
     if _TEXT_KEYS.fullmatch(key) or not _SCALE_WORDS.search(value):
         return False
     return not side or re.search(rf"(?<!\d){side}(?!\d)", value) is None

@@ -102,19 +102,20 @@ class Canvas:
 
         Coordinates are clipped to the image; a box is at least one pixel wide and high.
         """
+        # image pixels in one unit of the response, horizontally and vertically
         across = self.image[0] * self.parts / self.size[0]
         down = self.image[1] * self.parts / self.size[1]
 
-        def box(box: Box) -> Box:
-            return _box(
-                _span(box.left, box.right, across, self.image[0]),
-                _span(box.top, box.bottom, down, self.image[1]),
+        def convert_box(box: Box) -> Box:
+            return _box_of_spans(
+                _pixel_span(box.left, box.right, across, self.image[0]),
+                _pixel_span(box.top, box.bottom, down, self.image[1]),
             )
 
-        def point(point: Point) -> Point:
-            return _point(point, (across, down), self.image)
+        def convert_point(point: Point) -> Point:
+            return _scaled_point(point, (across, down), self.image)
 
-        return _map_item(self.x_first(item), box, point)
+        return _map_item(self.x_first(item), convert_box, convert_point)
 
     def count_outside(self, item: Item) -> int:
         """Return the number of coordinates beyond the canvas, which `to_image` clips.
@@ -138,20 +139,21 @@ class Canvas:
 
         Numbers are whole steps, clipped to the canvas; a box is at least one step wide and high.
         """
+        # image pixels in one step of the canvas
         across, down = self.image[0] / self.size[0], self.image[1] / self.size[1]
 
-        def box(box: Box) -> Box:
-            edges = _box(
-                _edges(box.left / across, box.right / across, self.size[0]),
-                _edges(box.top / down, box.bottom / down, self.size[1]),
+        def convert_box(box: Box) -> Box:
+            edges = _box_of_spans(
+                _step_span(box.left / across, box.right / across, self.size[0]),
+                _step_span(box.top / down, box.bottom / down, self.size[1]),
             )
             return Box(*(edge / self.parts for edge in edges))
 
-        def point(point: Point) -> Point:
-            x, y = _point(point, (1 / across, 1 / down), self.size)
+        def convert_point(point: Point) -> Point:
+            x, y = _scaled_point(point, (1 / across, 1 / down), self.size)
             return Point(x / self.parts, y / self.parts)
 
-        converted = _map_item(item, box, point)
+        converted = _map_item(item, convert_box, convert_point)
         return _exchange_axes(converted) if self.y_first else converted
 
 
@@ -174,11 +176,12 @@ def _exchange_axes(item: Item) -> Item:
     )
 
 
-def _box(across: tuple[int, int], down: tuple[int, int]) -> Box:
+def _box_of_spans(across: tuple[int, int], down: tuple[int, int]) -> Box:
+    """Return the box with edges (left, right) and (top, bottom)."""
     return Box(float(across[0]), float(down[0]), float(across[1]), float(down[1]))
 
 
-def _point(point: Point, scales: tuple[float, float], limits: tuple[int, int]) -> Point:
+def _scaled_point(point: Point, scales: tuple[float, float], limits: tuple[int, int]) -> Point:
     """Return a point times (x scale, y scale), rounded and clipped to a (width, height)."""
     x = _clip(_scale(point.x, scales[0]), 0, limits[0] - 1)
     y = _clip(_scale(point.y, scales[1]), 0, limits[1] - 1)
@@ -194,13 +197,13 @@ def _clip(value: int, low: int, high: int) -> int:
     return min(max(value, low), high)
 
 
-def _span(low: float, high: float, scale: float, limit: int) -> tuple[int, int]:
+def _pixel_span(low: float, high: float, scale: float, limit: int) -> tuple[int, int]:
     """Scale two edges of a box to pixels in 0 … limit, at least one pixel apart."""
     start = _clip(_scale(low, scale), 0, limit - 1)
     return start, _clip(_scale(high, scale), start + 1, limit)
 
 
-def _edges(low: float, high: float, limit: int) -> tuple[int, int]:
+def _step_span(low: float, high: float, limit: int) -> tuple[int, int]:
     """Round two edges of a box to steps in 0 … limit, at least one step apart."""
     start, end = (_clip(_scale(edge, 1.0), 0, limit) for edge in (low, high))
     if start < end:
@@ -246,7 +249,11 @@ def clip_smart_resize(
 def _resize(
     size: tuple[int, int], frames: int, counted: int, factor: int, limits: tuple[int, int]
 ) -> tuple[int, int]:
-    """Resize by Qwen's rule: `counted` frames are compared with the limits, `frames` scale."""
+    """Resize a frame of `size` (width, height) so that the area of a clip is within `limits`.
+
+    As in Qwen's code, whether it must be resized is decided by the area of `counted` frames, but
+    the scale is computed from that of `frames`.
+    """
     width, height = size
     wide, high = round(width / factor) * factor, round(height / factor) * factor
     if counted * wide * high > limits[1]:

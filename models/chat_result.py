@@ -65,11 +65,11 @@ def with_cuts(prediction: Prediction, cut: Sequence[bool]) -> Prediction:
             `len(prediction.parsed)` are earlier votes or turns. If there are fewer responses than
             forms, one response holds several forms, and any cut counts for all of them.
     """
-    number = len(prediction.parsed)
-    last = cut[-number:] if len(cut) >= number else [any(cut)] * number
+    n_forms = len(prediction.parsed)
+    was_cut_by_form = cut[-n_forms:] if len(cut) >= n_forms else [any(cut)] * n_forms
     marked = [
         replace(parsed, cut=was_cut)
-        for parsed, was_cut in zip(prediction.parsed, last, strict=False)
+        for parsed, was_cut in zip(prediction.parsed, was_cut_by_form, strict=False)
     ]
     return replace(prediction, parsed=tuple(marked))
 
@@ -77,7 +77,7 @@ def with_cuts(prediction: Prediction, cut: Sequence[bool]) -> Prediction:
 def calls_of(
     query: Query, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
 ) -> tuple[Call, ...]:
-    """Return the calls behind a query's responses as plain data for the record.
+    """Return every call behind a query's responses, earlier tries too, as data for the record.
 
     Frames are given by number and time (seconds), without pixels.
     """
@@ -102,6 +102,7 @@ def calls_of(
 
 
 def _generation(request: ChatRequest) -> GenerationSettings:
+    """Return the settings of generation that a request was sent with."""
     return GenerationSettings(
         max_new_tokens=request.max_new_tokens,
         temperature=request.temperature,

@@ -2,8 +2,8 @@
 
 A message is one line of JSON, which says how many bytes follow it, and those bytes (pixels, masks).
 Nothing is unpickled. The child's environment has no variables that look like secrets; an answer
-with `error` becomes an exception here. Perception nodes and the propagators of a checkout run so: a
-crash of theirs fails a sample, not the run.
+with `error` becomes an exception here. Perception nodes and the propagators of a checkout run in
+such a child, so that a crash of their code fails one sample and not the run.
 """
 
 import json
@@ -21,10 +21,10 @@ from typing import Any, BinaryIO
 
 from harness.errors import HarnessError, ModelError, OutOfMemory, Unavailable
 
-SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # in names of variables
 QUOTED_CHARACTERS = 1500  # characters of the standard error that are quoted when the process ends
 MAX_LINE_BYTES = 1 << 26  # bytes of a JSON line; it may hold the time of every frame of a video
-KINDS: Mapping[str, type[HarnessError]] = {"memory": OutOfMemory, "unavailable": Unavailable}
+ERROR_TYPES: Mapping[str, type[HarnessError]] = {"memory": OutOfMemory, "unavailable": Unavailable}
 """Exceptions for an answer with `error`, by its `kind`; any other kind is a ModelError."""
 
 Message = tuple[dict[str, Any], bytes]
@@ -36,14 +36,14 @@ class Channel:
 
     def __init__(self, source: int, target: int) -> None:
         self._source, self._target = source, target
-        self._left = b""
+        self._unread = b""
         """Bytes that were read but belong to the next message."""
 
     def send(self, head: Mapping[str, object], data: bytes | memoryview = b"") -> None:
         """Write a message."""
         line = json.dumps({**head, "bytes": len(data)}).encode() + b"\n"
         for part in (memoryview(line), memoryview(data)):
-            while part:
+            while part:  # `os.write` may write only the beginning
                 part = part[os.write(self._target, part) :]
 
     def receive(self, timeout: float | None = None) -> Message:
@@ -55,11 +55,11 @@ class Channel:
             ValueError: the other side wrote something that is not a message.
         """
         deadline = None if timeout is None else monotonic() + timeout
-        while b"\n" not in self._left:
-            if len(self._left) > MAX_LINE_BYTES:
+        while b"\n" not in self._unread:
+            if len(self._unread) > MAX_LINE_BYTES:
                 raise ValueError("a line that is too long")
-            self._left += self._read_more(deadline)
-        line, after_line = self._left.split(b"\n", 1)
+            self._unread += self._read_more(deadline)
+        line, after_line = self._unread.split(b"\n", 1)
         try:
             head: dict[str, Any] = json.loads(line)
         except RecursionError as error:
@@ -72,7 +72,7 @@ class Channel:
             parts.append(self._read_more(deadline))
             received += len(parts[-1])
         received_bytes = b"".join(parts)
-        self._left = received_bytes[length:]
+        self._unread = received_bytes[length:]
         return head, received_bytes[:length]
 
     def _read_more(self, deadline: float | None) -> bytes:
@@ -148,13 +148,15 @@ class ChildProcess:
             raise ModelError(self.what, expected=expected, found="none") from error
         except (OSError, EOFError, ValueError, KeyError) as error:
             self.process.kill()
-            reason = f"its process ended ({self.process.wait()}): {self._last_words()}"
+            reason = f"its process ended ({self.process.wait()}): {self._end_of_stderr()}"
             raise ModelError(self.what, expected="an answer", found=reason) from error
         if "error" in answer:
-            raise KINDS.get(answer.get("kind", ""), ModelError)(f"{self.what}: {answer['error']}")
+            raise ERROR_TYPES.get(answer.get("kind", ""), ModelError)(
+                f"{self.what}: {answer['error']}"
+            )
         return answer, payload
 
-    def _last_words(self) -> str:
+    def _end_of_stderr(self) -> str:
         """Return the end of what the process wrote to its standard error, on one line."""
         self._stderr.seek(0)
         text = self._stderr.read().decode("utf-8", "replace")

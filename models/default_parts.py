@@ -18,19 +18,21 @@ from harness.segmentation import ObjectPrompt, Propagator, Segmenter
 from harness.spec import Value, parse
 from harness.types import AnswerForm
 
-KINDS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
-SAM2: Mapping[str, str] = {
+PLUGIN_KINDS: Mapping[str, plugins.Kind] = {"segmenter": "segmenters", "propagator": "propagators"}
+SUGGESTED_SPECS: Mapping[str, str] = {
     "segmenter": "sam2(checkpoint=facebook/sam2-hiera-large)",
     "propagator": "sam2_video(checkpoint=facebook/sam2-hiera-large)",
 }
-CLASSICAL: Mapping[str, str] = {
+"""SPEC that an error suggests where a paper states no part."""
+WEIGHTLESS_HINTS: Mapping[str, str] = {
     "segmenter": "segmenter=grabcut, which cuts out what is in a box without weights",
     "propagator": "propagator=flow, which carries masks by optical flow without weights",
 }
+"""Text of an error about the alternative that needs no weights."""
 
 
 class MissingPart:
-    """Stands in for a part that was not chosen and that the paper cannot supply."""
+    """A part that was not chosen, and that the paper does not name or whose weights are missing."""
 
     name = "none"
     reads_pixels = False
@@ -74,17 +76,17 @@ def missing_parts(segmenter: Segmenter, propagator: Propagator) -> dict[AnswerFo
 
 def default_segmenter(method: str, **where: Value) -> Segmenter:
     """Return the paper's segmenter for a method with these settings, or a `MissingSegmenter`."""
-    segmenter, missing = _default(method, "segmenter", where)
+    segmenter, missing = _paper_part(method, "segmenter", where)
     return segmenter if isinstance(segmenter, Segmenter) else MissingSegmenter(missing)
 
 
 def default_propagator(method: str) -> Propagator:
     """Return the propagator of a method's paper, or a `MissingPropagator`."""
-    propagator, missing = _default(method, "propagator", {})
+    propagator, missing = _paper_part(method, "propagator", {})
     return propagator if isinstance(propagator, Propagator) else MissingPropagator(missing)
 
 
-def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object, str]:
+def _paper_part(method: str, part: str, where: Mapping[str, Value]) -> tuple[object, str]:
     """Return (the paper's part, ""), or (None, the reason why it is not available).
 
     Args:
@@ -100,17 +102,17 @@ def _default(method: str, part: str, where: Mapping[str, Value]) -> tuple[object
         and all(where.get(name) == value for name, value in (setting.where or {}).items())
     ]
     values = [str(value) for setting in declared for value in setting.paper]
-    none = f"no {part} is chosen for {method}, and"
-    alternative = CLASSICAL[part] + (" and is not the paper's" if paper else "")
+    no_choice = f"no {part} is chosen for {method}, and"
+    alternative = WEIGHTLESS_HINTS[part] + (" and is not the paper's" if paper else "")
     if not values:
         published = next((setting.published for setting in declared if setting.published), "")
         why = f"its paper has none ({published})" if published else "no paper of it says which"
-        reason = f"{none} {why}" if method else f"no {part} is chosen"
-        return None, f"{reason}. Choose one: {part}={SAM2[part]}, or {alternative}."
+        reason = f"{no_choice} {why}" if method else f"no {part} is chosen"
+        return None, f"{reason}. Choose one: {part}={SUGGESTED_SPECS[part]}, or {alternative}."
     try:
-        return plugins.build(KINDS[part], parse(values[0])), ""
+        return plugins.build(PLUGIN_KINDS[part], parse(values[0])), ""
     except HarnessError as error:
         paper_part, checkpoint = parse(values[0]), parse(values[0]).arguments.get("checkpoint")
-        how = f"Fetch it (hf download {checkpoint})" if checkpoint else f"Make it ready ({error})"
-        missing = f"{none} the paper's, {part}={paper_part}, is not here"
-        return None, f"{missing}. {how}, or choose {alternative}."
+        fix = f"Fetch it (hf download {checkpoint})" if checkpoint else f"Make it ready ({error})"
+        missing = f"{no_choice} the paper's, {part}={paper_part}, is not here"
+        return None, f"{missing}. {fix}, or choose {alternative}."

@@ -1,6 +1,7 @@
 """Parse and write what surrounds the answer in every grammar: `<frame>`, `<think>`, `<answer>`.
 
-A method's `Prompt.parse` calls `read_response` with a function that reads the answer itself.
+A method's `Prompt.parse` calls `read_response` with a function that reads the answer itself;
+`Prompt.write` calls `begin_response`.
 """
 
 import re
@@ -29,7 +30,7 @@ _DOUBTED = re.compile(
 """Matches a text after places that makes them doubtful: a unit (" px", "°"), a condition (" if it
 is red") or a question (", or not?")."""
 
-TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+GRAMMAR_TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
 def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
@@ -72,9 +73,10 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
 def _refuse_denied(text: str) -> None:
     """Raise ParseError if the words around the places deny or doubt them, or name another object.
 
-    Looked at are the words before the first bracket, and the sentence after the last one; at most
-    2000 characters at each end.
+    It reads the words before the first bracket and the sentence after the last one, at most 2000
+    characters at each end.
     """
+    # `\Z` always matches: without a bracket the split yields "" in its place.
     before, bracket, _ = re.split(r"([\[{(<`]|\Z)", text[:2000], maxsplit=1)
     if not bracket:
         return
@@ -97,6 +99,6 @@ def begin_response(think: str | None, *, frame: int | None) -> str:
     """
     if think is None:
         return frame_tag(frame)
-    if any(tag in think for tag in TAGS):
+    if any(tag in think for tag in GRAMMAR_TAGS):
         raise ParseError("reasoning to write", expected="no tag of the grammar", found=think[:60])
     return f"{frame_tag(frame)}<think>{think}</think>"

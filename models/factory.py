@@ -1,4 +1,4 @@
-"""Build the parts of a method from what the user wrote: a SPEC, or an object built already.
+"""Build the parts of a method from what the user gave: a SPEC, or an object that is built already.
 
 `Composition`, `mask_model` and the trainers call these, so that all adapters share the rules for
 defaults such as checkpoint, batch size and seed.
@@ -12,13 +12,13 @@ from harness.frames import FramePolicy, frame_policy
 from harness.segmentation import Propagator, Segmenter
 from harness.spec import Spec, Value
 
-GRABCUT, FLOW = Spec("grabcut"), Spec("flow")
+GRABCUT, FLOW = Spec("grabcut"), Spec("flow")  # a segmenter and a propagator without weights
 FRAMES = 8
 """Frames of a video to show where neither the user nor the method states a number."""
 
 
 def at_least(owner: str, minimum: int, **numbers: float) -> None:
-    """Raise UsageError for an option of `owner` that is below a minimum."""
+    """Raise UsageError if an option of the plugin `owner`, given by name, is below a minimum."""
     for name, number in numbers.items():
         if not number >= minimum:
             raise UsageError(

@@ -19,6 +19,7 @@ def frames_shown(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[i
 
 
 def _frames_of(media: Media, requests: Sequence[ChatRequest]) -> tuple[int, ...]:
+    """Return the frames of one medium that any request shows, in order."""
     frames: set[int] = set()
     for request in requests:
         for index, medium in enumerate(request.media):
@@ -52,9 +53,9 @@ def pixel_budget(query: Query, frames: int | FramePolicy) -> tuple[int, int] | N
             expected="images of one size in a question where there is a budget of pixels",
             found=f"{len(sizes)} sizes",
         )
-    longest = max(len(choose_frames(media, frames)) for media in query.media)
+    most_frames = max(len(choose_frames(media, frames)) for media in query.media)
     is_image = all(len(media) == 1 for media in query.media)
-    return frames.size(sizes.pop(), is_image=is_image, frames=longest)
+    return frames.size(sizes.pop(), is_image=is_image, frames=most_frames)
 
 
 def told_times(query: Query, frames: int | FramePolicy) -> tuple[tuple[float, ...], ...]:

@@ -1,4 +1,4 @@
-"""Parts of grammars that methods share: reading objects (boxes, points, phrases) from a response.
+"""Functions that the grammars of methods share: read objects (boxes, points, phrases) from JSON.
 
 Each method's `Prompt` has its own tags, keys and wording, and builds on these functions. Numbers
 stay as the response writes them; `canvas` rescales them later. Reading takes time linear in the
@@ -26,7 +26,7 @@ LABELS = ("label", "name", "object", "class", "category", "description")
 MAX_LABEL = 200
 """Most characters of a text that may name an object; a longer one is an encoded mask or prose."""
 
-FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
+FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")  # "<frame>12</frame>"
 
 
 class Item(NamedTuple):
@@ -133,9 +133,10 @@ class Prompt(Protocol):
 def well_formed(response: str, *between: str) -> bool:
     r"""Return True if a response is `<think>…</think>`, each tag of `between`, and `<answer>`.
 
-    Equal to `fullmatch` of `<think>.*?</think>\s*<tag>.*?</tag>\s*<answer>.*?</answer>`, in which
-    `.` matches line breaks, but always in linear time: it takes the first `</left>…<right>` between
-    two tags, which leaves the most text for the following ones.
+    The result is that of `fullmatch` with
+    `<think>.*?</think>\s*<tag>.*?</tag>\s*<answer>.*?</answer>` (`.` matches line breaks too), but
+    takes linear time. From left to right, it takes the first place where a tag closes and the next
+    one opens, which leaves the most text for the tags that follow.
 
     >>> well_formed("<think>a</think>\n<answer>b</answer>")
     True
@@ -209,6 +210,7 @@ def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
     if strict:
         return loads_strict(text), ()
     body = fenced(text)
+    # Repairs are not made if a fence is open or nested, as it is unclear where the JSON ends.
     if body is None:
         return loads_lenient(text) if "```" not in text else (loads_strict(text), ())
     value, notes = loads_lenient(body) if "```" not in body else (loads_strict(body), ())
@@ -257,8 +259,13 @@ def read_items(
 
 
 def as_objects(value: object, key: str, point: str | None = None) -> tuple[object, tuple[str, ...]]:
-    """Return one object, or boxes without keys, as a list of objects with notes; others as is."""
+    """Return one object, or boxes without keys, as a list of objects; any other value as it is.
+
+    Also returned are notes of the repair. A box without a key gets `key`; it is read only if
+    `point` is None, as an object then needs nothing but a box.
+    """
     notes: tuple[str, ...] = ()
+    # [x1, y1, x2, y2] itself, not a list of objects or boxes
     is_row = isinstance(value, list) and bool(value) and not isinstance(value[0], (list, Mapping))
     if (isinstance(value, Mapping) and value) or (is_row and point is None):
         value, notes = [value], ("one object without a list",)
@@ -283,6 +290,7 @@ def read_box(value: object, what: str, *, strict: bool = False) -> Box:
 def _item(
     value: object, what: str, *, keys: Sequence[str], point: str | None, strict: bool
 ) -> Item:
+    """Return one object of `read_items`; `what` names it in errors."""
     expected_keys = (" or ".join(keys), *([point] if point else []))
     fields = value if isinstance(value, Mapping) else {}
     key = next((key for key in keys if key in fields), None)
@@ -314,4 +322,5 @@ def _texts_of(value: object) -> list[str]:
 
 
 def _type_name(value: object) -> str:
+    """Return the type and the beginning of a value, for errors."""
     return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]}"

@@ -40,7 +40,7 @@ from harness.types import (
     failed_prediction,
 )
 
-QUESTION = "{Question}"
+QUESTION = "{Question}"  # its place in the prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +120,21 @@ class MaskModel(StagedModel[Emitted]):
         return tuple(
             ChatRequest(
                 key=query.id if len(query.forms) == 1 else f"{query.id}:{form}",
-                text=self._text(query, form),
+                text=self._request_text(query, form),
                 media=query.media,
                 max_new_tokens=self.max_new_tokens,
             ).with_generation(query.generation)
             for form in query.forms
         )
 
-    def _text(self, query: Query, form: AnswerForm) -> str:
+    def _request_text(self, query: Query, form: AnswerForm) -> str:
+        """Return the text of the request for one form."""
         if form in MASKED:
             return self.prompt.replace(QUESTION, query.text, 1)
         return self._answer_prompt(form).render(query, form)
 
     def _answer_prompt(self, form: AnswerForm) -> AnswerPrompt:
+        """Return the wording of questions in words; UsageError if it lacks this form."""
         if self.words is None or form not in self.words.forms:
             raise UsageError(
                 f"{self.name}: a question for {form}",
@@ -149,7 +151,7 @@ class MaskModel(StagedModel[Emitted]):
                 not a `MaskResponse`.
         """
         requests = [self.requests(query) for query in queries]
-        flat = [request for row in requests for request in row]
+        flat = [request for query_requests in requests for request in query_requests]
         responses = self.network.generate(flat)
         if len(responses) != len(flat):
             raise ModelError(
@@ -165,10 +167,12 @@ class MaskModel(StagedModel[Emitted]):
             )
         output = iter(responses)
         emitted = []
-        for query, row in zip(queries, requests, strict=True):
-            query_responses = tuple(next(output) for _ in row)
+        for query, query_requests in zip(queries, requests, strict=True):
+            query_responses = tuple(next(output) for _ in query_requests)
             text_responses = [ChatResponse(text=response.text) for response in query_responses]
-            emitted.append(Emitted(query_responses, calls_of(query, row, text_responses)))
+            emitted.append(
+                Emitted(query_responses, calls_of(query, query_requests, text_responses))
+            )
         return emitted
 
     def begin(self, query: Query, output: Emitted) -> Pending[Prediction]:
@@ -176,6 +180,7 @@ class MaskModel(StagedModel[Emitted]):
         return lambda: replace(self._prediction(query, output.responses), calls=output.calls)
 
     def _prediction(self, query: Query, responses: Sequence[MaskResponse]) -> Prediction:
+        """Return the prediction of a query; a failure if no form could be read."""
         texts = tuple(storable(response.text) for response in responses)
         usage = _usage(query, responses)
         parts: list[Pending[Answer]] = []
@@ -183,7 +188,7 @@ class MaskModel(StagedModel[Emitted]):
         problems: list[str] = []
         for form, response, text in zip(query.forms, responses, texts, strict=True):
             try:
-                parts.append(self._part(query, form, response, text))
+                parts.append(self._pending_answer(query, form, response, text))
                 parsed.append(Parsed(form=form))
             except ParseError as error:
                 problems.append(f"{form}: {error}")
@@ -202,7 +207,7 @@ class MaskModel(StagedModel[Emitted]):
             notes=tuple(problems) if parts else (),
         )
 
-    def _part(
+    def _pending_answer(
         self, query: Query, form: AnswerForm, response: MaskResponse, text: str
     ) -> Pending[Answer]:
         """Return the answer of one form: read from `text`, or made of the response's masks.
@@ -216,7 +221,7 @@ class MaskModel(StagedModel[Emitted]):
             return lambda: answer
         media = query.media[0]
         tracks = [
-            track if isinstance(track, Track) else [self._mask(mask) for mask in track]
+            track if isinstance(track, Track) else [self._checked_mask(mask) for mask in track]
             for track in response.masks
         ]
         joint = joint_track(f"model {self.name}", tracks, media)
@@ -227,9 +232,10 @@ class MaskModel(StagedModel[Emitted]):
                 expected=f"{len(tracks)} scores from 0 to 1",
                 found=str(scores)[:60],
             )
-        # A score needs a box or an instance to belong to; masks of an image have a box each.
+        # A score belongs to a box or an instance: for an image, each mask's box is answered too.
         scored_image = len(media) == 1 and bool(scores)
         items = [Item(box=extent(track[0])) for track in tracks] if scored_image else []
+        # one function for each object, which returns its track
         instances = [partial(itemgetter(number), tracks) for number in range(len(tracks))]
         pending = mask_answer(
             form,
@@ -247,7 +253,8 @@ class MaskModel(StagedModel[Emitted]):
 
         return with_scores
 
-    def _mask(self, mask: object) -> BoolArray:
+    def _checked_mask(self, mask: object) -> BoolArray:
+        """Return a mask as an array; raise ModelError if its dtype is not bool."""
         array = np.asarray(mask)
         if array.dtype != np.bool_:
             raise ModelError(

@@ -46,13 +46,13 @@ class ConversationScheduler(Generic[T]):
         self._responses: dict[int, ChatResponse] = {}
         """Responses, by the index of the request."""
         self._turns: dict[int, range] = {}
-        """Places of the requests that each conversation waits for, by its number."""
+        """Indices of the requests that each conversation waits for, by its number."""
         self._working: dict[Future[Any], int] = {}
         """Number of the conversation that waits for each future."""
         self._notify = notify
         self._ends: dict[int, T] = {}
         """Results of the conversations that have ended, by number, in the order of ending."""
-        self._taken = 0
+        self._n_taken = 0
         """Number of results that `take_finished` has returned."""
         for number in range(len(conversations)):
             self._go_on(number, None)
@@ -107,8 +107,8 @@ class ConversationScheduler(Generic[T]):
 
     def take_finished(self) -> list[tuple[int, T]]:
         """Return (number, result) of each conversation that has ended since the last call."""
-        new = list(self._ends.items())[self._taken :]
-        self._taken += len(new)
+        new = list(self._ends.items())[self._n_taken :]
+        self._n_taken += len(new)
         return new
 
     def _go_on(self, number: int, output: Sequence[ChatResponse] | None) -> None:
@@ -136,7 +136,7 @@ class ConversationScheduler(Generic[T]):
 
 
 def question(request: ChatRequest) -> Conversation[ChatResponse]:
-    """Return the conversation that sends one request and ends with its response."""
+    """Send one request and end with its response: the shortest conversation."""
     (response,) = yield (request,)
     return response
 
@@ -215,6 +215,6 @@ class ConversingModel(StagedModel[Result]):
         return self.chat.converse_as_completed(conversations, go_on=self._goes_on(queries))
 
     def _goes_on(self, queries: Sequence[Query]) -> bool:
-        """Return True if conversations should continue at once, even if only few can."""
-        del queries
+        """Return True if a conversation continues as soon as it can, without waiting for others."""
+        del queries  # a subclass may decide by them
         return True

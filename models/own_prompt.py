@@ -1,4 +1,4 @@
-"""The user's own prompt in place of a method's: `prompt="… {question} …"` or `prompt=file:PATH`.
+"""Use the user's prompt in place of a method's: `prompt="… {question} …"` or `prompt=file:PATH`.
 
 Responses are still read by the method's grammar, so the text has to ask for that format. In a
 question that is answered in words, `{question}` is the whole request: the question, its options,
@@ -21,7 +21,7 @@ from harness.responses import Which
 from harness.types import Answer, AnswerForm, Query
 
 QUESTION, OPTIONS = "{question}", "{options}"
-FILE = "file:"
+FILE = "file:"  # begins the path of a file with the prompt
 MAX_CHARACTERS = 8000
 """Most characters of a prompt, so that it fits into the SPEC of a record."""
 
@@ -125,8 +125,7 @@ class OwnQuestions:
 
     def render(self, query: Query, form: AnswerForm) -> str:
         """Return the request for one form of answer."""
-        # Raises for a form that cannot be asked for.
-        request = self.method_prompt.render(query, form)
+        request = self.method_prompt.render(query, form)  # raises for a form without a request
         if OPTIONS not in self.template:
             return fill(self.template, question=request)
         options = "\n".join(

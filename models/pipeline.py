@@ -1,8 +1,9 @@
-"""A model as a composition: prompt → network → response → coordinates → segmenter → propagator.
+"""A prompted model: prompt → network → response → coordinates → segmenter → propagator.
 
     query ─request─▶ Chat ─response─▶ Prompt.parse ─▶ Canvas ─▶ Segmenter ─▶ Propagator ─▶ answer
 
-The requests are made by `prompted_requests`, the responses are read by `prompted_reader`.
+Adapters of methods build a `PromptedModel`. It inherits the making of requests from
+`prompted_requests` and the reading of responses from `prompted_reader`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +23,8 @@ from harness.models.retry import RetryRequest, merge_second, retry_requests, ret
 from harness.segmentation import Propagator, Segmenter, settings
 from harness.types import AnswerForm, Prediction, Query
 
-SAMPLE = Query(id="", text="QUESTION", media=(), forms=(), options=("OPTION",))
-"""Query with which requests in words are described."""
+EXAMPLE_QUERY = Query(id="", text="QUESTION", media=(), forms=(), options=("OPTION",))
+"""Query whose requests for answers in words stand in a model's description."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class PromptedModel(PromptedReader):
             "prompt": self.prompt.name,
             "prompt_text": self.prompt.render("QUESTION"),
             "words_text": {
-                form.value: self.words.render(replace(SAMPLE, forms=(form,)), form)
+                form.value: self.words.render(replace(EXAMPLE_QUERY, forms=(form,)), form)
                 for form in sorted(self.words.forms)
             },
             "resize": self.prompt.resize and list(self.prompt.resize),
@@ -114,22 +115,24 @@ class PromptedModel(PromptedReader):
     def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
         """Send the requests of all queries in one call: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
-        responses = self.chat.generate([request for row in requests for request in row])
+        responses = self.chat.generate(
+            [request for query_requests in requests for request in query_requests]
+        )
         if self.asks_again:
             tries = [
                 attempt
-                for query, row in zip(queries, requests, strict=True)
-                for attempt in self._retry_requests(query, row)
+                for query, query_requests in zip(queries, requests, strict=True)
+                for attempt in self._retry_requests(query, query_requests)
             ]
             responses = retry_unreadable(self.chat, tries, responses)
         output = iter(responses)
         return [
-            ChatResult.from_calls(query, row, [next(output) for _ in row])
-            for query, row in zip(queries, requests, strict=True)
+            ChatResult.from_calls(query, query_requests, [next(output) for _ in query_requests])
+            for query, query_requests in zip(queries, requests, strict=True)
         ]
 
     def _goes_on(self, queries: Sequence[Query]) -> bool:
-        return False
+        return False  # its conversations are short, and large batches are faster
 
     @property
     def _parts(self) -> tuple[Chat | Segmenter | Propagator, ...]:
@@ -150,6 +153,7 @@ class PromptedModel(PromptedReader):
         return ChatResult.from_calls(query, requests, responses)
 
     def _retry_requests(self, query: Query, requests: Sequence[ChatRequest]) -> list[RetryRequest]:
+        """Return each form's request with what a second one needs."""
         return [
             RetryRequest(
                 request,
@@ -160,10 +164,11 @@ class PromptedModel(PromptedReader):
         ]
 
     def objects(self, query: Query, result: ChatResult) -> int:
-        """Return the largest number of objects of a form: forms are propagated one by one.
+        """Return the largest number of objects that any form's response names.
 
-        The engine estimates the memory of propagation from it.
+        The engine estimates the memory of propagation from it, as forms are propagated one by one.
         """
+        # earlier responses are votes or turns
         last = result.responses[-len(query.forms) :]
         n_objects = [
             self._count_objects(form, response.text)

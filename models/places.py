@@ -1,8 +1,8 @@
 """Refuse boxes and points of another scale or order, or of other objects than the question's.
 
-A grammar reads four numbers as a box in the network's coordinates. Their size, or other words of
-the response ("normalized", "xywh"), may contradict that: then the response is a failure, and no
-scale is guessed. `PromptedReader` calls it with what the grammar has read.
+A grammar reads four numbers as a box in the network's coordinates. The size of the numbers, or
+other words of the response ("normalized", "xywh"), may contradict that: then the response is a
+failure, and no scale is guessed. `PromptedReader` calls these functions with what a grammar read.
 """
 
 import re
@@ -44,7 +44,7 @@ _NOT_THERE = re.compile(
     r"\s{0,9}:\s{0,9}(?:false|null|0)\b"
 )
 """Fields which say that nothing is there: `"visible": false`, `"answer": "none"`."""
-_PERCENT = re.compile(r"(?i:%|\bper ?cent)")
+_PERCENT = re.compile(r"(?i:%|\bper ?cent)")  # "50%", "percent"
 _STATED_SHARES = re.compile(
     r"(?i:(?<![a-z])normali[sz]ed(?![a-z])|\brelative\b|\b0(?:\.0)?\s?(?:-|–|to|,)\s?1(?:\.0)?\b)"
 )
@@ -53,6 +53,7 @@ _STATED_PIXELS = re.compile(r"(?i:\bpixels?\b|\b(\d{3,5})\s?[x×]\s?(\d{3,5})\b)
 """Pixels, or the size of an image: "640 x 480"."""
 
 _WORD = re.compile(r"[^\W\d_]{2,}|(?![\x00-\x7f])[^\W\d_]")
+"""Matches words of two or more letters, and single letters that are not ASCII, such as "狗"."""
 _NOTHING_LABEL = re.compile(
     r"(?i:\W*(?:not|no(?!\.)|none|nothing|background|n/a)\b"
     r"|.*\bnot (?:visible|found|present|there)\b)"
@@ -91,11 +92,11 @@ def refuse_other_scale(items: Sequence[Item], canvas: Canvas) -> None:
     for item in items:
         for shape in (item.box, item.point, item.negative, item.second):
             numbers = tuple(shape or ())
-            is_corner = len(numbers) == 2 and all(float(value).is_integer() for value in numbers)
-            if numbers and min(sides) > 1 and not is_corner and max(map(abs, numbers)) <= 1:
+            is_whole_point = len(numbers) == 2 and all(float(n).is_integer() for n in numbers)
+            if numbers and min(sides) > 1 and not is_whole_point and max(map(abs, numbers)) <= 1:
                 raise ParseError("places", expected=f"0 to {width} × {height}", found=str(numbers))
             for index, value in enumerate(numbers):
-                side = sides[index % 2]
+                side = sides[index % 2]  # numbers alternate: x, y, x, y, or y first
                 if not -SLACK * side <= value <= (1 + SLACK) * side:
                     raise ParseError("places", expected=f"0 to {side}", found=f"{value:g}")
 
@@ -123,6 +124,7 @@ def refuse_other_meaning(response: str, canvas: Canvas) -> None:
         contradiction = contradiction or _PERCENT.search(text)
     if side is None or not re.search(rf"(?<!\d){side}(?!\d)", text):
         contradiction = contradiction or _STATED_SHARES.search(text)
+    # An image size may be the canvas's own, and "pixels" may stand if the numbers are pixels.
     for pixels in _STATED_PIXELS.finditer(text):
         stated_size = pixels[1] and (int(pixels[1]), int(pixels[2]))
         if stated_size != canvas.extent and (stated_size or side is not None):
@@ -136,28 +138,25 @@ def refuse_other_meaning(response: str, canvas: Canvas) -> None:
 def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     """Raise if some labels name the object of the question and others something else.
 
-    If no label has a word of the question, all of them are taken as its object in other words, but
-    for a known noun of another kind ("cat" for a dog).
+    If no label has a word of the question, all labels count as other words for its object, except a
+    known noun of another kind ("cat" for a dog).
 
     Raises:
-        ParseError: labels differ so, one names another thing, or says that nothing is there.
+        ParseError: they do; a label says that nothing is there, or names another thing; or a label
+            names the question's object only as a neighbour.
     """
     question_words, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
     for label in labels:
         if _NOTHING_LABEL.match(label) or is_beside(label, question):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
-    # scripts without blanks, and words with endings: a word of the label is a part of the question
-    in_question = {
-        label: {
-            word: word in question_words or (not word.isascii() and word in text)
-            for word in words_of_label
-        }
-        for label in labels
-        if (words_of_label := _words(label))
-    }
-    named = {label for label in in_question if any(in_question[label].values())}
-    exact = {label for label in in_question if all(in_question[label].values())}
+
+    def is_in_question(word: str) -> bool:
+        # In scripts without blanks or with endings, a word may be a part of one in the question.
+        return word in question_words or (not word.isascii() and word in text)
+
+    named = {label for label in labels if any(map(is_in_question, _words(label)))}
+    exact = {label for label in labels if all(map(is_in_question, _words(label)))}
     if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
     if others := [label for label in labels if is_another_label(label, question)]:
@@ -173,13 +172,12 @@ def is_beside(label: str, question: str) -> bool:
     relation = _RELATION.search(label.casefold())
     if relation is None or relation[0].strip() in question.casefold():
         return False
-    if relation[0].strip() == "of" and _WORDS_BEFORE_OF & set(
-        label[: relation.start()].casefold().split()
-    ):
+    before, after = label[: relation.start()], label[relation.end() :]
+    if relation[0].strip() == "of" and _WORDS_BEFORE_OF & set(before.casefold().split()):
         return False
     question_words = _words(question)
-    head, tail = _words(label[: relation.start()]), _words(label[relation.end() :])
-    return bool(question_words) and question_words <= tail and not head & question_words
+    is_neighbour = question_words <= _words(after)
+    return bool(question_words) and is_neighbour and not _words(before) & question_words
 
 
 def _words(text: str) -> set[str]:

@@ -168,6 +168,7 @@ class PromptedRequests(ConversingModel[ChatResult]):
         return form in LOCATED and self.keyframe == "named" and len(query.media[0]) > 1
 
     def _key_frame(self, media: Media) -> int:
+        """Return the number of the frame in which a request locates objects."""
         return len(media) // 2 if self.keyframe == "middle" else 0
 
     @property

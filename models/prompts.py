@@ -53,5 +53,5 @@ def fill(template: str, /, **values: object) -> str:
             found="a prompt without it",
             fix="Put it back into the file of the prompt.",
         )
-    names = re.compile(rf"\{{({'|'.join(map(re.escape, values))})\}}")  # "{Question}", "{Answer}"
-    return names.sub(lambda match: str(values[match[1]]), template)
+    placeholder = re.compile(rf"\{{({'|'.join(map(re.escape, values))})\}}")  # "{Question}"
+    return placeholder.sub(lambda match: str(values[match[1]]), template)

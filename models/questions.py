@@ -33,7 +33,7 @@ _COORDINATES_OR_PERCENT = re.compile(
 )
 """Matches parts of coordinates ("[[1", '{"bbox', "<box>", "points") and percents. A number in a
 text that has them may not be the count."""
-_ANSWER_TAG = re.compile(r"</?answer>")
+_ANSWER_TAG = re.compile(r"</?answer>")  # "<answer>" or "</answer>"
 
 
 @lru_cache
@@ -44,7 +44,7 @@ def templates(package: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Prompts for an answer in words, and the parser of the responses."""
+    """Requests for answers in words, and the parser of the responses."""
 
     package: str = "harness.models.qwen_vl"
     """Package whose `questions.toml` has the wording."""
@@ -123,7 +123,7 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
 
     Args:
         response: The network's text.
-        aid: Tag of an intermediate result, such as `graph`, which is skipped up to its end.
+        aid: Tag of an intermediate result, such as `graph`; the answer is what follows its end.
         which: Which of several `<answer>` tags counts.
 
     Raises:
@@ -171,7 +171,7 @@ def answer_in_words(query: Query, form: AnswerForm, text: str) -> Answer:
         ParseError: the text states no answer of this form.
     """
     if form is AnswerForm.CHOICE:
-        letters = ascii_uppercase[: len(query.options) or None]
+        letters = ascii_uppercase[: len(query.options) or None]  # without options: all letters
         return Answer(choice=stated_letter(text, letters, query.options, query.text))
     if form is AnswerForm.NUMBER:
         return Answer(number=stated_number(text, query.text))

@@ -22,13 +22,14 @@ SPECK_PIXELS = 16
 """A part with at least this many pixels is an object, however small its share of the mask."""
 SPECK_SHARE = 0.01
 """All specks of a mask are together less than this share of its area, and so is the loss in IoU."""
-COLUMNS = 12  # of the grid of boxes that expresses a count; MAX_OBJECTS is a multiple of it
+N_COLUMNS = 12  # of the grid of boxes that expresses a count; MAX_OBJECTS is a multiple of it
 
 
 def key_frame_of(answer: Answer, rule: int) -> int:
-    """Return the frame to write an answer for: `rule`, unless the object is not visible there.
+    """Return the number of the frame to write an answer for.
 
-    Then it is the frame where the mask is largest, or the first frame with a box.
+    It is `rule`, the frame that a model's rule chooses. If the object is not visible there, it is
+    the frame where the mask is largest, or the first frame with a box.
     """
     if answer.masks is not None:
         sizes = [mask.area for mask in answer.masks]
@@ -85,6 +86,7 @@ def objects_in(answer: Answer, frame: int) -> list[Item]:
 
 
 def _instance_item(mask: Rle) -> Item:
+    """Return an instance with the box around its mask and the point of its largest part."""
     box = extent(mask.to_array())
     assert box is not None, "`objects_in` leaves out empty masks"
     return Item(box, parts(mask, limit=1)[0].point)
@@ -99,6 +101,7 @@ def parts(mask: Rle, *, limit: int = MAX_OBJECTS) -> list[Item]:
     array = mask.to_array().astype(np.uint8)
     n_labels, labels, stats, _ = cv2.connectedComponentsWithStats(array, connectivity=8)
     numbers = np.asarray(stats)
+    # largest area first; label 0 is the background
     order = 1 + np.argsort(-numbers[1:n_labels, cv2.CC_STAT_AREA], kind="stable")
     items = []
     for label in order[:limit]:
@@ -123,12 +126,13 @@ def without_specks(mask: Rle) -> Rle:
     n_labels, labels, stats, _ = cv2.connectedComponentsWithStats(
         array.astype(np.uint8), connectivity=8
     )
-    areas = np.asarray(stats)[1:n_labels, cv2.CC_STAT_AREA]
+    areas = np.asarray(stats)[1:n_labels, cv2.CC_STAT_AREA]  # without the background, label 0
     order = np.argsort(areas, kind="stable")
-    few = (areas[order] < SPECK_PIXELS) & (np.cumsum(areas[order]) < SPECK_SHARE * mask.area)
-    if not few.any():
+    smallest = areas[order]
+    is_speck = (smallest < SPECK_PIXELS) & (np.cumsum(smallest) < SPECK_SHARE * mask.area)
+    if not is_speck.any():
         return mask
-    return Rle.from_array(array & ~np.isin(np.asarray(labels), 1 + order[few]))
+    return Rle.from_array(array & ~np.isin(np.asarray(labels), 1 + order[is_speck]))
 
 
 def training_answer(answer: Answer, frames: Iterable[int]) -> Answer:
@@ -139,20 +143,22 @@ def training_answer(answer: Answer, frames: Iterable[int]) -> Answer:
     """
     if not answer.masks:
         return answer
-    cleaned = {*frames, int(np.argmax([mask.area for mask in answer.masks]))}
+    cleaned_frames = {*frames, int(np.argmax([mask.area for mask in answer.masks]))}
     if answer.instances is None:
-        return replace(answer, masks=_clean_frames(answer.masks, cleaned))
-    instances = tuple(_clean_frames(track, cleaned) for track in answer.instances)
+        return replace(answer, masks=_clean_frames(answer.masks, cleaned_frames))
+    instances = tuple(_clean_frames(track, cleaned_frames) for track in answer.instances)
     masks = []
     for frame, mask in enumerate(answer.masks):
         before = [track[frame] for track in answer.instances]
         after = [track[frame] for track in instances]
+        # `without_specks` returns a mask that has no specks as the same object
         changed = any(new is not old for old, new in zip(before, after, strict=True))
         masks.append(after[0].union(*after[1:]) if changed else mask)
     return replace(answer, masks=tuple(masks), instances=instances)
 
 
 def _clean_frames(masks: Sequence[Rle], frames: Collection[int]) -> tuple[Rle, ...]:
+    """Return the masks, without specks in `frames`."""
     return tuple(
         without_specks(mask) if frame in frames else mask for frame, mask in enumerate(masks)
     )
@@ -161,13 +167,15 @@ def _clean_frames(masks: Sequence[Rle], frames: Collection[int]) -> tuple[Rle, .
 def counted_items(n_objects: int, size: tuple[int, int]) -> list[Item]:
     """Return `n_objects` boxes in a grid over the image: they express a count, not places."""
     width, height = size
-    rows = MAX_OBJECTS // COLUMNS
+    n_rows = MAX_OBJECTS // N_COLUMNS
     items = []
     for index in range(n_objects):
-        left, top = (index % COLUMNS) * width / COLUMNS, (index // COLUMNS % rows) * height / rows
-        items.append(_box_item(Box(left, top, left + width / COLUMNS, top + height / rows)))
+        row, column = index // N_COLUMNS % n_rows, index % N_COLUMNS
+        left, top = column * width / N_COLUMNS, row * height / n_rows
+        items.append(_box_item(Box(left, top, left + width / N_COLUMNS, top + height / n_rows)))
     return items
 
 
 def _box_item(box: Box) -> Item:
+    """Return the object of a box, with the middle of the box as its point."""
     return Item(box, Item(box).place)

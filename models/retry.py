@@ -16,7 +16,7 @@ from harness.errors import ModelError, OutOfMemory
 from harness.models.grammar import frame_tag, split_frame
 from harness.thoughts import reasoning
 
-NAMED = re.compile(r"[^\d,:;<>]{0,80}")
+FIRST_NAME = re.compile(r"[^\d,:;<>]{0,80}")
 """Matches the first name of a reasoning, "red cross" in "red cross, red": at most 80 characters
 before a digit, a tag or one of , : ;"""
 
@@ -35,17 +35,18 @@ def response_start(response: str, *, numbered: Sequence[int] = ()) -> str:
     frame, after_frame = split_frame(response)
     if numbered and frame not in numbered:
         frame = numbered[len(numbered) // 2]
-    match = NAMED.match(reasoning(after_frame))
+    match = FIRST_NAME.match(reasoning(after_frame))
     name = match[0].strip() if match else ""
     return f"{frame_tag(frame if numbered else None)}<think>{name}</think><answer>"
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRequest:
-    """A first request, and a predicate that is True for responses that can be read."""
+    """A first request, and what is needed to judge its response and to ask again."""
 
     request: ChatRequest
     readable: Callable[[str], bool]
+    """Returns True for a response (text) that can be read."""
     numbered: Sequence[int] = ()
     """Numbers of the frames of which the response must name one."""
 
@@ -73,8 +74,8 @@ def retry_requests(
 ) -> dict[int, ChatRequest]:
     """Return the second requests, by the index of the response that cannot be read.
 
-    A greedy network gets none if its response already began that way: it would repeat it, or
-    continue one that was cut off.
+    A greedy network gets none if its response already begins like the second request: it would
+    write the same response again, or continue one that was cut off.
     """
     retries: dict[int, ChatRequest] = {}
     for index, (attempt, response) in enumerate(zip(tries, responses, strict=True)):

@@ -30,11 +30,11 @@ class Turn:
     stop: tuple[str, ...] = ()
     """Texts that end the network's next turn."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data to add to the rollout's facts."""
+    """Plain data to add to the rollout's facts, such as how often a program ran."""
 
 
 Episode: TypeAlias = Callable[[str], Turn | Future[Turn]]
-"""The environment's side of one rollout.
+"""The function by which an environment answers the turns of one rollout.
 
 It is called after every turn with what the network has written since the last call; on the first
 call this includes the text that the template or prefix opened. It must not raise for anything that
@@ -112,7 +112,7 @@ def write_rollout(
     Args:
         first: Request of the first turn; its `max_new_tokens` limits the whole rollout, injected
             tokens included.
-        episode: The environment's side; None: the rollout has one turn.
+        episode: The environment's function; None: the rollout has one turn.
         tokens: Tokenizer of the backend.
         transcript: Filled as the rollout proceeds, so that a caller can read it after a failure.
         who: Name in errors of the episode.
@@ -124,7 +124,7 @@ def write_rollout(
     request, text_before = first, transcript.start
     while True:
         (response,) = yield (request,)
-        if response.tokens:
+        if response.tokens:  # else the backend gives text only, and turns are joined as text
             text = tokens.decode(response.tokens)
         else:
             text = f"{response.text.removeprefix(request.prefix)}{response.stopped}"
@@ -145,11 +145,11 @@ def write_rollout(
         if turn.inject is None or transcript.cut:
             return transcript
         injected = Part(turn.inject, tokens.encode(turn.inject) if response.tokens else ())
-        used = sum(
+        n_used = sum(
             len(part.tokens) or tokens.count_tokens(part.text)
             for part in (*transcript.parts, injected)
         )
-        if used >= first.max_new_tokens:
+        if n_used >= first.max_new_tokens:
             transcript.cut = True
             return transcript
         transcript.parts.append(injected)
@@ -157,7 +157,7 @@ def write_rollout(
             first,
             key=f"{first.key}/turn{len(transcript.calls)}",
             stop=turn.stop,
-            max_new_tokens=first.max_new_tokens - used,
+            max_new_tokens=first.max_new_tokens - n_used,
         )
         if response.tokens:
             request = replace(request, written=tuple(transcript.tokens))

@@ -1,6 +1,7 @@
-"""Families of VLMs that a response's places show, for the errors of other grammars.
+"""Recognise the family of VLMs in whose notation a response writes places.
 
-The signs stand in the families' dialects (`harness.models.vlm`), as `sign`.
+A grammar that cannot read a response names that family in its error. What only one family writes
+is the regular expression `sign` of its dialect (`vlm/dialects/*.toml`).
 """
 
 import re
@@ -11,6 +12,7 @@ from importlib.resources import files
 
 @cache
 def _signs() -> dict[str, re.Pattern[str]]:
+    """Return the sign of each dialect that has one, by the dialect's name."""
     folder = files("harness.models").joinpath("vlm", "dialects")
     dialects = {
         path.name.removesuffix(".toml"): tomllib.loads(path.read_text("utf-8"))
@@ -25,7 +27,7 @@ def _signs() -> dict[str, re.Pattern[str]]:
 
 
 def families_of(response: str) -> list[str]:
-    """Return the names of the dialects that alone write a place as a response does.
+    """Return the names of the dialects whose sign occurs in a response.
 
     >>> families_of('<point x="61.5" y="40.2" alt="a dog">a dog</point>'), families_of("[1, 2]")
     (['molmo'], [])

@@ -1,7 +1,8 @@
 """Make the joint mask of objects in every frame from their boxes, points or phrases in one frame.
 
 `PromptedReader` calls `joint_masks` with the objects of a response: a segmenter makes their masks
-in the key frame, a propagator carries them through the video. Box arithmetic follows.
+in the key frame, a propagator carries them through the video. Models that read or interpolate
+boxes of several frames use the box arithmetic at the end.
 """
 
 import math
@@ -20,8 +21,8 @@ from harness.types import Box
 
 Time = TypeVar("Time", int, float)
 BLANK = np.zeros(1, np.uint8)
-"""The pixel of the image that a segmenter gets which reads no pixels."""
-NESTED = "A list of masks an object, one a frame, each of (height, width)."
+"""The pixel that is repeated as the image of a segmenter that reads no pixels."""
+NESTING_FIX = "A list of masks an object, one a frame, each of (height, width)."
 
 
 def joint_masks(
@@ -57,7 +58,7 @@ def joint_masks(
         return lambda: Track(len(media), *shape)
     image = media.frame(start) if segmenter.reads_pixels else np.broadcast_to(BLANK, (*shape, 3))
     masks = segmenter.segment(image, prompts)
-    _check(f"segmenter {segmenter.name}", masks, len(prompts), shape)
+    _check_masks(f"segmenter {segmenter.name}", masks, len(prompts), shape)
     return lambda: carried_masks(propagator, media, start, masks)
 
 
@@ -105,7 +106,7 @@ def joint_track(what: str, tracks: Sequence[Sequence[BoolArray]], media: Media) 
     """
     shape = (media.size[1], media.size[0])
     for track in tracks:
-        _check(what, track, len(media), shape)
+        _check_masks(what, track, len(media), shape)
     encoded = [track for track in tracks if isinstance(track, Track)]
     if encoded and len(encoded) == len(tracks):
         return encoded[0].union(*encoded[1:])  # run-lengths, without decoding
@@ -143,9 +144,9 @@ def extent(mask: BoolArray) -> Box | None:
 
 def box_overlap(first: Box, second: Box) -> float:
     """Return the intersection over union of two boxes; 0 if their union is empty or not finite."""
-    across = min(first.right, second.right) - max(first.left, second.left)
-    down = min(first.bottom, second.bottom) - max(first.top, second.top)
-    shared = max(across, 0.0) * max(down, 0.0)
+    width = min(first.right, second.right) - max(first.left, second.left)
+    height = min(first.bottom, second.bottom) - max(first.top, second.top)
+    shared = max(width, 0.0) * max(height, 0.0)
     areas = ((box.right - box.left) * (box.bottom - box.top) for box in (first, second))
     union = sum(areas) - shared
     return shared / union if union > 0 and math.isfinite(union) else 0.0
@@ -167,14 +168,14 @@ def box_at(boxes_by_time: Mapping[Time, Box], time: Time) -> Box:
     before = max((moment for moment in boxes_by_time if moment <= time), default=min(boxes_by_time))
     after = min((moment for moment in boxes_by_time if moment >= time), default=max(boxes_by_time))
     share = 0.0 if after == before else (time - before) / (after - before)
-    pairs = zip(boxes_by_time[before], boxes_by_time[after], strict=True)
-    return Box(*(start + (end - start) * share for start, end in pairs))
+    edge_pairs = zip(boxes_by_time[before], boxes_by_time[after], strict=True)
+    return Box(*(start + (end - start) * share for start, end in edge_pairs))
 
 
-def nearest_place(times: Sequence[float], time: float) -> int:
+def nearest_index(times: Sequence[float], time: float) -> int:
     """Return the index of the time (ascending) that is nearest; of two equally near, the earlier.
 
-    >>> nearest_place([0.0, 0.5, 1.0], 0.75), nearest_place([0.0, 0.5, 1.0], 9)
+    >>> nearest_index([0.0, 0.5, 1.0], 0.75), nearest_index([0.0, 0.5, 1.0], 9)
     (1, 2)
     """
     after = bisect_left(times, time)
@@ -183,18 +184,20 @@ def nearest_place(times: Sequence[float], time: float) -> int:
     return after if times[after] - time < time - times[after - 1] else after - 1
 
 
-def _check(what: str, masks: Sequence[BoolArray], n_masks: int, shape: tuple[int, int]) -> None:
+def _check_masks(
+    what: str, masks: Sequence[BoolArray], n_masks: int, shape: tuple[int, int]
+) -> None:
     """Raise ModelError unless there are `n_masks` masks of `shape` (height, width)."""
     shapes = (
         [(masks.height, masks.width)]
         if isinstance(masks, Track)
         else [mask.shape for mask in masks]
     )
-    wrong = [size for size in shapes if size != shape]
-    if len(masks) != n_masks or wrong:
+    wrong_shapes = [size for size in shapes if size != shape]
+    if len(masks) != n_masks or wrong_shapes:
         raise ModelError(
             what,
             expected=f"{n_masks} masks of {shape[0]} × {shape[1]} pixels",
-            found=f"{len(masks)} of them" + (f", one of {wrong[0]}" if wrong else ""),
-            fix=NESTED if wrong and len(wrong[0]) < len(shape) else "",
+            found=f"{len(masks)} of them" + (f", one of {wrong_shapes[0]}" if wrong_shapes else ""),
+            fix=NESTING_FIX if wrong_shapes and len(wrong_shapes[0]) < len(shape) else "",
         )

@@ -104,7 +104,9 @@ def render(summary: Summary) -> str:
         for mark, note in summary.footnotes
         if (mark, note) not in summary.short_footnotes
     )
-    return "% \\usepackage{booktabs}\n" + (UNICODE_NOTE if is_beyond_latin1 else "") + comments + text
+    return (
+        "% \\usepackage{booktabs}\n" + (UNICODE_NOTE if is_beyond_latin1 else "") + comments + text
+    )
 
 
 def label(title: str) -> str:

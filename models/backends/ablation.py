@@ -1,4 +1,4 @@
-"""The backend `ablation`: another backend with changed images or reasoning, to test their use.
+"""The backend `ablation`: another backend with changed images or reasoning, to test if they matter.
 
     harness eval --model "qwen_vl(checkpoint=…,backend=ablation(images=grey),
         segmenter=…,propagator=…)" …
@@ -27,7 +27,7 @@ from harness.spec import Spec
 from harness.thoughts import reasoning
 
 GREY = 128  # value of red, green and blue
-CLOSED = "</think>"
+THINK_END = "</think>"
 
 TILES = 4
 """Tiles of a shuffled image along each side."""
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class AblationChat(Chat):
-    """A backend that changes requests (images) or continues from other reasoning (`chat` answers).
+    """A backend that lets `chat` answer with changed images, or go on from changed reasoning.
 
     Properties that the changes do not affect are those of `chat`.
     """
@@ -131,6 +131,7 @@ class AblationChat(Chat):
         A response without reasoning stays.
         """
         thoughts = [reasoning(response.text) for response in responses]
+        # for each response the next thought that differs from its own
         others = _next_other(thoughts, operator.ne)
         changed: dict[int, ChatRequest] = {}
         for index, (request, response, thought) in enumerate(
@@ -138,7 +139,7 @@ class AblationChat(Chat):
         ):
             before, opened, _ = response.text.partition("<think>")
             if opened and thought is not None:
-                prefix = f"{before}{opened}{thought}{CLOSED}"
+                prefix = f"{before}{opened}{thought}{THINK_END}"
                 changed[index] = replace(request, prefix=prefix)
         continued = self.chat.generate(list(changed.values()))
         output = list(responses)
@@ -175,9 +176,9 @@ def _with_shuffled_images(request: ChatRequest) -> ChatRequest:
         random = np.random.default_rng(seed)
         frames = [medium.frame(frame) for frame in frame_indices]
         if len(frames) > 1:
-            frames = [frames[index] for index in _other_order(random, len(frames))]
+            frames = [frames[index] for index in _shuffled_order(random, len(frames))]
         else:
-            frames = [_other_tiles(random, frames[0])]
+            frames = [_shuffled_tiles(random, frames[0])]
         media.append(
             pixels(
                 frames,
@@ -189,7 +190,7 @@ def _with_shuffled_images(request: ChatRequest) -> ChatRequest:
     return replace(request, media=tuple(media), frames=())
 
 
-def _other_order(random: np.random.Generator, n_items: int) -> list[int]:
+def _shuffled_order(random: np.random.Generator, n_items: int) -> list[int]:
     """Return a random permutation of `n_items` numbers (at least 2) that is not the identity."""
     order = list(range(n_items))
     while order == list(range(n_items)):
@@ -197,7 +198,7 @@ def _other_order(random: np.random.Generator, n_items: int) -> list[int]:
     return order
 
 
-def _other_tiles(random: np.random.Generator, image: Frame) -> Frame:
+def _shuffled_tiles(random: np.random.Generator, image: Frame) -> Frame:
     """Return an image with its tiles in another order; rows and columns left over stay.
 
     A side of fewer than `TILES` pixels has as many tiles as pixels.
@@ -207,8 +208,9 @@ def _other_tiles(random: np.random.Generator, image: Frame) -> Frame:
     shuffled = image.copy()
     if rows * columns == 1:
         return shuffled  # there is only one tile
+    # (y, x) of the top left corner of each tile
     corners = [(row * height, column * width) for row in range(rows) for column in range(columns)]
-    order = _other_order(random, len(corners))
+    order = _shuffled_order(random, len(corners))
     for (row, column), (y, x) in zip(corners, (corners[tile] for tile in order), strict=True):
         shuffled[row : row + height, column : column + width] = image[y : y + height, x : x + width]
     return shuffled
@@ -234,8 +236,8 @@ def _can_swap(first: ChatRequest, second: ChatRequest) -> bool:
     def frames(request: ChatRequest) -> list[int]:
         return [len(frames_shown(request, index)) for index in range(len(request.media))]
 
-    different = [media.id for media in first.media] != [media.id for media in second.media]
-    return different and frames(first) == frames(second)
+    shows_other_media = [media.id for media in first.media] != [media.id for media in second.media]
+    return shows_other_media and frames(first) == frames(second)
 
 
 def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | None]:

@@ -2,7 +2,9 @@
 
     adapting(request):  restore ─▶ rollouts ─▶ step ─▶ … ─▶ (the caller answers) ─▶ restore ─▶ proof
 
-Test-time methods (`models/test_time`) use it; the network must run in this process.
+`proof`: after each restoration, the weights are compared with their first values. Test-time
+methods (`models/test_time`) open `NetworkAdaptation.adapting`; the network must run in this
+process.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +23,7 @@ from harness.models.backends.weights import read_json
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Chat = TypeVar("Chat", bound=Backend)
+BackendT = TypeVar("BackendT", bound=Backend)
 
 
 def check_adaptable(chat: Backend) -> None:
@@ -45,10 +47,10 @@ def check_adaptable(chat: Backend) -> None:
 
 
 @dataclass(eq=False)
-class NetworkAdaptation(Generic[Chat]):
+class NetworkAdaptation(Generic[BackendT]):
     """The network of a backend with its trainable weights; `adapting` opens one adaptation."""
 
-    chat: Chat
+    chat: BackendT
     settings: LearningSettings
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by activity (rollouts, updates, reset, …), summed over all adaptations."""

@@ -135,7 +135,7 @@ class Context:
                 return self._continued(requests)
 
     def _continued(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """Generate responses from the computed prompt; only its last token is computed again."""
+        """Generate responses; of the prompt, only the last token is computed again."""
         inputs = self.prompts.inputs(self._request)
         tokens, mask = inputs["input_ids"], inputs["attention_mask"]
         prefix = self._own_prefix().detached(learns=False)
@@ -160,7 +160,7 @@ class Context:
                 continuous_batching.responses(
                     self._network,
                     requests,
-                    _Single(prompts),
+                    _OneBatch(prompts),
                     size=len(requests),
                     ends=self._chat.end_tokens,
                     samplings=self._chat.samplings(requests),
@@ -183,7 +183,7 @@ class Context:
                 if self._first_prefix is None:
                     self._first_prefix = self.prompts.read(self._request)
                 prefix = self._first_prefix
-            return self._halving(
+            return self._halving_on_out_of_memory(
                 lambda: self._joined(self._score(self._request, prefix, responses, temperature))
             )
 
@@ -219,9 +219,11 @@ class Context:
         """
         rows = requests or [self._request] * len(responses)
         with measure(self._seconds, "updates"):
-            return self._halving(lambda: self._update(loss, responses, rows, temperature))
+            return self._halving_on_out_of_memory(
+                lambda: self._update(loss, responses, rows, temperature)
+            )
 
-    def _halving(self, call: Callable[[], T]) -> T:
+    def _halving_on_out_of_memory(self, call: Callable[[], T]) -> T:
         """Return `call()`; when memory runs out, halve the micro-batch and call again."""
         while True:
             try:
@@ -245,6 +247,7 @@ class Context:
 
         `requests` holds the request of each response; equal ones share their prompt.
         """
+        # sums of loss, entropy and number of tokens
         sums, updated = torch.zeros(3, dtype=torch.float64), list[ScoredRows]()
         for request in dict.fromkeys(requests):
             indices = [index for index in range(len(requests)) if requests[index] == request]
@@ -325,8 +328,8 @@ class Context:
         parts = [(rows.indices, rows.logp.detach()) for rows in scored]
         width = max(logp.shape[1] for _, logp in parts)
         joined = torch.cat([pad(logp, (0, width - logp.shape[1])) for _, logp in parts])
-        order = [index for indices, _ in parts for index in indices]
-        return joined[torch.tensor(order, device=joined.device).argsort()]
+        row_indices = [index for indices, _ in parts for index in indices]
+        return joined[torch.tensor(row_indices, device=joined.device).argsort()]
 
     # -- prompts ----------------------------------------------------------------------------------
 
@@ -344,8 +347,8 @@ class Context:
 
 
 @dataclass(eq=False)
-class _Single:
-    """A `RequestSource` of a single batch."""
+class _OneBatch:
+    """A `RequestSource` that gives one batch."""
 
     part: PromptBatch | None
 
@@ -357,4 +360,5 @@ class _Single:
 
 
 def _padded(row: Sequence[int], width: int) -> Tensor:
+    """Return a row of integers as a tensor of `width`, with zeros on the right."""
     return pad(torch.tensor(row), (0, width - len(row)))

@@ -1,7 +1,8 @@
 """Find a LoRA adapter's folder and check it before anything is loaded.
 
-It must hold safetensors, be of type LoRA, and belong to the base checkpoint: PEFT writes into
-`adapter_config.json` which checkpoint an adapter was trained on. Backends with `adapter=` use it.
+The folder must hold safetensors, be of type LoRA, and belong to the base checkpoint: PEFT writes
+into `adapter_config.json` which checkpoint an adapter was trained on. Backends with `adapter=` call
+`find`.
 """
 
 import hashlib
@@ -14,8 +15,8 @@ from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.weights import ADAPTER, check_safetensors, read_json
 
 WEIGHTS = "adapter_model.safetensors"
-PICKLED = "adapter_model.bin"
-SAME_NAME = frozenset({checkpoints.TRAINED, "adapter"})
+PICKLED = "adapter_model.bin"  # PEFT's older file of weights
+COMMON_FOLDER_NAMES = frozenset({checkpoints.TRAINED, "adapter"})
 """Common folder names, which do not identify a checkpoint; the parent's name does."""
 
 
@@ -117,5 +118,5 @@ def _check_base(
 
 def _own_name(path: str) -> str:
     """Return the last part of a path or hub name that identifies the checkpoint, in lower case."""
-    parts = [part for part in Path(path).parts if part not in SAME_NAME]
+    parts = [part for part in Path(path).parts if part not in COMMON_FOLDER_NAMES]
     return parts[-1].casefold() if parts else ""

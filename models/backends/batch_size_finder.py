@@ -1,9 +1,9 @@
-"""Find the number of requests that fit into memory at once, by trying, over a backend's calls."""
+"""Find by trying how many requests fit into memory at once, over the calls of a backend."""
 
 from dataclasses import dataclass
 
 MIN_FITTED = 8
-"""Calls that fit after which more rows are tried, because requests may be shorter now."""
+"""After so many calls that fit, more rows are tried, because requests may be shorter now."""
 
 
 @dataclass

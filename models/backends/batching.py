@@ -34,8 +34,8 @@ def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
         key=lambda index: (*_settings(requests[index]), -length(requests[index])),
     )
     plan: list[list[int]] = []
-    for _, same in groupby(order, key=lambda index: _settings(requests[index])):
-        group = list(same)
+    for _, same_settings in groupby(order, key=lambda index: _settings(requests[index])):
+        group = list(same_settings)
         plan += [group[start : start + size] for start in range(0, len(group), size)]
     return plan
 
@@ -105,6 +105,7 @@ class PreparedInputs:
     _threads: ThreadPoolExecutor = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _coming: "list[tuple[list[ChatRequest], Future[BatchFeature]]]" = field(default_factory=list)
+    """Requests and their tensors, oldest first."""
 
     def __post_init__(self) -> None:
         self._threads = input_worker("expected", device=self.device)

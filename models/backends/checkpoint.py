@@ -31,7 +31,7 @@ LAYERS = frozenset(
     for prefix in ("", "encoder_", "decoder_")
 )
 """Keys of transformers' configurations that hold a number of layers."""
-POCKET = Path(__file__).parents[1] / "pocket"
+POCKET = Path(__file__).parents[1] / "pocket"  # folder of the model `pocket`
 SHIPPED: Mapping[str, Path] = {"pocket": POCKET / "checkpoint", "pocket-base": POCKET / "base"}
 """Weights that come with the package, by name; a user's folder of that name is `./pocket`."""
 DECIDING = (
@@ -50,9 +50,9 @@ DECIDING = (
 
 
 def short_path(checkpoint: str) -> str:
-    """Return a folder's name for records, the same for every way to type it.
+    """Return the name of a checkpoint for records, which is the same however the user typed it.
 
-    It has no `/` at its end; the checkpoint in a training's folder is named by that folder.
+    A folder has no `/` at its end; the checkpoint in a training's folder is named by that folder.
     """
     folder = Path(checkpoint).expanduser()
     if checkpoint in SHIPPED or not folder.is_dir():

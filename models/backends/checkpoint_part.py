@@ -1,6 +1,8 @@
 """`CheckpointPart`, the base of segmenters, propagators and nodes that run a transformers network.
 
-A subclass names transformers' classes (`family`); this class loads their network and processor.
+A subclass names transformers' classes (`family`), and this class loads their network and processor
+at the first use. `find_checkpoint` finds and checks the files, `Computing` holds the options dtype,
+device and compiled.
 """
 
 from collections.abc import Iterator, Sequence

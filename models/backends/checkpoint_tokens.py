@@ -1,4 +1,4 @@
-"""The part of the `transformers` backend that needs no network: options, processor and tokens.
+"""The half of the `transformers` backend that needs no network: options, processor and tokens.
 
 `TransformersChat` inherits from `CheckpointTokens`, which encodes and decodes text, computes the
 canvas of an image, and turns generated tokens into a `ChatResponse`.
@@ -138,6 +138,7 @@ class CheckpointTokens(TransformersOptions):
         return [self._sampling(request) for request in requests]
 
     def _sampling(self, request: ChatRequest) -> Sampling:
+        """Return the rule by which the tokens of a request's response are chosen."""
         return Sampling(
             seed=self.seed,
             temperature=request.temperature_or(self.temperature),
@@ -196,6 +197,7 @@ class CheckpointTokens(TransformersOptions):
         return replace(response, text=f"{opening}{response.text}") if opening else response
 
     def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
+        """Return text and token count of a response up to its end token; its tokens to `stop`."""
         ends = self.end_tokens
         end = next((index for index, token in enumerate(tokens) if token in ends), None)
         text_tokens = tokens if end is None else tokens[:end]

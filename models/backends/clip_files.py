@@ -1,8 +1,8 @@
 """Write clips as video files, for models that take a path and decode the video themselves.
 
 The files are lossless H.264 of RGB pixels (quantizer 0) without B-frames: decord, PyAV and OpenCV
-read the same number of frames in the same order with equal pixels, also when they seek. lmms-eval
-models get their clips so.
+read the same number of frames in the same order with equal pixels, also when they seek. The backend
+`lmms` shows its models clips in this form.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ CODEC = "libx264rgb"
 LOSSLESS = {"qp": "0", "preset": "ultrafast", "bf": "0", "threads": "1"}
 """Options of the encoder; with one thread, the bytes do not depend on the number of cores."""
 MAX_DENOMINATOR = 30_000
-"""Largest denominator of a frame's seconds, as in 1001/30000 (29.97 per second)"""
+"""Largest denominator of a frame's seconds, as in 1001/30000 (29.97 per second)."""
 MAX_FRAME_RATE = 1000  # largest number of frames per second
 MAX_FRAME_SECONDS = 100_000  # largest number of seconds between frames; MP4 cannot hold 500 000
 
@@ -78,7 +78,7 @@ def clip_files() -> Iterator[ClipPath]:
 
 
 def mean_rate(times: Sequence[float]) -> Fraction:
-    """Return the frames per second of frames at these times (seconds); 1 if all times are equal.
+    """Return the mean frames per second of frames at these times (seconds); 1 if all are equal.
 
     >>> mean_rate([0.0, 0.5, 1.0]), mean_rate([3.0, 10.0]), mean_rate([4.0, 0.0, 2.0])
     (Fraction(2, 1), Fraction(1, 7), Fraction(1, 2))

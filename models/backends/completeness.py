@@ -18,16 +18,16 @@ from harness.files import read_text
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.weights import check_tied, check_weights, read_json
 
-CONFIG, GENERATION = "config.json", "generation_config.json"
-VIDEO = "video_preprocessor_config.json"
-QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3")
+CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+VIDEO_FILE = "video_preprocessor_config.json"
+QWEN_PREFIXES = ("qwen2_vl", "qwen2_5_vl", "qwen3")
 """Beginnings of the `model_type` of networks whose processors have limits on pixels."""
 WITHOUT_TEMPLATE = frozenset({"paligemma"})
 """Architectures (`model_type`) that are prompted without a chat template."""
-VIDEO_APART = "qwen3"
+SEPARATE_VIDEO_PREFIX = "qwen3"
 """Beginning of the `model_type` of networks with separate limits for clips and images; older ones
 have one file for both."""
-TOKENIZERS = (
+TOKENIZER_FILES = (
     ("tokenizer.json",),
     ("vocab.json", "merges.txt"),
     ("tokenizer.model",),
@@ -36,19 +36,19 @@ TOKENIZERS = (
     ("tekken.json",),
 )
 """Sets of files of which a tokenizer needs one."""
-LIMITS = (("size",), ("min_pixels", "max_pixels"))
+PIXEL_LIMIT_KEYS = (("size",), ("min_pixels", "max_pixels"))
 """Sets of keys of which a Qwen processor needs one, for its limits on pixels."""
-SAME = {
+EQUAL_SIZE_KEYS = {
     "patch_size": "patch_size",
     "merge_size": "spatial_merge_size",
     "temporal_patch_size": "temporal_patch_size",
 }
 """Keys of a Qwen processor, and the keys of the network's `vision_config` that must be equal."""
-WRITERS = ("ForConditionalGeneration", "ForCausalLM", "ForVision2Seq", "LMHeadModel")
+WRITER_SUFFIXES = ("ForConditionalGeneration", "ForCausalLM", "ForVision2Seq", "LMHeadModel")
 """Ends of the names of transformers' classes that write text."""
-COPY = "Copy it from the checkpoint that this one was trained from"
-REMOTE = ("configuration", "tokenizer", "processor")
-"""Parts that are needed here if a server runs the network."""
+COPY_ADVICE = "Copy it from the checkpoint that this one was trained from"
+SERVER_PARTS = ("configuration", "tokenizer", "processor")
+"""Names of the parts (keys of `CHECKS`) that are needed here if a server runs the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def check_complete(
             found="; ".join(f"{part.name}: {part.lacks}" for part in faults),
             fix=" ".join(dict.fromkeys(part.fix for part in faults if part.fix)),
         )
-    return read_json(folder / CONFIG)
+    return read_json(folder / CONFIG_FILE)
 
 
 Check = Callable[[Path], CheckpointPart | None]
@@ -120,33 +120,36 @@ def _checked(name: str, check: Check, folder: Path) -> CheckpointPart:
         return CheckpointPart(name, str(error))
 
 
-def _lacking(name: str, lacks: str, fix: str = f"{COPY}.") -> CheckpointPart:
+def _lacking(name: str, lacks: str, fix: str = f"{COPY_ADVICE}.") -> CheckpointPart:
+    """Return the result for a part that is missing or wrong."""
     return CheckpointPart(name, lacks, fix)
 
 
 def _configuration(folder: Path) -> CheckpointPart | None:
     checkpoints.refuse_code(folder)
-    model_type = read_json(folder / CONFIG).get("model_type")
+    model_type = read_json(folder / CONFIG_FILE).get("model_type")
     if isinstance(model_type, str):
         return None
-    return _lacking("configuration", f"no model_type in {CONFIG}")
+    return _lacking("configuration", f"no model_type in {CONFIG_FILE}")
 
 
 def _weights(folder: Path) -> None:
+    """Raise ModelError if the weights are incomplete, or tied ones differ."""
     check_weights(folder)
     check_tied(folder)
 
 
 def _tokenizer(folder: Path) -> CheckpointPart | None:
     lacks = []
-    if not any(all((folder / name).is_file() for name in names) for names in TOKENIZERS):
-        lacks.append(" or ".join("+".join(names) for names in TOKENIZERS))
+    if not any(all((folder / name).is_file() for name in names) for names in TOKENIZER_FILES):
+        lacks.append(" or ".join("+".join(names) for names in TOKENIZER_FILES))
     if not (folder / "tokenizer_config.json").is_file():
         lacks.append("tokenizer_config.json, which names its special tokens")
     return _lacking("tokenizer", f"no {', no '.join(lacks)}") if lacks else None
 
 
 def _processor(folder: Path) -> CheckpointPart | None:
+    """Check the files of the image and video processors of a network with vision."""
     config = _config(folder)
     vision, model_type = config.get("vision_config"), str(config.get("model_type"))
     if not isinstance(vision, Mapping):
@@ -157,17 +160,20 @@ def _processor(folder: Path) -> CheckpointPart | None:
             "processor",
             "no preprocessor_config.json, and no image_processor in processor_config.json",
         )
-    if not model_type.startswith(QWEN):
+    if not model_type.startswith(QWEN_PREFIXES):
         return None
-    clips = _settings(folder, VIDEO, "video_processor")
-    lacks = _unlike(images, vision, "images") + _unlike(clips or images, vision, "clips")
-    if clips is None and model_type.startswith(VIDEO_APART):
-        lacks.append(f"no {VIDEO}, without which clips have the limits of images")
+    clips = _settings(folder, VIDEO_FILE, "video_processor")
+    lacks = _processor_faults(images, vision, "images")
+    lacks += _processor_faults(clips or images, vision, "clips")  # older ones share one file
+    if clips is None and model_type.startswith(SEPARATE_VIDEO_PREFIX):
+        lacks.append(f"no {VIDEO_FILE}, without which clips have the limits of images")
     return _lacking("processor", "; ".join(lacks)) if lacks else None
 
 
-def _unlike(settings: Mapping[str, Any], vision: Mapping[str, Any], medium: str) -> list[str]:
-    """Return what a Qwen processor lacks, and where its sizes differ from the network's.
+def _processor_faults(
+    settings: Mapping[str, Any], vision: Mapping[str, Any], medium: str
+) -> list[str]:
+    """Return texts on what a Qwen processor lacks, and on sizes that differ from the network's.
 
     Args:
         settings: Settings of the image or video processor.
@@ -175,9 +181,9 @@ def _unlike(settings: Mapping[str, Any], vision: Mapping[str, Any], medium: str)
         medium: `images` or `clips`, for the messages.
     """
     lacks = []
-    if not any(all(settings.get(key) for key in keys) for keys in LIMITS):
+    if not any(all(settings.get(key) for key in keys) for keys in PIXEL_LIMIT_KEYS):
         lacks.append(f"no limits on the pixels of {medium} (size, or min_pixels and max_pixels)")
-    for processor_key, network_key in SAME.items():
+    for processor_key, network_key in EQUAL_SIZE_KEYS.items():
         size, network_size = settings.get(processor_key), vision.get(network_key)
         if None not in (size, network_size) and size != network_size:
             lacks.append(
@@ -201,15 +207,15 @@ def _settings(folder: Path, name: str, key: str) -> Mapping[str, Any] | None:
 def _config(folder: Path) -> Mapping[str, Any]:
     """Return the configuration; empty if it cannot be read, which another check reports."""
     with suppress(ModelError):
-        return read_json(folder / CONFIG)
+        return read_json(folder / CONFIG_FILE)
     return {}
 
 
 def writes_text(folder: Path) -> bool:
     """Return True if the name of a network's class says that it writes text, unlike SAM 2."""
     names = _config(folder).get("architectures")
-    classes = names if isinstance(names, list) and names else [WRITERS[0]]
-    return any(str(name).endswith(WRITERS) for name in classes)
+    classes = names if isinstance(names, list) and names else [WRITER_SUFFIXES[0]]
+    return any(str(name).endswith(WRITER_SUFFIXES) for name in classes)
 
 
 def _template(folder: Path) -> CheckpointPart | None:
@@ -232,13 +238,13 @@ def _has_template(folder: Path) -> bool:
 
 
 def _generation(folder: Path) -> CheckpointPart | None:
-    if (folder / GENERATION).is_file():
+    if (folder / GENERATION_FILE).is_file():
         checkpoints.generation_settings(folder)
         return None
     return _lacking(
         "generation_config",
-        f"no {GENERATION}, which has the end tokens and the repetition penalty",
-        f"{COPY}, or give repetition_penalty=1.0 if that has none.",
+        f"no {GENERATION_FILE}, which has the end tokens and the repetition penalty",
+        f"{COPY_ADVICE}, or give repetition_penalty=1.0 if that has none.",
     )
 
 

@@ -34,7 +34,7 @@ class PromptBatch(NamedTuple):
     inputs: "BatchFeature"
     """The processor's tensors of the distinct prompts; perhaps with `token_positions`, under
     `position_ids`."""
-    alike: list[int]
+    prompt_indices: list[int]
     """Index among `inputs` of each request's prompt; several requests may share one."""
     prefix: "PrefixCache | None" = None
     """Beginnings of the prompts in `inputs`, if they were computed before."""
@@ -125,6 +125,7 @@ def responses(
     prefilled: _PrefilledPrompts | None = None  # prompts whose requests wait for a free row
     lean_step = token_step(network)
     while True:
+        # Fill free rows: with the requests that wait for a computed prompt, then with new prompts.
         while free := size - (0 if rows is None else len(rows)):
             if prefilled is not None:
                 if free < min(least_to_begin(size), len(prefilled.request_indices)):
@@ -156,7 +157,7 @@ class _PrefilledPrompts(NamedTuple):
     """Logits of the first token (prompts × vocabulary)."""
     request_indices: list[int]
     """Indices of the requests."""
-    alike: list[int]
+    prompt_indices: list[int]
     """Index of each request's prompt."""
 
 
@@ -179,34 +180,40 @@ def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts
         use_cache=True,
         logits_to_keep=1,
     )
-    order = list(range(len(tokens)))
-    after, response_tokens = positions[-1:, :, -1:] + 1, [list[int]() for _ in order]
+    prompt_indices = list(range(len(tokens)))
+    next_positions = positions[-1:, :, -1:] + 1
+    response_tokens = [list[int]() for _ in prompt_indices]
     cache = as_steps_read(network, cache)
-    rows = Rows(order, response_tokens, tokens, inputs["attention_mask"], after, cache)
-    return _PrefilledPrompts(rows, output.logits[:, -1], part.request_indices, part.alike)
+    mask = inputs["attention_mask"]
+    rows = Rows(prompt_indices, response_tokens, tokens, mask, next_positions, cache)
+    return _PrefilledPrompts(rows, output.logits[:, -1], part.request_indices, part.prompt_indices)
 
 
 def _start_rows(
     prefilled: _PrefilledPrompts, free: int
 ) -> "tuple[Rows, Tensor, _PrefilledPrompts | None]":
     """Return rows of the first `free` requests, their first tokens' logits, and what is left."""
-    alike, later = prefilled.alike[:free], prefilled.alike[free:]
+    begun_prompts = prefilled.prompt_indices[:free]
+    later_prompts = prefilled.prompt_indices[free:]
     remaining = None
-    if not later and alike == prefilled.rows.request_indices:  # each prompt once: no copy is needed
+    if (
+        not later_prompts and begun_prompts == prefilled.rows.request_indices
+    ):  # each prompt once: no copy is needed
         rows = replace(prefilled.rows, request_indices=prefilled.request_indices)
         return rows, prefilled.scores, None
-    if later:
-        needed = sorted(set(later))
+    if later_prompts:
+        needed = sorted(set(later_prompts))
+        # the first column that is not padding in all of these rows
         start = int(prefilled.rows.mask[needed].any(dim=0).int().argmax())
         remaining = _PrefilledPrompts(
             chosen_rows(prefilled.rows, needed, request_indices=needed, start=start),
             prefilled.scores[needed],
             prefilled.request_indices[free:],
-            [needed.index(prompt) for prompt in later],
+            [needed.index(prompt) for prompt in later_prompts],
         )
     begun = prefilled.request_indices[:free]
-    rows = chosen_rows(prefilled.rows, alike, request_indices=begun, release=True)
-    return rows, prefilled.scores[alike], remaining
+    rows = chosen_rows(prefilled.rows, begun_prompts, request_indices=begun, release=True)
+    return rows, prefilled.scores[begun_prompts], remaining
 
 
 def _suffix_inputs(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":
@@ -352,6 +359,7 @@ def _keep_rows(rows: Rows, chosen: list[int]) -> Rows | None:
     """Return the chosen rows, without padding that all of them have; None if none is chosen."""
     if not chosen:
         return None
+    # the first column that is not padding in all of these rows
     start = int(rows.mask[chosen].any(dim=0).int().argmax())
     request_indices = [rows.request_indices[row] for row in chosen]
     return chosen_rows(rows, chosen, request_indices=request_indices, start=start, release=True)

@@ -1,7 +1,8 @@
-"""Answer the requests of a call by continuous batching: the link from backend to decoder.
+"""Answer the requests of a call by continuous batching.
 
-It connects the `transformers` backend (processor, options) with `continuous_batching.responses` and
-a `PrefillQueue`, which makes the prompts' tensors in another thread.
+`generate_continuously` connects the `transformers` backend (processor, options) with
+`continuous_batching.responses` and a `PrefillQueue`, which makes the prompts' tensors in another
+thread.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -64,13 +65,14 @@ def generate_continuously(
     samplings = chat.samplings(requests)
 
     def inputs_of(group: Prompts) -> "BatchFeature":
+        # a prompt is the list of the requests that have it; the first one stands for all
         inputs = make_inputs([prompt[0] for prompt in group])
         inputs[POSITIONS] = token_positions(network, inputs)
         return inputs.to(network.dtype)  # floating-point tensors only
 
-    def begin(group: Prompts, shares: "list[BatchFeature]") -> continuous_batching.PromptBatch:
-        """Return the prompts as one batch, and record the facts of their requests."""
-        inputs = joined_inputs(chat.processor, shares)
+    def begin(group: Prompts, parts: "list[BatchFeature]") -> continuous_batching.PromptBatch:
+        """Join the prompts' tensors to one batch, and record the facts of their requests."""
+        inputs = joined_inputs(chat.processor, parts)
         facts = chat.prompt_tokens([requests[prompt[0]] for prompt in group], inputs)
         request_indices = [index for prompt in group for index in prompt]
         prompt_of_request = [number for number, prompt in enumerate(group) for _ in prompt]
@@ -81,6 +83,7 @@ def generate_continuously(
         )
 
     def add_new() -> None:
+        """Queue the requests that were appended since the last call."""
         first_new = len(samplings)
         samplings.extend(chat.samplings(requests[first_new:]))
         waiting.add(unique_prompts(requests, range(first_new, len(requests))))

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 STEPS_IN_FLOAT32 = "sdpa_steps_in_float32"
 """Name of `one_query_in_float32` in transformers' registry of attention functions."""
-THREADS = "OMP_NUM_THREADS"
+THREADS_VARIABLE = "OMP_NUM_THREADS"
 MAX_WEIGHTS_OF_ONE_THREAD = 10_000_000
 """Most weights of a network that runs in one thread: with pocket (2.6 million), two threads take
 two to four times the CPU time of one, and longer (docs/scale.md). Nothing larger was measured."""
 MAX_CONVERTED = 1 << 22
 """Most numbers in the keys of a layer for which converting them to float32 pays."""
 ROW_MULTIPLE = 64
-"""If a product has more rows than this, they are padded to a multiple of it."""
-FEW, SMALL = 16, 1 << 16
+"""A product of more rows is padded to a multiple of this number of rows."""
+MAX_FLOAT32_ROWS, MAX_FLOAT32_WEIGHTS = 16, 1 << 16
 """Most rows, and most numbers of a weight, for which a product is made in float32. In half
 precision the start of such a product (25 µs) takes longer than the whole in float32 with
 conversions (12 µs, 128 × 128 weights)."""
@@ -32,16 +32,16 @@ def use_cpu_kernels(network: "PreTrainedModel", *, attn_implementation: str) -> 
 
     Attention is replaced only if `attn_implementation` is `auto`.
     """
-    _patches_as_products(network)
-    _one_thread_if_small(network)
+    _replace_patch_convolution(network)
+    _use_one_thread_if_small(network)
     if network.device.type == "cpu" and network.dtype.itemsize == 2:
-        _products_of_few_shapes(network)
+        _replace_linear_products(network)
         if attn_implementation == "auto":
-            _steps_in_float32(network)
+            _replace_attention(network)
     return network
 
 
-def _one_thread_if_small(network: "PreTrainedModel") -> None:
+def _use_one_thread_if_small(network: "PreTrainedModel") -> None:
     """Let torch use one thread in this process if the network is small and on the CPU.
 
     Its threads would wait for each other longer than they compute. A number that the user set in
@@ -50,11 +50,11 @@ def _one_thread_if_small(network: "PreTrainedModel") -> None:
     import torch
 
     is_small = sum(weight.numel() for weight in network.parameters()) <= MAX_WEIGHTS_OF_ONE_THREAD
-    if network.device.type == "cpu" and is_small and THREADS not in os.environ:
+    if network.device.type == "cpu" and is_small and THREADS_VARIABLE not in os.environ:
         torch.set_num_threads(1)
 
 
-def _patches_as_products(network: "PreTrainedModel") -> None:
+def _replace_patch_convolution(network: "PreTrainedModel") -> None:
     """Replace the 3-D convolution of the patch embedding by a matrix product.
 
     Each patch is exactly as large as the kernel. The convolution takes four times as long on a CPU,
@@ -74,10 +74,10 @@ def _patches_as_products(network: "PreTrainedModel") -> None:
         and patches.dilation == (1, 1, 1)
         and patches.padding == (0, 0, 0)
     ):
-        patches.forward = _product.__get__(patches)  # type: ignore[method-assign]
+        patches.forward = _patch_product.__get__(patches)  # type: ignore[method-assign]
 
 
-def _product(convolution: "nn.Conv3d", patches: "Tensor") -> "Tensor":
+def _patch_product(convolution: "nn.Conv3d", patches: "Tensor") -> "Tensor":
     """Apply a convolution; inputs of the kernel's size are multiplied by the weights' matrix."""
     if patches.shape[1:] != convolution.weight.shape[1:]:
         output: Tensor = type(convolution).forward(convolution, patches)
@@ -86,7 +86,7 @@ def _product(convolution: "nn.Conv3d", patches: "Tensor") -> "Tensor":
     return flat[:, :, None, None, None]
 
 
-def _products_of_few_shapes(network: "PreTrainedModel") -> None:
+def _replace_linear_products(network: "PreTrainedModel") -> None:
     """Pad the rows of linear layers' inputs, and compute small products in float32.
 
     In half precision on a CPU, torch compiles a product for every number of rows that it meets: 3
@@ -110,9 +110,10 @@ def _fast_linear(layer: "nn.Linear", values: "Tensor") -> "Tensor":
     # A module's attribute look-up is slow, and one token takes 43 products.
     weight, bias = layer._parameters["weight"], layer._parameters["bias"]
     assert weight is not None, "a linear layer has weights"
-    few = values.numel() <= FEW * values.shape[-1] and weight.numel() <= SMALL
-    half = values.dtype is weight.dtype and weight.dtype.itemsize == 2 and weight.is_cpu
-    if not few or not half or torch.is_grad_enabled() or weight.is_inference():
+    n_rows = values.numel() // values.shape[-1]
+    is_small = n_rows <= MAX_FLOAT32_ROWS and weight.numel() <= MAX_FLOAT32_WEIGHTS
+    is_half = values.dtype is weight.dtype and weight.dtype.itemsize == 2 and weight.is_cpu
+    if not is_small or not is_half or torch.is_grad_enabled() or weight.is_inference():
         return _linear(values, weight, bias)
     state = _state(weight), None if bias is None else _state(bias)
     cached = layer.__dict__.get("in_float32")
@@ -139,7 +140,7 @@ def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tenso
     return linear(flat, weight, bias)[:rows].view(*values.shape[:-1], -1)
 
 
-def _steps_in_float32(network: "PreTrainedModel") -> None:
+def _replace_attention(network: "PreTrainedModel") -> None:
     """Let the language model use `one_query_in_float32` as its attention, if it uses `sdpa`."""
     text = getattr(network.config, "text_config", None)
     if getattr(text, "_attn_implementation", None) != "sdpa":
@@ -172,7 +173,7 @@ def one_query_in_float32(
         key: rows × key heads × tokens × width.
         value: rows × key heads × tokens × width.
         attention_mask: rows × 1 × queries × tokens, or None.
-        **named: Further arguments of transformers, such as `scaling`.
+        **keywords: Further arguments of transformers, such as `scaling`.
 
     Returns:
         The output, rows × queries × heads × width, and None for the attention weights.

@@ -1,6 +1,7 @@
-"""Cache of encoded images (JPEG, PNG), because many requests to a server show the same image.
+"""Cache encoded images (JPEG, PNG): many requests to a server show the same image.
 
-These are the rollouts of a group, retries, and controls.
+The rollouts of a group do, second tries, and the controls of an audit. The backends of servers use
+it.
 """
 
 import threading

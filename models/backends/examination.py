@@ -62,7 +62,7 @@ def examination(chat: Examined, variation: Variation, tokens: Sequence[int]) -> 
         logits = network(**batch, use_cache=False, logits_to_keep=len(tokens) + 1).logits[0, :-1]
         scores = logits.float().log_softmax(dim=-1)
         chosen = scores.gather(1, torch.tensor(tokens, device=scores.device).long()[:, None])
-        best = scores.amax(dim=-1) if tokens else chosen[:, 0]
+        best = scores.amax(dim=-1) if tokens else chosen[:, 0]  # both empty without tokens
     return Examination(
         prompt=prompt,
         tensors=tensors,

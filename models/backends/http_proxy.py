@@ -31,7 +31,7 @@ class Proxy(NamedTuple):
 def connection_to(
     server: SplitResult, timeout: float
 ) -> tuple[HTTPConnection, str, Mapping[str, str]]:
-    """Return a connection to a server, the prefix of paths in its requests, and headers.
+    """Return (connection to a server, prefix of the paths in its requests, headers).
 
     Prefix and headers are for the proxy of an `http` address, which reads requests and key. The
     proxy of an `https` address forwards encrypted bytes (a tunnel).
@@ -47,7 +47,9 @@ def connection_to(
     assert host is not None, "`checked_url` ensures it"
     connect: Callable[..., HTTPConnection] = HTTPConnection
     if server.scheme == "https":
-        connect = partial(HTTPSConnection, context=_tls(*map(os.environ.get, CERTIFICATES)))
+        connect = partial(
+            HTTPSConnection, context=_tls(*map(os.environ.get, CERTIFICATE_VARIABLES))
+        )
     proxy = proxy_for(server)
     if proxy is None:
         return connect(host, server.port, timeout=timeout), "", {}
@@ -94,13 +96,13 @@ def proxy_for(server: SplitResult) -> Proxy | None:
     return Proxy(variable, proxy.hostname or "", proxy.port or 80, headers)
 
 
-CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables that name the certificates which OpenSSL trusts."""
 
 
 @cache
 def _tls(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Return the TLS settings for values of `CERTIFICATES`; cached, as reading takes 20 ms."""
+    """Return TLS settings for values of `CERTIFICATE_VARIABLES`; cached, as reading takes 20 ms."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context

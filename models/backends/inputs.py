@@ -66,7 +66,7 @@ def processor_inputs(
     images: list[list[Frame]] = []
     clips: list[Frame] = []
     times: list[dict[str, object]] = []
-    by_pillow = clip_size(processor)
+    pillow_size = clip_size(processor)  # None: the processor resizes clips itself
     for request in requests:
         images.append([])
         for media_index, media in enumerate(request.media):
@@ -79,8 +79,8 @@ def processor_inputs(
                 images[-1] += frames
             else:
                 check_clip_limits(processor)
-                if by_pillow is not None:
-                    frames = [squashed(frame, *by_pillow) for frame in frames]
+                if pillow_size is not None:
+                    frames = [squashed(frame, *pillow_size) for frame in frames]
                 clips.append(np.stack(frames))
                 times.append(clip_times(media, indices, request.told(media_index)))
     extra: dict[str, object] = {}
@@ -273,6 +273,7 @@ def check_template(processor: "ProcessorMixin") -> None:
 
 
 def _endless(expected: str) -> EndlessTemplate:
+    """Return the error for a template that does not give what is `expected`."""
     return EndlessTemplate(
         "the checkpoint's chat template",
         expected=expected,
@@ -310,6 +311,7 @@ def own_text(request: ChatRequest, clean: Callable[[str], str]) -> str:
     """
     if not request.marks:
         return clean(request.text)
+    # The group keeps the marks in the result, at odd indices.
     parts = re.split(f"({'|'.join(map(re.escape, request.marks))})", request.text)
     return "".join(part if index % 2 else clean(part) for index, part in enumerate(parts))
 

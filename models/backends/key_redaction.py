@@ -17,7 +17,7 @@ SEPARATORS = bytes(set(range(256)) - set((string.ascii_letters + string.digits).
 TO_LOWER_CASE = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 IS_ALPHANUMERIC = np.array([number not in SEPARATORS for number in range(256)])
 """True at each byte that is an ASCII letter or digit."""
-SPELLED = re.compile(
+ESCAPE = re.compile(
     rb"(?<!\\)\\+(?:u00|x)([0-9a-f]{2})|%([0-9a-f]{2})|&#(?:0*([0-9]{2,3})|x0*([0-9a-f]{2}));", re.I
 )
 r"""Matches an escaped character: "\u0061" and "\x61" (JSON, Python), "%61" (addresses), "&#97;" and
@@ -42,12 +42,13 @@ def redact_key(text: str, key: str | None) -> str:
     letters = key.lower().encode().translate(None, SEPARATORS)
     if len(letters) < MIN_KEY_LENGTH:
         return text.replace(key, HIDDEN)
-    # Half of the key's characters, minus those that are not letters or digits.
+    # The shortest part that is hidden: half of the key's characters, minus those that are not
+    # letters or digits.
     least = max(MIN_KEY_LENGTH - 1, (len(key) + 1) // 2 - (len(key) - len(letters)))
     if len(text) < least:
         return text
     raw = text.encode("utf-8", "surrogatepass")
-    unescaped = SPELLED.sub(_in_place, raw)
+    unescaped = ESCAPE.sub(_unescaped_in_place, raw)
     if unescaped != raw:
         raw = _without(
             raw, unescaped, _spans(unescaped.translate(TO_LOWER_CASE, SEPARATORS), letters, least)
@@ -73,8 +74,10 @@ def _spans(text: bytes, key: bytes, least: int) -> list[tuple[int, int]]:
         position = text.find(block)
         while position >= 0:
             before = text[max(0, position - offset) : position]
-            start = position - _common(before[::-1], key[:offset][::-1])
-            end = position + _common(text[position : position + len(key) - offset], key[offset:])
+            start = position - _common_length(before[::-1], key[:offset][::-1])
+            end = position + _common_length(
+                text[position : position + len(key) - offset], key[offset:]
+            )
             is_span = end - start >= least
             if is_span:
                 spans.append((start, end))
@@ -95,7 +98,7 @@ def without_key(plain: object, key: str | None) -> Any:
     return plain
 
 
-def _common(first: bytes, second: bytes) -> int:
+def _common_length(first: bytes, second: bytes) -> int:
     """Return the length of the longest common beginning, by bisection."""
     low, high = 0, min(len(first), len(second))
     while low < high:
@@ -104,13 +107,14 @@ def _common(first: bytes, second: bytes) -> int:
     return low
 
 
-def _in_place(spelled: re.Match[bytes]) -> bytes:
+def _unescaped_in_place(escape: re.Match[bytes]) -> bytes:
     r"""Return an escaped character, padded with zeros to the length of its escape.
 
     For example `a\0\0` for `%61`, so that positions stay the same.
     """
-    number = int(spelled[3]) if spelled[3] else int(spelled[1] or spelled[2] or spelled[4], 16)
-    return bytes([number if number < 128 else 0]).ljust(len(spelled[0]), b"\0")
+    decimal, hexadecimal = escape[3], escape[1] or escape[2] or escape[4]
+    number = int(decimal) if decimal else int(hexadecimal, 16)
+    return bytes([number if number < 128 else 0]).ljust(len(escape[0]), b"\0")
 
 
 def _without(raw: bytes, unescaped: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
@@ -118,7 +122,7 @@ def _without(raw: bytes, unescaped: bytes, spans: Sequence[tuple[int, int]]) -> 
 
     Args:
         raw: The text.
-        unescaped: The same text with escapes replaced, of equal length (see `_in_place`).
+        unescaped: The same text with escapes replaced, of equal length (see `_unescaped_in_place`).
         spans: (start, end) among the letters and digits of `unescaped`, sorted.
     """
     if not spans:

@@ -84,9 +84,9 @@ def as_steps_read(network: "PreTrainedModel", cache: DynamicCache) -> DynamicCac
 
 
 def _enlarge(held: Tensor, added: Tensor, length: int) -> Tensor:
-    """Return a tensor with room for `held` (`length` tokens), `added`, and `SPARE_TOKENS` tokens.
+    """Return a tensor that begins with `held` (`length` tokens).
 
-    `held` is copied into it.
+    It has room for the tokens of `added` and `SPARE_TOKENS` more.
     """
     rows, heads, n_added, width = added.shape
     shape = rows, heads, length + n_added + SPARE_TOKENS, width

@@ -47,7 +47,7 @@ from harness.provenance import installed_version
 
 Clips: TypeAlias = Literal["images", "file"]
 
-TASK, SPLIT = "harness", "asked"
+TASK, SPLIT = "harness", "asked"  # names of the task that lmms-eval's models are given
 ALLOWS_REMOTE_CODE = re.compile(r"(?i)trust_remote_code\s*=\s*(?!false\b)")
 """Matches "trust_remote_code=True" in a model's arguments, but not "trust_remote_code=False"."""
 
@@ -337,6 +337,7 @@ def _unwrap(output: object) -> tuple[object, object]:
 
 
 def _registry() -> ModuleType:
+    """Return lmms-eval's module that registers models, with torchvision ready for their imports."""
     ensure_torchvision()
     with plugin_errors("backend lmms", ModelError):
         return import_module("lmms_eval.models")

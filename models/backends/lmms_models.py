@@ -1,8 +1,9 @@
-"""Tables of how lmms-eval's models treat their inputs, and whether they run a checkpoint's code.
+"""State which media lmms-eval's models use, and whether they run a checkpoint's code.
 
-The tables were made by reading the source of lmms-eval 0.7.3; a model that ignores images of a
-question without a word would get a wrong score. `runs_code` reads the source of a model's class.
-lmms-eval models have an older interface (`simple`) and a newer one (messages).
+A model that silently ignores images of a question would get a wrong score, so the backend `lmms`
+calls `check_sees_all`. Its tables were made by reading the source of lmms-eval 0.7.3, whose models
+have an older interface (`simple`) and a newer one (messages). `runs_code` reads the source of a
+model's class.
 """
 
 import ast
@@ -125,8 +126,8 @@ In qwen3_vl these are limits of all frames together."""
 VIDEO_ONLY_NEWER = frozenset({"aero_realtime_vllm"})
 """Models whose newer interface ignores images beside a video."""
 
-TRUST = "trust_remote_code"
-OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")  # such as "trust_remote_code=False"
+TRUST_OPTION = "trust_remote_code"
+SWITCHED_OFF = re.compile(rf"(?i){TRUST_OPTION}\s*=\s*false\b")  # such as "trust_remote_code=False"
 
 
 def nesting_of(name: str, *, simple: bool) -> Several | None:
@@ -160,10 +161,8 @@ def check_sees_all(
         as_files: True if clips are shown as video files.
     """
     frame_counts = [len(frames_shown(request, index)) for index in range(len(request.media))]
-    clips, images = (
-        sum(number > 1 for number in frame_counts),
-        sum(number == 1 for number in frame_counts),
-    )
+    clips = sum(number > 1 for number in frame_counts)
+    images = sum(number == 1 for number in frame_counts)
     files = as_files and clips > 0
     what = f"lmms(name={name},clips=file)"
     if not files:
@@ -204,7 +203,7 @@ def runs_code(model_class: type, arguments: str) -> str | None:
     or True by default if `arguments` do not switch it off. Packages that they import are not read.
     A module without source counts as one that runs such code.
     """
-    off = OFF.search(arguments) is not None
+    off = SWITCHED_OFF.search(arguments) is not None
     for module in dict.fromkeys(
         base.__module__ for base in model_class.__mro__ if base is not object
     ):
@@ -212,12 +211,13 @@ def runs_code(model_class: type, arguments: str) -> str | None:
             tree = ast.parse(inspect.getsource(sys.modules[module]))
         except (KeyError, OSError, TypeError, SyntaxError):
             return f"{module}, whose source cannot be read"
-        for line in _trusting(tree, off=off):
+        line = next(_trusting_lines(tree, off=off), None)
+        if line is not None:
             return f"{module}, line {line}"
     return None
 
 
-def _trusting(tree: ast.AST, *, off: bool) -> Iterator[int]:
+def _trusting_lines(tree: ast.AST, *, off: bool) -> Iterator[int]:
     """Yield the lines that set the option to True; with `off`, defaults do not count."""
     for node in ast.walk(tree):
         always, default = _trusts_remote_code(node), not off and _trusts_by_default(node)
@@ -229,12 +229,14 @@ def _trusts_remote_code(node: ast.AST) -> bool:
     """Return True if a call, a dictionary's entry or an assignment sets the option to True."""
     match node:
         case ast.Call(keywords=keywords):
-            return any(keyword.arg == TRUST and _true(keyword.value) for keyword in keywords)
+            return any(
+                keyword.arg == TRUST_OPTION and _may_be_true(keyword.value) for keyword in keywords
+            )
         case ast.Dict(keys=keys, values=values):
             entries = zip(keys, values, strict=True)
-            return any(_is_trust_option(key) and _true(value) for key, value in entries)
+            return any(_is_trust_option(key) and _may_be_true(value) for key, value in entries)
         case ast.Assign(targets=targets, value=value):
-            return _true(value) and any(
+            return _may_be_true(value) and any(
                 isinstance(target, ast.Subscript) and _is_trust_option(target.slice)
                 for target in targets
             )
@@ -246,26 +248,30 @@ def _trusts_by_default(node: ast.AST) -> bool:
     match node:
         case ast.FunctionDef(args=signature) | ast.AsyncFunctionDef(args=signature):
             positional = signature.posonlyargs + signature.args
+            # defaults belong to the last arguments
             with_default = positional[len(positional) - len(signature.defaults) :]
             pairs = [
                 *zip(with_default, signature.defaults, strict=True),
                 *zip(signature.kwonlyargs, signature.kw_defaults, strict=True),
             ]
-            return any(argument.arg == TRUST and _true(value) for argument, value in pairs)
+            return any(
+                argument.arg == TRUST_OPTION and _may_be_true(value) for argument, value in pairs
+            )
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return name == TRUST and _true(value)
+            return name == TRUST_OPTION and _may_be_true(value)
         case ast.AnnAssign(target=ast.Name(id=name), value=value):
-            return name == TRUST and _true(value)
+            return name == TRUST_OPTION and _may_be_true(value)
         case ast.Call(args=[key, value]):  # settings.pop("trust_remote_code", True)
-            return _is_trust_option(key) and _true(value)
+            return _is_trust_option(key) and _may_be_true(value)
     return False
 
 
 def _is_trust_option(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value == TRUST
+    """Return True if a node is the text `trust_remote_code`."""
+    return isinstance(node, ast.Constant) and node.value == TRUST_OPTION
 
 
-def _true(node: ast.AST | None) -> bool:
+def _may_be_true(node: ast.AST | None) -> bool:
     """Return True if True occurs in an expression, which may then evaluate to it."""
     return node is not None and any(
         isinstance(part, ast.Constant) and part.value is True for part in ast.walk(node)

@@ -18,8 +18,8 @@ T = TypeVar("T")
 class loaded_once(cached_property[T]):  # noqa: N801 - a decorator
     """A cached property that is computed once, under a lock of its instance.
 
-    Up to Python 3.11, `cached_property` has one lock for all instances, so that a part that hangs
-    would block all others; later versions have none.
+    `cached_property` itself has one lock for all instances up to Python 3.11, so that a part that
+    hangs would block all others, and no lock in later versions.
     """
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:

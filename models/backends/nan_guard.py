@@ -8,7 +8,7 @@ not an unreadable answer.
 from harness.chat import ChatRequest
 from harness.errors import ModelError
 
-MARK = "!"
+MARK = "!"  # the text of token 0
 MIN_RUN = 32
 """Smallest number of marks at the end of a response that counts as a failure."""
 

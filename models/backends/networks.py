@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
-QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+QWEN_PREFIXES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
 """Beginnings of the `model_type` of Qwen's families."""
-BOUNDS = {"vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}
+MEDIA_BOUNDS = {
+    "vision_start_token_id": "<|vision_start|>",
+    "vision_end_token_id": "<|vision_end|>",
+}
 """Tokens around an image or a clip, by the configuration's key of their ids."""
 END_OF_TURN = "<|im_end|>"  # the token that ends a turn
-OTHERS = "Its files belong to another network, or were saved without the added tokens."
+OTHER_FILES_FIX = "Its files belong to another network, or were saved without the added tokens."
 
 
 def load_processor(
@@ -80,7 +83,7 @@ def load_processor(
         if pixels is not None
     }
     if limits:
-        _limit(processor, limits, clips=clips)
+        _set_pixel_limits(processor, limits, clips=clips)
     if template:
         _check_variables(name, processor, template)
         processor.chat_template_kwargs = dict(template)
@@ -172,8 +175,10 @@ def loader(folder: Path) -> "type[_BaseAutoModelClass]":
     return auto_class
 
 
-def _limit(processor: "ProcessorMixin", limits: Mapping[str, int], *, clips: bool) -> None:
-    """Set a processor's limits on the pixels of images, and with `clips` of each frame of a clip.
+def _set_pixel_limits(
+    processor: "ProcessorMixin", limits: Mapping[str, int], *, clips: bool
+) -> None:
+    """Set a processor's limits on the pixels of an image, and with `clips` of each frame of a clip.
 
     Args:
         processor: The processor; it is changed.
@@ -226,30 +231,30 @@ def _check_tokens(name: str, folder: Path, processor: "ProcessorMixin") -> None:
         for medium in ("image", "video")
     }
     marks = {key: mark for key, mark in media_marks.items() if mark is not None}
-    numbers = {mark: _number(name, processor.tokenizer, mark) for mark in marks.values()}
+    token_ids = {mark: _token_id(name, processor.tokenizer, mark) for mark in marks.values()}
     model_type = read_json(folder / "config.json").get("model_type")
-    if not str(model_type).startswith(QWEN):
+    if not str(model_type).startswith(QWEN_PREFIXES):
         return
-    for mark in (*BOUNDS.values(), END_OF_TURN):
-        numbers[mark] = _number(name, processor.tokenizer, mark)
+    for mark in (*MEDIA_BOUNDS.values(), END_OF_TURN):
+        token_ids[mark] = _token_id(name, processor.tokenizer, mark)
     from transformers import AutoConfig
 
     with loading(f"configuration of checkpoint {name}"):
         # Ids that the file leaves out are the architecture's defaults.
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    for key, mark in (marks | BOUNDS).items():
+    for key, mark in (marks | MEDIA_BOUNDS).items():
         expected_id = getattr(config, key, None)
-        if expected_id is not None and expected_id != numbers[mark]:
+        if expected_id is not None and expected_id != token_ids[mark]:
             raise ModelError(
                 f"tokenizer of checkpoint {name}",
                 expected=f"{mark} as token {expected_id} ({key})",
-                found=f"token {numbers[mark]}",
-                fix=OTHERS,
+                found=f"token {token_ids[mark]}",
+                fix=OTHER_FILES_FIX,
             )
     _check_ends(name, end_tokens(folder, processor.tokenizer), processor.tokenizer)
 
 
-def _number(name: str, tokenizer: "PreTrainedTokenizerBase", mark: str) -> int:
+def _token_id(name: str, tokenizer: "PreTrainedTokenizerBase", mark: str) -> int:
     """Return the id of the token that a mark is; ModelError if it is not one known token."""
     tokens = tokenizer(mark, add_special_tokens=False)["input_ids"]
     if len(tokens) != 1 or tokens[0] == tokenizer.unk_token_id:
@@ -257,7 +262,7 @@ def _number(name: str, tokenizer: "PreTrainedTokenizerBase", mark: str) -> int:
             f"tokenizer of checkpoint {name}",
             expected=f"one token for {mark}",
             found=f"{len(tokens)} tokens" if len(tokens) != 1 else "an unknown one",
-            fix=OTHERS,
+            fix=OTHER_FILES_FIX,
         )
     return int(tokens[0])
 
@@ -265,6 +270,7 @@ def _number(name: str, tokenizer: "PreTrainedTokenizerBase", mark: str) -> int:
 def _check_ends(
     name: str, ends: Sequence[int | None], tokenizer: "PreTrainedTokenizerBase"
 ) -> None:
+    """Raise ModelError unless each of `ends` is the id of one of the tokenizer's tokens."""
     for end in ends:
         if end is None or not 0 <= end < len(tokenizer):
             raise ModelError(
@@ -272,7 +278,7 @@ def _check_ends(
                 expected="a token that ends a response",
                 found="none" if end is None else f"{end}, with {len(tokenizer)} tokens in all",
                 fix="generation_config.json names it as eos_token_id, or else the tokenizer's "
-                f"files as eos_token. {OTHERS}",
+                f"files as eos_token. {OTHER_FILES_FIX}",
             )
 
 
@@ -311,7 +317,7 @@ def check_network(folder: Path, *, name: str, last: int) -> None:
             f"checkpoint {name}",
             expected=f"an embedding for each of the tokenizer's tokens, up to number {last}",
             found=f"{rows} of them",
-            fix=OTHERS,
+            fix=OTHER_FILES_FIX,
         )
 
 

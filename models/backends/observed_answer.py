@@ -1,5 +1,6 @@
-"""Observe a request to a server: the images and times in its body, tokens and log-probabilities.
+"""Read from a server's answer, and its request's body, what the network saw and how sure it was.
 
+These are the images and their times, the tokens, and the log-probabilities (`Observation`).
 vLLM (0.10.2 or later) returns the tokens of prompt and response on request; any server of OpenAI's
 interface may return the log-probabilities of the response's tokens.
 """
@@ -67,6 +68,7 @@ def _images_with_times(body: Mapping[str, Any]) -> Iterator[tuple[Frame, float |
 
 
 def _decoded(data: str) -> Frame:
+    """Return the pixels (height × width × 3, uint8) of an image file in Base64."""
     with Image.open(io.BytesIO(base64.b64decode(data))) as image:
         return np.asarray(image.convert("RGB"))
 

@@ -165,6 +165,7 @@ class OpenAIChat(ConversingChat):
         if self.remote_processor.network is not None:
             assert self.remote_processor.network.processor is not None, "loading raises otherwise"
         pool, failures = self.session.endpoint, list[ServerError]()
+        # One server that answers is enough; the others rest.
         for endpoint in pool.members:
             try:
                 listed = self.session.with_retries(
@@ -203,6 +204,7 @@ class OpenAIChat(ConversingChat):
             return list(pool.map(self._observe, requests))
 
     def _observe(self, request: ChatRequest) -> Observation:
+        """Return one observation; without tokens and log-probabilities if the server refuses."""
         body = json.loads(self.form.body(request))
         try:
             answer = self._answer({**body, **OBSERVED_FIELDS[self.options.server]})
@@ -297,6 +299,7 @@ def openai(
     )
 
     def prepare(request: ChatRequest) -> Callable[[], ChatResponse]:
+        """Encode a request; return the function that sends it once and reads its answer."""
         body = form.body(request)
 
         def send() -> ChatResponse:

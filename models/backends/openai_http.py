@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 * 2**20  # bytes of an answer
 CONNECT_SECONDS = 30.0  # seconds at most until a connection stands
 MAX_EXCERPT = 200  # characters of a server's message in an error
-TAG = re.compile(r"<[^<>]*>")  # an HTML tag: "<h1>"
-VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*\Z")  # "OPENAI_API_KEY"
+HTML_TAG = re.compile(r"<[^<>]*>")  # an HTML tag: "<h1>"
+VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*\Z")  # "OPENAI_API_KEY"
 REFUSED_STATUSES = frozenset({400, 413, 422})
 """Statuses of a refused request: its content, its length or one of its settings is at fault."""
 RETRY_STATUSES = frozenset({408, 409, 425, 429})
@@ -90,7 +90,7 @@ class Endpoint:
 
     def get(self, route: str) -> dict[str, object]:
         """Return the JSON object under a route; raises as `post` does."""
-        return self._object("GET", route, None)
+        return self._json_object("GET", route, None)
 
     def post(self, route: str, body: bytes) -> dict[str, object]:
         """Return the JSON object with which a server answers a JSON body.
@@ -101,9 +101,9 @@ class Endpoint:
             MissingDependency: the account behind the key has no credit left.
             ModelError: the server refuses this request, or its answer has over `MAX_BYTES`.
         """
-        return self._object("POST", route, body)
+        return self._json_object("POST", route, body)
 
-    def _object(self, method: str, route: str, body: bytes | None) -> dict[str, object]:
+    def _json_object(self, method: str, route: str, body: bytes | None) -> dict[str, object]:
         """Return the JSON object of an answer, the key removed from it; raises as `post` does."""
         status, headers, data = self._exchange(method, route, body)
         headers = {name: redact_key(value, self.key) for name, value in headers.items()}
@@ -162,7 +162,7 @@ class Endpoint:
                 ) from error
             message = str(error) or type(error).__name__
             raise RetryableError(
-                f"no whole answer{_through_proxy(parts)}: {self._excerpt(message.encode())}"
+                f"no whole answer{_proxy_note(parts)}: {self._excerpt(message.encode())}"
             ) from error
         finally:
             connection.close()
@@ -170,9 +170,10 @@ class Endpoint:
     def _refusal(
         self, status: int, headers: Mapping[str, str], data: bytes, body: bytes | None
     ) -> Exception:
-        proxy = _through_proxy(urlsplit(self.url))
-        reason = f"status {status}{proxy}: {self._excerpt(data) or _phrase(status)}"
-        if status == 429 and _code(data) in UNPAID_CODES:
+        """Return the error for an answer whose status is not 200; `body` is that of the request."""
+        proxy = _proxy_note(urlsplit(self.url))
+        reason = f"status {status}{proxy}: {self._excerpt(data) or _status_phrase(status)}"
+        if status == 429 and _error_code(data) in UNPAID_CODES:
             return MissingDependency(
                 f"server {self.url}",
                 expected="an account with credit",
@@ -206,27 +207,27 @@ class Endpoint:
         with suppress(ValueError, RecursionError):
             text = next(messages_in(json.loads(data)), text)
         if text.lstrip().startswith("<"):  # an HTML page, as proxies send
-            text = TAG.sub(" ", text)
+            text = HTML_TAG.sub(" ", text)
         text = redact_key(text, self.key)
         message = storable(" ".join(text.split()))
         return message[:MAX_EXCERPT] + ("…" if len(message) > MAX_EXCERPT else "")
 
 
-def _phrase(status: int) -> str:
+def _status_phrase(status: int) -> str:
     """Return the standard phrase of an HTTP status, for proxies that send the number alone."""
     with suppress(ValueError):
         return HTTPStatus(status).phrase
     return "nothing more"
 
 
-def _code(data: bytes) -> str | None:
+def _error_code(data: bytes) -> str | None:
     """Return the code of an error in OpenAI's form, `{"error": {"code": …}}`; None without one."""
     with suppress(ValueError, RecursionError, LookupError, TypeError):
         return str(json.loads(data)["error"]["code"])
     return None
 
 
-def _through_proxy(server: SplitResult) -> str:
+def _proxy_note(server: SplitResult) -> str:
     """Return " through HTTPS_PROXY", for an error that a proxy may have caused; "" without one."""
     proxy = proxy_for(server)
     return f" through {proxy.variable}" if proxy else ""
@@ -330,6 +331,7 @@ def checked_url(url: str) -> str:
 
 
 def _invalid_address(url: str) -> UsageError:
+    """Return the error for an address that is not one of a server."""
     return UsageError(
         "openai(base_url=…)",
         expected="an address such as http://localhost:8000/v1",
@@ -346,7 +348,7 @@ def key_from(variable: str | None) -> str | None:
     """
     if variable is None:
         return None
-    if not VARIABLE.match(variable):
+    if not VARIABLE_NAME.match(variable):
         raise UsageError(
             "openai(key_variable=…)",
             expected="the name of an environment variable, in capitals",

@@ -9,9 +9,9 @@ from time import monotonic
 
 from harness.models.backends.openai_http import Endpoint, RetryableError
 
-REST, LONGEST_REST = 2.0, 120.0
-"""Seconds without requests after a server's first fault, doubled with each further one, and the
-longest such rest that a server does not ask for itself."""
+FIRST_REST, LONGEST_REST = 2.0, 120.0
+"""Seconds in which a server gets no requests after its first fault; doubled with each further fault
+in a row, up to the longest rest. A server may ask for a longer one."""
 
 
 class EndpointPool:
@@ -45,6 +45,7 @@ class EndpointPool:
         while True:
             with self._lock:
                 now = monotonic()
+                # one that does not rest, then the least busy, then the least used
                 endpoint = min(
                     untried,
                     key=lambda candidate: (
@@ -77,7 +78,7 @@ class EndpointPool:
             # Requests that were under way together meet the same fault: it is counted once.
             if self._resting_until[endpoint] <= now:
                 self._faults[endpoint] += 1
-            seconds = min(REST * 2.0 ** min(self._faults[endpoint] - 1, 30), LONGEST_REST)
+            seconds = min(FIRST_REST * 2.0 ** min(self._faults[endpoint] - 1, 30), LONGEST_REST)
             # A later fault of the same time never shortens a rest that the server asked for.
             until = now + max(seconds, wait or 0.0)
             self._resting_until[endpoint] = max(self._resting_until[endpoint], until)

@@ -1,7 +1,7 @@
 """Recognize errors of a server that refuse a setting of a request, not its question.
 
-Every request of a run has the same settings, so that such an error ends the run and is not counted
-as the network's failure. `openai_http` passes the server's answer and the request, both as JSON
+Every request of a run has the same settings, so such an error ends the run, and is not counted as
+a failure of the network. `openai_http` passes the server's answer and the request, both as JSON
 bytes, and gets the name of the refused field.
 """
 
@@ -13,18 +13,18 @@ from types import MappingProxyType
 
 from harness.errors import UsageError
 
-WORDS = frozenset({"seed", "stop"})
+ENGLISH_WORDS = frozenset({"seed", "stop"})
 """Fields whose names are English words: a sentence must call them a setting to count."""
-NO_SETTING = (
+ALWAYS_SENT_FIX = (
     "harness always sends it: put a proxy before the server that removes it, such as LiteLLM with "
     "drop_params."
 )
-FEWER = "A smaller max_new_tokens= leaves room for the prompt"
+TOKENS_FIX = "A smaller max_new_tokens= leaves room for the prompt"
 FIXES: Mapping[str, str] = MappingProxyType(
     {
         "model": "model= is the name at the server.",
-        "max_tokens": f"server=openai sends max_completion_tokens in its place. {FEWER}.",
-        "max_completion_tokens": f"server=plain sends max_tokens in its place. {FEWER}.",
+        "max_tokens": f"server=openai sends max_completion_tokens in its place. {TOKENS_FIX}.",
+        "max_completion_tokens": f"server=plain sends max_tokens in its place. {TOKENS_FIX}.",
         "temperature": "Give the temperature= that this model takes, such as 1.",
         "top_p": "Give the top_p= that this model takes, such as 1.",
         "top_k": "Leave top_k= out; server=plain and server=openai do not send it.",
@@ -39,8 +39,8 @@ FIXES: Mapping[str, str] = MappingProxyType(
         "no_stop_trim": "server= says which kind of server it is.",
         "add_generation_prompt": "server= says which kind of server it is.",
         "continue_final_message": "server= says which kind of server it is.",
-        "seed": NO_SETTING,
-        "stop": NO_SETTING,
+        "seed": ALWAYS_SENT_FIX,
+        "stop": ALWAYS_SENT_FIX,
     }
 )
 """Advice, by the field of a request (`request_format`)."""
@@ -144,7 +144,7 @@ def _named_in(text: str, names: set[str]) -> str | None:
             rf"(?:parameter|argument|field|property|setting)s?:? {name}\b|\b{name}(?: is| must|:)"
         )
         anywhere = rf"(?<![\w.]){name}(?![\w])"  # "top_k", but not "my.top_k" or "top_kk"
-        match = re.search(f"{quoted}|{called_setting}" if name in WORDS else anywhere, text)
+        match = re.search(f"{quoted}|{called_setting}" if name in ENGLISH_WORDS else anywhere, text)
         if match:
             starts[name] = match.start()
     return min(starts, key=starts.__getitem__, default=None)

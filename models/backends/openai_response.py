@@ -16,17 +16,17 @@ from harness.models.backends.stop_strings import until_stop
 from harness.responses import storable
 
 FILTERED = "content_filter"  # a finish_reason
-TEXTS = ("text", "output_text", "refusal")
+TEXT_TYPES = ("text", "output_text", "refusal")
 """Types of a message's parts that belong to the response."""
-REASONING = ("thinking", "reasoning", "reasoning_text", "summary_text", "redacted_thinking")
+REASONING_TYPES = ("thinking", "reasoning", "reasoning_text", "summary_text", "redacted_thinking")
 """Types of a message's parts that hold reasoning before the response."""
-KEYS = ("text", "thinking", "reasoning", "summary", "content", "refusal", "data")
+TEXT_KEYS = ("text", "thinking", "reasoning", "summary", "content", "refusal", "data")
 """Keys under which the text of a part stands."""
-DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d|0\d\d)")
-"""Release behind a model's name: `-2024-08-06`, `-0613`, `-002`."""
-UNNAMED = "@main"
+RELEASE_SUFFIX = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d|0\d\d)")
+"""Matches the release behind a model's name: `-2024-08-06`, `-0613`, `-002`, but not `-7B`."""
+DEFAULT_REVISION = "@main"
 """Revision that `transformers serve` puts behind a name without one."""
-LISTED = 5  # models of a server that an error names
+MAX_LISTED = 5  # models of a server that an error names
 
 
 def read_answer(
@@ -48,9 +48,11 @@ def read_answer(
         content, ended = message.get("content"), choice.get("finish_reason")
     except (LookupError, TypeError, AttributeError) as error:
         raise RetryableError(f"an answer without a message ({type(error).__name__})") from error
-    thought_in_content, text_in_content = _parts(content)
-    separate_thought, _ = _parts([{"type": "thinking", "thinking": _reasoning(message)}])
-    text = text_in_content or _text(message.get("refusal"))
+    thought_in_content, text_in_content = _reasoning_and_text(content)
+    separate_thought, _ = _reasoning_and_text(
+        [{"type": "thinking", "thinking": _reasoning(message)}]
+    )
+    text = text_in_content or _text_of_part(message.get("refusal"))
     thoughts = "\n".join(filter(None, (separate_thought, thought_in_content)))
     if not text and (calls := message.get("tool_calls") or message.get("function_call")):
         raise ModelError(
@@ -85,7 +87,7 @@ def _reasoning(message: Mapping[str, Any]) -> object:
     return next((message[name] for name in names if message.get(name)), None)
 
 
-def _parts(content: object) -> tuple[str, str]:
+def _reasoning_and_text(content: object) -> tuple[str, str]:
     """Return (reasoning, text) of a message's content, which is a text or a list of typed parts.
 
     Raises:
@@ -97,22 +99,22 @@ def _parts(content: object) -> tuple[str, str]:
     text_parts: list[str] = []
     for part in content if isinstance(content, list) else [content]:
         part_type = part.get("type", "text") if isinstance(part, Mapping) else "text"
-        if part_type in REASONING:
-            thoughts.append(_text(part))
-        elif part_type in TEXTS:
-            text_parts.append(_text(part))
+        if part_type in REASONING_TYPES:
+            thoughts.append(_text_of_part(part))
+        elif part_type in TEXT_TYPES:
+            text_parts.append(_text_of_part(part))
         else:
             raise ModelError(
                 "response",
-                expected=f"parts of the types {', '.join((*TEXTS, *REASONING))}",
+                expected=f"parts of the types {', '.join((*TEXT_TYPES, *REASONING_TYPES))}",
                 found=f"one of the type {storable(str(part_type), 60)}",
                 fix="Use a model that answers in text.",
             )
     return "\n".join(filter(None, thoughts)), "".join(text_parts)
 
 
-def _text(part: object) -> str:
-    """Return the text of a part, which may stand under one of `KEYS`, or in a list.
+def _text_of_part(part: object) -> str:
+    """Return the text of a part, which may stand under one of `TEXT_KEYS`, or in a list.
 
     Raises:
         ModelError: the part holds something else.
@@ -120,12 +122,12 @@ def _text(part: object) -> str:
     if part is None or isinstance(part, str):
         return part or ""
     if isinstance(part, list):
-        return "".join(map(_text, part))
+        return "".join(map(_text_of_part, part))
     if isinstance(part, Mapping):
-        contents = [part[key] for key in KEYS if part.get(key) is not None]
+        contents = [part[key] for key in TEXT_KEYS if part.get(key) is not None]
         if contents:
-            return _text(contents[0])
-        if any(key in part for key in KEYS):  # present, and null
+            return _text_of_part(contents[0])
+        if any(key in part for key in TEXT_KEYS):  # present, and null
             return ""
     content = storable(str(part), 60)
     raise ModelError("response", expected="text", found=f"content that holds {content}")
@@ -145,9 +147,9 @@ def check_model(name: object, *, wanted: str, url: str) -> None:
     A release of that model is accepted (`NAME-2024-08-06`, `NAME-0613`, `NAME-002`, `NAME@main`),
     other names that begin like it are not (`NAME-mini`, `NAME-7B`, `NAME-AWQ`, `NAME@v2`).
     """
-    if not isinstance(name, str) or name in (wanted, f"{wanted}{UNNAMED}"):
+    if not isinstance(name, str) or name in (wanted, f"{wanted}{DEFAULT_REVISION}"):
         return
-    if not (name.startswith(wanted) and DATED.fullmatch(name[len(wanted) :])):
+    if not (name.startswith(wanted) and RELEASE_SUFFIX.fullmatch(name[len(wanted) :])):
         raise UsageError(
             f"server {url}",
             expected=f"responses of {wanted}",
@@ -162,7 +164,7 @@ def check_listed(listed: Mapping[str, object], *, wanted: str, url: str) -> None
     rows = data if isinstance(data, list) else []
     names = [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row]
     if names and wanted not in names:
-        listed_names = storable(", ".join(names[:LISTED]), 200)
+        listed_names = storable(", ".join(names[:MAX_LISTED]), 200)
         raise UsageError(
             f"openai(model={wanted})",
             expected=f"a model of the server at {url}",

@@ -100,15 +100,19 @@ class PrefillQueue:
         """
         self._make_tensors, self._join, self._refill = make_tensors, join, refill
         self._worker, self._timer = worker, timer
-        self._size, self._share = size, least_to_begin(size, small=small)
+        self._size = size
+        self._share = least_to_begin(size, small=small)
+        """Number of requests of a share."""
         self._started, self._waiting = started, deque[list[int]]()
         self._next = deque[_PrefillBatch]()
+        """Shares whose tensors are made, or being made."""
         self._first = True
+        """True until the first requests, one for every row, have begun."""
 
     def add(self, new: Prompts) -> None:
         """Append prompts to the queue."""
         self._waiting += new
-        self._cut()
+        self._cut_shares()
 
     def take(self, free: int) -> PromptBatch | None:
         """Return as many shares as `free` rows hold, as one batch; None: not even one fits."""
@@ -127,10 +131,10 @@ class PrefillQueue:
                 for share in taken
             ]
         self._first = False
-        self._cut()
+        self._cut_shares()
         return self._join([prompt for share in taken for prompt in share.prompts], inputs)
 
-    def _cut(self) -> None:
+    def _cut_shares(self) -> None:
         """Cut the next shares and begin to make their tensors; at first, those for all rows."""
         if self._first:
             if self._waiting and not self._next:

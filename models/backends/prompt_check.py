@@ -1,4 +1,4 @@
-"""Check by short prompts that a checkpoint's chat template, end and padding tokens are usable.
+"""Check with short prompts that a checkpoint's chat template, end and padding tokens are usable.
 
 Backends check their processor when they load it, and `harness doctor` checks checkpoints.
 """
@@ -17,9 +17,9 @@ from harness.models.backends.inputs import (
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
-QUESTION, RESPONSE = "harness asks", "harness answers"
-WHAT = "the checkpoint's chat template"
-COPY = "Copy {} from the checkpoint that this one was trained from."
+QUESTION, RESPONSE = "harness asks", "harness answers"  # texts to look for in a prompt
+TEMPLATE_PART = "the checkpoint's chat template"
+COPY_FIX = "Copy {} from the checkpoint that this one was trained from."
 
 
 def check_prompts(processor: "ProcessorMixin", ends: Collection[int]) -> None:
@@ -39,19 +39,19 @@ def check_prompts(processor: "ProcessorMixin", ends: Collection[int]) -> None:
     without_image = _render(processor, [{"role": "user", "content": [text]}])
     if without_image is not None and QUESTION not in without_image:
         raise ModelError(
-            WHAT,
+            TEMPLATE_PART,
             expected="prompts that hold the question",
             found="one without it",
-            fix=COPY.format("chat_template.jinja"),
+            fix=COPY_FIX.format("chat_template.jinja"),
         )
     if hasattr(processor, "image_processor"):
         with_image = _render(processor, [{"role": "user", "content": [{"type": "image"}, text]}])
         if with_image is not None and with_image == without_image:
             raise ModelError(
-                WHAT,
+                TEMPLATE_PART,
                 expected="prompts that show images",
                 found="the same prompt with an image and without one, as of a network of text",
-                fix=COPY.format("chat_template.jinja"),
+                fix=COPY_FIX.format("chat_template.jinja"),
             )
     _check_end_of_turn(processor, ends, text)
 
@@ -64,7 +64,7 @@ def check_padding(processor: "ProcessorMixin") -> None:
             expected="a token for padding",
             found="none",
             fix="tokenizer_config.json names it as pad_token. "
-            + COPY.format("tokenizer_config.json"),
+            + COPY_FIX.format("tokenizer_config.json"),
         )
 
 
@@ -85,7 +85,7 @@ def _check_end_of_turn(
                 expected=f"{token.content} (token {number}), by which the chat template ends a "
                 "turn, among the eos_token_id",
                 found=", ".join(map(str, ends)),
-                fix=COPY.format("generation_config.json"),
+                fix=COPY_FIX.format("generation_config.json"),
             )
 
 

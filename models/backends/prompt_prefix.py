@@ -185,10 +185,8 @@ class PromptReader:
     def _reused_features(self, request: ChatRequest) -> AbstractContextManager[None]:
         """Return a context in which the vision tower's blocks are computed once a request."""
         tower = getattr(self.network.base_model, "visual", None)
-        if tower is None or not self.inputs(request).keys() & {
-            "pixel_values",
-            "pixel_values_videos",
-        }:
+        media_tensors = {"pixel_values", "pixel_values_videos"}
+        if tower is None or not media_tensors & self.inputs(request).keys():
             return nullcontext()
         return _cached_blocks(tower, self._features.setdefault(request, {}))
 
@@ -197,8 +195,8 @@ class PromptReader:
 def _cached_blocks(tower: "PreTrainedModel", cache: dict[int, Tensor]) -> Iterator[None]:
     """Store the outputs of the tower's blocks in an empty `cache`; return them from a filled one.
 
-    Stored are only outputs that merging layers read: the last block's, and in Qwen3-VL those of
-    some others.
+    Only outputs that merging layers read are stored: those of the last block, and in Qwen3-VL of
+    some others. With a filled cache, a block without a stored output passes its input on.
     """
     used = {len(tower.blocks) - 1, *getattr(tower, "deepstack_visual_indexes", ())}
     is_filled = used <= set(cache)

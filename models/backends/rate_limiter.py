@@ -1,4 +1,4 @@
-"""Number of requests under way at once, and the wait before the next try.
+"""Decide how many requests are under way at once, and how long to wait before the next try.
 
 Slow start, then additive increase and multiplicative decrease, as in TCP (Jacobson 1988; Chiu and
 Jain 1989): until the server is overloaded for the first time, each round of answers doubles the

@@ -91,6 +91,7 @@ class StoredChat(StoredOptions, Chat):
         return 0
 
     def _response(self, request: ChatRequest) -> ChatResponse:
+        """Return the recorded response of a request; DataError if there is none."""
         if request.key not in self.responses:
             raise DataError(
                 f"responses {self.file}",

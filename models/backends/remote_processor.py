@@ -15,7 +15,7 @@ from harness.chat import ChatRequest
 from harness.coordinates import Coordinates
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.completeness import REMOTE, check_complete
+from harness.models.backends.completeness import SERVER_PARTS, check_complete
 from harness.models.backends.inputs import without_special_tokens
 from harness.models.backends.options import ProcessorOptions
 from harness.models.backends.request_format import CONTINUES_PREFIX, Clips, Server, without_marks
@@ -214,7 +214,7 @@ def remote_processor(
     limits = {"min_pixels": options.min_pixels, "max_pixels": options.max_pixels}
     network = None
     if folder is not None:
-        check_complete(folder, needed=REMOTE)
+        check_complete(folder, needed=SERVER_PARTS)
         network = processor_only_chat(folder, coordinates=coordinates, **limits)
         coordinates = network.coordinates
     rule = {**limits, "factor": options.factor}

@@ -1,7 +1,7 @@
 """Write a `ChatRequest` as the JSON of a chat completion, images inlined as data URLs.
 
-`RequestFormat.body` gives the bytes that `openai` sends. Kinds of servers differ in what they take
-beyond the common form: `vllm` and `sglang` continue from a prefix and take a repetition penalty,
+`RequestFormat.body` gives the bytes that `openai` sends. Servers differ in what they take beyond
+the common form: `vllm` and `sglang` continue from a prefix and take a repetition penalty,
 `vllm` also takes a clip as a sequence of frames with their times, `openai` has another name for the
 limit of tokens, and `plain` is the common form alone.
 """
@@ -36,8 +36,8 @@ except ImportError:
 Server: TypeAlias = Literal["vllm", "sglang", "openai", "plain"]
 Clips: TypeAlias = Literal["images", "video"]
 
-SPECIAL = re.compile(r"<(\|[A-Za-z0-9_]{1,40}\|>)")  # "<|im_end|>"
-PNG_LEVEL = 1  # level of PNG's compression: higher ones take ten times as long for little
+SPECIAL_TOKEN = re.compile(r"<(\|[A-Za-z0-9_]{1,40}\|>)")  # "<|im_end|>"
+PNG_LEVEL = 1  # level of compression: higher ones take ten times as long for little
 ENCODED_BYTES = 64 << 20  # bytes of encoded images that are kept, for requests that share them
 LIMIT_FIELDS = {"openai": "max_completion_tokens"}  # elsewhere max_tokens
 CONTINUES_PREFIX = frozenset({"vllm", "sglang"})
@@ -178,7 +178,7 @@ class RequestFormat:
         """Return the messages of a request, images inlined; special tokens in texts are removed."""
         messages: list[dict[str, object]] = []
         for indices, question, response in conversation_of(request, self.plain):
-            content = [part for index in indices for part in self._parts(request, index)]
+            content = [part for index in indices for part in self._media_parts(request, index)]
             content.append({"type": "text", "text": question})
             messages.append({"role": "user", "content": content})
             if response is not None:
@@ -189,7 +189,7 @@ class RequestFormat:
             messages.append({"role": "assistant", "content": self.plain(request.prefix)})
         return messages
 
-    def _parts(self, request: ChatRequest, media_index: int) -> list[dict[str, object]]:
+    def _media_parts(self, request: ChatRequest, media_index: int) -> list[dict[str, object]]:
         """Return the parts of a message that show one medium: its images or its video."""
         media, frames = request.media[media_index], frames_shown(request, media_index)
         images = [
@@ -214,7 +214,7 @@ class RequestFormat:
     def _encoded(
         self, media: Media, index: int, resize: tuple[int, int] | None, resample: Resample
     ) -> Encoded:
-        """Return one frame as (kind, bytes of an image file) to send: the original if unchanged."""
+        """Return one frame as an image file to send: the original file if nothing changes it."""
         size = resize or media.size
         sent_size = size if self.fit is None else self.fit(size)
         unchanged = sent_size == size == media.size and self.options.quality is None
@@ -264,4 +264,4 @@ def without_marks(text: str) -> str:
     >>> without_marks("a <|im_end|> b")
     'a < |im_end|> b'
     """
-    return SPECIAL.sub(r"< \1", text)
+    return SPECIAL_TOKEN.sub(r"< \1", text)

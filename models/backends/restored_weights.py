@@ -1,4 +1,4 @@
-"""Weights that learn from one sample and are put back afterwards, which a fingerprint proves.
+"""Let weights learn from one sample and put them back afterwards, which a fingerprint proves.
 
 Test-time training (`adaptation`) gets the network and an optimizer here, and resets the weights
 between samples. Weights that learn are float32: a rate of 5e-7 is rounded away in bfloat16.
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedModel
 
-BLOCKS, BLOCK = 16, 1024
-"""Number of blocks that the fingerprint reads of a tensor, and numbers in a block. A tensor that is
-not larger than all blocks is read whole."""
+N_BLOCKS, BLOCK_SIZE = 16, 1024
+"""Number of blocks that the fingerprint reads of a tensor, and of numbers in a block. A tensor that
+is not larger than all blocks together is read whole."""
 
 
 def fingerprint(network: "PreTrainedModel", *, complete: bool = False) -> str:
@@ -37,9 +37,10 @@ def fingerprint(network: "PreTrainedModel", *, complete: bool = False) -> str:
     for name, tensor in (*network.named_parameters(), *network.named_buffers()):
         flat = tensor.detach().reshape(-1)
         digest.update(f"{name}\0{tuple(tensor.shape)}\0{tensor.dtype}\0".encode())
-        if not complete and flat.numel() > BLOCKS * BLOCK:
-            starts = torch.linspace(0, flat.numel() - BLOCK, BLOCKS, dtype=torch.float64).long()
-            block_indices = starts[:, None] + torch.arange(BLOCK)
+        if not complete and flat.numel() > N_BLOCKS * BLOCK_SIZE:
+            last_start = flat.numel() - BLOCK_SIZE
+            starts = torch.linspace(0, last_start, N_BLOCKS, dtype=torch.float64).long()
+            block_indices = starts[:, None] + torch.arange(BLOCK_SIZE)
             flat = flat[block_indices.reshape(-1).to(flat.device)]
         digest.update(flat.contiguous().view(torch.uint8).cpu().numpy().tobytes())
     return digest.hexdigest()
@@ -107,6 +108,7 @@ class RestoredWeights:
 
     @property
     def _learning(self) -> dict[str, Any]:
+        """The weights that learn, by name."""
         return {
             name: weight
             for name, weight in self.network.named_parameters()
@@ -162,6 +164,7 @@ class RestoredWeights:
             finally:
                 self._offloaded.restore()
             return
+        # Both copies fit on the device: exchange the data, which hides the change from autograd.
         learned = {name: weight.data for name, weight in learning.items()}
         try:
             for name, weight in learning.items():

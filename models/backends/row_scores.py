@@ -1,4 +1,4 @@
-"""Log-probabilities and entropies of responses' tokens, from the hidden states that predict them.
+"""Compute log-probabilities and entropies of responses' tokens from the states that predict them.
 
 GRPO trainers call `score_tokens`; test-time training calls `score_rows`, whose result a loss reads.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LOGITS_AT_ONCE = 1 << 27
-"""Numbers of logits (tokens × vocabulary) that are held at once, 0.5 GB in float32."""
+"""Most logits (tokens × vocabulary) that are held at once, 0.5 GB in float32."""
 
 
 def score_tokens(
@@ -37,6 +37,7 @@ def score_tokens(
     """
 
     def scores(states: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (log-probabilities of the tokens, entropies of their distributions)."""
         logps = (_logits(head, states, softcap) / temperature).log_softmax(dim=-1)
         return logps.gather(1, tokens[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
 
@@ -84,7 +85,7 @@ def score_rows(
     logps, entropies = score_tokens(
         hidden[is_token], tokens[is_token], head=head, temperature=temperature, softcap=softcap
     )
-    empty = logps.new_zeros(mask.shape)
+    empty = logps.new_zeros(mask.shape)  # rows × tokens, which `masked_scatter` fills
     return ScoredRows(
         indices=indices,
         logp=empty.masked_scatter(is_token, logps),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PAPER_CHECKPOINT = "facebook/sam2-hiera-large"
 """SAM2-Large, with which the papers of the methods segment."""
-VIDEO = "sam2_video"
+VIDEO_MODEL_TYPE = "sam2_video"
 """The architecture with memory. Its weights hold those of `sam2`, the one for still images."""
 
 
@@ -31,7 +31,7 @@ def find_checkpoint(checkpoint: str, *, memory: bool, name: str | None = None) -
     """
     return checkpoint_part.find_checkpoint(
         checkpoint,
-        (VIDEO,) if memory else (VIDEO, "sam2"),
+        (VIDEO_MODEL_TYPE,) if memory else (VIDEO_MODEL_TYPE, "sam2"),
         fix="Give a SAM 2 checkpoint in transformers' format, such as facebook/sam2.1-hiera-large.",
         name=name,
     )

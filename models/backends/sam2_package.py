@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 IMAGES = "sam2.modeling.sam2_base.SAM2Base"
 VIDEOS = "sam2.sam2_video_predictor.SAM2VideoPredictor"
+"""The package's classes of networks for still images, and for videos."""
 
 HUB_PARTS = 3  # of "owner/repository/file.pt"
 DECODER_SETTINGS: Mapping[str, object] = {

@@ -152,6 +152,8 @@ class Sampling:
 
         mass = likeliest(masses(scores, temperature=self.temperature), self.top_k)
         shares = nucleus(mass, self.top_p)
+        # The distribution function, unnormalised: the drawn token is the one in whose step
+        # `number × total` lies.
         below = shares.cumsum(dim=1)
         token = torch.searchsorted(below, numbers * below[:, -1:], right=True)
         # NaN logits give an index behind the end; `check_finite` then raises.
@@ -216,6 +218,7 @@ class TokenChoice(Sampling):
         return input_ids.where(index >= starts, input_ids[:, -1:])
 
     def _start_positions(self, where: "device") -> "Tensor":
+        """Return `starts` (rows × 1) on a device."""
         import torch
 
         if where not in self._starts_on:
@@ -265,14 +268,14 @@ def masses(scores: "Tensor", *, temperature: float) -> "Tensor":
     `scores` are logits, the result is float64 (both rows × vocabulary). Exponents are at most 0, so
     that no temperature makes them overflow.
     """
-    below = scores - scores.amax(dim=1, keepdim=True)
-    return below.double().div_(temperature).exp_()
+    below_largest = scores - scores.amax(dim=1, keepdim=True)
+    return below_largest.double().div_(temperature).exp_()
 
 
 def likeliest(mass: "Tensor", top_k: int | None) -> "Tensor":
     """Set the mass of all but the `top_k` likeliest tokens of a row to 0 (rows × vocabulary).
 
-    Tokens as likely as the last of them keep their mass; None: all do.
+    Tokens as likely as the last of the `top_k` keep their mass too. None: nothing is set to 0.
     """
     if top_k is None or top_k >= mass.shape[1]:
         return mass
@@ -290,6 +293,7 @@ def nucleus(mass: "Tensor", top_p: float) -> "Tensor":
         return mass
     ordered, order = mass.sort(dim=1, descending=True, stable=True)
     total = ordered.cumsum(dim=1)
+    # A token is outside if the likelier ones alone hold the share.
     dropped = (total - ordered).ge(top_p * total[:, -1:])
     return mass.scatter(1, order, ordered.masked_fill(dropped, 0.0))
 

@@ -1,7 +1,7 @@
-"""Media as a processor takes them: the frames shown, their sizes, the canvases, the times of clips.
+"""Compute what a processor is given of media: frames, their sizes, canvases, and times of clips.
 
 A medium of which one frame is shown goes in as an image, one of several frames as a video, called a
-clip here. All backends that build prompts use it.
+clip here. All backends that build prompts call these functions.
 """
 
 import math

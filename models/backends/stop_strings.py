@@ -36,6 +36,7 @@ def _first_stop(text: str, stop: Sequence[str]) -> tuple[int, int] | None:
     """Return (start, end) in characters of the stop string that is complete first; None: none."""
     matches = [(text.find(string), len(string)) for string in stop]
     complete = [(at + length, at) for at, length in matches if at >= 0]
+    # the smallest (end, start): the first to end, and of these the longest
     return min(complete)[::-1] if complete else None
 
 
@@ -58,12 +59,12 @@ def until_stop(response: ChatResponse, request: ChatRequest) -> ChatResponse:
 def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> int | None:
     """Return the number of tokens up to the first complete stop string; None without any."""
 
-    def complete(n_tokens: int) -> bool:
+    def holds_stop(n_tokens: int) -> bool:
         return before_stop(decode(tokens[:n_tokens]), stop) is not None
 
-    if not (stop and complete(len(tokens))):
+    if not (stop and holds_stop(len(tokens))):
         return None
-    return bisect_left(range(len(tokens)), True, key=complete)
+    return bisect_left(range(len(tokens)), True, key=holds_stop)
 
 
 def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:

@@ -30,7 +30,7 @@ def is_bounded(template: str, conversations: Sequence[Sequence[object]], *, seco
 
 @cache
 def _stays_in_limits(program_input: bytes, seconds: float) -> bool:
-    """Run this file as a program; return True unless it met a limit of memory or time."""
+    """Run this file as a program; return True unless it reached a limit of memory or time."""
     command = [sys.executable, "-I", str(Path(__file__)), str(seconds)]
     try:
         process = subprocess.run(  # 20 s more, for the start of Python under load

@@ -1,6 +1,6 @@
-"""Positions of prompts' tokens, for networks whose batches may be split into rows and joined.
+"""Compute positions of prompts' tokens, for networks whose batches may be split and joined by rows.
 
-Continuous batching and shared prompts compute positions here, as `generate` would for each row.
+Continuous batching and shared prompts need the positions that `generate` would give each row.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ PyPI's torchvision wheel is built for CUDA. Beside PyTorch's CPU build its compi
 not load, and importing it fails with "operator torchvision::nms does not exist", because it
 registers shape functions for operators that were never defined. Then transformers cannot import
 its processors. `ensure_torchvision` declares the two operators, which is enough: nothing here uses
-them, and calling one raises torch's error "not implemented". All that loads a processor calls it.
+them, and calling one raises torch's error "not implemented". Whatever loads a processor calls it.
 """
 
 import importlib
@@ -17,8 +17,8 @@ from harness.errors import MissingDependency
 if TYPE_CHECKING:
     from torch.library import Library
 
-BROKEN = "operator torchvision::"
-SCHEMAS = (
+MISSING_OPERATOR_MESSAGE = "operator torchvision::"  # part of the error of the failed import
+OPERATOR_SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
@@ -36,7 +36,7 @@ def ensure_torchvision() -> bool:
     except ModuleNotFoundError as error:
         raise _missing_torchvision("it is not installed") from error
     except RuntimeError as error:
-        if BROKEN not in str(error):
+        if MISSING_OPERATOR_MESSAGE not in str(error):
             raise _missing_torchvision(str(error)) from error
     else:
         return False
@@ -48,6 +48,7 @@ def ensure_torchvision() -> bool:
 
 
 def _missing_torchvision(present: str) -> MissingDependency:
+    """Return the error for a torchvision that does not work; `present` says what was found."""
     return MissingDependency(
         "torchvision",
         expected="the release that belongs to the installed torch",
@@ -62,6 +63,6 @@ def _declare() -> "Library":
     import torch
 
     library = torch.library.Library("torchvision", "DEF")
-    for schema in SCHEMAS:
+    for schema in OPERATOR_SCHEMAS:
         library.define(schema)
     return library

@@ -49,7 +49,7 @@ BATCHES_PER_CALL = 8  # batches that `generate` likes to get at once
 
 T = TypeVar("T")
 
-installed = cache(version)  # reading a package's metadata takes milliseconds in every run
+installed_release = cache(version)  # reading a package's metadata takes milliseconds in every run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class TransformersChat(CheckpointTokens, ConversingChat):
             **given_settings(top_k=self.top_k, presence_penalty=self.presence_penalty),
             **({"image_processor": str(self.image_processor)} if self.image_processor else {}),
             **self.template,
-            "transformers": installed("transformers"),
+            "transformers": installed_release("transformers"),
         }
 
     @cached_property
@@ -224,6 +224,7 @@ class TransformersChat(CheckpointTokens, ConversingChat):
 
     @cached_property
     def _room(self) -> BatchSizeFinder:
+        """The number of requests that fit into memory at once, as far as known."""
         return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
     def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation[TransformersChat]":
@@ -297,6 +298,7 @@ class TransformersChat(CheckpointTokens, ConversingChat):
         return saves_time and self._can_batch_continuously()
 
     def _can_batch_continuously(self) -> bool:
+        """Return True if the option is set and the architecture allows it."""
         return self.continuous_batching and supports_continuous_batching(
             self.network, self.model_type
         )

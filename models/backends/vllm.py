@@ -87,7 +87,7 @@ class VllmChat(VllmOptions, Chat):
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: settings, and a hash of all weights (read once)."""
         description = self.network.describe()
-        same = (
+        shared_fields = (
             "model_type",
             "weights",
             "files",
@@ -102,7 +102,7 @@ class VllmChat(VllmOptions, Chat):
         return {
             "backend": "vllm",
             "checkpoint": self.checkpoint,
-            **{name: description[name] for name in same if name in description},
+            **{name: description[name] for name in shared_fields if name in description},
             "dtype": self.dtype,
             "batch_size": self.batch_size,
             "temperature": self.temperature,
@@ -298,12 +298,12 @@ def vllm(
     """
     folder = checkpoints.find(checkpoint, revision=options.revision)
     configuration = check_complete(folder)
-    same = ("min_pixels", "max_pixels", "enable_thinking", "reasoning_effort")
+    shared_options = ("min_pixels", "max_pixels", "enable_thinking", "reasoning_effort")
     network = processor_only_chat(
         folder,
         coordinates=coordinates,
         limits_clips=True,  # vLLM hands the limits to the processor for images and clips alike
-        **{name: getattr(options, name) for name in same},
+        **{name: getattr(options, name) for name in shared_options},
     )
     saved = {"dtype": checkpoints.saved_dtype(configuration)} if options.dtype == "auto" else {}
     return VllmChat(network=network, checkpoint=checkpoint, **(asdict(options) | saved))

@@ -14,11 +14,11 @@ from harness.files import open_regular, read_text
 from harness.foreign import reading
 from harness.responses import NUMBERS
 
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"  # the list of shards
+SINGLE = "model.safetensors"  # all weights in one file
 ADAPTER = "adapter_config.json"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
-TIED = ("lm_head.weight", "embed_tokens.weight")
+TIED_LAYERS = ("lm_head.weight", "embed_tokens.weight")
 """Ends of the names of an output layer and of the embeddings, which may be one tensor."""
 READ_BYTES = 2**22  # bytes that are read at once
 MAX_HEADER_BYTES = 100 * 2**20  # bytes, the limit of the safetensors format itself
@@ -118,15 +118,16 @@ def check_tied(folder: Path) -> None:
         tied = text.get("tie_word_embeddings")
     if tied is not True:
         return
+    # by layer: the header's properties, and (file, first byte, byte after the last)
     saved: dict[str, tuple[dict[str, Any], tuple[Path, int, int]]] = {}
     for path in weights(folder):
         header, start = header_of(path)
         for name, tensor in header.items():
-            if name.endswith(TIED):
+            if name.endswith(TIED_LAYERS):
                 begin, end = (start + offset for offset in tensor["data_offsets"])
                 module = name.rpartition(".")[0].rpartition(".")[2]  # "lm_head"
                 saved[module] = tensor, (path, begin, end)
-    if len(saved) < len(TIED):
+    if len(saved) < len(TIED_LAYERS):
         return
     (first, first_bytes), (second, second_bytes) = saved.values()
     same_form = all(first.get(key) == second.get(key) for key in ("dtype", "shape"))

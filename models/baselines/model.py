@@ -31,9 +31,9 @@ from harness.types import (
     failed_prediction,
 )
 
-COUNTS = (2, 10)  # smallest and largest random count
-NUMBERS = (0.1, 100.0)  # bounds of a random number, of metres, seconds or things
-GUESSED = frozenset(AnswerForm) - {AnswerForm.TEXT, AnswerForm.BOX_3D}
+COUNT_RANGE = (2, 10)  # smallest and largest random count
+NUMBER_RANGE = (0.1, 100.0)  # bounds of a random number, of metres, seconds or things
+GUESSED_FORMS = frozenset(AnswerForm) - {AnswerForm.TEXT, AnswerForm.BOX_3D}
 DRAWS = 11  # uniform numbers for each query; each has a fixed use, so that old scores stay
 
 
@@ -62,7 +62,7 @@ class Guesser(Model):
     @property
     def forms(self) -> frozenset[AnswerForm]:
         """Forms of answer that this model can give."""
-        return GUESSED
+        return GUESSED_FORMS
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
         """Return one prediction for each query."""
@@ -104,13 +104,13 @@ class RandomBoxes(Guesser):
             times = query.media[0].times()
             start, end = np.sort(times[0] + draw[6:8] * (times[-1] - times[0]))
             interval = Interval(float(start), float(end))
-        low, high = (math.log(bound) for bound in NUMBERS)
+        low, high = (math.log(bound) for bound in NUMBER_RANGE)
         return Guess(
             box=box,
             point=point,
             interval=interval,
             choice=_letter(query, float(draw[8])),
-            count=COUNTS[0] + int(draw[9] * (COUNTS[1] - COUNTS[0] + 1)),
+            count=COUNT_RANGE[0] + int(draw[9] * (COUNT_RANGE[1] - COUNT_RANGE[0] + 1)),
             number=math.exp(low + float(draw[10]) * (high - low)),
         )
 
@@ -164,7 +164,7 @@ def prediction(query: Query, guess: Guess, name: str) -> Prediction:
 
 
 def fields(form: AnswerForm, query: Query, guess: Guess) -> dict[str, Any] | None:
-    """Return the fields of an `Answer` for one form; None if there is no guess for it."""
+    """Return the fields of an `Answer` (by name) for one form; None if there is no guess for it."""
     simple = {
         AnswerForm.COUNT: ("count", guess.count),
         AnswerForm.NUMBER: ("number", guess.number),

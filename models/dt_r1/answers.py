@@ -15,7 +15,7 @@ from harness.models.tracks import around, box_at, extent
 from harness.stated.numbers import stated_number
 from harness.types import Answer, AnswerForm, Box, Query
 
-WORDS = Questions()
+WORDS = Questions()  # reads and writes answers in words
 FORMS = WORDS.forms | {
     AnswerForm.MASK,
     AnswerForm.MASK_TRACK,
@@ -43,7 +43,7 @@ def answer_for(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer
             no_target=answer.empty,
         )
     if form in (AnswerForm.BOXES, AnswerForm.BOX_TRACK):
-        return _boxes(query, form, answer)
+        return _box_answer(query, form, answer)
     if answer.text is not None and form is AnswerForm.COUNT:
         number = stated_number(answer.text)
         if not number.is_integer() or number < 0:
@@ -54,7 +54,7 @@ def answer_for(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer
     raise ParseError("task", expected=f"one that is answered with {form}", found=str(answer.task))
 
 
-def _boxes(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer:
+def _box_answer(query: Query, form: AnswerForm, answer: ResolvedAnswer) -> Answer:
     """Return boxes in an image, or one joint box for each frame; ParseError without instances."""
     length = len(query.media[0])
     tracks: Sequence[Sequence[Box | None]]
@@ -130,4 +130,5 @@ def write_answer(query: Query, form: AnswerForm, answer: Answer) -> tuple[str, s
 
 
 def _last_turn(task: Task, text: str) -> str:
+    """Return the last turn of a rollout, without reasoning, that gives `text` as the answer."""
     return f"<think></think><task>{task}</task><answer>{text}</answer>"

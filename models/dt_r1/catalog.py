@@ -1,4 +1,4 @@
-"""The roles that a plan may name, and the assignment of a perception node to each role.
+"""Define the roles that a plan of DT-R1 may name, and assign a perception node to each role.
 
 A plan names roles, such as `SAM2` or `DepthStats`: the paper's names with fixed inputs and outputs,
 so that a plan's validity does not depend on the nodes that compute it. The assignment is the SPEC
@@ -144,6 +144,7 @@ class Catalog(dict[str, NodeKind]):
 
 
 def _listed(kinds: frozenset[Kind]) -> str:
+    """Return kinds of data in words: "depth and instances"."""
     return " and ".join(sorted(kind.value for kind in kinds))
 
 
@@ -261,6 +262,7 @@ def default_plans(planned: Catalog) -> list[str]:
             for role, inputs in roles.items()
             if role in planned
         }
+        # an input that was left out may have been required
         plan = {
             role: inputs
             for role, inputs in plan.items()

@@ -18,7 +18,7 @@ from harness.media import Media
 from harness.models.dt_r1 import prelude
 from harness.models.dt_r1.grammar import MAX_INSTANCES, harmless, shortened
 from harness.models.dt_r1.twin import Twin
-from harness.models.tracks import nearest_place
+from harness.models.tracks import nearest_index
 from harness.run_lengths import encode_runs
 from harness.sandbox.pool import Sandbox
 
@@ -92,7 +92,7 @@ def run_code(
     separator = "\x1e"  # printed between the earlier blocks and this one
     script = "\n".join([*before, f"print({separator!r})", code]) if before else code
     run = sandbox.run(script, data=data_for(twin, media), prelude=prelude_text(), timeout=timeout)
-    masks, mask_error = _masks(run.values, media)
+    masks, mask_error = _saved_masks(run.values, media)
     error = _last_line(run.error) or mask_error
     if run.timed_out:
         error = f"TimeoutError: more than {timeout:g} s"
@@ -105,11 +105,12 @@ def run_code(
 
 
 def _last_line(error: str | None) -> str | None:
+    """Return the last line of a traceback, which names the exception; None without one."""
     lines = (error or "").strip().splitlines()
     return lines[-1].strip() if lines else None
 
 
-def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str | None]:
+def _saved_masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str | None]:
     """Return the saved masks by path, and an error line if one of them is malformed (else None).
 
     `values` are the values that code emitted; a mask is `{"mask": name, "frames": {frame: runs}}`.
@@ -132,11 +133,11 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
             }
         except (MaskError, ValueError, TypeError) as error:
             return {}, f"ValueError: mask {name!r}: {shortened(str(error))}"
-        numbers = sorted(given_frames)
-        if not numbers or numbers[0] < 0 or numbers[-1] >= len(media):
+        given = sorted(given_frames)
+        if not given or given[0] < 0 or given[-1] >= len(media):
             return {}, f"ValueError: mask {name!r} is of frames 0 to {len(media) - 1}"
         frames = {frame: _canonical(rle) for frame, rle in given_frames.items()}
-        nearest = (numbers[nearest_place(numbers, frame)] for frame in range(len(media)))
+        nearest = (given[nearest_index(given, frame)] for frame in range(len(media)))
         tracks[f"{SAVED_MASKS}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
     return tracks, None
 
@@ -148,6 +149,7 @@ def _canonical(rle: Rle) -> Rle:
     time limit of the sandbox does not cover this step.
     """
     ends = np.cumsum(rle.runs)
+    # Where an even number of runs end, all but the first are empty, and the value stays the same.
     positions, n_ends = np.unique(ends[:-1], return_counts=True)
     changes = positions[(n_ends % 2 == 1) & (positions < ends[-1])]
     runs = np.diff([0, *changes.tolist(), int(ends[-1])])

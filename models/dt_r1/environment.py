@@ -4,9 +4,10 @@
     … </execute> ─▶ sandbox ────────▶ <results>…</results>
     … </answer>  ─▶ masks looked up in the twin, boxes, or text
 
-It sees the query's text and media only, not the form of answer that is scored. Nothing that the
-network writes raises an exception. Perception and code run in threads, so that other rollouts
-proceed. `models.rollout.write_rollout` calls a `TwinEpisode` after each turn of the network.
+The environment sees the query's text and media only, not the form of answer that is scored.
+Nothing that the network writes raises an exception. Perception and code run in threads, so that
+other rollouts proceed. `models.rollout.write_rollout` calls a `TwinEpisode` after each turn of the
+network.
 """
 
 import json
@@ -58,6 +59,7 @@ NO_TWIN = "error: there is no digital twin, for there is no plan yet"
 REFUSED = "error: there is no digital twin, for the plan was refused"
 UNSEEN = "error: there is no digital twin, for perception failed"
 USED_UP = "error: all {cycles} executions are used; write <task> and <answer>"
+"""Results of a block of code that is not run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,12 +163,12 @@ class TwinEnvironment:
     """Number of tokens of a text, by the network's tokenizer."""
 
     def __call__(self, query: Query) -> "TwinEpisode":
-        """Return the environment's side of one rollout."""
+        """Return the function that answers the turns of one rollout."""
         return TwinEpisode(self, query.media[0], phrases_of(query.text))
 
 
 class TwinEpisode:
-    """The environment's side of one rollout; holds the plan, twin, results and answer so far."""
+    """Answers the turns of one rollout; holds the plan, twin, results and answer so far."""
 
     def __init__(
         self, environment: TwinEnvironment, media: Media, phrases: tuple[str, ...]
@@ -256,6 +258,7 @@ class TwinEpisode:
         return self._injected(RESULTS, result.text)
 
     def _run(self, code: str) -> CodeResult:
+        """Return the outcome of a block; without a twin or a cycle left, a line that says so."""
         perception, limits = self._environment.perception, self._environment.limits
         if self.twin is None:
             if self.plan is not None:  # the plan was valid: perception failed
@@ -372,6 +375,7 @@ def resolve_answer(
 
 
 def _plain(answer: ResolvedAnswer) -> dict[str, Any]:
+    """Return an answer as plain data for the record."""
     if answer.masks is not None:
         return {"masks": [rle.to_json() for rle in answer.masks.rles], "empty": answer.empty}
     if answer.instances is not None:

@@ -98,7 +98,10 @@ class TwinBuilder:
             worker = self._worker(role)
             try:
                 with plugin_errors(f"node {role}", ModelError):
-                    worker.node.prepare() if load else worker.node.describe()
+                    if load:
+                        worker.node.prepare()
+                    else:
+                        worker.node.describe()  # builds the node, without its weights
             except HarnessError as error:
                 faults[f"{role}={worker.spec}"] = error
         return faults
@@ -144,6 +147,7 @@ class TwinBuilder:
             worker.close()
 
     def _worker(self, role: str) -> "_Worker":
+        """Return the worker of a role's node, made at the first use."""
         with self._lock:
             if role not in self._workers:
                 self._workers[role] = _Worker(role, self.nodes[role], self.timeout)
@@ -258,6 +262,7 @@ class _Worker:
 
     @property
     def _is_loaded(self) -> bool:
+        """True if the weights of the current node have been loaded."""
         return self._loaded is not None and self._loaded is self._built.get("node")
 
     @cached_property
@@ -280,7 +285,7 @@ class _Worker:
             limit = self.timeout if self._is_loaded else max(self.timeout, LOADING_SECONDS)
             try:
                 answer = job.answer.get(timeout=limit)
-                if answer is None:
+                if answer is None:  # the node has been loaded; its output follows
                     limit = self.timeout
                     answer = job.answer.get(timeout=limit)
                     assert answer is not None, "a node is loaded once"

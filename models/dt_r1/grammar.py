@@ -40,9 +40,10 @@ STOPS = ("</dt_plan>", "</dt.plan>", "</execute>")
 INJECTED = frozenset({TWIN, RESULTS})
 """Tags that only the environment may write."""
 TAG = re.compile(r"<(/?)(think|dt[._]plan|dt[._]rep|execute|results|task|answer)>")
-LETTERS = {THINK: "T", PLAN: "P", TWIN: "D", EXECUTE: "X", RESULTS: "R", TASK: "K", ANSWER: "A"}
+"""Matches an opening or a closing tag of the grammar."""
+TAG_LETTERS = {THINK: "T", PLAN: "P", TWIN: "D", EXECUTE: "X", RESULTS: "R", TASK: "K", ANSWER: "A"}
 ORDER = re.compile(r"TPD(T(XR)?)*KA")
-"""The legal order of blocks, one of `LETTERS` for each."""
+"""The legal order of blocks, one of `TAG_LETTERS` for each."""
 MAX_INSTANCES = 256
 """Most instances of an answer."""
 
@@ -56,7 +57,7 @@ class Task(StrEnum):
     VQA = "vqa"
 
 
-NAMES = {
+TASK_NAMES = {
     "segmentation": Task.SEGMENTATION,
     "grounding": Task.GROUNDING,
     "summarization": Task.SUMMARIZATION,
@@ -96,7 +97,7 @@ class Layout:
     fault: str = ""
     """The first violation of the grammar; empty: there is none."""
     response_blocks: tuple[Block, ...] = ()
-    """The network's closed blocks after the last thought of each turn."""
+    """The blocks that the network wrote after the last thought of each turn."""
 
     def last(self, tag: str) -> str | None:
         """Return the stripped text of the last response block of a tag; None if there is none."""
@@ -118,20 +119,21 @@ def read_layout(spans: Sequence[Span]) -> Layout:
     for span in spans:
         if span.injected:
             tag = TAG.match(span.text)
-            blocks.append(Block(_name(tag[2]) if tag else "", span.text, injected=True))
+            blocks.append(Block(_canonical_tag(tag[2]) if tag else "", span.text, injected=True))
         else:
-            blocks += _blocks(span.text[:MAX_TEXT], faults)
-            response_blocks += _blocks(after_thought(span.text), [])
+            blocks += _closed_blocks(span.text[:MAX_TEXT], faults)
+            response_blocks += _closed_blocks(after_thought(span.text), [])
     # "!" stands for a forged block, or for an injected one with a tag of the network.
     letters = "".join(
-        LETTERS[block.tag] if block.injected == (block.tag in INJECTED) else "!" for block in blocks
+        TAG_LETTERS[block.tag] if block.injected == (block.tag in INJECTED) else "!"
+        for block in blocks
     )
     if not faults and ORDER.fullmatch(letters) is None:
         faults.append(f"the order {', '.join(block.tag for block in blocks[:12]) or 'of no tags'}")
     return Layout(tuple(blocks), faults[0] if faults else "", tuple(response_blocks))
 
 
-def _blocks(text: str, faults: list[str]) -> list[Block]:
+def _closed_blocks(text: str, faults: list[str]) -> list[Block]:
     """Return the closed blocks of a text, and add its violations of the grammar to `faults`."""
     blocks: list[Block] = []
     opened: re.Match[str] | None = None
@@ -143,14 +145,15 @@ def _blocks(text: str, faults: list[str]) -> list[Block]:
             else:
                 opened = tag
         elif closing and name == opened[2]:
-            blocks.append(Block(_name(name), text[opened.end() : tag.start()]))
+            blocks.append(Block(_canonical_tag(name), text[opened.end() : tag.start()]))
             opened = None
     if opened is not None:
         faults.append(f"<{opened[2]}> that is not closed")
     return blocks
 
 
-def _name(tag: str) -> str:
+def _canonical_tag(tag: str) -> str:
+    """Return the name of a tag with an underscore: "dt_plan" for "dt.plan"."""
     return tag.replace(".", "_")
 
 
@@ -161,7 +164,7 @@ def read_task(text: str | None) -> Task | None:
     (<Task.SEGMENTATION: 'segmentation'>, None)
     """
     task_name = re.sub(r"[\s_-]+", " ", (text or "")[:200].strip(" \t\r\n.\"'`*").casefold())
-    return NAMES.get(task_name.removeprefix("reasoning "))
+    return TASK_NAMES.get(task_name.removeprefix("reasoning "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,7 @@ def read_instances(task: Task, text: str) -> tuple[Instance, ...]:
 
 
 def _instance(task: Task, entry: Any, number: int) -> Instance:
+    """Return instance `number` (from 1) of an answer; ParseError if it is malformed."""
     what, key = f"instance {number}", "mask" if task is Task.SEGMENTATION else "bbox"
     if not isinstance(entry, dict) or key not in entry:
         raise ParseError(what, expected=f'an object with "{key}"', found=str(entry)[:60])

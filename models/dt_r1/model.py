@@ -271,6 +271,7 @@ class DTR1(ConversingModel[TwinResult]):
         return self
 
     def _check_chat(self) -> None:
+        """Raise UsageError if the backend cannot continue a response after an injected text."""
         if not self.chat.goes_on:
             raise UsageError(
                 f"{self.name}, backend {type(self.chat).__name__}",
@@ -313,7 +314,7 @@ class DTR1(ConversingModel[TwinResult]):
                 continue
             try:
                 answer = answer_for(query, form, episode.answer)
-                answers.append(partial(replace, answer))
+                answers.append(partial(replace, answer))  # `combine_answers` calls each
                 parsed.append(Parsed(form=form, objects=_objects(episode)))
             except ParseError as error:
                 parsed.append(Parsed(form=form, error=storable(str(error), 2000)))

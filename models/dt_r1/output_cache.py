@@ -1,4 +1,4 @@
-"""Cache of the outputs of perception nodes: in memory up to a limit, and optionally in a folder.
+"""Cache the outputs of perception nodes: in memory up to a limit, and optionally in a folder.
 
 The key of an output is a hash of the medium, the frames described, the node with its settings and
 code, and the keys of its inputs. So rollouts with different plans share the outputs that their
@@ -106,6 +106,7 @@ class OutputCache:
                 self._bytes -= dropped
 
     def _path(self, key: str) -> Path | None:
+        """Return the file of an output; None: there is no folder."""
         return None if self.folder is None else self.folder / key[:2] / f"{key}.npz"
 
     def _stored(self, key: str) -> Output | None:

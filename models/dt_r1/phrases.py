@@ -23,6 +23,7 @@ TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 @cache
 def _stop_words() -> frozenset[str]:
+    """Return the English words, such as "the" and "uses", at which phrases end."""
     return frozenset(text_of("harness.models.dt_r1", "stop_words.txt").split())
 
 

@@ -51,23 +51,23 @@ def parse_plan(text: str, catalog: Catalog) -> Plan:
 
 
 def _read(text: str) -> dict[str, list[str]]:
-    """Return a plan's lists of names as written, with the repairs of `loads_lenient`.
+    """Return a plan as written: the names of dependencies by the name of each node.
 
-    Repaired are single quotes (as in HuggingGPT), escaped underscores (as in TaskBench), and commas
-    before a bracket.
+    `loads_lenient` repairs single quotes (as in HuggingGPT), escaped underscores (as in TaskBench),
+    and commas before a bracket.
 
     Raises:
         PlanError: the text is not a JSON object from names to lists of names, or it is empty.
     """
     try:
-        plan, _ = loads_lenient(_object(text))
+        plan, _ = loads_lenient(_braced_part(text))
     except ParseError as error:
         raise PlanError(
             "plan", expected='a JSON object such as {"SAM2": []}', found=f"none ({error})"[:200]
         ) from error
     if not isinstance(plan, dict):
         raise PlanError(
-            "plan", expected='a JSON object such as {"SAM2": []}', found=f"a {_type(plan)}"
+            "plan", expected='a JSON object such as {"SAM2": []}', found=f"a {_json_type(plan)}"
         )
     if not plan:
         raise PlanError("plan", expected="at least one node", found="none")
@@ -76,19 +76,19 @@ def _read(text: str) -> dict[str, list[str]]:
             raise PlanError(
                 f"node {_excerpt(name)}",
                 expected="a list of the nodes before it, [] if there are none",
-                found=f"a {_type(needed)}",
+                found=f"a {_json_type(needed)}",
             )
         for before in needed:
             if not isinstance(before, str):
                 raise PlanError(
                     f"node {_excerpt(name)}",
                     expected="names of nodes in its list",
-                    found=f"a {_type(before)}",
+                    found=f"a {_json_type(before)}",
                 )
     return plan
 
 
-def _object(text: str) -> str:
+def _braced_part(text: str) -> str:
     """Return a text from its first to its last brace, without words and code fences around it.
 
     HuggingGPT's `find_json` does the same. A text without braces is returned whole.
@@ -174,7 +174,8 @@ def _ordered(plan: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     try:
         return {name: plan[name] for name in sorter.static_order()}
     except CycleError as error:
-        cycle = error.args[1][:0:-1]  # graphlib lists it backwards, its first node twice
+        # graphlib lists a cycle backwards, its first node also as the last: reverse, and drop one
+        cycle = error.args[1][:0:-1]
         names = [*cycle[:MAX_CYCLE], *(["…"] if len(cycle) > MAX_CYCLE else []), cycle[0]]
         raise PlanError(
             "plan", expected="no node that waits for itself", found=f"a cycle {' ← '.join(names)}"
@@ -188,9 +189,11 @@ def _nearest(name: str, catalog: Catalog) -> str:
 
 
 def _excerpt(name: str) -> str:
+    """Return a name in quotes for an error, cut to `MAX_NAME` characters."""
     return json.dumps(name if len(name) <= MAX_NAME else name[:MAX_NAME] + "…")
 
 
-def _type(value: Any) -> str:
+def _json_type(value: Any) -> str:
+    """Return the name of a JSON value's type, for errors that the network reads."""
     names = {dict: "JSON object", list: "list", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")

@@ -102,22 +102,22 @@ def assemble(
     faults = {name: output for name, output in outputs.items() if isinstance(output, NodeFault)}
     depths = [output for output in succeeded if isinstance(output, DepthMaps)]
     depth = depths[-1] if depths else None
-    parts = _Parts(media, tuple(indices), succeeded)
+    entries = _Entries(media, tuple(indices), succeeded)
     masks: dict[str, Track] = {}
     features: dict[str, Floats] = {}
     instances: list[Json] = []
     for number, instance in enumerate(_instances(plan, outputs), start=1):
         masks[f"masks/{number}"] = instance.track
-        entry = parts.of_instance(number, instance)
-        vector = parts.vector(instance.key)
+        entry = entries.of_instance(number, instance)
+        vector = entries.vector(instance.key)
         if vector is not None:
             entry["feature"] = f"features/{number}"
             features[f"features/{number}"] = vector
         instances.append(entry)
     for boxes in _linked(_unused_boxes(plan, outputs)):
-        instances.append(parts.of_boxes(len(instances) + 1, boxes))
-    frames, vectors = parts.frames()
-    data: Json = {"video": parts.video(depth), "frames": frames, "instances": instances}
+        instances.append(entries.of_boxes(len(instances) + 1, boxes))
+    frames, vectors = entries.frames()
+    data: Json = {"video": entries.video(depth), "frames": frames, "instances": instances}
     if faults:
         data["errors"] = {name: fault.reason for name, fault in faults.items()}
     used = {name: nodes[name] for name in plan.nodes}
@@ -125,7 +125,7 @@ def assemble(
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _Entries:
     """Makes the JSON of each level from the outputs of all nodes."""
 
     media: Media
@@ -199,10 +199,11 @@ class _Parts:
             frame_entry = {"frame": index, **_geometry(instance.track[index])}
             if statistics:
                 moments = statistics[-1].get(index)
-                frame_entry["depth"] = moments and {
-                    "mean": _short(moments.mean, 4),
-                    "std": _short(moments.std, 4),
-                }
+                frame_entry["depth"] = (
+                    None
+                    if moments is None
+                    else {"mean": _short(moments.mean, 4), "std": _short(moments.std, 4)}
+                )
             entry["frames"].append(frame_entry)
         return entry
 
@@ -234,6 +235,7 @@ class _Parts:
         return {**entry, "id": number}  # an attribute `id` does not replace the number
 
     def _all(self, output_class: type[Any]) -> list[Any]:
+        """Return the outputs of one class, such as all `Semantics`."""
         return [output for output in self.outputs if isinstance(output, output_class)]
 
 
@@ -298,6 +300,7 @@ def _geometry(mask: BoolArray) -> Json:
 
 
 def _whole_pixels(box: Box) -> list[int]:
+    """Return left, top, right and bottom, rounded."""
     return [round(edge) for edge in box]
 
 

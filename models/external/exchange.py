@@ -22,7 +22,7 @@ Images: TypeAlias = Literal["png", "jpg"]
 
 JPEG_QUALITY = 95  # of JPEG, for programs that cannot read PNG
 MAX_OUTPUT_BYTES = 2**32  # largest output file that is read, in bytes
-KEYS = frozenset({"id", "masks", "text", "no_target", "error"})
+ROW_KEYS = frozenset({"id", "masks", "text", "no_target", "error"})
 """Keys that a row of the output may have."""
 
 
@@ -82,6 +82,7 @@ def _write_media(media: Media, path: Path, images: Images) -> Path | MediaError:
 
 
 def _save_frame(frame: Frame, path: Path) -> Path:
+    """Write a frame as PNG or JPEG, by the suffix of the path; return the path."""
     settings: dict[str, int] = {"compress_level": 1}
     if path.suffix == ".jpg":
         settings = {"quality": JPEG_QUALITY, "subsampling": 0}
@@ -115,10 +116,9 @@ def read_back(output: Path, expected_ids: frozenset[str]) -> ProgramOutput:
         return ProgramOutput({}, (f"its output has more than {MAX_OUTPUT_BYTES} bytes",))
     rows: dict[str, Mapping[str, object]] = {}
     faults: list[str] = []
-    with output.open("rb") as lines:
-        for number, line in enumerate(
-            iter(lambda: lines.readline(MAX_LINE_BYTES + 1), b""), start=1
-        ):
+    with output.open("rb") as file:
+        lines = iter(lambda: file.readline(MAX_LINE_BYTES + 1), b"")  # cut: `_parse_line` refuses
+        for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
@@ -136,7 +136,7 @@ def _parse_line(line: bytes, expected_ids: frozenset[str]) -> tuple[str, dict[st
     """Return the query id of a row, and the row.
 
     Raises:
-        DataError: the line is not a row of the output, or its id is not `expected_ids`.
+        DataError: the line is not a row of the output, or its id is not one of `expected_ids`.
     """
     if len(line) > MAX_LINE_BYTES:
         raise DataError("line", expected=f"at most {MAX_LINE_BYTES} bytes", found="a longer one")
@@ -148,6 +148,8 @@ def _parse_line(line: bytes, expected_ids: frozenset[str]) -> tuple[str, dict[st
         raise DataError("line", expected='an object with a text "id"', found=repr(row)[:60])
     if row["id"] not in expected_ids:
         raise DataError("id", expected="the id of a question", found=repr(row["id"])[:60])
-    if unknown := set(row) - KEYS:
-        raise DataError("keys", expected=", ".join(sorted(KEYS)), found=", ".join(sorted(unknown)))
+    if unknown := set(row) - ROW_KEYS:
+        raise DataError(
+            "keys", expected=", ".join(sorted(ROW_KEYS)), found=", ".join(sorted(unknown))
+        )
     return row["id"], row

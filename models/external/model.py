@@ -103,11 +103,11 @@ class External(Model):
         with tempfile.TemporaryDirectory(prefix=temporary_prefix("external")) as folder:
             files = lay_out(queries, Path(folder), images=self.images)
             expected_ids = frozenset(query.id for query in queries) - set(files.media_errors)
-            exit_, output = ProgramExit(0, ""), ProgramOutput({}, ())
+            ended, output = ProgramExit(0, ""), ProgramOutput({}, ())
             if expected_ids:
-                exit_ = self.program.run(input=files.input, output=files.output)
+                ended = self.program.run(input=files.input, output=files.output)
                 output = read_back(files.output, expected_ids)
-                self._watch(exit_, answered=len(output.rows), faults=output.faults)
+                self._refuse_silence(ended, answered=len(output.rows), faults=output.faults)
         predictions: dict[str, Prediction] = {}
         for query in queries:
             if query.id in files.media_errors:
@@ -118,11 +118,11 @@ class External(Model):
                 if self.row_store is not None and prediction.failure is None:
                     self.row_store.store(query, output.rows[query.id])
             else:
-                prediction = _unanswered_failure(query, exit_, output.faults)
+                prediction = _unanswered_failure(query, ended, output.faults)
             predictions[query.id] = prediction
         return predictions
 
-    def _watch(self, ended: ProgramExit, *, answered: int, faults: Sequence[str]) -> None:
+    def _refuse_silence(self, ended: ProgramExit, *, answered: int, faults: Sequence[str]) -> None:
         """Raise UsageError if the program does not work at all, since each start may take minutes.
 
         That is, if its first run gives no row, or `MAX_SILENT_RUNS` successive runs do.
@@ -141,6 +141,7 @@ class External(Model):
             )
 
     def _check(self, query: Query) -> None:
+        """Raise UsageError unless a query is about one medium, for masks or an answer in words."""
         if len(query.forms) > 1 or query.form not in MASKED | IN_WORDS or len(query.media) != 1:
             raise UsageError(
                 f"external: a question for {' and '.join(query.forms)}",

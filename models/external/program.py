@@ -24,7 +24,7 @@ PLACEHOLDERS = ("input", "output", "folder")
 """Placeholders that a command line may have."""
 PLACEHOLDER = re.compile(r"\{(\w*)\}")  # such as "{input}"
 QUOTED_BYTES = 1_500  # bytes at the end of a program's output that a failure quotes
-HIDDEN = re.compile(r"HARNESS_|PWD\Z|OLDPWD\Z|PYTEST_")
+REVEALING_NAMES = re.compile(r"HARNESS_|PWD\Z|OLDPWD\Z|PYTEST_")
 """Matches environment variables that would reveal the folders of harness to a program."""
 
 
@@ -44,10 +44,10 @@ class ProgramExit:
         """Description of what went wrong; None: the exit code is 0."""
         if self.code == 0:
             return None
-        how = f"it ended with exit code {self.code}"
+        end = f"it ended with exit code {self.code}"
         if self.code is None:
-            how = f"it took more than {self.timeout:g} s"
-        return f"{how}; its last words: {self.last_output or 'none'}"
+            end = f"it took more than {self.timeout:g} s"
+        return f"{end}; its last words: {self.last_output or 'none'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def environment(ours: Mapping[str, str], uv: UvEnvironment | None = None) -> dic
         ours: The variables of this process; those that reveal the folders of harness are removed.
         uv: The program's own environment, whose programs come first in `PATH`, if it has one.
     """
-    variables = {name: value for name, value in ours.items() if not HIDDEN.match(name)}
+    variables = {name: value for name, value in ours.items() if not REVEALING_NAMES.match(name)}
     if uv is None:
         return variables
     for name in REVEALING:
@@ -162,6 +162,7 @@ def environment(ours: Mapping[str, str], uv: UvEnvironment | None = None) -> dic
 
 
 def _tail(log: Path) -> str:
+    """Return the end of a log, at most `QUOTED_BYTES`, on one line."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - QUOTED_BYTES))
         return storable(" ".join(file.read().decode("utf-8", "replace").split()))

@@ -1,7 +1,8 @@
-"""Cache of an external program's rows, by the content of its input.
+"""Cache an external program's rows (answers) in a folder, by the content of its input.
 
-Each row is one file, named by a hash of the program, the images, and the question with its form of
-answer and options. A damaged file is ignored.
+`External` uses it if the option `cache` is set. Each row is one file, named by a hash of the
+program, the images, and the question with its form of answer and options. A damaged file is
+ignored.
 """
 
 import hashlib
@@ -51,6 +52,7 @@ class RowStore:
         temporary.replace(path)
 
     def _path(self, query: Query) -> Path:
+        """Return the file of a query's row."""
         media = query.media[0]
         media_facts = [media.id, len(media), media.size, list(media.times())]
         identity = [self.made_by, query.text, query.form, query.options, *media_facts]

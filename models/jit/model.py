@@ -27,8 +27,8 @@ from harness.responses import tag_text
 from harness.thoughts import after_thought
 from harness.types import Answer, Call, Prediction, Query
 
-CLOSED = "</dt_plan>"
-PLANS = 2
+PLAN_END = "</dt_plan>"
+MAX_PLANS = 2
 """Most requests for a plan: a second one follows if the first plan is refused."""
 
 
@@ -59,7 +59,7 @@ class JiT(DTR1):
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
         """Return the first request: the one for a plan."""
         (first,) = super().requests(query)
-        return (replace(first, text=self.plan_prompt(question(query)), stop=(CLOSED,)),)
+        return (replace(first, text=self.plan_prompt(question(query)), stop=(PLAN_END,)),)
 
     def conversation(self, query: Query) -> Conversation[TwinResult]:
         """Yield the requests for plan and answer; run perception and code between them."""
@@ -69,16 +69,17 @@ class JiT(DTR1):
         turn_texts: list[str] = []
 
         def record(response: ChatResponse) -> str:
+            """Store the present request and its response; return the text of the turn."""
             requests.append(request)
             responses.append(response)
             turn_texts.append(f"{response.text}{response.stopped}")
             return turn_texts[-1]
 
-        for attempt in range(PLANS):
+        for attempt in range(MAX_PLANS):
             episode = self.environment(query)
             (response,) = yield (request,)
             turn = yield from _next_turn(episode, as_plan(record(response)))
-            if episode.plan is not None or attempt + 1 == PLANS:
+            if episode.plan is not None or attempt + 1 == MAX_PLANS:
                 break
             request = replace(
                 request,
@@ -86,6 +87,7 @@ class JiT(DTR1):
                 text=f"{request.text}\n\nYour last plan was refused: {episode.plan_error}",
             )
         text = self.answer_prompt(question(query), turn.inject or "")
+        # a turn for each block of code, one for a block beyond the limit, and one for the answer
         for number in range(1, self.limits.cycles + 3):
             request = replace(
                 request, key=f"{query.id}/turn{number}", text=text, stop=turn.stop or STOPS
@@ -105,7 +107,7 @@ class JiT(DTR1):
         """Return the prediction of responses: a plan (two if one is refused), then answer turns."""
         del calls
         remaining, episode = list(responses), self.environment(query)
-        for _ in range(min(PLANS, len(remaining))):
+        for _ in range(min(MAX_PLANS, len(remaining))):
             episode = self.environment(query)
             finished(episode(as_plan(remaining.pop(0))))
             if episode.plan is not None:
@@ -137,7 +139,7 @@ class JiT(DTR1):
 
 def as_plan(response: str) -> str:
     """Return a chat's response to the plan request as the first turn of DT-R1's grammar."""
-    return f"<think></think><dt_plan>{plan_of(response)}{CLOSED}"
+    return f"<think></think><dt_plan>{plan_of(response)}{PLAN_END}"
 
 
 def as_turn(response: str) -> str:

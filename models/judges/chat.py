@@ -14,7 +14,7 @@ from harness.judging import Case
 from harness.judging import rubric as rubric_of
 from harness.spec import Spec
 
-SHOWN = ("backend", "checkpoint", "model", "weights", "revision", "temperature", "seed")
+NAMED_SETTINGS = ("backend", "checkpoint", "model", "weights", "revision", "temperature", "seed")
 """Settings of the backend that the judge's name shows, because grades depend on them."""
 
 
@@ -29,7 +29,9 @@ class ChatJudge:
     def name(self) -> str:
         """`chat(…)` with the backend's model, weights and sampling settings."""
         description = self.chat.describe()
-        chat_settings = {key: description[key] for key in SHOWN if description.get(key) is not None}
+        chat_settings = {
+            key: description[key] for key in NAMED_SETTINGS if description.get(key) is not None
+        }
         settings = {**chat_settings, "max_new_tokens": self.max_new_tokens}
         return "chat(" + ",".join(f"{key}={value}" for key, value in settings.items()) + ")"
 

@@ -1,6 +1,7 @@
-"""The loss of GRPO as one pure function, tested equal to TRL's, value and gradient.
+"""The loss of GRPO as pure functions, tested equal to TRL's, value and gradient.
 
-Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the averages that followed it.
+Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with later ways to average over tokens. The GRPO
+trainers and test-time methods use them.
 Shapes: B rollouts of T tokens; `mask` is 1 where a token counts (written by the policy), else 0.
 """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-ANSWER = ("<answer>", "</answer>")
+ANSWER_TAGS = ("<answer>", "</answer>")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,14 +36,16 @@ def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> t
     `decode` turns token ids into text. An answer that is not closed extends to the last token.
     """
     text = decode(ids)
-    opening = text.find(ANSWER[0])
+    opening = text.find(ANSWER_TAGS[0])
     if opening < 0:
         return 0, 0
-    closing = text.find(ANSWER[1], opening)
+    closing = text.find(ANSWER_TAGS[1], opening)
 
     def tokens_for(length: int) -> int:
         """Return the number of tokens whose text has at least `length` characters."""
         # The length of the decoded beginning does not fall with the number of tokens.
         return bisect_left(range(len(ids)), length, key=lambda end: len(decode(ids[:end])))
 
-    return tokens_for(opening + len(ANSWER[0])), len(ids) if closing < 0 else tokens_for(closing)
+    return tokens_for(opening + len(ANSWER_TAGS[0])), len(ids) if closing < 0 else tokens_for(
+        closing
+    )

@@ -1,4 +1,4 @@
-"""Choose which weights of a VLM are trained: without its vision tower, or a LoRA adapter; decay.
+"""Choose which weights of a VLM are trained (no vision tower, or a LoRA adapter) and which decay.
 
 Trainers and test-time adaptation call these; networks are recognised by transformers' names of
 their layers.
@@ -99,13 +99,12 @@ def with_adapter(
 
 def decayed(network: "nn.Module", weight_decay: float) -> list[dict[str, Any]]:
     """Return the trained weights in two groups for an optimizer: biases and norms do not decay."""
-    groups: list[dict[str, Any]] = [
-        {"params": [], "weight_decay": 0.0},
-        {"params": [], "weight_decay": weight_decay},
-    ]
+    constant: dict[str, Any] = {"params": [], "weight_decay": 0.0}
+    decaying: dict[str, Any] = {"params": [], "weight_decay": weight_decay}
     for parameter in network.parameters():
         if parameter.requires_grad:
             # ZeRO-3 partitions a weight and keeps its shape in `ds_shape`.
             dimensions = len(getattr(parameter, "ds_shape", parameter.shape))
-            groups[dimensions >= 2]["params"].append(parameter)
-    return groups
+            group = decaying if dimensions >= 2 else constant  # biases and norms are vectors
+            group["params"].append(parameter)
+    return [constant, decaying]

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MINILM = "all-MiniLM-L6-v2"
-HUB = {
+HUB_NAMES = {
     "roberta-large": "FacebookAI/roberta-large",
     "microsoft/deberta-xlarge-mnli": "microsoft/deberta-xlarge-mnli",
 }
 """Names on the Hugging Face hub, whose cache may hold the models."""
-LAYERS = {"roberta-large": 17, "microsoft/deberta-xlarge-mnli": 40, MINILM: 6}
+DEFAULT_LAYERS = {"roberta-large": 17, "microsoft/deberta-xlarge-mnli": 40, MINILM: 6}
 """Default layers: those that bert-score chose for its models, and the last one of MiniLM."""
 
 
@@ -99,6 +99,7 @@ class BertScore:
             return self._score(candidate, not_empty)
 
     def _score(self, candidate: str, references: Sequence[str]) -> BertScores:
+        """Return the scores of texts that are not empty."""
         # As in the package: the tokens that begin and end a text weigh 0, all others 1.
         tokenizer = self.scorer._tokenizer
         weights = defaultdict(
@@ -107,6 +108,7 @@ class BertScore:
         embedded, mask, idf = import_module("bert_score.utils").get_bert_embedding(
             [candidate, *references], self.scorer._model, tokenizer, weights, device=self.device
         )
+        # for each text, unit vectors of its tokens and the tokens' weights, without padding
         encoded = [
             (vectors[used] / vectors[used].norm(dim=-1, keepdim=True), weight[used.cpu()])
             for vectors, used, weight in zip(embedded, mask.bool(), idf, strict=True)
@@ -176,7 +178,7 @@ def load_scorer(
     if find_spec("bert_score") is None:
         raise missing_dependency("BERTScore", ModuleNotFoundError(name="bert_score"))
     folder, label = _find_model(model)
-    layer = LAYERS.get(label) if layers is None else layers
+    layer = DEFAULT_LAYERS.get(label) if layers is None else layers
     if layer is None:
         raise UsageError(
             f"bertscore(model={model})",
@@ -196,8 +198,8 @@ def _find_model(model: str) -> tuple[Path, str]:
     """Return a model's folder, and its label in the metric's name."""
     if model == MINILM:
         return _minilm(), model
-    if model in HUB and not Path(model).is_dir():
-        return checkpoints.find(HUB[model]), model
+    if model in HUB_NAMES and not Path(model).is_dir():
+        return checkpoints.find(HUB_NAMES[model]), model
     folder = checkpoints.find(model)
     return folder, f"{folder.resolve().name}@{checkpoints.fingerprint(folder)[:8]}"
 

@@ -1,4 +1,4 @@
-"""Shared by metrics of free text: the type that their plugins return, and the texts to compare."""
+"""Define what plugins of free-text metrics return, and which two texts of a sample they compare."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -32,6 +32,7 @@ class Child(Node):
     """Limit of the process's address space in GiB; None: no limit."""
     _process: ChildProcess | None = None
     _described: dict[str, Any] = field(default_factory=dict)
+    """The node's own description; empty until a process was started."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property

@@ -1,4 +1,4 @@
-"""The process that runs one perception node for its parent (`child.py`).
+"""The program of the process that runs one perception node for its parent (`child.py`).
 
 Messages are `{"do": "build" | "prepare" | "run", …}`. While it runs, the node requests frames of
 the medium from the parent.
@@ -77,7 +77,7 @@ class Server:
     def _answer(self, head: dict[str, Any], data: bytes) -> bytes:
         """Carry out a message; return the node's description, nothing, or the encoded output."""
         if head["do"] == "build":
-            _limit(head["memory"])
+            _limit_memory(head["memory"])
             self._node = plugins.build("nodes", head["node"])
             assert self._node is not None
             return json.dumps(dict(self._node.describe()), default=str).encode()
@@ -106,7 +106,7 @@ class Server:
         return np.frombuffer(data, np.uint8).reshape(head["shape"]).copy()
 
 
-def _limit(gibibytes: float | None) -> None:
+def _limit_memory(gibibytes: float | None) -> None:
     """Limit the address space of this process; None sets no limit."""
     if gibibytes is not None:
         import resource

@@ -59,7 +59,7 @@ MIN_PIXELS = 12
 """Smallest area of a piece that has a shape."""
 
 
-def _round(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Corner, ...]:
+def _regular_corners(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Corner, ...]:
     """Return the corners of a regular polygon or star, scaled to the unit box.
 
     Args:
@@ -80,11 +80,11 @@ def _round(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Cor
 
 THIRD = 1 / 3
 OUTLINES: Mapping[str, tuple[tuple[Corner, ...], ...]] = {
-    "circle": (_round(48),),
+    "circle": (_regular_corners(48),),
     "square": (((0, 0), (1, 0), (1, 1), (0, 1)),),
     "triangle": (((0.5, 0), (1, 1), (0, 1)), ((0, 0), (1, 0), (0.5, 1))),
     "diamond": (((0.5, 0), (1, 0.5), (0.5, 1), (0, 0.5)),),
-    "star": (_round(10, inside=0.382), _round(10, inside=0.5)),
+    "star": (_regular_corners(10, inside=0.382), _regular_corners(10, inside=0.5)),
     "cross": (
         (
             *((THIRD, 0), (2 * THIRD, 0), (2 * THIRD, THIRD), (1, THIRD), (1, 2 * THIRD)),
@@ -92,9 +92,9 @@ OUTLINES: Mapping[str, tuple[tuple[Corner, ...], ...]] = {
             *((0, 2 * THIRD), (0, THIRD), (THIRD, THIRD)),
         ),
     ),
-    "hexagon": (_round(6), _round(6, turn=0.5)),
+    "hexagon": (_regular_corners(6), _regular_corners(6, turn=0.5)),
 }
-"""Corners of upright outlines in a box from (0, 0) to (1, 1)."""
+"""Corners of the upright outlines of each shape, in a box from (0, 0) to (1, 1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +114,14 @@ class ColourAndShape(Node):
         attributes: dict[str, dict[str, Plain]] = {}
         instances = instances_of(inputs)
         for instance in instances:
-            index = _clearest(instance, indices)
+            index = _clearest_frame(instance, indices)
             if index is not None:
                 attributes[instance.key] = attributes_of(media.frame(index), instance.track[index])
         number_by_name = Counter(str(entry["name"]) for entry in attributes.values())
         summary = ", ".join(f"{number} {name}" for name, number in number_by_name.items())
         frames = {
-            index: _frame(instances, attributes, index) if attributes else "" for index in indices
+            index: _frame_description(instances, attributes, index) if attributes else ""
+            for index in indices
         }
         return Semantics(summary, frames if len(indices) > 1 else {}, attributes)
 
@@ -195,7 +196,7 @@ def place_name(mask: BoolArray) -> str:
     return "centre" if (down, across) == ("middle", "centre") else f"{down} {across}"
 
 
-def _clearest(instance: Instance, indices: Sequence[int]) -> int | None:
+def _clearest_frame(instance: Instance, indices: Sequence[int]) -> int | None:
     """Return the described frame with the instance's largest mask; None if all are empty.
 
     Frames in which the mask does not touch the image's edge come first.
@@ -208,12 +209,12 @@ def _clearest(instance: Instance, indices: Sequence[int]) -> int | None:
             continue
         height, width = mask.shape
         inside = box.left > 0 and box.top > 0 and box.right < width and box.bottom < height
-        candidate = (inside, int(mask.sum()), -index)
+        candidate = (inside, int(mask.sum()), -index)  # of equal ones, the earliest frame
         best = candidate if best is None else max(best, candidate)
     return None if best is None else -best[2]
 
 
-def _frame(
+def _frame_description(
     instances: Sequence[Instance], attributes: Mapping[str, Mapping[str, Plain]], index: int
 ) -> str:
     """Return the names and places of the instances that are visible in a frame."""

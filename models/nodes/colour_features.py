@@ -45,6 +45,7 @@ def vector(image: Frame, mask: BoolArray) -> Floats:
     lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)[mask]
     colours, _ = np.histogramdd(lab, LEVELS, range=((0, 100), (-100, 100), (-100, 100)))
     moments = cv2.HuMoments(cv2.moments(mask.astype(np.uint8), binaryImage=True)).ravel()
+    # Moments differ by orders of magnitude: compare their logarithms, scaled to about 1.
     form = -np.sign(moments) * np.log10(np.maximum(np.abs(moments), 1e-12)) / 12
     features = np.concatenate((np.sqrt(colours.ravel() / len(lab)), form / np.sqrt(7)))
     return np.asarray(features / np.linalg.norm(features), dtype=np.float32)

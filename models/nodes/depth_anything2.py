@@ -1,4 +1,4 @@
-"""The node `depth_anything2`: Depth Anything V2 through transformers."""
+"""The perception node `depth_anything2`: Depth Anything V2 through transformers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ class DepthAnything2(CheckpointPart, Node):
         return DepthMaps(maps, METRIC if metric else RELATIVE)
 
     def _depth(self, image: Frame) -> Floats:
+        """Return the depth of each pixel (height × width)."""
         import torch
 
         network, processor = self.network, self.processor

@@ -1,4 +1,4 @@
-"""The node `dinov2`: features of DINOv2 through transformers, averaged over masks."""
+"""The perception node `dinov2`: features of DINOv2 through transformers, averaged over masks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,16 +32,18 @@ class DINOv2(CheckpointPart, Node):
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
         """Average the features of patches over the pixels of each mask."""
-        fields = {index: self._field(media.frame(index)) for index in indices}
-        return features_of(media, indices, inputs, lambda index, mask: _mean(fields[index], mask))
+        fields = {index: self._patch_features(media.frame(index)) for index in indices}
+        return features_of(
+            media, indices, inputs, lambda index, mask: _masked_mean(fields[index], mask)
+        )
 
-    def _field(self, image: Frame) -> Floats:
+    def _patch_features(self, image: Frame) -> Floats:
         """Return the features of the image's patches (rows × columns × channels)."""
         import torch
 
         network, processor = self.network, self.processor
         side = network.config.patch_size
-        height, width = (max(side, round(edge / side) * side) for edge in _size(image))
+        height, width = (max(side, round(edge / side) * side) for edge in _shrunk_size(image))
         inputs = processor(
             images=np.array(image),
             size={"height": height, "width": width},
@@ -75,13 +77,13 @@ MAX_SIDE = 518
 """Longest side of the network's input in pixels: the last stage of DINOv2's training used it."""
 
 
-def _size(image: Frame) -> tuple[float, float]:
+def _shrunk_size(image: Frame) -> tuple[float, float]:
     """Return the image's (height, width), shrunk to a longest side of at most MAX_SIDE."""
     scale = min(1.0, MAX_SIDE / max(image.shape[:2]))
     return image.shape[0] * scale, image.shape[1] * scale
 
 
-def _mean(field: Floats, mask: BoolArray) -> Floats:
+def _masked_mean(field: Floats, mask: BoolArray) -> Floats:
     """Return the mean of patch features (rows × columns × channels) over a mask, as a unit vector.
 
     The weight of a patch is the share of its area that the mask (height × width) covers.

@@ -37,7 +37,7 @@ def flat_regions(image: Frame) -> list[BoolArray]:
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     small = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
     smooth = _smooth(small)
-    labels = _flooded(smooth)
+    labels = _region_labels(smooth)
     areas = np.bincount(labels.ravel())
     border = np.concatenate((labels[0], labels[-1], labels[:, 0], labels[:, -1]))
     border_counts = np.bincount(border, minlength=areas.size)
@@ -82,14 +82,15 @@ def _smooth(image: Frame) -> Floats:
     return np.asarray(smoothed, np.float32)
 
 
-def _flooded(smooth: Floats) -> Labels:
+def _region_labels(smooth: Floats) -> Labels:
     """Return the number of each pixel's region (height × width)."""
     gradients = [cv2.Sobel(smooth, cv2.CV_32F, *axis, ksize=3) / 8 for axis in ((1, 0), (0, 1))]
     slope = np.sqrt(sum(np.square(gradient).sum(axis=2) for gradient in gradients))
     flat = (slope < MAX_FLAT_SLOPE).astype(np.uint8)
     n_markers, markers = cv2.connectedComponents(flat, connectivity=4, ltype=cv2.CV_32S)
     sizes = np.bincount(markers.ravel(), minlength=n_markers)
-    markers[(sizes < max(6, MARKER_SHARE * flat.size))[markers]] = 0
+    is_too_small = sizes < max(6, MARKER_SHARE * flat.size)  # in pixels
+    markers[is_too_small[markers]] = 0
     if not markers.any():
         return np.zeros(flat.shape, dtype=np.int32)
     lightness, a, b = cv2.split(smooth)
@@ -117,11 +118,13 @@ def _with_rims(labels: Labels, is_region: NDArray[np.bool_], ground: int, lab: F
     background = labels == ground
     if not background.any() or not is_region.any():
         return labels
+    # the mean colour of the background pixels within 25 × 25 pixels
     blurred = cv2.blur(
         np.dstack([background.astype(np.float32)[..., None] * lab, background]), (25, 25)
     )
     background_colour = blurred[..., :3] / np.maximum(blurred[..., 3:], 1e-3)
     differs = background & (np.linalg.norm(lab - background_colour, axis=2) > RIM_CONTRAST)
+    # each pixel's distance to the regions, and the nearest pixel of one
     distance, nearest = ndimage.distance_transform_edt(~is_region[labels], return_indices=True)
     rim = differs & (distance <= RIM_PIXELS)
     return np.where(rim, labels[tuple(nearest)], labels).astype(np.int32)

@@ -81,6 +81,7 @@ def renewed(
     for index, end in zip(indices, (*indices[1:], len(media)), strict=True):
         earlier = list(objects)
         observed = [seen for seen in observe(index) if seen.mask.any()]
+        # Match the masks observed now with earlier objects, by the largest total overlap.
         overlaps = np.zeros((len(earlier), len(observed)))
         for old, now in np.ndindex(overlaps.shape):
             overlaps[old, now] = mask_overlap(earlier[old].mask, observed[now].mask)
@@ -89,6 +90,7 @@ def renewed(
         visible = [matched.get(now) or _CollectedObject(seen) for now, seen in enumerate(observed)]
         new = [object_ for object_ in visible if object_ not in earlier]
         hidden = [object_ for object_ in earlier if object_ not in visible]
+        # Propagate forward: visible objects up to the next described frame, where all are matched.
         masks = [*(seen.mask for seen in observed), *(object_.mask for object_ in hidden)]
         last = min(end, len(media) - 1)
         forward_tracks = propagated(propagator, media.part(index, last + 1), 0, masks)
@@ -96,6 +98,7 @@ def renewed(
             object_.mask = track[last - index]
             if object_ in visible:
                 object_.rles |= dict(enumerate(track.rles[: end - index], start=index))
+        # Propagate new objects backward, to the frame after the previous described one.
         part = media.part(before + 1, index + 1)
         backward_tracks = propagated(
             propagator, part, index - before - 1, [object_.seen.mask for object_ in new]
@@ -135,6 +138,7 @@ def prompted(
     boxes = detections_of(inputs)
 
     def observe(index: int) -> list[Seen]:
+        """Return the objects in the boxes of one frame."""
         frame_boxes = [detection for detection in boxes if detection.frame == index]
         if not frame_boxes:
             return []

@@ -78,8 +78,9 @@ def linked(media: Media, masks: Sequence[Sequence[BoolArray]]) -> list[Track]:
         measured = [_measured(media.frame(index), mask) for mask in frame_masks]
         linked_masks: set[int] = set()
         if objects and measured:
-            rows = ([_cost(row, mask, index, diagonal) for mask in measured] for row in objects)
-            cost = np.array(list(rows))
+            cost = np.array(
+                [[_cost(row, mask, index, diagonal) for mask in measured] for row in objects]
+            )
             for object_index, mask_index in zip(*linear_sum_assignment(cost), strict=True):
                 if cost[object_index, mask_index] < IMPOSSIBLE:
                     objects[object_index].add(index, measured[mask_index])
@@ -96,6 +97,7 @@ def linked(media: Media, masks: Sequence[Sequence[BoolArray]]) -> list[Track]:
 
 
 def _measured(image: Frame, mask: BoolArray) -> _Mask:
+    """Return a mask with its centroid, colour and area."""
     rows, columns = np.nonzero(mask)
     centroid = np.array([columns.mean(), rows.mean()])
     return _Mask(Rle.from_array(mask), centroid, colour_of(image, mask)[0], float(rows.size))

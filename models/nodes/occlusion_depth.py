@@ -73,6 +73,7 @@ def from_far(regions: Sequence[BoolArray]) -> list[int]:
         for back in range(len(regions)):
             if front == back:
                 continue
+            # pixels that each region takes from the other's hull
             bite = int((region & hulls[back]).sum())
             bitten = int((regions[back] & hulls[front]).sum())
             if bite > bitten and bite > MIN_BITE_SHARE * min(sizes[front], int(hulls[back].sum())):
@@ -88,6 +89,7 @@ def from_far(regions: Sequence[BoolArray]) -> list[int]:
 
 
 def _hull(region: BoolArray) -> BoolArray:
+    """Return the convex hull of a mask, as a mask."""
     points = cv2.findNonZero(region.astype(np.uint8))
     hull = np.zeros(region.shape, np.uint8)
     cv2.fillConvexPoly(hull, cv2.convexHull(points), 1)

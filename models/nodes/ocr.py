@@ -1,4 +1,4 @@
-"""The node `ocr`: PP-OCR by the package rapidocr, whose wheel holds the weights."""
+"""The perception node `ocr`: PP-OCR by the package rapidocr, whose wheel holds the weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

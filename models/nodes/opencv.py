@@ -37,13 +37,13 @@ class OpenCV(Node):
         cuts: list[int] = []
         for index in indices:
             frame = shrink_frame(media.frame(index))
-            frames[index] = _facts(frame)
+            frames[index] = _frame_facts(frame)
             if before is not None:
-                if _distance(before, frame) > MIN_CUT_DISTANCE:
+                if _colour_distance(before, frame) > MIN_CUT_DISTANCE:
                     cuts.append(index)
                     frames[index]["cut"] = True
                 else:
-                    right, down = _camera(before, frame, media.size[0] / frame.shape[1])
+                    right, down = _camera_shift(before, frame, media.size[0] / frame.shape[1])
                     frames[index]["camera"] = f"moves {right:+d}, {down:+d}"
             before = frame
         video: Mapping[str, Any] = {"cuts": len(cuts)} if len(indices) > 1 else {}
@@ -55,7 +55,7 @@ def opencv() -> OpenCV:
     return OpenCV()
 
 
-def _facts(frame: Frame) -> dict[str, Plain]:
+def _frame_facts(frame: Frame) -> dict[str, Plain]:
     """Return brightness (0 to 1), sharpness (of the Laplacian) and the name of the main colour."""
     grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
     lab = cv2.cvtColor(frame.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
@@ -66,7 +66,7 @@ def _facts(frame: Frame) -> dict[str, Plain]:
     }
 
 
-def _distance(first: Frame, second: Frame) -> float:
+def _colour_distance(first: Frame, second: Frame) -> float:
     """Return the Bhattacharyya distance of two images' colour histograms (8 bins per channel)."""
     histograms = [
         cv2.calcHist([image], [0, 1, 2], None, [8, 8, 8], [0, 256] * 3) for image in (first, second)
@@ -74,7 +74,7 @@ def _distance(first: Frame, second: Frame) -> float:
     return float(cv2.compareHist(histograms[0], histograms[1], cv2.HISTCMP_BHATTACHARYYA))
 
 
-def _camera(before: Frame, frame: Frame, scale: float) -> tuple[int, int]:
+def _camera_shift(before: Frame, frame: Frame, scale: float) -> tuple[int, int]:
     """Return the median camera motion (right, down) in pixels of the medium.
 
     `scale` is the size of the medium divided by that of the frames.

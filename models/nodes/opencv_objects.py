@@ -51,12 +51,14 @@ class OpenCVObjects(Node):
         return renewed(lambda index: self._salient(media, index), self.propagator, media, indices)
 
     def _is_drawing(self, media: Media, indices: Sequence[int]) -> bool:
+        """Return what the option `image` says, or what the first described frame shows."""
         if self.image != "auto":
             return self.image == "drawing"
         frame = media.frame(indices[0])
         return is_drawing(frame, flat_regions(frame))
 
     def _salient(self, media: Media, index: int) -> list[Seen]:
+        """Return the segmented salient objects of a frame, the most salient first."""
         objects = salient_objects(salience_map(media, index).field, media.size)[: self.max_objects]
         masks = self.segmenter.segment(media.frame(index), [object_.prompt for object_ in objects])
         return [

@@ -22,7 +22,7 @@ from harness.node import OUTPUTS, DepthMaps, Features, Instances, Output
 
 Array: TypeAlias = NDArray[np.generic]
 
-KINDS = {kind.__name__: kind for kind in OUTPUTS.values()}
+OUTPUT_CLASSES = {kind.__name__: kind for kind in OUTPUTS.values()}
 """Classes of outputs, by the `type` in a file."""
 
 
@@ -49,7 +49,7 @@ def read_output(data: bytes) -> Output:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             head = json.loads(archive["json"].tobytes())
-            output: Output = _value(KINDS[head["type"]], head["value"], archive)
+            output: Output = _value(OUTPUT_CLASSES[head["type"]], head["value"], archive)
     except MemoryError:
         raise
     except Exception as error:  # for a damaged archive, NumPy and zipfile raise many types
@@ -85,7 +85,9 @@ def _plain(value: Any, arrays: dict[str, Array]) -> object:
         return [_plain(getattr(value, field.name), arrays) for field in fields(value)]
     if isinstance(value, Mapping):
         return [[key, _plain(item, arrays)] for key, item in value.items()]
-    return [_plain(item, arrays) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(item, arrays) for item in value]
+    return value
 
 
 def _value(type_: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
@@ -105,6 +107,6 @@ def _value(type_: Any, plain: Any, arrays: Mapping[str, Array]) -> Any:
         return {key: _value(inner[1], item, arrays) for key, item in plain}
     if origin is tuple:
         return tuple(_value(inner[0], item, arrays) for item in plain)
-    if type(None) in inner:
+    if type(None) in inner:  # an optional type
         return None if plain is None else _value(inner[0], plain, arrays)
-    return type_(*plain) if isinstance(plain, list) else plain
+    return type_(*plain) if isinstance(plain, list) else plain  # a list: a NamedTuple, such as Box

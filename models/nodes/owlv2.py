@@ -1,4 +1,4 @@
-"""The node `owlv2`: open-vocabulary detection by OWLv2 through transformers.
+"""The perception node `owlv2`: open-vocabulary detection by OWLv2 through transformers.
 
 The words to detect are the setting `words`, by default a list of everyday objects. With
 `by_question` the phrases of the question come first.

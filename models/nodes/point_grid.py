@@ -67,15 +67,15 @@ class PointGrid(Node):
         if detections_of(inputs):
             return prompted(self.segmenter, self.propagator, media, indices, inputs)
         return carried(
-            lambda index: self._everything(media.frame(index)), self.propagator, media, indices
+            lambda index: self._grid_objects(media.frame(index)), self.propagator, media, indices
         )
 
-    def _everything(self, image: Frame) -> list[Seen]:
+    def _grid_objects(self, image: Frame) -> list[Seen]:
         """Return the masks that enough points agree on, the mask with the most votes first."""
         height, width = image.shape[:2]
         steps = [(number + 0.5) / self.grid for number in range(self.grid)]
         points = [Point(x * width, y * height) for y in steps for x in steps]
-        votes: list[list[BoolArray]] = []  # groups of masks of one object
+        votes: list[list[BoolArray]] = []  # the masks of each object, one for each point
         for start in range(0, len(points), BATCH_SIZE):
             prompts = [
                 ObjectPrompt(positive=(point,)) for point in points[start : start + BATCH_SIZE]
@@ -89,7 +89,7 @@ class PointGrid(Node):
                     if self._is_same_object(group[0], mask):
                         group.append(mask)
                         break
-                else:
+                else:  # of no object so far
                     votes.append([mask])
         votes.sort(key=lambda group: (-len(group), -int(group[0].sum())))
         if self.joins:

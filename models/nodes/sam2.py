@@ -1,4 +1,4 @@
-"""The node `sam2`: SAM 2, prompted with a grid of points or a detector's boxes."""
+"""The perception node `sam2`: SAM 2, prompted with a grid of points or a detector's boxes."""
 
 from harness.errors import UsageError
 from harness.models.backends.sam2 import PAPER_CHECKPOINT

@@ -120,6 +120,7 @@ class SemanticAnalysis(Node):
         return Semantics(frames[indices[0]], {}, attributes)
 
     def _request(self, what: str, image: Media, phrases: Sequence[str]) -> ChatRequest:
+        """Return the request to describe an image; `what` is `instance` or `frame`."""
         return ChatRequest(
             key=f"{image.id}/{what}",
             text=_prompt(what, phrases),
@@ -199,6 +200,7 @@ def _prompt(what: str, phrases: Sequence[str]) -> str:
 
 
 def _line(text: str) -> str:
+    """Return a text on one line."""
     return " ".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""The node `tracking`: propagates instances from one frame to all frames."""
+"""The perception node `tracking`: propagates instances from one frame to all frames."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

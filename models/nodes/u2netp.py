@@ -1,4 +1,4 @@
-"""The node `u2netp`: U²-Net's small salient-object network, run by OpenCV.
+"""The perception node `u2netp`: U²-Net's small salient-object network, run by OpenCV.
 
 The network is that of Qin, Zhang, Huang, Dehghan, Zaiane, Jagersand: "U²-Net: Going Deeper with
 Nested U-Structure for Salient Object Detection", Pattern Recognition 2020. It maps the salient
@@ -64,6 +64,7 @@ class U2NetP(Node):
         )
 
     def _objects(self, image: Frame) -> list[Seen]:
+        """Return the connected pieces of the salient pixels, the largest first."""
         salience = self._salience(image)
         size = (image.shape[1], image.shape[0])
         field_ = cv2.resize(salience, size, interpolation=cv2.INTER_LINEAR)

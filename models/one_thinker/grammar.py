@@ -25,7 +25,7 @@ from harness.models.video_str.templates import Templates
 from harness.responses import finite_numbers
 from harness.types import Answer, AnswerForm, Box, Interval, ParsedObject, Point, Query
 
-PROBLEMS = {
+PROBLEM_TYPES = {
     "choice": "multiple choice",
     "number": "numerical",
     "text": "open-ended",
@@ -77,6 +77,7 @@ def read_prompt(response: str) -> Prompted:
 
 
 def _points(fields: Mapping[str, object], key: str) -> tuple[Point, ...]:
+    """Return the points under a key; () if it is absent."""
     points = fields.get(key) or []
     if not isinstance(points, list):
         raise ParseError(key, expected="a list of points", found=type(points).__name__)
@@ -147,7 +148,7 @@ def official_templates(file: Path) -> Templates:
             and statement.targets[0].id in ("QUESTION_TEMPLATE", "TYPE_TEMPLATE")
         }
         types = constants["TYPE_TEMPLATE"]
-        forms = {form: "{Prompt}" + types[problem] for form, problem in PROBLEMS.items()}
+        forms = {form: "{Prompt}" + types[problem] for form, problem in PROBLEM_TYPES.items()}
         ours = Wording().templates
         return replace(ours, plain=str(constants["QUESTION_TEMPLATE"]), form=forms)
     except (OSError, ValueError, SyntaxError, KeyError, TypeError) as error:
@@ -176,7 +177,7 @@ class Places:
 
         def read(text: str) -> Read:
             prompt = read_prompt(text)
-            first, second, *_ = (*prompt.positive, None, None)
+            first, second, *_ = (*prompt.positive, None, None)  # None for those that are absent
             negative = prompt.negative[0] if prompt.negative else None
             return (Item(prompt.box, first, negative, second),), ()
 

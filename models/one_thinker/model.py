@@ -76,6 +76,7 @@ class OneThinker(PromptedModel):
         return False
 
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
+        """Return the request for one form, in OneThinker's wording, with all frames."""
         return replace(
             super()._request(query, form),
             text=self.words.render(query, form),
@@ -119,6 +120,7 @@ class OneThinker(PromptedModel):
                 for time in times
             )
             return lambda: Answer(box_track=track), parsed, ()
+        # the frame nearest to the time that the answer states
         start = min(range(len(media)), key=lambda index: abs(times[index] - prompts[0].time))
         prompt = ObjectPrompt(box=target.box, positive=target.positive, negative=target.negative)
         masks = self.segmenter.segment(media.frame(start), [prompt])
@@ -127,6 +129,7 @@ class OneThinker(PromptedModel):
         return answer, replace(parsed, frame=start if media.is_video else None), ()
 
     def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
+        """Return the response that expresses an answer about places."""
         canvas, times = self._canvas(query, form), query.media[0].times()
         if form is FORM.BOX_TRACK and answer.box_track is not None:
             boxes = {
@@ -138,8 +141,9 @@ class OneThinker(PromptedModel):
             span = [moments[0], moments[-1]] if moments else [0.0, 0.0]
             return answer_response(json.dumps({"time": span, "boxes": boxes}))
         if form is FORM.BOXES:
-            first = [numerals(canvas.to_canvas(Item(box)).bounds) for box in answer.boxes or ()][:1]
-            return answer_response(json.dumps({"boxes": first[0] if first else []}))
+            box = next(iter(answer.boxes or ()), None)  # an answer names one object
+            numbers = [] if box is None else numerals(canvas.to_canvas(Item(box)).bounds)
+            return answer_response(json.dumps({"boxes": numbers}))
         start = key_frame_of(answer, self._key_frame(query.media[0]))
         items = [canvas.to_canvas(item) for item in objects_in(answer, start)]
         return write_prompt(items, time=times[start] if form is FORM.MASK_TRACK else None)
@@ -152,6 +156,8 @@ def _items(prompt: Prompted) -> list[Item]:
 
 
 def _in_image(prompt: Prompted, canvas: Canvas) -> ParsedObject:
+    """Return a prompt in pixels of the image."""
+
     def points(on_canvas: Sequence[Point]) -> tuple[Point, ...]:
         return tuple(canvas.to_image(Item(point=point)).place for point in on_canvas)
 

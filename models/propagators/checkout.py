@@ -29,7 +29,7 @@ SOURCES: Mapping[Kind, str] = {
     "cutie": "https://github.com/hkchengrex/Cutie",
 }
 """Repositories, for errors."""
-NEEDED: Mapping[Kind, tuple[str, ...]] = {
+IDENTIFYING_FILES: Mapping[Kind, tuple[str, ...]] = {
     "xmem": ("model/network.py", "inference/inference_core.py"),
     "cutie": ("cutie/model/cutie.py", "cutie/inference/inference_core.py"),
 }
@@ -95,13 +95,16 @@ class Checkout(Walker):
         assert self.child is not None, "starting it raises otherwise"
 
     def _groups(self, masks: Sequence[BoolArray]) -> list[list[int]]:
+        """Return the indices of the masks of each propagation."""
         return layers(masks)
 
     def _walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
     ) -> Iterator[tuple[int, Iterable[BoolArray]]]:
+        """Yield (index, masks of all objects) of each frame after the first, in order."""
         try:
             for index, labels in self._labels(video, order, masks):
+                # object k has the label k; masks are made one by one
                 yield index, map(partial(np.equal, labels), range(1, len(masks) + 1))
         except ModelError:
             self.__dict__.pop("child", None)  # the next propagation starts a new process
@@ -144,7 +147,7 @@ def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
                 members.append(index)
                 covered |= mask
                 break
-        else:
+        else:  # it overlaps every group
             groups.append(([index], mask.copy()))
     return [members for members, _ in groups]
 
@@ -195,11 +198,13 @@ def find_checkout(
 
 def _check_known(kind: Kind, repo: Path) -> None:
     """Raise UsageError if the folder lacks the files that identify a checkout of `kind`."""
-    missing = [path for path in NEEDED[kind] if not (repo / path).is_file()]
+    missing = [path for path in IDENTIFYING_FILES[kind] if not (repo / path).is_file()]
     if not missing:
         return
     others = [
-        name for name, paths in NEEDED.items() if all((repo / path).is_file() for path in paths)
+        name
+        for name, paths in IDENTIFYING_FILES.items()
+        if all((repo / path).is_file() for path in paths)
     ]
     raise UsageError(
         f"{kind}(repo={repo})",

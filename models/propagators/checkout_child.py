@@ -20,7 +20,7 @@ from harness.models.propagators.cores import XMEM, Core, CutieCore, XMemCore
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-MEMORY = ("out of memory", "allocate memory", "not enough memory")
+MEMORY_PHRASES = ("out of memory", "allocate memory", "not enough memory")
 """Texts in the errors of PyTorch that mean full memory."""
 
 
@@ -101,7 +101,7 @@ def cutie_settings(repo: Path, variant: str, *, size: int) -> AttributeDict:
             sizes, {key: value for key, value in variant_sizes.items() if key != "defaults"}
         )
     settings = {**evaluation, "model": sizes}
-    resolved = {key: references(value, settings) for key, value in settings.items()}
+    resolved = {key: resolve_references(value, settings) for key, value in settings.items()}
     overrides = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
     return AttributeDict({**resolved, **overrides})
 
@@ -117,10 +117,10 @@ def merge_settings(base: Mapping[str, object], changes: Mapping[str, object]) ->
     return merged
 
 
-def references(value: object, all_settings: Mapping[str, object]) -> object:
+def resolve_references(value: object, all_settings: Mapping[str, object]) -> object:
     """Resolve `${a.b}` in nested settings; references to unknown settings stay unchanged."""
     if isinstance(value, dict):
-        return {key: references(item, all_settings) for key, item in value.items()}
+        return {key: resolve_references(item, all_settings) for key, item in value.items()}
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
         return value
     setting: object = all_settings
@@ -128,7 +128,7 @@ def references(value: object, all_settings: Mapping[str, object]) -> object:
         if not isinstance(setting, dict) or key not in setting:
             return value
         setting = setting[key]
-    return references(setting, all_settings)
+    return resolve_references(setting, all_settings)
 
 
 def without_downloads(name: str) -> None:
@@ -185,7 +185,7 @@ def main() -> None:
         return
     except Exception as error:  # noqa: BLE001 - the boundary of the process: all is reported
         text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
-        full = isinstance(error, MemoryError) or any(phrase in text for phrase in MEMORY)
+        full = isinstance(error, MemoryError) or any(phrase in text for phrase in MEMORY_PHRASES)
         channel.send({"error": text, **({"kind": "memory"} if full else {})})
 
 

@@ -21,7 +21,7 @@ from harness.models.propagators.sam2_transformers import Sam2Video
 if TYPE_CHECKING:
     from torch import Tensor
 
-TABLES = (
+STATE_TABLES = (
     "point_inputs_per_obj",
     "mask_inputs_per_obj",
     "cached_features",
@@ -96,7 +96,7 @@ class Sam2VideoPackage(Sam2Video):
             "obj_ids": [],
             "obj_id_to_idx": OrderedDict(),
             "obj_idx_to_id": OrderedDict(),
-            **{name: {} for name in TABLES},
+            **{name: {} for name in STATE_TABLES},
         }
 
     def _drop(self, state: dict[str, Any], frame: int) -> None:

@@ -66,6 +66,7 @@ class Sam2Video(CheckpointPart, Walker):
                 yield step.frame_idx, list(resized[:, 0].cpu().numpy())
 
     def _session(self, video: Media) -> "Sam2VideoInferenceSession":
+        """Return a session without any prompt, whose frames are decoded on access."""
         import transformers
 
         network = self.network

@@ -12,7 +12,7 @@ from harness.models.propagators.sam2_transformers import Sam2Video
 from harness.models.segmenters.sam3 import PUBLISHED, find_sam3
 from harness.options import with_options
 
-KINDS = ("sam3_video", "sam3_tracker_video")
+MODEL_TYPES = ("sam3_video", "sam3_tracker_video")
 """Architectures whose weights contain the tracker; the published checkpoint is a `sam3_video`."""
 
 
@@ -37,7 +37,7 @@ def sam3_video(computing: Computing, *, checkpoint: str = PUBLISHED) -> Sam3Vide
             SAM 3.1.
     """
     return Sam3Video(
-        **find_sam3("propagator sam3_video", checkpoint, KINDS),
+        **find_sam3("propagator sam3_video", checkpoint, MODEL_TYPES),
         dtype=computing.dtype,
         device=computing.device,
     )

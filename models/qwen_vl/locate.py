@@ -31,9 +31,9 @@ from harness.models.prompts import fill, text_of
 from harness.responses import finite_numbers
 from harness.types import Point
 
-LABEL = "target"
+WRITTEN_LABEL = "target"  # of every object in a response that is written here
 BOX_KEYS = ("bbox_2d", "bbox")
-MARKS = re.compile(r"(?i:<\|?(?:det|b?box|begin_of_box|ref)\|?>)")
+FOREIGN_MARKS = re.compile(r"(?i:<\|?(?:det|b?box|begin_of_box|ref)\|?>)")
 """Matches marks around boxes of other families, such as "<|det|>" (DeepSeek-VL2), "<box>"
 (InternVL) or "<|begin_of_box|>" (GLM), whose numbers are not pixels."""
 
@@ -61,7 +61,7 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
         points = () if strict else _points(value)
         if points:
             return points, (*repairs, *fences)
-        if not strict and (mark := MARKS.search(text)) and not _has_keys(value):
+        if not strict and (mark := FOREIGN_MARKS.search(text)) and not _has_keys(value):
             raise ParseError(
                 "response",
                 expected="boxes under bbox_2d, in pixels, as Qwen2.5-VL writes them",
@@ -111,14 +111,17 @@ def _value(response: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
     if 0 <= brace < start and not strict:  # one object, not in a list
         with suppress(ParseError):
             return loads(response[brace : response.rfind("}") + 1], strict=strict)
-    if not 0 <= start < end or "[" in response[end:]:
+    is_cut_off = "[" in response[end:]  # a list that begins after the last `]`
+    if not 0 <= start < end or is_cut_off:
         raise ParseError("response", expected="a JSON list", found=repr(response[:60]))
     return loads(response[start : end + 1], strict=strict)
 
 
 def write(items: Sequence[Item], *, frame: int | None = None) -> str:
     """Return the response for `items`, with the line breaks that Qwen2.5-VL writes."""
-    lines = [json.dumps({"bbox_2d": numerals(item.bounds), "label": LABEL}) for item in items]
+    lines = [
+        json.dumps({"bbox_2d": numerals(item.bounds), "label": WRITTEN_LABEL}) for item in items
+    ]
     body = "[\n\t" + ",\n\t".join(lines) + "\n]" if lines else "[]"
     return f"{frame_tag(frame)}```json\n{body}\n```"
 

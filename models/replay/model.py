@@ -98,6 +98,7 @@ class Replay(Model):
         return [self._prediction(query) for query in queries]
 
     def _prediction(self, query: Query) -> Prediction:
+        """Return the prediction in a query's row; a failure without one."""
         row = self.rows.get(query.id)
         if row is None:
             message = f"no prediction in {self.file.name}"

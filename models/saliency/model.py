@@ -30,10 +30,11 @@ from harness.types import (
     failed_prediction,
 )
 
-MASKS = MASKED - {AnswerForm.BOX_TRACK}
-SEGMENTED = MASKED | {AnswerForm.BOXES}
-ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
-"""All forms of answer; `SEGMENTED` need the segmenter, `MASKS` are answered with masks."""
+MASK_FORMS = MASKED - {AnswerForm.BOX_TRACK}
+SEGMENTED_FORMS = MASKED | {AnswerForm.BOXES}
+ANSWERED_FORMS = SEGMENTED_FORMS | {AnswerForm.POINTS, AnswerForm.COUNT}
+"""All forms of answer. Those of `SEGMENTED_FORMS` need the segmenter, and those of `MASK_FORMS` are
+answered with masks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Saliency(Model):
     @property
     def forms(self) -> frozenset[AnswerForm]:
         """Forms of answer that this model can give."""
-        return ANSWERED
+        return ANSWERED_FORMS
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -93,7 +94,7 @@ class Saliency(Model):
     ) -> Prediction:
         """Return the prediction for a query; `answers` holds those of the batch so far."""
         for form in query.forms:
-            if form not in ANSWERED:
+            if form not in ANSWERED_FORMS:
                 return failed_prediction(query, FailureKind.MODEL, f"saliency cannot answer {form}")
         if not query.media:
             return failed_prediction(query, FailureKind.MODEL, "saliency needs an image or a video")
@@ -107,15 +108,16 @@ class Saliency(Model):
         return Prediction(query_id=query.id, answer=answers[pair], usage=usage)
 
     def _answer(self, media: Media, forms: frozenset[AnswerForm]) -> Answer:
+        """Return the answer to all of the forms, from the salient objects of the key frame."""
         key = clearest(media, self.candidates)
         objects = salient_objects(key.field, media.size)
         masks: list[BoolArray] = []
-        if objects and forms & SEGMENTED:
+        if objects and forms & SEGMENTED_FORMS:
             prompts = [region.prompt for region in objects]
             masks = self.segmenter.segment(media.frame(key.index), prompts)
         track = self._track(media, key.index, masks) if forms & MASKED else []
         parts: dict[str, Any] = {}
-        if forms & MASKS:
+        if forms & MASK_FORMS:
             parts["masks"] = rles_of(track)
         if AnswerForm.BOX_TRACK in forms:
             parts["box_track"] = tuple(extent(mask) for mask in track)

@@ -207,6 +207,7 @@ def _minimize_cost(
     """Return the s that minimises Σ b s² + Σ f (s - 1)² + Σ w (s_i - s_j)², the paper's cost."""
     link = _links(regions, regions.border())
     weights = link * (gaussian(distance / SMOOTHING_SCALE) + SMOOTHING_FLOOR)
+    # The derivative is zero: (Σ_j w_ij + f_i + b_i) s_i - Σ_j w_ij s_j = f_i for each region i.
     system = -weights
     np.fill_diagonal(system, weights.sum(axis=1) + foreground + background + 1e-9)
     return np.asarray(spsolve(csc_array(system), foreground))
@@ -247,9 +248,10 @@ def motion_evidence(regions: Superpixels, frame: Frame, neighbours: list[Frame])
     flows = [
         dense_flow(frame, neighbour, max_side=max(frame.shape[:2])) for neighbour in neighbours
     ]
-    residual = [flow - camera_motion(flow) for flow in flows]
-    vectors = np.stack([regions.mean(field[..., axis]) for field in residual for axis in (0, 1)])
-    lengths = np.stack([np.linalg.norm(field, axis=2) for field in residual]).min(axis=0)
+    residuals = [flow - camera_motion(flow) for flow in flows]
+    # mean x and y residuals of each region, for each neighbour: 2 or 4 × count
+    vectors = np.stack([regions.mean(field[..., axis]) for field in residuals for axis in (0, 1)])
+    lengths = np.stack([np.linalg.norm(field, axis=2) for field in residuals]).min(axis=0)
     speed = regions.mean(lengths)
     noise = NOISE_FACTOR * float(np.median(speed)) + NOISE_FLOOR
     moving = 1 - gaussian(speed / noise)

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
 COMPACTNESS = 20.0  # CIELAB distance that weighs as much as one cell of the grid; SLIC's m
-ITERATIONS = 5
+ITERATIONS = 5  # of k-means
 NEIGHBOURS = tuple((row, column) for row in (-1, 0, 1) for column in (-1, 0, 1))
 """Offsets (down, right) of the nine cells around a pixel's own."""
 
@@ -85,8 +85,8 @@ def superpixels(image: Frame, n_regions: int) -> Superpixels:
     for _ in range(ITERATIONS):
         centres = _centres(values, labels, rows * columns).reshape(-1, rows, columns)
         labels = _assign_pixels(planes, centres.astype(np.float32), near_rows, near_columns)
-    used = np.bincount(labels.ravel()) > 0
-    labels = (np.cumsum(used) - 1)[labels]
+    is_used = np.bincount(labels.ravel()) > 0
+    labels = (np.cumsum(is_used) - 1)[labels]  # renumbered, without empty regions
     means = _centres(values, labels, int(labels.max()) + 1).T
     centres_in_image = means[:, 3:] * (cell / COMPACTNESS / max(height, width))
     return Superpixels(labels, means[:, :3], centres_in_image)

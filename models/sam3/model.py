@@ -30,6 +30,7 @@ class ByPhrase:
         return [self._find(request) for request in requests]
 
     def _find(self, request: ChatRequest) -> MaskResponse:
+        """Return the instances of one request's text; in a video, those of the middle frame."""
         media = request.media[0]
         start = len(media) // 2
         instances = self.segmenter.find_instances(media.frame(start), request.text)

@@ -25,7 +25,7 @@ from harness.media import Media
 from harness.models.chat_result import ChatResult
 from harness.models.grammar import split_frame, take_apart
 from harness.models.prompts import fill
-from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
+from harness.models.sam3_agent.drawing import COLOURS, as_image, close_up, numbered
 from harness.responses import loads_strict, storable
 from harness.segmentation import Instance
 from harness.thoughts import after_thought
@@ -37,7 +37,7 @@ MAX_MESSAGES = 10
 """Number of messages, system message included, at which a conversation ends."""
 MAX_OVERLAP = 0.3
 """Overlap, as a share of the smaller mask, above which the less confident mask is dropped."""
-CLOSED = "</tool>"
+CLOSED = "</tool>"  # ends a tool call, and with it a turn of the VLM
 PARAMETERS = {
     "segment_phrase": ["text_prompt"],
     "examine_each_mask": None,
@@ -81,7 +81,7 @@ def read_call(response: str, *, first: bool) -> ToolCall:
         ParseError: there is no call, or its name or parameters are not those of an allowed tool.
     """
     text = after_thought(response).partition(CLOSED)[0].rpartition("<tool>")[2].strip()
-    call = loads_strict(text.replace("}}}", "}}"))
+    call = loads_strict(text.replace("}}}", "}}"))  # a brace too many, as the official code allows
     name = call.get("name") if isinstance(call, dict) else None
     if not isinstance(call, dict) or not isinstance(name, str) or name not in PARAMETERS:
         raise ParseError("call", expected=f"one of {', '.join(PARAMETERS)}", found=text[:60])
@@ -229,7 +229,7 @@ class Agent(ABC):
                     if mask_number in call.masks
                 ]
                 return
-            # System message, query, and a call and a result for each tool call.
+            # the system message, the query, and a call and a result for each tool call
             if 2 + 2 * (len(results) + 1) >= MAX_MESSAGES:
                 raise ParseError(
                     "conversation", expected=f"less than {MAX_MESSAGES} messages", found=call.name
@@ -270,7 +270,7 @@ class Agent(ABC):
                 media=(
                     media,
                     as_image(numbered(image, [instance.mask])),
-                    as_image(from_near(image, instance.mask, COLOURS[0])),
+                    as_image(close_up(image, instance.mask, COLOURS[0])),
                 ),
                 frames=((run.frame,), (0,), (0,)),
                 max_new_tokens=self.max_new_tokens,

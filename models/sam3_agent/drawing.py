@@ -38,11 +38,12 @@ def numbered(image: Frame, masks: Sequence[BoolArray]) -> Frame:
     return np.asarray(drawn)
 
 
-def from_near(image: Frame, mask: BoolArray, colour: Colour) -> Frame:
+def close_up(image: Frame, mask: BoolArray, colour: Colour) -> Frame:
     """Return a close-up of a mask: the surroundings with its box, beside the same with the mask."""
     box = extent(mask)
     assert box is not None, "masks that are shown are not empty"
     height, width = mask.shape
+    # margin on each side, in pixels
     across, down = (
         max(MARGIN * side, LEAST_MARGIN) / 2
         for side in (box.right - box.left, box.bottom - box.top)

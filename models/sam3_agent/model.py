@@ -47,7 +47,7 @@ from harness.types import (
 MAX_SELECTED = 100
 """Number of masks that a written response selects, the largest in the official prompt."""
 
-OFFICIAL = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
+OFFICIAL_FILES = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
 """Files of the official system messages: of the rounds, and about a single mask."""
 
 
@@ -119,6 +119,7 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
         return (self.request(AgentRun(query)),)
 
     def _check(self, query: Query) -> None:
+        """Raise UsageError if the query asks for a form that is not answered with masks."""
         if unknown := [form for form in query.forms if form not in self.forms]:
             raise UsageError(
                 f"{self.name}: a question for {unknown[0]}",
@@ -175,6 +176,7 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
 
     @cached_property
     def _thread(self) -> ThreadPoolExecutor:
+        """The only thread that segments."""
         return ThreadPoolExecutor(1, thread_name_prefix="sam3-agent")
 
     def segment(self, media: Media, frame: int, phrase: str) -> Future[list[Instance]]:
@@ -231,6 +233,7 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
 
 
 def _call(name: str, parameters: Mapping[str, object]) -> str:
+    """Return the response, without reasoning, that calls a tool."""
     call = json.dumps({"name": name, "parameters": parameters})
     return f"<think></think><tool>{call}</tool>"
 
@@ -242,10 +245,10 @@ def official_prompts(folder: Path) -> tuple[str, str]:
         UsageError: the files cannot be read.
     """
     try:
-        system, judge = (read_text(folder / name).strip() for name in OFFICIAL)
+        system, judge = (read_text(folder / name).strip() for name in OFFICIAL_FILES)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"sam3_agent(prompts={folder})", expected=" and ".join(OFFICIAL), found=str(error)
+            f"sam3_agent(prompts={folder})", expected=" and ".join(OFFICIAL_FILES), found=str(error)
         ) from error
     return system, judge
 

@@ -28,7 +28,7 @@ from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import MAX_TEXT, finite_numbers
 from harness.types import Point
 
-KEYS = ("bbox", "points_1", "points_2")
+KEYS = ("bbox", "points_1", "points_2")  # of the answer in the official prompt
 
 Semantics: TypeAlias = Literal["soft", "strict"]
 """`soft` accepts any keys that contain `bbox` and `points`, and repairs the JSON. `strict` accepts
@@ -101,13 +101,14 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
             )
         value, repairs = loads(json_text, strict=semantics == "strict")
         after = text[text.find(json_text) + len(json_text) :]
-        has_second = first_braces(after) is not None
-        return (_item(value, semantics),), (*repairs, *several_answers(1 + has_second, "first"))
+        n_answers = 1 if first_braces(after) is None else 2  # or more
+        return (_item(value, semantics),), (*repairs, *several_answers(n_answers, "first"))
 
     return read_response(response, read_json)
 
 
 def _item(value: object, semantics: Semantics) -> Item:
+    """Return the object that an answer names; ParseError without a box and two points."""
     if not isinstance(value, Mapping):
         raise ParseError("answer", expected="an object", found=type(value).__name__)
     key, point_keys = _keys(value, semantics)

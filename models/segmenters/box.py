@@ -27,6 +27,7 @@ class BoxSegmenter(Segmenter):
         return [self._fill(image, prompt) for prompt in prompts]
 
     def _fill(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
+        """Return the mask of one prompt."""
         height, width = image.shape[:2]
         mask = np.zeros((height, width), dtype=np.bool_)
         box = prompt.box if prompt.box is not None else box_around_points(prompt.positive)

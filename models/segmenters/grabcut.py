@@ -92,7 +92,7 @@ class GrabCut(Segmenter):
         if min(np.count_nonzero(start), np.count_nonzero(~start)) < MIN_PIXELS:
             return None
         cut = trimap.copy()
-        models = np.zeros((1, 65)), np.zeros((1, 65))
+        models = np.zeros((1, 65)), np.zeros((1, 65))  # which OpenCV fills with its colour models
         cv2.setRNGSeed(SEED)
         bgr = np.ascontiguousarray(image[..., ::-1])
         cv2.grabCut(bgr, cut, None, *models, self.iterations, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]

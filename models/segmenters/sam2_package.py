@@ -51,6 +51,7 @@ class Sam2Package(Sam2):
         return self.network
 
     def _decode(self, view: Any, prompts: list[LocatedPrompt], masks: list[BoolArray]) -> None:
+        """Write the mask of each prompt into `masks`; `view` is the predictor."""
         for prompt in prompts:
             points = [*prompt.positive, *prompt.negative]
             labels = [INSIDE] * len(prompt.positive) + [BESIDE] * len(prompt.negative)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -78,8 +79,8 @@ class Sam2(CheckpointPart, Segmenter):
         if located_prompts:
             with memory():
                 view = self._view(image)
-                located_prompts.sort(key=_parts)
-                for _, batch in groupby(located_prompts, _parts):
+                located_prompts.sort(key=attrgetter("parts"))
+                for _, batch in groupby(located_prompts, attrgetter("parts")):
                     self._decode(view, list(batch), masks)
         return masks
 
@@ -148,7 +149,3 @@ def inputs(prompts: Sequence[LocatedPrompt]) -> dict[str, object]:
             [list(prompt.box) for prompt in prompts if prompt.box is not None]
         ]
     return prompt_inputs
-
-
-def _parts(prompt: LocatedPrompt) -> tuple[bool, int, int]:
-    return prompt.parts

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers.utils import ModelOutput
 
-KINDS = ("sam3", "sam3_video")
+MODEL_TYPES = ("sam3", "sam3_video")
 """Architectures whose weights contain the detector; the published checkpoint is a `sam3_video`."""
 PUBLISHED = "facebook/sam3"
-UNNAMED = "visual"
+DEFAULT_PHRASE = "visual"
 """Phrase for a box without a phrase."""
-POSITIVE = 1
+POSITIVE = 1  # the label of a box around the object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class Sam3(CheckpointPart, Segmenter):
         if box is None and (prompt.box is not None or not prompt.phrase.strip()):
             return np.zeros((height, width), dtype=np.bool_)
         with memory():
-            output = self._run_network(image, prompt.phrase.strip() or UNNAMED, box)
+            output = self._run_network(image, prompt.phrase.strip() or DEFAULT_PHRASE, box)
         masks, boxes = output["masks"].cpu().numpy(), output["boxes"].float().cpu().tolist()
         if not boxes:  # without instances, the processor's masks do not have the image's size
             return np.zeros((height, width), dtype=np.bool_)
@@ -176,7 +176,7 @@ def sam3(
     if not 0 <= threshold <= 1:
         raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))
     return Sam3(
-        **find_sam3("segmenter sam3", checkpoint, KINDS),
+        **find_sam3("segmenter sam3", checkpoint, MODEL_TYPES),
         dtype=computing.dtype,
         device=computing.device,
         threshold=threshold,

@@ -1,4 +1,4 @@
-"""Agreement of responses with each other: pair scores, the pseudo-label, rewards of a group.
+"""Compute how far responses agree with each other: pair scores, pseudo-label, rewards of a group.
 
 VR-TTRL (2025), Section 3: VisionReasoner's accuracy scores each rollout with every other rollout as
 the ground truth (`harness.models.visionreasoner.scoring`). The pseudo-label is the rollout against
@@ -162,6 +162,7 @@ class Group:
         return None if objects is None else Candidate(objects, frame)
 
     def _score_pair(self, row: int, column: int) -> float:
+        """Return the accuracy of response `row` against response `column` as the label."""
         candidate, label = self.candidates[row], self.candidates[column]
         assert candidate is not None and label is not None, "they are parsed"
         return candidate.score(label, self.thresholds, self.semantics)

@@ -152,7 +152,8 @@ def view_of_part(
     response_in_view = ChatResponse(
         text="".join(part_texts), tokens=tuple(chain.from_iterable(tokens))
     )
-    return View(request, response_in_view, tuple(pairwise(ends))[1::2])
+    spans = tuple(pairwise(ends))  # of text, number, text, …, text
+    return View(request, response_in_view, spans[1::2])
 
 
 def likelihoods(rows: "ScoredRows", step_views: Sequence[View]) -> list[Likelihood]:
@@ -166,7 +167,8 @@ def likelihoods(rows: "ScoredRows", step_views: Sequence[View]) -> list[Likeliho
     per_view = []
     for row, log_probs in enumerate(torch.split(rows.log_probs(), token_counts)):
         is_answer = rows.answer[row].bool()
-        is_shared, numbers = is_answer.clone(), [log_probs.new_zeros(0)]
+        is_shared = is_answer.clone()  # tokens that are not of a coordinate
+        numbers = [log_probs.new_zeros(0)]
         for first, end in step_views[rows.indices[row]].numbers:
             if bool(is_answer[first:end].all()):
                 is_shared[first:end] = False

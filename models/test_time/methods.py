@@ -105,7 +105,7 @@ class Method:
     """True if responses must be in VisionReasoner's grammar, because their objects are compared."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "rollouts", "views"):
+        for name in ("steps", "rollouts", "views"):  # not every method has all three
             value = getattr(self, name, 2)
             minimum = 2 if name == "rollouts" else 1
             if name != "steps" or self.updates:
@@ -248,6 +248,7 @@ class GroupRelative(Drawing):
             trial.note(update, rollouts, group=group, label=label, rewards=rewards)
 
     def _label(self, group: Group, number: float) -> int | None:
+        """Return the index of the pseudo-label; `number` (0 to 1) chooses a random one."""
         return group.label(self.label, number=number)
 
     def _rewards(self, group: Group, label: int | None) -> list[float]:
@@ -279,7 +280,7 @@ class Vote(Drawing):
         group = trial.group(rollouts, self.thresholds, self.semantics)
         label = group.label("consensus")
         trial.note(None, rollouts, group=group, label=label, rewards=group.rewards(label))
-        return rollouts[label or 0]
+        return rollouts[label or 0]  # None: the first one
 
 
 @dataclass(frozen=True, kw_only=True)

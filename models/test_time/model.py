@@ -1,4 +1,4 @@
-"""A model that adapts its network to each sample, answers it, and restores the weights.
+"""`AdaptedModel` adapts its network to each sample, answers it, and restores the weights.
 
     query ─▶ base's request ─▶ [ rollouts ─▶ pseudo-label ─▶ rewards ─▶ update ] × steps
           ─▶ base answers by the adapted weights ─▶ weights restored, and proved ─▶ base reads
@@ -167,6 +167,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         )
 
     def _trial(self, query: Query, request: ChatRequest, context: AdaptationContext) -> Trial:
+        """Return what the method gets of one query."""
         return Trial(
             request=request,
             context=context,
@@ -202,5 +203,6 @@ class AdaptedModel(StagedModel[AdaptedResult]):
 
 
 def _uniform(text: str) -> float:
+    """Return a number in [0, 1) from the hash of a text."""
     digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little") / 2**64

@@ -13,7 +13,7 @@ from PIL import Image
 
 from harness.media import Frame
 
-LISTS = re.compile(r'"(?:bbox_2d|point_2d)"\s*:\s*\[([^\[\]]*)\]')
+COORDINATE_LIST = re.compile(r'"(?:bbox_2d|point_2d)"\s*:\s*\[([^\[\]]*)\]')
 """Matches the list of a box's or a point's coordinates in VisionReasoner's grammar."""
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")  # the group holds the decimals
 SIDES = re.compile(r"left|right|clockwise", re.IGNORECASE)
@@ -80,9 +80,12 @@ def parts(
     left, top, right, bottom = (min(1.0, max(0.0, edge)) for edge in around)
     draws = rng.uniform(0, 0.5, (number, 4))
     coins = rng.random(number) < 0.5
+    margins = np.array([left, top, 1 - right, 1 - bottom])
     return [
-        Part(a * left, b * top, 1 - c * (1 - right), 1 - d * (1 - bottom), bool(mirror and coin))
-        for (a, b, c, d), coin in zip(draws.tolist(), coins, strict=True)
+        Part(cut_left, cut_top, 1 - cut_right, 1 - cut_bottom, bool(mirror and coin))
+        for (cut_left, cut_top, cut_right, cut_bottom), coin in zip(
+            (draws * margins).tolist(), coins, strict=True
+        )
     ]
 
 
@@ -108,11 +111,12 @@ def _moved_numbers(
 
     The number has as many decimals as it had in the response.
     """
-    for match in LISTS.finditer(response):
+    for match in COORDINATE_LIST.finditer(response):
         numbers = list(NUMBER.finditer(response, match.start(1), match.end(1)))
         if len(numbers) % 2:
             continue
         values = part.moved([float(number[0]) for number in numbers], canvas)
-        for number, value, side in zip(numbers, values, canvas * (len(values) // 2), strict=True):
+        sides = canvas * (len(values) // 2)  # width, height, width, height, …
+        for number, value, side in zip(numbers, values, sides, strict=True):
             inside = min(float(side), max(0.0, value))
             yield number.start(), number.end(), f"{inside:.{len(number[1] or '')}f}"

@@ -30,7 +30,7 @@ from harness.spec import Spec, parse
 
 FOLDER = files("harness.models.vendors")
 SUFFIX = ".toml"
-IMAGE_PROCESSOR = "image_processor"
+IMAGE_PROCESSOR = "image_processor"  # an option of backends whose value is a SPEC
 
 M = TypeVar("M")
 

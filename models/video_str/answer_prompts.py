@@ -90,6 +90,7 @@ class AnswerPrompts:
         return answer_response(self._answer_text(form, answer))
 
     def _answer_text(self, form: AnswerForm, answer: Answer) -> str:
+        """Return the text between the answer's tags; ParseError if there is no value."""
         if form is AnswerForm.CHOICE and answer.choice is not None:
             return answer.choice
         if form is AnswerForm.NUMBER and answer.number is not None:
@@ -121,6 +122,7 @@ def boxes_3d(text: str) -> tuple[Box3D, ...]:
 
 
 def _box_3d(row: object) -> Box3D:
+    """Return the box of six or more numbers, or of the three of a centre."""
     if isinstance(row, (list, tuple)) and len(row) >= len(Box3D._fields):
         return Box3D(*finite_numbers(row[:6], 6, "box in space"))
     x, y, z = finite_numbers(row, 3, "centre in space")

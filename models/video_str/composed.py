@@ -20,7 +20,7 @@ from harness.models.video_str.boxes import BoxPrompt, named_resolution
 from harness.spec import Spec
 from harness.types import AnswerForm, Call, Prediction, Query
 
-FILES: Mapping[Wording, str] = {"paper": "prompt.toml", "short": "short.toml"}
+TEMPLATE_FILES: Mapping[Wording, str] = {"paper": "prompt.toml", "short": "short.toml"}
 """File of the templates in a method's folder, by wording."""
 
 
@@ -73,6 +73,7 @@ class TextAnswerModel(PromptedModel):
         return read_answer
 
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
+        """Return the request for one form; for boxes, with the wording and frames of words."""
         request = super()._request(query, form)
         if form is not AnswerForm.BOXES:
             return request
@@ -84,6 +85,7 @@ class TextAnswerModel(PromptedModel):
         )
 
     def _shown_frames(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
+        """Return the frames to show: all chosen ones if the question asks for boxes only."""
         only_boxes = all(form is AnswerForm.BOXES for form in query.forms)
         return super()._shown_frames(query, located=located and not only_boxes)
 
@@ -116,7 +118,7 @@ def text_answer_model(
         aid: The objects that the prompt lists.
         prompt: The published words, or short ones.
     """
-    package, file = f"harness.models.{method}", FILES[prompt]
+    package, file = f"harness.models.{method}", TEMPLATE_FILES[prompt]
     policy = policy_of(frames, frames=parts.frames, pixels=pixels)
     return TextAnswerModel(
         name=method if prompt == "paper" else f"{method}/{prompt}",

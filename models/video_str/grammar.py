@@ -74,6 +74,7 @@ def graph(response: str) -> Graph:
 
 
 def _vector(value: object, name: str) -> Vector:
+    """Return the position of a category: [x, y, z] or [[x, y, z]]."""
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     x, y, z = finite_numbers(value, 3, f"graph: {name[:40]}")
@@ -110,7 +111,7 @@ def python_literal(text: str) -> object:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in a network's text
             tree = ast.parse(text.lstrip(" \t"), mode="eval")
-            _refuse_large(tree, text.lstrip(" \t"))
+            _refuse_integers(tree, text.lstrip(" \t"))
             return ast.literal_eval(tree)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise ParseError(
@@ -118,7 +119,8 @@ def python_literal(text: str) -> object:
         ) from error
 
 
-def _refuse_large(tree: ast.AST, text: str) -> None:
+def _refuse_integers(tree: ast.AST, text: str) -> None:
+    """Raise ParseError for an integer of too many digits, or not in decimal notation."""
     lines = [line.encode("utf-8", "replace") for line in LINES.split(text)]  # `ast` counts bytes
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or type(node.value) is not int:

@@ -35,6 +35,7 @@ SEPARATOR = re.compile(r",\s*(?:and |or )?|\s+(?:and|or)\s+")
 
 @lru_cache
 def _word_lists() -> dict[str, frozenset[str]]:
+    """Return the lists of words of `objects.toml`, by name."""
     text = files("harness.models.video_str").joinpath("objects.toml").read_text("utf-8")
     return {key: frozenset(word_list) for key, word_list in tomllib.loads(text).items()}
 

@@ -14,7 +14,7 @@ from string import ascii_uppercase
 from harness.errors import UsageError
 from harness.types import AnswerForm
 
-TYPES = {"OCR": AnswerForm.TEXT, "regression": AnswerForm.NUMBER}
+TEMPLATED_TYPES = {"OCR": AnswerForm.TEXT, "regression": AnswerForm.NUMBER}
 """Problem types that may have their own template, and the form of answer of each."""
 GAP = re.compile(r"\{([A-Z][A-Za-z]*)\}")  # such as "{Question}"
 
@@ -93,7 +93,7 @@ class Templates:
             UsageError: there is none.
         """
         name = "choice_in_text" if form is AnswerForm.CHOICE and not listed else str(form)
-        if TYPES.get(problem_type) is form:
+        if TEMPLATED_TYPES.get(problem_type) is form:
             name = problem_type.lower()
         template = self.form.get(name, self.form.get(form))
         if template is None:
@@ -106,6 +106,7 @@ class Templates:
         return template
 
     def _option_lines(self, options: Sequence[str]) -> str:
+        """Return the text for `{Options}`."""
         lines = [
             _fill(self.option, Letter=letter, Text=text)
             for letter, text in zip(ascii_uppercase, options, strict=False)

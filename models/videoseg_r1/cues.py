@@ -53,6 +53,7 @@ class Cues(Segmenter):
         return self.segmenter.segment(image, [self._selected_cues(prompt) for prompt in prompts])
 
     def _selected_cues(self, prompt: ObjectPrompt) -> ObjectPrompt:
+        """Return a prompt with the chosen parts only."""
         return replace(
             prompt,
             box=prompt.box if self.box else None,

@@ -1,4 +1,4 @@
-"""Draw key segment, target frame and reference frames of a video for training (appendix F).
+"""Draw at random the key segment, target frame and reference frames for training (appendix F).
 
 In training they are random, around a frame that shows the ground truth; in evaluation the sampler
 (`sampler.py`) finds them.
@@ -68,6 +68,7 @@ class Drawing:
         target = candidates[int(generator.integers(len(candidates)))]
         n_references = int(generator.integers(self.min_references, self.max_references + 1))
         length = max(1, min(n_references, int(self.delta * total)))
+        # first frames of the segments that lie in the video and hold the target
         earliest, latest = max(0, target - length + 1), min(target, total - length)
         start = int(generator.integers(earliest, latest + 1))
         segment = Segment(start, start + length - 1)

@@ -144,4 +144,5 @@ def seconds(video: Media, frames: Sequence[int]) -> str:
 
 @lru_cache
 def _templates() -> dict[str, str]:
+    """Return the sentences of the introduction, by name."""
     return dict(tomllib.loads(template("video.toml")))

@@ -27,9 +27,9 @@ from harness.responses import finite_numbers
 from harness.types import Point
 
 POSITIVE, NEGATIVE = "point_pos", "point_neg"
-LABELS: Mapping[str, int] = {POSITIVE: 1, NEGATIVE: 0}
+POINT_LABELS: Mapping[str, int] = {POSITIVE: 1, NEGATIVE: 0}
 """The third number of a point, by its key."""
-ALIAS = "point_2d"
+ALIAS_KEY = "point_2d"
 """Key of VisionReasoner's positive point, which networks trained on that grammar write."""
 
 
@@ -117,10 +117,10 @@ def _with_points(
     item: Item, entry: Mapping[str, object], what: str, notes: list[str], *, strict: bool
 ) -> Item:
     """Return the object with the points of its JSON `entry`; add their repairs to `notes`."""
-    if not strict and POSITIVE not in entry and ALIAS in entry:
-        entry = {**entry, POSITIVE: entry[ALIAS]}
-        notes.append(f"{what}: {ALIAS} read as {POSITIVE}")
-    points = [_point(entry, key, what, notes, strict=strict) for key in LABELS]
+    if not strict and POSITIVE not in entry and ALIAS_KEY in entry:
+        entry = {**entry, POSITIVE: entry[ALIAS_KEY]}
+        notes.append(f"{what}: {ALIAS_KEY} read as {POSITIVE}")
+    points = [_point(entry, key, what, notes, strict=strict) for key in POINT_LABELS]
     return item._replace(point=points[0], negative=points[1])
 
 
@@ -142,19 +142,20 @@ def _point(
         notes.append(f"{what}: {key} has no label")
         return Point(x, y)
     x, y, label = finite_numbers(value, 3, f"{what}: {key}")
-    if label != LABELS[key]:
+    if label != POINT_LABELS[key]:
         if strict:
             raise ParseError(
-                f"{what}: {key}", expected=f"the label {LABELS[key]}", found=str(label)
+                f"{what}: {key}", expected=f"the label {POINT_LABELS[key]}", found=str(label)
             )
         notes.append(f"{what}: {key} has the label {label:g}")
     return Point(x, y)
 
 
 def _points(item: Item) -> dict[str, list[int]]:
+    """Return the points that an object has as JSON fields, `[x, y, label]` by key."""
     points = {POSITIVE: item.point, NEGATIVE: item.negative}
     return {
-        key: [round(point.x), round(point.y), LABELS[key]]
+        key: [round(point.x), round(point.y), POINT_LABELS[key]]
         for key, point in points.items()
         if point is not None
     }

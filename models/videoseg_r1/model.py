@@ -86,7 +86,7 @@ class VideoSegR1(PromptedModel):
         if self.voters is self.chat:
             return super().wait_seconds
         seconds = [vlm.wait_seconds for vlm in (self.voters, self.chat)]
-        return None if None in seconds else sum(filter(None, seconds))
+        return None if None in seconds else sum(filter(None, seconds))  # `filter` for mypy
 
     def halt(self) -> None:
         """Cancel the requests to the VLMs."""
@@ -100,6 +100,7 @@ class VideoSegR1(PromptedModel):
         once, and then the first requests are the reasoner's.
         """
         turns = [self._first_turn(query) if is_looked_for(query) else None for query in queries]
+        # a turn is requests for votes, the result of a search without votes, or None: no search
         votes = [
             request for turn in turns if not isinstance(turn, KeyChoice | None) for request in turn
         ]
@@ -111,7 +112,9 @@ class VideoSegR1(PromptedModel):
             for query, turn in zip(queries, turns, strict=True)
         ]
         goes_on = self._is_one_conversation and any(map(is_looked_for, queries))
-        self.chat.prepare_next([request for row in first for request in row], go_on=goes_on)
+        self.chat.prepare_next(
+            [request for requests in first for request in requests], go_on=goes_on
+        )
 
     def generate(self, queries: Sequence[Query]) -> list[ChatResult]:
         """Search the frames, and send the reasoner's requests.
@@ -130,10 +133,13 @@ class VideoSegR1(PromptedModel):
             self.reasoner_requests(query, result.choice if result else None)
             for query, result in zip(queries, results, strict=True)
         ]
-        output = iter(self.chat.generate([request for row in requests for request in row]))
+        flat = [request for query_requests in requests for request in query_requests]
+        output = iter(self.chat.generate(flat))
         return [
-            with_frame_names(query, row, tuple(next(output) for _ in row), result)
-            for query, row, result in zip(queries, requests, results, strict=True)
+            with_frame_names(
+                query, query_requests, tuple(next(output) for _ in query_requests), result
+            )
+            for query, query_requests, result in zip(queries, requests, results, strict=True)
         ]
 
     @property
@@ -258,6 +264,7 @@ class VideoSegR1(PromptedModel):
         return read_answer
 
     def _first_turn(self, query: Query) -> Sequence[ChatRequest] | KeyChoice:
+        """Return the first requests of a query's search, or its result if it needs none."""
         return first_turn(query, sampler=self.sampler, showing=self.showing)
 
     def _located_text(

@@ -1,4 +1,4 @@
-"""VideoSeg-R1's hierarchical text-guided frame sampler: finds a key segment and a target frame.
+"""VideoSeg-R1's hierarchical frame sampler: find a key segment and a target frame by votes.
 
 This is stage 1 of the paper (Xu et al. 2025) as a generator without a VLM: it yields vote requests,
 receives the responses, and returns the place. `frame_search` connects it to a network.
@@ -24,7 +24,7 @@ from statistics import fmean, median
 from typing import Annotated, Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
-from harness.models.tracks import nearest_place
+from harness.models.tracks import nearest_index
 from harness.options import Carried, Only
 from harness.responses import finite_numbers, loads_lenient, tag_text
 from harness.thoughts import after_thought
@@ -139,8 +139,8 @@ class Sampler:
         """
         if not votes:
             return segment
-        first = nearest_place(times, self._average([min(vote) for vote in votes]))
-        last = nearest_place(times, self._average([max(vote) for vote in votes]))
+        first = nearest_index(times, self._average([min(vote) for vote in votes]))
+        last = nearest_index(times, self._average([max(vote) for vote in votes]))
         low, high = segment.start, segment.end
         return Segment(min(max(first, low), high), min(max(last, low), high))
 
@@ -173,6 +173,7 @@ class Sampler:
         return int.from_bytes(digest, "big") % total
 
     def _average(self, values: Sequence[float]) -> float:
+        """Return the mean or the median, by the option `average`."""
         return fmean(values) if self.average == "mean" else median(values)
 
 
@@ -193,7 +194,7 @@ def read_interval(response: str) -> tuple[float, float] | None:
     (2.0, 3.5)
     """
     try:
-        value = _object(response)
+        value = _braced_object(response)
         start, end = finite_numbers([value.get("start"), value.get("end")], 2, "interval")
     except ParseError:
         return None
@@ -203,12 +204,12 @@ def read_interval(response: str) -> tuple[float, float] | None:
 def read_percentage(response: str) -> float | None:
     """Return the number of `{"percent": …}`; None if it cannot be read."""
     try:
-        return finite_numbers([_object(response).get("percent")], 1, "percentage")[0]
+        return finite_numbers([_braced_object(response).get("percent")], 1, "percentage")[0]
     except ParseError:
         return None
 
 
-def _object(response: str) -> Mapping[str, object]:
+def _braced_object(response: str) -> Mapping[str, object]:
     """Return the first `{…}` of `<answer>`, or else of the text after the thought.
 
     Raises:

@@ -103,6 +103,7 @@ class VisionReasoner:
 
 
 def _point(item: Item) -> tuple[float, float]:
+    """Return the point of an object; ParseError without one."""
     if item.point is None:
         raise ParseError("object to write", expected="a box and a point", found="only a box")
     return item.point

@@ -156,6 +156,7 @@ def parse_objects(response: str) -> Objects | None:
 
 
 def _numbers(rows: Sequence[Sequence[float]], length: int) -> Numbers | None:
+    """Return rows as an array (rows × `length`); None if any is not `length` numbers."""
     if not all(_has_length(row, length) and all(map(_is_number, row)) for row in rows):
         return None
     return np.array(rows)
@@ -263,6 +264,7 @@ def matching_credit(bits: MatchFlags, *, jointly: bool) -> Accuracy:
     if not jointly:
         parts = [bit[linear_sum_assignment(-bit)].sum() / limit for bit in bits]
         return Accuracy(*map(float, parts))
+    # It minimises cost: 3 minus the number of criteria that a pair meets.
     pairs = linear_sum_assignment(3.0 - (bits.overlap + bits.box + bits.point))
     return Accuracy(*(float(bit[pairs].sum() / limit) for bit in bits))
 
@@ -278,7 +280,8 @@ def non_repeat(response: str) -> float:
     sentences_so_far: set[str] = set()
     repeats = 0
     for sentence in filter(None, map(str.strip, response.split("."))):
-        repeats += sentence in sentences_so_far
+        if sentence in sentences_so_far:
+            repeats += 1
         if repeats >= REPEATS:
             return 0.0
         sentences_so_far.add(sentence)

@@ -1,4 +1,6 @@
-r"""Dialects: requests and answers of a family of VLMs about places, from a TOML file each.
+r"""Ask each family of VLMs for places in its own words, and read its answers: a TOML file each.
+
+`Dialect` is the prompt of the plugin `vlm`. The keys of a file in `dialects/` are:
 
     family = "InternVL3.5"              name for people
     checkpoints = ["OpenGVLab/…"]       some names on the hub
@@ -11,12 +13,12 @@ r"""Dialects: requests and answers of a family of VLMs about places, from a TOML
     object = '\[{N}{,}{N}{,}{N}{,}{N}\]' one object: four numbers are a box, two a point
     point = '\[{N}{,}{N}\]'            optional: one object of an answer without such a box
     sign = '<loc_\d'                   optional: what no other family writes, for `models.signs`
-    none = '\[\s*\]'                   optional: the answer that there is none, as it is read
-    empty = "[]"                        and as it is written
-    whole, each, between                how `write` puts an answer together; {n} counts
+    none = '\[\s*\]'                   optional: the answer that there is no object, as it is read
+    empty = "[]"                        optional: that answer, as it is written
+    each, between, whole                texts of an object ({n}: its number), between two, of all
 
-In a pattern {N} is a number and {,} a comma between blanks. Where an object is a box that begins
-with x, two corners are one as well (`harness.models.box_corners`).
+In a pattern {N} is a number and {,} a comma with blanks around it. In a family whose objects are
+boxes with x first, two corners are read as a box too (`harness.models.box_corners`).
 """
 
 import re
@@ -53,42 +55,45 @@ LEFT_OVER = re.compile(
     r"\[[^\[\]{}\"]{0,80}\d|\"box_2d\"|<loc|<\d{1,9}>|\A[\s\d;:,.]*\d{3}"
     r"|\"b?box\w{0,9}\"\s{0,9}:\s{0,9}(?!\[*[\]\s,}])"
 )
-"""Remains of a place in another form: ignoring them would change the number of objects."""
+"""Matches remains of a place in another form, such as "[12" or "<loc": to ignore them would change
+the number of objects."""
 PLACE = "\0"
-"""Stands for a box or a point in a text."""
+"""Replaces each box or point in a text, which is then split at it."""
 REJECTED_PLACE = re.compile(
     rf"\b(?i:not|instead of|rather than)\s{{0,4}}{PLACE}|~~\s{{0,4}}{PLACE}"
 )
-"""A place that the words before it reject: "not [1, 2, 3, 4]"."""
+"""Matches a place that the words before it reject: "not [1, 2, 3, 4]"."""
 ALTERNATIVE_WORDS = re.compile(
     r"(?i:\b(?:frames?|or|either|guess|final(?:ly)?|alternatively)\b)|→|->|=>"
 )
-"""Words between two places which say that only one of them counts."""
+"""Matches words between two places which say that only one counts: "or", "finally"."""
 KEYED_TEXT = re.compile(r'"(\w{1,40})"\s{0,9}:\s{0,9}(?:\[\s{0,9})?"([^"\n]{0,200})"')
-"""A text under a key: `"label": "dog"`."""
+"""Matches a text under a key: `"label": "dog"`."""
 RETRACTING_WORDS = re.compile(
     r"(?i:\b(?:wrong|incorrect|rejected|discarded|invalid|mistaken?|ignore(?: (?:it|that|this))?"
     r"|not (?:it|that|this|the|correct|right)|nope|nah|no)\b)|[✗✘❌]"
 )
-"""Words between two places, outside a name, that retract the first one."""
+"""Matches words between two places, outside a name, that retract the first: "wrong", "no"."""
 NAME_IN_TAG = re.compile(
     r"<(ref|\|?\w{0,20}ref\w{0,20}\|)>.{0,500}?</?\|?\w{0,20}ref\w{0,20}\|?>", re.DOTALL
 )
+"""Matches a name in a tag: `<ref>dog</ref>`."""
 LABELS = re.compile(r"""["']labels["']\s?:\s?\[([^\[\]]{0,4000})\]""")
-"""A list of labels: `'labels': ['dog', 'cat']`."""
-QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+"""Matches a list of labels: `'labels': ['dog', 'cat']`."""
+QUOTED_LABEL = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 OBJECT_ENDS = re.compile(r"\}\s{0,9},?\s{0,9}\{")
-"""Braces between two JSON objects, outside of their places: `}, {`."""
+"""Matches the braces between two JSON objects: `}, {`."""
 MARKUP = re.compile(
     r'<[^<>]{0,60}>|"(?:b?box\w{0,9}|points?\w{0,9}|label|objects?|coordinates?|answer)"\s{0,9}:'
     r"|```\w{0,20}"
 )
+"""Matches tags, keys and fences around places, which belong to no label."""
 BEGUN_PLACE = re.compile(
     r"<points?\b|<bbox\b|<\|box_start\|>|\"POINT\"|\b(?:start_box|point)="
     r"|\[\["
 )
-"""Beginning of a place that `within` did not match, and that would be left out of a count."""
-BOX, POINT = 4, 2  # numbers of each
+"""Matches the beginning of a place that `within` did not match, and that would not be counted."""
+BOX, POINT = 4, 2  # numbers of a box, and of a point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,17 +137,23 @@ class Dialect:
         if not items and self.empty is not None:
             return frame_tag(frame) + self.empty
         objects = self.between.join(
-            self._write_one(item, number) for number, item in enumerate(items, start=1)
+            self._write_object(item, number) for number, item in enumerate(items, start=1)
         )
         question = next((item.phrase for item in items if item.phrase), "object")
         response = self.whole.replace("{objects}", objects).replace("{Question}", question)
         return frame_tag(frame) + response
 
-    def _write_one(self, item: Item, number: int) -> str:
+    def _write_object(self, item: Item, number: int) -> str:
+        """Return the text of an object, counted from 1."""
         coordinates = item.bounds if self.object.groups == BOX else item.place
         return self.each.format(*numerals(coordinates), n=number)
 
     def _read(self, answer: str) -> Read:
+        """Return the objects of an answer, and a note if there are too many.
+
+        Raises:
+            ParseError: there is no object, one is in another form, or one does not count.
+        """
         if self.none is not None and self.none.fullmatch(answer.strip()):
             return (), ()
         if self.object.groups == BOX and not self.coordinates.endswith("_yx"):
@@ -184,28 +195,29 @@ class Dialect:
         return tuple(items), ()
 
     def _labels(self, answer: str, place: re.Pattern[str]) -> list[str]:
-        """Return the label of each text that fits `place`: under a key, else the words beside it.
+        """Return the label of each place of an answer, in order; fewer if labels are lacking.
 
-        They are before it if words precede the first place, else after it.
+        Labels are a list, or texts under keys; else the words before each place, if words precede
+        the first one, or those after each.
 
         Raises:
             ParseError: a place is retracted, or only one of several counts.
         """
         rest = (self.within or place).sub(PLACE, answer)
-        taken_back = len(rest) < LONGEST and PLACE in rest.removesuffix(after_correction(rest))
+        is_corrected = len(rest) < LONGEST and PLACE in rest.removesuffix(after_correction(rest))
         gap_words = [MARKUP.sub(" ", gap).strip(" \n\t[]{},.;:") for gap in rest.split(PLACE)]
-        keyed = _listed(rest) or _keyed(rest.split(PLACE))
+        keyed = _listed_labels(rest) or _keyed_labels(rest.split(PLACE))
         either = not keyed and any(ALTERNATIVE_WORDS.search(gap) for gap in gap_words[1:-1])
         gaps = rest.split(PLACE)[1:-1] if not keyed else ()
         rejects = any(RETRACTING_WORDS.search(NAME_IN_TAG.sub(" ", gap)) for gap in gaps)
-        if taken_back or either or rejects or REJECTED_PLACE.search(rest):
+        if is_corrected or either or rejects or REJECTED_PLACE.search(rest):
             raise ParseError("response", expected="places without corrections", found=answer[:60])
         if keyed:
             return keyed
         return gap_words[:-1] if gap_words[0] else gap_words[1:]
 
 
-def _listed(rest: str) -> list[str]:
+def _listed_labels(rest: str) -> list[str]:
     """Return the labels of all places from one list, as Florence-2 writes it; [] without a list.
 
     Raises:
@@ -214,7 +226,7 @@ def _listed(rest: str) -> list[str]:
     lists = LABELS.findall(rest)
     if len(lists) != 1 or rest.count(PLACE) == 1:
         return []
-    labels = [first or second for first, second in QUOTED.findall(lists[0])]
+    labels = [first or second for first, second in QUOTED_LABEL.findall(lists[0])]
     if len(labels) != rest.count(PLACE):
         raise ParseError(
             "labels", expected=f"{rest.count(PLACE)}, one a place", found=str(len(labels))
@@ -222,13 +234,14 @@ def _listed(rest: str) -> list[str]:
     return labels
 
 
-def _keyed(gaps: Sequence[str]) -> list[str]:
+def _keyed_labels(gaps: Sequence[str]) -> list[str]:
     """Return each place's label from the texts under keys beside it; [] if no place has any.
 
     `gaps` are the texts before, between and after the places.
     """
     fields_by_place: list[dict[str, str]] = [{} for _ in gaps[1:]]
     for number, gap in enumerate(gaps):
+        # Texts before the braces "}, {" belong to the place before, those after to the next one.
         ended = OBJECT_ENDS.search(gap)
         parts = (gap[: ended.start()], gap[ended.end() :]) if ended else (gap, gap)
         for index, part in ((number - 1, parts[0]), (number, parts[1])):
@@ -238,6 +251,7 @@ def _keyed(gaps: Sequence[str]) -> list[str]:
 
 
 EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))
+"""Object whose response an error shows as the expected form."""
 
 
 def names() -> list[str]:

@@ -15,7 +15,7 @@ from harness.leaderboards.differences.audit_verdicts import judge_blind, judge_o
 from harness.leaderboards.differences.option_order import shuffled_options
 from harness.leaderboards.render.audit import COLOURS, badge
 from harness.media import pixels
-from harness.models.backends.ablation import AblationChat, _other_tiles
+from harness.models.backends.ablation import AblationChat, _shuffled_tiles
 from harness.models.backends.inputs import conversation_of
 from harness.run.batching import samples_of
 from harness.scores import Mean, Metric, UnitScore
@@ -275,11 +275,11 @@ def test_options_that_stand_in_the_text_are_not_said_to_be_turned(shapes):
 @pytest.mark.parametrize("shape", [(2, 3), (1, 5), (3, 40)])
 def test_a_small_image_is_shuffled_too(shape):
     image = np.arange(np.prod(shape) * 3, dtype=np.uint8).reshape(*shape, 3)
-    other = _other_tiles(np.random.default_rng(0), image)
+    other = _shuffled_tiles(np.random.default_rng(0), image)
     assert not np.array_equal(other, image)
     assert sorted(map(tuple, other.reshape(-1, 3))) == sorted(map(tuple, image.reshape(-1, 3)))
     dot = image[:1, :1]
-    assert np.array_equal(_other_tiles(np.random.default_rng(0), dot), dot)
+    assert np.array_equal(_shuffled_tiles(np.random.default_rng(0), dot), dot)
 
 
 def test_a_badge_is_green_where_seeing_is_shown(capsys, tmp_path, shapes, backends):

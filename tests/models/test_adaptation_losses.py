@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.models.backends.restored_weights import BLOCK, BLOCKS, fingerprint  # noqa: E402
+from harness.models.backends.restored_weights import BLOCK_SIZE, N_BLOCKS, fingerprint  # noqa: E402
 from harness.models.learning.loss import advantages  # noqa: E402
 from harness.models.learning.rows import ScoredRows  # noqa: E402
 from harness.models.test_time.methods import (  # noqa: E402
@@ -113,7 +113,7 @@ def test_old_probabilities_are_those_of_who_drew(single):
 
 
 def test_a_fingerprint_reads_the_whole_length_and_buffers():
-    size = 4 * BLOCKS * BLOCK
+    size = 4 * N_BLOCKS * BLOCK_SIZE
     network = torch.nn.Linear(size, 1, bias=False)
     network.register_buffer("mean", torch.zeros(3))
     before = fingerprint(network)

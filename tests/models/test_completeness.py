@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from harness.cli.main import main
 from harness.errors import ModelError
 from harness.models import pocket, pocket_sam
-from harness.models.backends.completeness import REMOTE, check_complete, checkpoint_parts
+from harness.models.backends.completeness import SERVER_PARTS, check_complete, checkpoint_parts
 from harness.models.backends.networks import check_network, end_tokens, load_processor
 from harness.models.backends.prompt_check import check_padding, check_prompts
 from harness.models.backends.transformers import transformers
@@ -100,7 +100,7 @@ def test_a_penalty_that_is_given_stands_for_the_generation_settings(folder):
 def test_of_a_network_behind_a_server_weights_and_template_are_not_needed(folder):
     for name in ("model.safetensors", "chat_template.jinja", "generation_config.json"):
         (folder / name).unlink()
-    assert check_complete(folder, needed=REMOTE)["model_type"] == "qwen2_5_vl"
+    assert check_complete(folder, needed=SERVER_PARTS)["model_type"] == "qwen2_5_vl"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_patches_times_weights_are_what_the_convolution_gives(request, checkpoin
     cut = torch.randn(50, patches.in_channels, *patches.kernel_size, dtype=torch.float64)
     with torch.inference_mode():
         ours, whole = patches(cut), type(patches).forward(patches, cut)
-    assert patches.forward.__func__ is cpu_kernels._product
+    assert patches.forward.__func__ is cpu_kernels._patch_product
     assert ours.shape == whole.shape
     assert torch.allclose(ours, whole, atol=1e-10)
     assert whole.std() > 0.1, "there is something to compare"
@@ -88,7 +88,7 @@ def test_products_of_few_rows_follow_the_weights_and_leave_gradients_alone(biase
         (16, 24, "bfloat16", True),
         (17, 24, "bfloat16", False),
         (8, 24, "float32", False),
-        (8, 1 + cpu_kernels.SMALL // 40, "bfloat16", False),
+        (8, 1 + cpu_kernels.MAX_FLOAT32_WEIGHTS // 40, "bfloat16", False),
     ],
 )
 def test_only_small_products_of_few_rows_in_half_precision_are_made_in_float32(
@@ -248,11 +248,11 @@ def test_a_small_network_on_the_cpu_gets_one_thread(
 ):
     chosen = [3]
     monkeypatch.setattr(torch, "set_num_threads", lambda number: chosen.append(number))
-    monkeypatch.delenv(cpu_kernels.THREADS)
+    monkeypatch.delenv(cpu_kernels.THREADS_VARIABLE)
     if variable:
-        monkeypatch.setenv(cpu_kernels.THREADS, variable)
+        monkeypatch.setenv(cpu_kernels.THREADS_VARIABLE, variable)
     network = SimpleNamespace(
         parameters=lambda: [torch.empty(weights, device="meta")], device=torch.device(device)
     )
-    cpu_kernels._one_thread_if_small(network)
+    cpu_kernels._use_one_thread_if_small(network)
     assert chosen[-1] == threads

@@ -15,7 +15,7 @@ from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, Usage
 from harness.masks import Rle, Track
 from harness.models.dt_r1 import environment
 from harness.models.dt_r1.catalog import catalog
-from harness.models.dt_r1.code import _canonical, _masks
+from harness.models.dt_r1.code import _canonical, _saved_masks
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.model import DTR1
@@ -189,7 +189,7 @@ def test_a_frame_that_code_did_not_give_has_the_mask_of_the_nearest_one(monkeypa
     decoded, decode = [], Rle.to_array
     monkeypatch.setattr(Rle, "to_array", lambda rle: decoded.append(rle) or decode(rle))
     runs = {"2": [0, 60, 4740], "6": [60, 60, 0, 0, 4680]}
-    made, wrong = _masks([{"mask": "a", "frames": runs}], query.media[0])
+    made, wrong = _saved_masks([{"mask": "a", "frames": runs}], query.media[0])
     assert wrong is None and not decoded, "a mask of every frame of a long video takes no time"
     columns = [int(np.argmax(mask[0])) for mask in made["masks/code/a"]]
     assert columns == [0, 0, 0, 0, 0, 1, 1, 1, 1]

@@ -18,7 +18,7 @@ from harness import evaluate, load_task
 from harness.errors import MissingDependency, UsageError
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import Endpoint
-from harness.models.backends.openai_pool import REST, EndpointPool
+from harness.models.backends.openai_pool import FIRST_REST, EndpointPool
 from harness.models.backends.openai_session import MAX_AHEAD
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
@@ -78,7 +78,7 @@ def test_a_server_that_is_back_is_asked_again(monkeypatch):
         chat = reached(ill.url, good.url, concurrency=1)
         chat.generate(REQUESTS[:4])
         assert len(ill.moments) == 1
-        now[0] = REST + 1.0
+        now[0] = FIRST_REST + 1.0
         chat.generate(REQUESTS[4:])
         assert len(ill.moments) > 1
 

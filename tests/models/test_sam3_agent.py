@@ -16,7 +16,7 @@ from harness.masks import Rle
 from harness.models.backends.inputs import chat_text
 from harness.models.propagators.still import still
 from harness.models.sam3_agent.agent import without_overlaps
-from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
+from harness.models.sam3_agent.drawing import COLOURS, as_image, close_up, numbered
 from harness.models.sam3_agent.model import Sam3Agent
 from harness.models.segmenters.box import box
 from harness.run.verify import verify
@@ -292,7 +292,7 @@ def test_masks_are_drawn_with_their_numbers_and_from_near():
         assert changed[one.mask].all()
     assert not changed[40:].any()
     assert (drawn[10:20, 5:15] != drawn[10:20, 30:40]).any()
-    near = from_near(image, CUPS[1].mask, COLOURS[0])
+    near = close_up(image, CUPS[1].mask, COLOURS[0])
     assert near.shape == (448, 2 * 448 + 8, 3)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import HarnessError, ParseError
 from harness.models.answers import box_answer, combine_answers
-from harness.models.envelope import TAGS, begin_response, read_response
+from harness.models.envelope import GRAMMAR_TAGS, begin_response, read_response
 from harness.models.grammar import Item
 from harness.models.prompts import fill
 from harness.models.segmenters.last_view import LastView
@@ -50,7 +50,9 @@ def test_a_network_that_knows_no_prompt_can_be_asked_in_few_words(method):
 
 
 @given(
-    think=st.text(max_size=30).map(str.strip).filter(lambda text: not any(map(text.count, TAGS))),
+    think=st.text(max_size=30)
+    .map(str.strip)
+    .filter(lambda text: not any(map(text.count, GRAMMAR_TAGS))),
     frame=st.none() | st.integers(0, 10**8),
 )
 @settings(max_examples=50, deadline=None)
@@ -60,7 +62,7 @@ def test_frame_and_reasoning_are_read_as_they_were_written(think, frame):
     assert (read.think, read.frame, read.items, read.notes) == (think, frame, (ITEM,), ("mended",))
 
 
-@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("tag", GRAMMAR_TAGS)
 def test_reasoning_that_holds_a_tag_cannot_be_written(tag):
     with pytest.raises(ParseError, match=f"^reasoning .*so {tag}$"):
         begin_response(f"so {tag}", frame=None)

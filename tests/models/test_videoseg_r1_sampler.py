@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.models.tracks import nearest_place
+from harness.models.tracks import nearest_index
 from harness.models.videoseg_r1.sampler import (
     KeyChoice,
     Sampler,
@@ -218,7 +218,7 @@ def test_settings_out_of_range_are_refused(setting):
 
 
 def test_the_nearest_frame_is_by_time_where_the_rate_varies():
-    assert [nearest_place([0, 1, 10], t) for t in (-5, 0.5, 0.51, 5.4, 5.6, 99)] == [
+    assert [nearest_index([0, 1, 10], t) for t in (-5, 0.5, 0.51, 5.4, 5.6, 99)] == [
         0,
         0,
         1,

@@ -15,13 +15,13 @@ import pytest
 from harness import media, plugins
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.child_process import environment
-from harness.models.propagators.checkout import NEEDED, SOURCES, layers
+from harness.models.propagators.checkout import IDENTIFYING_FILES, SOURCES, layers
 from harness.models.propagators.checkout_child import (
     AttributeDict,
     cutie_settings,
     load,
     merge_settings,
-    references,
+    resolve_references,
     without_downloads,
 )
 from harness.models.propagators.cores import CutieCore, XMemCore, config_for, shrunk_size
@@ -384,7 +384,7 @@ def test_without_a_checkout_the_error_says_where_to_get_one(tmp_path):
 
 
 def test_another_checkout_is_named(tmp_path):
-    cutie = checkout(tmp_path / "cutie", dict.fromkeys(NEEDED["cutie"], ""))
+    cutie = checkout(tmp_path / "cutie", dict.fromkeys(IDENTIFYING_FILES["cutie"], ""))
     with pytest.raises(UsageError, match=r"Use propagator=cutie"):
         plugins.build("propagators", "xmem", repo=cutie, weights=tmp_path / "w")
     (tmp_path / "cutie2").mkdir()
@@ -428,7 +428,7 @@ def test_settings_refer_to_each_other_and_are_read_as_attributes(tmp_path):
     with pytest.raises(AttributeError):
         _ = small.nothing
     assert merge_settings({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
-    assert references({"a": "${b}", "b": 1}, {"b": 1}) == {"a": 1, "b": 1}
+    assert resolve_references({"a": "${b}", "b": 1}, {"b": 1}) == {"a": 1, "b": 1}
     assert isinstance(AttributeDict({"a": {}}).a, AttributeDict)
 
 
@@ -468,7 +468,7 @@ torch.save(network.state_dict(), out)
 
 def check_named(kind, repo):
     """Refuse what an option of the tests names, where it is no checkout."""
-    if missing := [name for name in NEEDED[kind] if not (repo / name).is_file()]:
+    if missing := [name for name in IDENTIFYING_FILES[kind] if not (repo / name).is_file()]:
         raise UsageError(
             f"--{kind}-repo {repo}",
             expected=f"a checkout of {SOURCES[kind]}",

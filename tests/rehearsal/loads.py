@@ -66,9 +66,9 @@ def node(name: str, *, plugin: str) -> None:
 
 
 def bertscore(name: str) -> None:
-    from harness.models.neural_metrics.bertscore import HUB, load_scorer
+    from harness.models.neural_metrics.bertscore import HUB_NAMES, load_scorer
 
-    (model,) = [short for short, hub in HUB.items() if hub == name]
+    (model,) = [short for short, hub in HUB_NAMES.items() if hub == name]
     assert 0 <= load_scorer(model=model).score("a red dog", ["the dog is red"]).f1 <= 1
 
 

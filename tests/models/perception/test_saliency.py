@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from harness import media, plugins
 from harness.errors import MediaError, UsageError
 from harness.models.propagators.still import still
-from harness.models.saliency.model import ANSWERED, saliency
+from harness.models.saliency.model import ANSWERED_FORMS, saliency
 from harness.models.saliency.salience import (
     background_probability,
     camera_motion,
@@ -120,7 +120,7 @@ def test_masks_are_in_pixels_of_the_original_image():
     assert iou(answer(query).masks[0].to_array(), ground_truth > 0) > 0.9
 
 
-@pytest.mark.parametrize("form", sorted(set(AnswerForm) - ANSWERED))
+@pytest.mark.parametrize("form", sorted(set(AnswerForm) - ANSWERED_FORMS))
 def test_a_form_that_it_cannot_answer_is_a_failure_of_the_model(form, standing):
     query = Query(
         id=query_id("x"), text="", media=(standing.media,), forms=(F.COUNT, form), options=("a",)
@@ -209,7 +209,7 @@ def test_noise_below_what_people_see_does_not_stand_out():
 def test_every_size_gets_an_answer(width, height, frames, seed):
     shown = [noise(seed + index, height, width) for index in range(frames)]
     video = media.pixels(shown, times=range(frames), is_video=frames > 1, id=str(seed))
-    query = Query(id=query_id("x"), text="", media=(video,), forms=tuple(sorted(ANSWERED)))
+    query = Query(id=query_id("x"), text="", media=(video,), forms=tuple(sorted(ANSWERED_FORMS)))
     found = answer(query)
     assert [mask.size for mask in found.masks] == [(width, height)] * frames
     assert len(found.boxes) <= found.count == len(found.points)
