@@ -1,4 +1,4 @@
-"""Write still scenes in the layouts of RefCOCO."""
+"""Write sample data: still scenes in the layouts of RefCOCO."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Write still scenes in the layouts of RefCOCO+: expressions without words of place."""
+"""Write sample data: still scenes in RefCOCO+'s layouts, without words for locations."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Write still scenes in the layouts of RefCOCOg: mostly longer expressions."""
+"""Write sample data: still scenes in the layouts of RefCOCOg, with mostly longer expressions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Write still scenes in the layout of Seg-Zero's RefCOCOg 9K."""
+"""Write sample data: still scenes in the layout of Seg-Zero's RefCOCOg 9K."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Write still scenes in the layout of VisionReasoner's 7K."""
+"""Write sample data: still scenes in the layout of VisionReasoner's 7K."""
 
 from collections.abc import Iterator
 from pathlib import Path
