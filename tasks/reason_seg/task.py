@@ -140,7 +140,7 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, object]
 def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where: str) -> Target:
     """Return the ground truth for a protocol; see IGNORED_IS_FOREGROUND."""
     width, height = media.size
-    try:
+    try:  # 0: background, 1: target, 255: ignored
         painted = rasterise(shapes, height, width, opencv=OPENCV_VERSIONS.get(protocol, "4.8"))
     except DataError as error:
         raise DataError(f"{where}: {error}") from error

@@ -1,7 +1,7 @@
-"""shapes_referring: a mask in a generated image for the object that a text describes or implies.
+"""shapes_referring: segment the object of a generated image that a text describes or implies.
 
 `questions.jsonl` has one question per line; images lie beside it. Every referent has a box in
-pixels (right and bottom exclusive) and a run-length of its visible part.
+pixels (right and bottom exclusive) and a run-length of its visible pixels.
 
     {"id": "referring_00000_0", "image": "images/referring_00000.jpg",
      "question": "Which shape has five points?", "kind": "riddle", "level": "easy",

@@ -48,10 +48,10 @@ def sr_91k(
     frames: int | Spec | None = None,
     protocol: str = "train/answers",
 ) -> Task:
-    """One sample per question; with a map, `extra["map"]` has it, and the query its objects.
+    """One sample per question; `extra["map"]` has its video's map, the query the map's objects.
 
     Args:
-        sample: Only so many of them, drawn uniformly by `seed`.
+        sample: Number of questions, drawn uniformly by `seed`; by default all.
         frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
             `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
             selects among them.
