@@ -97,7 +97,7 @@ def write_refer(
         for splits in divided.values()
         for part in splits.values()
     }
-    scenes = list(
+    scenes = list(  # each once, although several mentions may be about it
         {
             mention.scene.id: mention.scene
             for part in mentions_of_part.values()

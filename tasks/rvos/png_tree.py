@@ -110,11 +110,10 @@ def label_tree(
             continue
         folders += 1
         frame_labels = list(_read_numbered(folder, unit, allow_extra))
-        multiple += len(unit) > 1
-        without_last += (
-            len(unit) > 1 and max(int(labels.max()) for labels in frame_labels) == len(unit) - 1
-        )
-        without_first += len(unit) > 1 and not any((labels == 1).any() for labels in frame_labels)
+        if len(unit) > 1:
+            multiple += 1
+            without_last += max(int(labels.max()) for labels in frame_labels) == len(unit) - 1
+            without_first += not any((labels == 1).any() for labels in frame_labels)
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in frame_labels)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
