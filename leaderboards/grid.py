@@ -98,7 +98,7 @@ class LeftOff:
         elif row.model_spec.startswith("predictions("):
             reason = (
                 "rows have models that predict, and these are predictions from files; without "
-                "--board, --name and --tasks give a table its labels and order"
+                "--board, --rows and --tasks give a table its labels and order"
             )
         else:
             reason = f"no row has the model {row.model_spec}"

@@ -100,7 +100,7 @@ def render(summary: Summary) -> str:
     text = "\n".join(lines) + "\n"
     is_beyond_latin1 = any(ord(char) > 0xFF for char in text)
     comments = "".join(
-        f"% {mark}{': ' if mark else ''}{escape(' '.join(note.split()))}\n"
+        f"% {mark}{': ' if mark else ''}{escape(note)}\n"
         for mark, note in summary.footnotes
         if (mark, note) not in summary.short_footnotes
     )

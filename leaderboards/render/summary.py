@@ -20,6 +20,7 @@ from harness.leaderboards.row import Row
 from harness.leaderboards.runs import metrics_for
 from harness.record import Run
 from harness.scores import Better
+from harness.spec import Spec, parse_list
 from harness.statistics.paired import compare
 
 Spread: TypeAlias = Literal["pm", "interval", "none"]
@@ -42,7 +43,7 @@ class Style:
     digits: int | None = None
     """Digits after the point; None: 1 for per cent, 3 for other numbers."""
     tasks: str = ""
-    """Names of the tasks in the order of the columns, with commas; empty: all of the board."""
+    """Tasks in the order of the columns, such as `mevis,reason_seg(split=val)`; empty: all."""
     rows: Sequence[str] = ()
     """Names of the rows in their order, each as `NAME` or `NAME=LABEL`; empty: all."""
     published: bool = False
@@ -243,12 +244,23 @@ def _groups(table: Table) -> int | None:
 
 
 def _ordered(tables: Sequence[Table], tasks: str) -> Sequence[Table]:
-    """Return the tables of the named tasks in the order of the names; all for no name."""
-    names = dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip())
-    known = dict.fromkeys(table.task for table in tables)
-    if unknown := [name for name in names if name not in known]:
-        raise UsageError("--tasks", expected=", ".join(known), found=", ".join(unknown))
-    return [table for name in names for table in tables if table.task == name] or tables
+    """Return the tables of the named tasks in the order of the names; all for no name.
+
+    Raises:
+        UsageError: no table is of a named task and split.
+    """
+    ordered: dict[int, Table] = {}
+    for spec in parse_list(tasks) if tasks.strip() else ():
+        of_spec = {
+            index: table
+            for index, table in enumerate(tables)
+            if spec in (Spec(table.task), Spec(table.task, {"split": table.split}))
+        }
+        if not of_spec:
+            known = dict.fromkeys(f"{table.task}(split={table.split})" for table in tables)
+            raise UsageError("--tasks", expected=", ".join(known), found=str(spec))
+        ordered |= of_spec  # a table that was named before keeps its place
+    return tuple(ordered.values()) or tables
 
 
 def _names(table: Table, requested: str) -> Sequence[str]:
@@ -347,6 +359,9 @@ def _footnotes(
     """Yield the footnotes of a summary."""
     yield from ((mark, formatting.sentence(table.facts)) for mark, table in marks.items())
     yield from (("", text) for text in _notation(board, lines, style))
+    yield from (("", text) for text in _missing(marks, lines))
+    for refused in board.refused:
+        yield "", f"Left out: {refused.model or refused.run} on {refused.task}: {refused.reason}"
     notes = dict.fromkeys(note for table in marks.values() for note in table.notes)
     yield from (("", note) for note in notes)
 
@@ -364,6 +379,18 @@ def _short_footnotes(
     for mark, meaning in formatting.MARKS.items():
         if any(mark in line.label_marks for line in lines):
             yield "", f"{mark}: {meaning}."
+    yield from (("", text) for text in _missing(marks, lines))
+
+
+def _missing(marks: Mapping[str, Table], lines: Sequence[_Line]) -> Iterator[str]:
+    """Yield a sentence on each number that counts samples without an answer."""
+    texts = {line.name: line.text for line in lines if not line.is_published}
+    for table in marks.values():
+        for entry in table.entries:
+            row = entry.row
+            if row.n_failed and row.name in texts:
+                answered = f"{row.n_scored} of {row.n_total} samples are answered"
+                yield f"{texts[row.name]}, {table.title}: {answered}, the others count as failed."
 
 
 def _notation(board: Board, lines: Sequence[_Line], style: Style) -> Iterator[str]:

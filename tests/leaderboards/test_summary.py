@@ -134,6 +134,27 @@ def test_tasks_are_the_columns_in_their_order(board):
         shown(board, metrics="absent,giou")
 
 
+def test_columns_are_splits_in_their_order(board):
+    (table, *_) = board.tables
+    other = replace(table, split="other")
+    both = replace(board, tables=(other, table))
+    names = f"{table.task}(split={table.split}),{table.task}(split=other)"
+    columns = shown(both, tasks=names).columns
+    assert [column.task for column in columns] == [table.title, other.title]
+    with pytest.raises(UsageError, match="split=other"):
+        shown(both, tasks=f"{table.task}(split=lost)")
+
+
+def test_samples_without_an_answer_have_a_footnote(board):
+    (table, *others) = board.tables
+    (first, *rest) = table.entries
+    total = first.row.n_total
+    failed = replace(first, row=replace(first.row, n_scored=total - 2, n_failed=2))
+    text = latex(shown(replace(board, tables=(replace(table, entries=(failed, *rest)), *others))))
+    assert f"{total - 2} of {total} samples are answered" in text.partition("minipage")[2]
+    assert "samples are answered" not in latex(shown(board))
+
+
 def test_rows_are_chosen_ordered_and_labelled(board):
     names = [name for name, _ in shown(board).rows]
     assert names[:3] == ["best", "good", "fair"]

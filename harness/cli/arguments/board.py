@@ -66,7 +66,8 @@ def _add_table(table: Options) -> None:
     """Add the options of the table of models and tasks."""
     about = f"also write the table as {', '.join(TABLE_FORMATS)}; may be repeated"
     table.option("--format NAME", about, repeated=True, choices=TABLE_FORMATS)
-    table.option("--tasks NAMES", "names in the order of the columns (default: all)", default="")
+    about = "tasks in the order of the columns, as `NAME` or `NAME(split=SPLIT)` (default: all)"
+    table.option("--tasks TASKS", about, default="")
     about = "a row and its label; repeated in the order of the rows (default: all)"
     table.option("--rows NAME[=LABEL]", about, repeated=True)
     table.flag("--published", "add the rows that papers print by the same protocol")
