@@ -219,6 +219,7 @@ def test_labels(question, label, refused):
     [
         ("B, although A might seem right, the object is blue.", "B"),
         ("B. While A is possible, B is better.", "B"),
+        ("B. Although A also shows a dog, only B has two.", "B"),
         ("B, although A would also fit.", None),
         (
             "**Correct option: C**\n\n**Why not the others?**\nA - it is red.",
