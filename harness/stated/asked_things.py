@@ -120,7 +120,8 @@ _ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
 _TWO_ACTIONS = re.compile(r"\b(?:and|then|who|which|that|while|before|after)\b", re.IGNORECASE)
 _NAME = (
     r"(?!(?:It|He|She|This|That|There|They|The|Its|His|Her)\b|Celsius|Fahrenheit|Kelvin"
-    r"|January|February|March|April|May|June|July|August|September|October|November|December|[A-Z][a-z]+day\b|Euros?\b|English|French|German|Spanish|Chinese"
+    r"|January|February|March|April|May|June|July|August|September|October"
+    r"|November|December|[A-Z][a-z]+day\b|Euros?\b|English|French|German|Spanish|Chinese"
     r"|Arabic|Japanese|Korean|Roman)(?:[A-Z][a-z]{2,}|Q[1-4]\b)"
 )
 """A proper name, or one such as "Q2"."""

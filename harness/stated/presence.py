@@ -48,7 +48,8 @@ _RESTRICTED = re.compile(
 )
 """Words of questions to which such a sentence may be no answer."""
 _DOUBTS = re.compile(
-    r"\b(?:not?|but|if|or|maybe|perhaps|might|may|could|almost|like|missing|lack\w*|absent)\b|n['’]t\b"
+    r"\b(?:not?|but|if|or|maybe|perhaps|might|may|could|almost|like|missing|lack\w*|absent)\b"
+    r"|n['’]t\b"
 )
 _ONLY = re.compile(r", (?=(?:only|just|but|although|though)\b)")
 """Words after a denial: "there is no clock, only a mirror"."""
