@@ -254,7 +254,7 @@ def _unless_counts(hyphened: re.Match[str], asked: _Asked) -> str:
     noun = _stem(hyphened["noun"].casefold())
     akin = noun in _KIND_OF and _are_akin(_KIND_OF[noun], asked.kinds)
     asks_it = {"seater": {"sit", "seat"}, "tier": {"layer"}, "pack": asked.question}.get(noun, {""})
-    counts = akin or not asked.nouns or not asked.question.isdisjoint(asks_it)
+    counts = akin or not asked.nouns or not {*asked.question}.isdisjoint(asks_it)
     counts = counts or any(noun.startswith(it) for it in asked.nouns)
     return hyphened[0] if counts else hyphened["noun"]
 
