@@ -8,7 +8,7 @@ closed").
 import re
 from itertools import islice
 
-from harness.stated.kinds_of_things import are_other_things, begins_with_other
+from harness.stated.kinds_of_things import are_other_things, asked_things, begins_with_other
 from harness.stated.languages import NOT_KNOWN, is_foreign
 from harness.stated.numerals import Numeral, numerals
 from harness.stated.sentence_values import sentence_before
@@ -114,42 +114,25 @@ _ASKS_HOW_LONG = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\b(?:between|gap|path|distance|space|separat\w+)\b", re.IGNORECASE)
-_DEEDS = """
-open; close shut; enter; leave exit; sit; stand; lie; put place set; pick lift; push; pull; bark;
-cook fry bake boil stir; sleep nap; jump leap hop; wash clean wipe rinse scrub; dry; run jog sprint;
-walk stroll; eat bite chew; drink sip; throw toss; catch; read; write; talk speak chat; sing;
-dance; laugh smile giggle; cry weep; swim dive; climb; drive; kick; knock; wave; clap; pour;
-cut chop slice; sweep vacuum; cough; sneeze; hug; kiss; fall; hit strike; grind; type
-"""
-"""Verbs of actions; those between two semicolons may stand for one another."""
-
-
-def _forms(verbs: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of all regular forms of verbs, and of those such as "opens"."""
-    stems = "|".join(re.sub(r"y\Z", "[yi]", verb.removesuffix("e")) for verb in verbs.split())
-    form = re.compile(rf"\b(?:{stems})(?:e|e?s|\w?ing|\w?e?d)?\b", re.IGNORECASE)
-    is_doing = r"\b(?:is|are|was|were) (?:\w+ly )?"
-    finite = rf"\b(?:{stems})e?s\b|(?:{is_doing}|[\"'])(?:{stems})\w?(?:ing|ed|n|en)\b"
-    return form, re.compile(finite, re.IGNORECASE)
-
-
-_VERBS = tuple(map(_forms, _DEEDS.split(";")))
-_DONE_TO = re.compile(
-    rf"(?i:\b(?:{'|'.join(verb.removesuffix('e') for verb in re.findall('[a-z]+', _DEEDS))})"
-    r"(?:e?s|\w?ing)\s(?:up |down |off |on )?(?:(?:the|an?|his|her|their|some|its)\s)?"
-    r"(?P<what>\w+))"
+_PAIRS = (("open", "clos"), ("enter", "leav"), ("sit", "stand"), ("pick", "put"), ("push", "pull"))
+_ACTIONS = dict(_PAIRS) | {right: left for left, right in _PAIRS}
+"""Beginnings of verbs and of their contraries."""
+_TWO_ACTIONS = re.compile(r"\b(?:and|then|who|which|that|while|before|after)\b", re.IGNORECASE)
+_NAME = (
+    r"(?!(?:It|He|She|This|That|There|They|The|Its|His|Her)\b|Celsius|Fahrenheit|Kelvin"
+    r"|January|February|March|April|May|June|July|August|September|October"
+    r"|November|December|[A-Z][a-z]+day\b|Euros?\b|English|French|German|Spanish|Chinese"
+    r"|Arabic|Japanese|Korean|Roman)(?:[A-Z][a-z]{2,}|Q[1-4]\b)"
 )
-"""A verb of `_DEEDS` and what is done to: "opens the door"."""
-_NAME = re.compile(
-    r"(?<=[a-z,] )(?!Celsius|Fahrenheit|Kelvin|January|February|March|April|May|June|July|August"
-    r"|September|October|November|December|[A-Z][a-z]+day\b|Euros?\b)[A-Z][a-z]{2,}|\b[A-Z]\d{1,2}\b"
+"""A proper name, or one such as "Q2"."""
+_ROLE = re.compile(rf"\b(?P<role>to|in|for|of|at) (?P<name>{_NAME})")
+_ASKS_OF = re.compile(rf"\b(?:is|was|does|did|has) (?P<name>{_NAME})")
+_ASKS_PERSON = re.compile(rf"(?i:how (?:old|tall|heavy) (?:is|was)|how much (?:does|did)) {_NAME}")
+_SUBJECT = re.compile(
+    rf"(?P<first>\A|[.!?]\s)?\b(?P<name>{_NAME})(?:['’]s [a-z]+)? (?:is|was|has|weighs|costs)\b"
+    r"[^.;,]{0,20}\d"
 )
-"""A proper name within a sentence, or one such as "Q2"."""
-_NAMED_FIRST = re.compile(
-    r"\A(?!(?:It|He|She|This|That|There|They|The|Its|His|Her)\b)([A-Z][a-z]{2,})"
-    r"(?: is| was| has| weighs| costs|['’]s)\b"
-)
-"""A name that may begin a response: "Ben is"."""
+"""A name that begins a statement of a number: "Ben is 12"."""
 _NEXT_CLAUSE = re.compile(r"[.;!?\n]\s|\(|\b(?:while|when|as|after|before|until)\b")
 _OF_TIMES = re.compile(
     r"\b(?:(?:start|end|begin)?_?times?|seconds?|secs?|minutes?|min|hours?|m|s|marks?)\b|[秒分]"
@@ -189,9 +172,13 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
     besides = _BESIDES.search(sentence_before(text, number.start))
     if asks_count and _PRICE.search(text[: number.start]) and not _ASKS_PRICE.search(question):
         return True
-    is_left_out = asks_count and besides and not _asks(question, besides[0].split()[0])
-    if is_left_out and not are_other_things(besides["what"], question):  # type: ignore[index]
-        return True
+    if asks_count and besides and not _asks(question, besides[0].split()[0]):
+        counted = {part[-1] for part in asked_things(question)}
+        is_of_question = (
+            _asks(question, noun := besides["what"].split()[-1]) and noun not in counted
+        )
+        if not (is_of_question or are_other_things(besides["what"], question)):
+            return True
     if asks_count and _COMPARED.match(rest) and not _ASKS_COMPARED.search(question):
         return True
     if (lacks := _LACKS.match(rest)) and not _asks(question, lacks[1]):
@@ -232,13 +219,10 @@ def says_another_state(text: str, question: str) -> bool:
     >>> says_another_state("The door is open from 3 s to 7 s.", "When is the door open?")
     False
     """
-    clause = _clause_of_times(text)
-    if begins_with_other(clause, question):
+    if begins_with_other(_clause_of_times(text), question):
         return True
-    asked = _deeds(question)
-    if asked and asked.isdisjoint(_deeds(text)) and _deeds(clause, is_finite=True):
-        return True
-    if any(are_other_things(done["what"], question) for done in _DONE_TO.finditer(clause)):
+    pairs = () if _TWO_ACTIONS.search(text) else _ACTIONS.items()
+    if any(_contradicts(text, question, *pair) for pair in pairs):
         return True
     for thing, adverbs, state in _STATE.findall(text):
         if not _asks(question, thing) or state.casefold().endswith("ing"):
@@ -249,16 +233,20 @@ def says_another_state(text: str, question: str) -> bool:
 
 
 def names_another(text: str, question: str) -> bool:
-    """Return True if a text has proper names within its sentences, and none of a question's.
+    """Return True if a text has a proper name in the role of a question's, and none of these.
 
-    >>> [names_another(f"The sign says {town} 85 km.", "How far is it to Berlin?")
+    >>> [names_another(f"It is 85 km to {town}.", "How far is it to Berlin?")
     ...  for town in ("Berlin", "Hamburg")]
     [False, True]
     """
-    asked, said = ({name[:4] for name in _NAME.findall(words)} for words in (question, text))
-    if (first := _NAMED_FIRST.match(text)) and not _asks(question, first[1]):
-        said.add(first[1])
-    return bool(asked and said) and not any(name in text for name in asked)
+    asked = re.split(r"[.!\n]\s?", question.partition("?")[0])[-1]
+    roles = {role["role"]: role["name"] for role in _ROLE.finditer(asked)}
+    names = {*roles.values(), *(of["name"] for of in _ASKS_OF.finditer(asked))}
+    if not names or any(name in text for name in names):
+        return False
+    is_person = _ASKS_PERSON.search(asked)
+    subjects = [said for said in _SUBJECT.finditer(text) if is_person or said["first"] is None]
+    return bool(subjects) or any(said["role"] in roles for said in _ROLE.finditer(text))
 
 
 def _clause_of_times(text: str) -> str:
@@ -271,13 +259,14 @@ def _clause_of_times(text: str) -> str:
     return _OF_TIMES.sub(" ", f"{before} {after}")
 
 
-def _deeds(text: str, *, is_finite: bool = False) -> set[int]:
-    """Return the places in `_DEEDS` of a text's verbs; `is_finite`: "he opens", "is opening"."""
-    return {
-        place
-        for place, (verb, finite) in enumerate(_VERBS)
-        if (finite if is_finite else verb).search(text)
-    }
+def _contradicts(text: str, question: str, action: str, contrary: str) -> bool:
+    """Return True if a question has only a verb of an action, a text only one of its contrary."""
+    verb = rf"\b{action}(?:e|e?s|\w?ing|ed)?\b"
+    does = rf"\b{contrary}e?s\b|\b(?:is|are) {contrary}\w?ing\b"
+    is_said = re.search(rf"\b{action}", text, re.IGNORECASE)
+    asks = re.search(verb, question, re.IGNORECASE)
+    asks_both = re.search(rf"\b{contrary}", question, re.IGNORECASE)
+    return bool(asks and not (is_said or asks_both) and re.search(does, text, re.IGNORECASE))
 
 
 def _asks(question: str, word: str) -> bool:

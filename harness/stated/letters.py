@@ -105,7 +105,7 @@ _OR = re.compile(
 """Words or a sign after a letter that leave it open."""
 _ALSO = re.compile(
     r"\W{0,4}(?i:though|although|but|while)\s(?i:option |choice )?[(*]{0,3}[A-Z](?!\w)"
-    r"[^.!?\n]{0,20}\b(?i:also|too|could|might|may|possible|plausible)\b"
+    r"[^.!?\n]{0,20}\b(?i:also|too)\b[^.,;!?\n]{0,40}(?:[.!?]|\Z)"
 )
 """Words after a letter that allow another one: "although A would also fit"."""
 _SENTENCE_WITH_IF = re.compile(r"[.)*\s]{0,4}\s(?=If\b[^.!?\n]{1,300},\s)")

@@ -70,13 +70,19 @@ _SOME_OF = re.compile(
     r"(?i:\b(?:most|some|many|few|several|half|none|neither) of"
     r" (?:the[ms]e?|those|wh(?:om|ich)|it)\b(?P<said>[^.;:!?\n]*))"
 )
+_OF_ANY = frozenset(
+    "are the and can you has have was were with that there this his her their its visible shown see"
+    " seen image picture photo video scene left right front back background foreground top bottom"
+    " middle center side".split()
+)
+"""Words of predicates that any things may share."""
 _THE_ASKED = re.compile(
     r"(?:\A|[.!?]\s|\n)\W*(?i:the (?:missing|requested|unknown) (?:\w+ ){1,2}is)(?=\s)"
 )
 """Words before a number that is the one asked for."""
 
 _NONE = re.compile(
-    r"(?:(?:(?:there (?:are|is)|(?:i|we|you) (?:can )?see) )?(?:no|zero)"
+    r"(?:(?:(?:there (?:are|is)|(?:i|we|you) (?:can )?see) )?(?:no|zero|none of the)"
     r"|there (?:are(?: not|n['’]t)|is(?: not|n['’]t)) any|(?:i|we) (?:do not"
     r"|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)((?: [a-z-]+){0,12})\.?"
 )
@@ -119,7 +125,7 @@ def stated_number(response: str, question: str = "") -> float:
     if _says_none(plain(response), question):
         return 0.0
     unit, text = asked_unit(question), plain(response)
-    text = respelt(without_products(of_asked_label(text, question)), question)
+    text = respelt(without_products(of_asked_label(text, question), question), question)
     text = text if unit else of_asked_kind(text, question)
     text = certain(without_asked(text, unmarked(question)), question)
     if scale := asked_scale(question):
@@ -179,8 +185,8 @@ def _is_of_some(text: str, question: str, things: Collection[str]) -> bool:
     """Return True if a text says of most or none of its things what a question asks of them."""
     some = _SOME_OF.search(text)
     said = re.findall(r"\w{3,}", some["said"].casefold()) if some else []
-    asked = question.casefold()
-    words = {word[:4] for word in said} - {thing[:4] for thing in things} - {"are", "the"}
+    asked = re.split("|".join(map(re.escape, things)) or r"\Z", question.casefold())[-1]
+    words = {word[:4] for word in said if word not in _OF_ANY}
     return any(re.search(rf"\b{re.escape(word)}", asked) for word in words)
 
 

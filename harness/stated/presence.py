@@ -4,6 +4,8 @@ import re
 
 from harness.stated.kinds_of_things import is_wider
 
+MAX_SENTENCE = 2000
+"""Most characters of a sentence that is read without a yes or no."""
 _SMALL = frozenset(
     "a an any the some of this that visible present"
     " shown seen indeed clearly definitely also here there anywhere".split()
@@ -18,7 +20,14 @@ THERE = re.compile(
     r"|(?:you|we|i|one) (?:can )?(?:clearly )?see"
     r"|(?:the|this) (?:image|picture|photo|video) (?:shows|contains|has|depicts))\s(?P<what>.*)"
 )
-IS_LYING = re.compile(r"(?P<what>an? [^\W\d_]+(?: [^\W\d_]+){0,2}) is [a-z]{2,}ing(?: .*)?")
+_IMAGES = (
+    r"(?!.*\b(?:picture|photo|painting|poster|billboard|magazine|mug|screen|tv|mirror|reflection"
+    r"|book|sign|logo|shirt)s?\b)"
+)
+IS_LYING = re.compile(
+    r"(?P<what>an? [^\W\d_]+(?: [^\W\d_]+){0,2}) is (?:lying|sitting|standing|walking|running"
+    rf"|sleeping|resting|hanging|playing|swimming|flying|eating|looking)\b{_IMAGES}(?: .*)?"
+)
 IS_THERE = re.compile(
     r"(?P<what>[^\W\d_]+(?: [^\W\d_]+){0,4}) (?:is|are) (?:\w+ )?"
     r"(?:(?:visible|there|present|here|shown)\b|in (?:the|this) (?:image|picture|photo|video)\b)"
@@ -38,14 +47,18 @@ _RESTRICTED = re.compile(
     r"\b(?:or|all|every|each|both|only|always|most|not?|more|less|fewer|than|exactly)\b|n['’]t\b"
 )
 """Words of questions to which such a sentence may be no answer."""
-_DOUBTS = re.compile(r"\b(?:not?|but|if|or|maybe|perhaps|might|may|could|almost|like)\b|n['’]t\b")
+_DOUBTS = re.compile(
+    r"\b(?:not?|but|if|or|maybe|perhaps|might|may|could|almost|like|missing|lack\w*|absent)\b"
+    r"|n['’]t\b"
+)
 _ONLY = re.compile(r", (?=(?:only|just|but|although|though)\b)")
 """Words after a denial: "there is no clock, only a mirror"."""
+_INSTEAD = re.compile(r"\. (?=(?:it|the \w+(?: [io]n the \w+)?) is an? \w+\Z)")
+"""The end of a sentence before one that names another thing."""
 _BUT_NO = re.compile(r"\Athere (?:is|are|['’]s) [^,]{1,60}, but no ([^,.;]{1,60})\Z")
 _IN_PLACE = re.compile(
     r" (?:on|in|at|near|under|behind|beside|next to|leaning|lying|sitting|standing|parked|hanging"
-    r"|walking)\b(?!.*\b(?:picture|photo|painting|poster|billboard|magazine|mug|screen|tv|mirror|reflection|book|sign|logo"
-    r"|shirt)s?\b)"
+    rf"|walking)\b{_IMAGES}"
 )
 """The beginning of a place, where there are no images of things."""
 _OPENING = re.compile(
@@ -65,10 +78,15 @@ def present(text: str, question: str) -> str | None:
     >>> [present(f"{said}.", asked) for said in ("I see no cat", "I see a toy dog")]
     [None, None]
     """
+    if len(text) > MAX_SENTENCE:
+        return None
     asked = re.split(r"[.!?\n]", question.casefold().strip().removesuffix("?"))[-1].strip()
     asks = ASKS_THERE.fullmatch(asked)
     sentence = _OPENING.sub("", text.casefold().strip(" *_\n"), count=1).rstrip(" .!*_")
-    if goes_on := _ONLY.search(sentence):
+    instead = _INSTEAD.search(sentence)
+    if instead and not _IS_NOT.fullmatch(sentence[: instead.start()]):
+        instead = None
+    if goes_on := instead or _ONLY.search(sentence):
         rest = sentence[goes_on.end() :]
         is_of_others = set(names(asks["what"]) if asks else ()).isdisjoint(names(rest))
         sentence = sentence[: goes_on.start()] if is_of_others else sentence

@@ -82,6 +82,7 @@ _ASKS_BOTH = re.compile(
 )
 """Words of questions that may ask for the compared value as well."""
 _YEAR = r"(?:1[5-9]|20)\d\d"
+_A_SINGLE = re.compile(r"(?<!\bnot )\ba single(?=\s[a-z])", re.IGNORECASE)
 _IN_YEAR = re.compile(
     rf"(?:,\s)?\b(?:in|of|for|during) (?:the year )?({_YEAR})\b(?!\s?[-–—/%.,]\d)(?:,(?=\s))?"
     rf"|\s\(({_YEAR})\)|\A({_YEAR}):\s",
@@ -123,6 +124,7 @@ def respelt(text: str, question: str = "") -> str:
         text = _DECADE.sub(NOT_KNOWN, text)
     if len(_BULLET.findall(text)) > 1:
         text = _BULLET.sub("", text)
+    text = _A_SINGLE.sub("one", text)
     text = _DOZEN.sub(lambda match: f"{12 * _value(match[1]):g}", text)
     text = _HALF.sub(lambda match: f"{_value(match[1]) + 0.5:g}", text)
     text = _ONE_AND_A_HALF.sub(r"1.5 \1s", _HALF_A.sub("0.5 ", text))

@@ -215,11 +215,18 @@ def _in_one_unit(compound: re.Match[str], *, parts: int, name: str) -> str:
     return f"{int(compound[1]) + share!r} {name}" if share < 1 else compound[0]
 
 
+_SAME_AGAIN = re.compile(
+    r"(?:[(\[=≈]|\b(?i:or|about|i\.e\.))[\s,~]{0,3}"
+    r"(?i:(?:or|about|approx(?:\.|imately)?|roughly|around|equal to)\s)*\Z"
+)
+"""Words before a quantity that is the one before it in another unit: "2.4 bar (about "."""
+
+
 def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
     """Return a text in which numbers of other measures than the unit's are `_UNMEASURED`.
 
-    A number without a unit counts as one of the asked unit. Beside a number of that unit, those of
-    other known units are "that": "2.4 bar (about 35 psi)".
+    A number without a unit counts as one of the asked unit. Beside a number of that unit, the same
+    quantity in another known unit is "that": "2.4 bar (about 35 psi)".
 
     >>> meter = asked_unit("How far is it, in meters?")
     >>> [without_other_measures(text, meter) for text in ("3 paces", "2.4 m/s", "3 m", "3.")]
@@ -245,7 +252,7 @@ def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
             is_known = math.isfinite(number.value)
             others.append((number.start, end, _ends_of_unit(text, place) if is_known else end))
     for start, end, end_of_unit in others:
-        if is_stated and end_of_unit > end:
+        if is_stated and end_of_unit > end and _SAME_AGAIN.search(text[:start]):
             text = f"{text[:start]}that{text[end_of_unit:]}"
         else:
             text = f"{text[:start]}{_UNMEASURED}{text[end:]}"

@@ -18,7 +18,7 @@ from harness.stated.kinds_of_things import (
 )
 from harness.stated.languages import is_foreign
 from harness.stated.numerals import numerals
-from harness.stated.presence import ASKS_THERE, IS_THERE, THERE, names, present
+from harness.stated.presence import ASKS_THERE, IS_THERE, MAX_SENTENCE, THERE, names, present
 from harness.stated.refusals import denied_after, denies
 
 _FIRST = re.compile(
@@ -148,7 +148,6 @@ _OPPOSITES: Mapping[str, frozenset[str]] = {
         ("before", "after"),
         ("same", "different"),
         ("full", "empty"),
-        ("true", "false"),
     )
 }
 _FRONT = re.compile(r"\bin front of\b")
@@ -166,7 +165,8 @@ _OF_THING = re.compile(
     r"(?:an?|some|several|two|three|\d+)\s"
     r"(?P<what>(?!(?:behind|in|on|at|near|under|of|with|by|beside|next)\b)(?:\w+\s){0,2}"
     r"(?!(?!build|str)\w{3,}ing\b)\w+?)"
-    r"(?:\s(?:in|on|at|under|near|behind|beside|by|next to)\s.*|\s[a-z]{3,}ing\b.*)?"
+    r"(?:\s(?:in|on) (?:the|this) (?:image|picture|photo|video)|\s[a-z]{3,}ing\b.*"
+    r"|(?P<where>\s(?:in|on|at|under|near|behind|beside|by|next to)\s.*))?"
 )
 """A clause that only names what is there: "there is a cat"."""
 _OF_SUBJECT = re.compile(r"(?:the|an?) (\w+) (?:is|are) (.+)")
@@ -177,6 +177,11 @@ _OBJECT = re.compile(
 """The end of a question or a clause with what someone holds, or something is: "is it a bus?"."""
 _PLACE = re.compile(r"\s(?:on|in|at|near|next|behind|under|by|beside)\s")
 _PRONOUN = re.compile(r"(?:he|she|it|they)\s")
+_SUBJECT = re.compile(
+    r"(?:is|was|does|did|has|can|will|(?P<several>are|were|do|have))"
+    r" (?:the|an?|this|that|these|those) (?P<noun>\w+)"
+)
+"""The beginning of a question with its subject: "are the dogs"."""
 _LEAD = re.compile(
     r"\A[\s*_\"]*(?:(?:hmm+|well|ok(?:ay)?)[,.]?\s"
     r"|(?:based on|in|from|looking at|according to|judging (?:by|from)) (?:the|this)"
@@ -207,6 +212,7 @@ _QUOTED = re.compile(
 _SLANG = (
     (re.compile(r"\A[\s*_\"]*(?:yep|yup|yeah)\b(?!\W*(?:right|no|sure|but)\b)", re.I), "Yes"),
     (re.compile(r"\A[\s*_\"]*(?:nope|nah)\b", re.I), "No"),
+    (re.compile(r"\ANot in (?:this|the) (?:image|picture|photo)(?=\s?[,.–—-])", re.I), "No"),
 )
 _SHORT = re.compile(
     r"\A\W*(?:(?P<yes>yes),? (?:it|he|she|they|there)(?:['’]s|['’]re| (?:is|are|was|were|does|do"
@@ -256,6 +262,8 @@ def restated(text: str, question: str) -> str | None:
     >>> restated("The cup is above the plate.", "Is the cup below the plate?")
     'no'
     """
+    if len(text) > MAX_SENTENCE:
+        return None
     sentence, (head, mark, _) = text.strip().casefold(), question.casefold().rpartition("?")
     asked = re.split(r"[.!?\n]", head)[-1].strip()
     if denial := _NOT_SO.match(sentence):
@@ -274,24 +282,30 @@ def restated(text: str, question: str) -> str | None:
     differs = set(_MAY.findall(sentence)) != set(_MAY.findall(asked))
     if _OPEN.search(asked) or n_denied > 1 or differs:
         return None
-    if not n_denied and _are_opposite(_in_order(said), _in_order(asked)):
-        return "no"
-    is_quality = len(_in_order(said)) == len(_in_order(asked)) == 2
+    words, wanted = _in_order(said), _in_order(asked)
+    is_quality = len(words) == len(wanted) == 2 and words[0] == wanted[0]
     if not n_denied and is_quality and are_other_qualities(sentence.strip(" ."), asked):
         return "no"
-    if _in_order(said) != _in_order(asked) and not _restates_of_pronoun(said, _in_order(asked)):
+    if not n_denied and _are_opposite(words, wanted):
+        return "no"
+    if words != wanted and not _restates_of_pronoun(said, asked):
         return None
     return "no" if n_denied else "yes"
 
 
-def _restates_of_pronoun(said: str, wanted: Sequence[str]) -> bool:
-    """Return True if a sentence on "it" says all of a question's words but its subject."""
-    pronoun = _PRONOUN.match(said)
-    words = _in_order(said[pronoun.end() :]) if pronoun else []
-    others = {"she ": "man boy guy", "he ": "woman girl lady"}.get(
-        pronoun[0] if pronoun else "", ""
-    )
-    return bool(words) and wanted[1:] == words and wanted[0] not in others.split()
+def _restates_of_pronoun(said: str, asked: str) -> bool:
+    """Return True if a sentence says all of a question's words, with the subject's pronoun."""
+    pronoun, subject = _PRONOUN.match(said), _SUBJECT.match(asked)
+    if pronoun is None or subject is None:
+        return False
+    words, noun = _in_order(said[pronoun.end() :]), subject["noun"]
+    fits = {
+        "they ": bool(subject["several"]),
+        "he ": noun in ("man", "boy", "guy", "father", "gentleman"),
+        "she ": noun in ("woman", "girl", "lady", "mother"),
+        "it ": not (subject["several"] or is_person(noun)),
+    }
+    return bool(words) and _in_order(asked)[1:] == words and fits[pronoun[0]]
 
 
 def concluded_yes_no(text: str, question: str) -> str | None:
@@ -453,8 +467,8 @@ def _is_of_another(clause: str, text: str, asked: str) -> bool:
     asks, does = _OBJECT.search(asked), _OBJECT.search(clause)
     if asks and does and asks["verb"] == does["verb"] and asks["what"] not in text:
         return are_other_things(does["what"], asks["what"])
-    if thing := _OF_THING.fullmatch(clause):
-        there = ASKS_THERE.search(asked)
+    thing, there = _OF_THING.fullmatch(clause), ASKS_THERE.search(asked)
+    if thing and (there or not thing["where"]):
         wanted = _PLACE.split(there["what"])[0] if there else asked
         if is_likeness(thing["what"], asked):
             return True
