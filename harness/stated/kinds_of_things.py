@@ -67,8 +67,8 @@ _QUALITIES = """
 red红/orange/yellow黄/green绿/blue蓝/purple/pink/brown/black黑/white白/gray; wooden wood/plastic
 /metal metallic steel/rubber/glass/leather/paper; small little tiny/large big huge; open/closed shut
 ; empty vacant unoccupied free/full occupied taken; sitting seated/standing/lying/walking/running
-; broken cracked/intact whole; male/female; adult/child children kid toddler baby/teenager
-; left/right
+; broken cracked/intact whole; parked stationary/moving driving; male/female
+; adult/child children kid toddler baby/teenager; left/right
 """
 """Qualities, of which those beside a "/" exclude one another."""
 _COMPOUND = re.compile(r"\b(hot|guinea|sea|wheel|prairie)[\s-](?=(?:dog|pig|horse|lion|chair)s?\b)")

@@ -22,6 +22,7 @@ from harness.stated.counters import without_asked
 from harness.stated.kinds_of_things import asked_things, of_asked_kind
 from harness.stated.labelled import of_asked_label, without_products
 from harness.stated.languages import certain, unmarked
+from harness.stated.left_out_group import counts_left_out_group
 from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.parts import without_parts
@@ -124,6 +125,10 @@ def stated_number(response: str, question: str = "") -> float:
     """
     if _says_none(plain(response), question):
         return 0.0
+    if counts_left_out_group(plain(response), question):
+        raise ParseError(
+            "response", expected="the number of the asked group", found=repr(response.strip()[:60])
+        )
     unit, text = asked_unit(question), plain(response)
     text = respelt(without_products(of_asked_label(text, question), question), question)
     text = text if unit else of_asked_kind(text, question)

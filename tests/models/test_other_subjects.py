@@ -1,9 +1,11 @@
 """A value of another subject, quantity, action or likeness than the question's is a failure."""
 
+from contextlib import nullcontext
 from time import process_time
 
 import pytest
 
+from harness.errors import ParseError
 from harness.models.around_places import refuse_other_subject
 from harness.models.grammar import Item
 from harness.models.places import refuse_other_objects
@@ -254,3 +256,26 @@ def test_long_responses_are_read_in_two_seconds():
     start = process_time()
     assert yes_or_no("I can see a dog, only " * 45_000, "Is there a dog?") is None
     assert process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "value"),
+    [
+        ("How many people are not wearing hats?", "2 people are wearing hats.", None),
+        ("How many people are not wearing hats?", "Two of the five people are wearing hats.", None),
+        ("How many workers are without a helmet?", "3 workers are wearing a helmet.", None),
+        ("How many lights are off?", "4 lights are on.", None),
+        ("How many cars are parked?", "2 cars are moving.", None),
+        ("How many people leave the room?", "3 people enter the room.", None),
+        ("How many unripe bananas are there?", "2 bananas are ripe.", None),
+        ("How many people are not wearing hats?", "3 people are not wearing hats.", 3),
+        ("How many people are not wearing hats?", "There are 3 people.", 3),
+        ("How many workers are without a helmet?", "There are two workers without helmets.", 2),
+        ("How many lights are on?", "4 lights are on.", 4),
+        ("How many unripe bananas are there?", "There are 3 green bananas.", 3),
+        ("How many books are on the shelf?", "There are 4 books on the shelf.", 4),
+    ],
+)
+def test_the_group_that_a_question_leaves_out_is_not_counted(question, text, value):
+    with nullcontext() if value else pytest.raises(ParseError):
+        assert stated_number(text, question) == value
