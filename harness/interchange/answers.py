@@ -200,7 +200,7 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
             ]
             raise ParseError(f"{error}. {'. '.join(conversions)}") from error
         if foreign_boxes.has_boxes(plain):
-            raise ParseError(f"{error}. {of_boxes(row.file)}") from error
+            raise ParseError(f"{error}. {of_boxes(row.file, plain)}") from error
         raise
 
 
