@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
 from PIL import Image
 
+from harness.errors import DataError
 from harness.masks import Rle
 from harness.tasks.table.annotation_tools import layers
 from harness.tasks.table.line_files import locations
@@ -51,6 +53,15 @@ def test_boxes_as_words_are_read_in_their_models_order(tmp_path):
 def test_polygons_of_yolo_are_masks_in_pixels(tmp_path):
     Image.new("RGB", (200, 100)).save(tmp_path / "a.png")
     (tmp_path / "classes.txt").write_text("cat\n")
-    (tmp_path / "a.txt").write_text("0 0.1 0.1 0.4 0.1 0.4 0.6\n")
-    (record,) = yolo([str(tmp_path / "classes.txt"), str(tmp_path / "a.txt")])
+    (tmp_path / "data.yaml").write_text("names: [cat]\n")
+    data, labels = str(tmp_path / "data.yaml"), tmp_path / "a.txt"
+    polygon = "0 0.1 0.1 0.4 0.1 0.4 0.6"
+    labels.write_text(polygon)
+    (record,) = yolo([data, str(labels)])
     assert record["mask"] == [[20, 10, 80, 10, 80, 60]]
+    with pytest.raises(DataError, match="without kpt_shape"):  # it may be a pose of one keypoint
+        list(yolo([str(tmp_path / "classes.txt"), str(labels)]))
+    for line in ("0 0.1 0.1 0.4 0.1 0.9 1", "0 0.1 0.1 0.4 0.1 0.4 2.0"):
+        labels.write_text(line)
+        with pytest.raises(DataError, match="6 numbers"):
+            list(yolo([data, str(labels)]))
