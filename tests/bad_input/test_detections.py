@@ -150,6 +150,17 @@ def test_the_text_of_a_user_is_not_taken_for_the_models():
     assert nested_text({"id": "a", "one": {"text": "B"}, "two": {"text": "C"}}) is None
 
 
+@pytest.mark.parametrize(
+    "key",
+    "reasoning thinking judge evaluation expected query context task source inputs target".split(),
+)
+def test_a_text_beside_the_answer_is_not_taken_for_it(key):
+    assert nested_text({"id": "a", key: {"text": "B"}}) is None
+    assert nested_text({"id": "a", key: [{"content": "B"}], "choice": {"text": "C"}})[1] == (
+        "choice.text"
+    )
+
+
 def test_lines_in_another_order_than_their_ground_truths_are_refused(tmp_path):
     samples = [
         Sample(

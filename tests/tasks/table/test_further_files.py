@@ -22,9 +22,63 @@ def test_boxes_in_xml_keep_the_values_of_the_elements_around(tmp_path):
     sides = (
         "<box_xmin>2</box_xmin><box_ymin>1</box_ymin><box_xmax>8</box_xmax><box_ymax>6</box_ymax>"
     )
-    path.write_text(f"<i><name>a</name><o><Class_ID>13</Class_ID>{sides}<ang>1.4</ang></o></i>")
+    path.write_text(
+        f"<i><name>a</name><o><Class_ID>13</Class_ID>{sides}<mbox_ang>1.4</mbox_ang></o></i>"
+    )
     (record,) = boxes([str(path)])
     assert (record["question"], record["boxes"]) == ("13", [[2, 1, 8, 6]])
+
+
+SIDES = 'xmin="20" ymin="10" xmax="80" ymax="60"'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"<target><box {SIDES}/></target>",
+        f'<ignored_region><box {SIDES} name="car"/></ignored_region>',
+        f'<cat {SIDES} angle="30"/>',
+        f'<cat {SIDES}/><cat x="1" y="2" width="3" height="4"/>',
+        '<cat xmin="nan" ymin="10" xmax="80" ymax="60"/>',
+        '<image x="0" y="0" width="640" height="480"/>',
+    ],
+)
+def test_boxes_in_xml_that_are_not_certain_are_refused(body, tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_text(f"<root>{body}</root>")
+    with pytest.raises(DataError):
+        list(boxes([str(path)]))
+
+
+def test_boxes_in_xml_are_named_by_their_object(tmp_path):
+    path = tmp_path / "a.xml"
+    sides = 'x="0.25" y="0.5" width="0.5" height="0.25"'
+    path.write_text(f'<r xmlns="urn:a"><object><name>cat</name><box {sides}/></object></r>')
+    (record,) = boxes([str(path)])
+    assert (record["question"], record["bbox_mode"]) == ("cat", "XYWH_REL")
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {"objects": [{"label": "car", "polygon": [[0, 0], [9, 9]]}]},
+        {"objects": [{"category": "car", "polygon": [[0, 0], [9, 0], [9, 9]]}]},
+        {"objects": [{"label": "car", "bbox": [0, 0, 9, 9]}]},
+        {"objects": [], "width": None},
+    ],
+)
+def test_layers_that_are_not_polygons_of_labels_are_refused(further, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"width": 10, "height": 10, **further}))
+    with pytest.raises(DataError):
+        list(layers([str(path)]))
+
+
+def test_eight_words_of_a_location_are_refused(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps({"image": "a.jpg", "suffix": f"a cat{'<loc_125>' * 8}"}))
+    with pytest.raises(DataError, match="4 location words"):
+        list(locations(str(path), "suffix"))
 
 
 def test_later_polygons_cover_earlier_ones(tmp_path):
