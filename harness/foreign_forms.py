@@ -576,7 +576,8 @@ def _texts_below(plain: object, path: tuple[str | int, ...]) -> Iterator[tuple[s
     if not isinstance(plain, Mapping) or plain.get("role") in ("user", "system"):
         return
     for key, value in plain.items():
-        is_written = key in (*TEXTS, *BELOW) or PREDICTED.fullmatch(key)
+        is_predicted = PREDICTED.fullmatch(key) and not COUNT.search(key)
+        is_written = key in (*TEXTS, *BELOW) or is_predicted
         if isinstance(value, str) and is_written:
             yield (*path, key)
         elif not isinstance(value, str) and not any(
