@@ -58,8 +58,8 @@ ORDER_KEYS = ("bbox_mode", "format", "bbox_format", "box_format", "bbox_type")
 MODES = ("xyxy", "xywh", "xyxy", "xywh")
 """Orders of Detectron2's numbers of `BoxMode`."""
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-YOLO = re.compile(r"\s*\d+(?:\s+[\d.eE+-]+){4,}")
-"""The beginning of YOLO's labels."""
+YOLO = re.compile(r"\s*\d+(?:[ \t]+(?:0?\.\d+(?:e-?\d+)?|[01](?:\.0*)?)){4,5}\s*$", re.I | re.M)
+"""The first line of YOLO's labels: a class and fractions."""
 OUTSIDE = re.compile(r"gts?|gt_.*|ground_?truths?|annotations?|target", re.IGNORECASE)
 """Names of what may be the ground truth."""
 

@@ -238,7 +238,7 @@ def _refuse_panoptic(table: Path) -> None:
 def _refuse_first_line(table: Path) -> None:
     """Raise DataError for JSON lines below one that is not a record: names of lists, or others."""
     plain = []
-    with suppress(ValueError):  # said where the lines are read
+    with suppress(ValueError, FileNotFoundError):  # said where the lines are read
         plain = [json.loads(line) for _, _, line in islice(lines_of(table, MAX_LINE), 2)]
     kind = type(plain[0]) if len(plain) == 2 and type(plain[0]) is type(plain[1]) else None
     fix = f"`tail -n +2 {quote(table.name)} > {new_name(table.name, '.jsonl')}` leaves it out."

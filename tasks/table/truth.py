@@ -80,6 +80,14 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
         case "interval":
             window = only_window(value)
             span = clock_span(window)
+            if isinstance(window, list) and any(isinstance(part, list) for part in window):
+                raise DataError(
+                    where,
+                    expected="one window, [start, end]",
+                    found=repr(value)[:60],
+                    fix="`harness data init` prints the command that keeps one, or the records "
+                    "that have one.",
+                )
             if span and field.written == "milliseconds" and STATES_SECONDS.search(str(window)):
                 raise DataError(
                     where,

@@ -1,6 +1,7 @@
 """Annotations in XML, in layers, in words and in YOLO's polygons become right records."""
 
 import json
+import subprocess
 
 import pytest
 from PIL import Image
@@ -8,6 +9,7 @@ from PIL import Image
 from harness.errors import DataError
 from harness.masks import Rle
 from harness.tasks.table.annotation_tools import layers
+from harness.tasks.table.draft import draft
 from harness.tasks.table.line_files import locations
 from harness.tasks.table.xml_files import boxes
 from harness.tasks.table.yolo_files import yolo
@@ -27,6 +29,38 @@ def test_boxes_in_xml_keep_the_values_of_the_elements_around(tmp_path):
     )
     (record,) = boxes([str(path)])
     assert (record["question"], record["boxes"]) == ("13", [[2, 1, 8, 6]])
+
+
+def drafted(path, records):
+    """Write JSON lines; return their draft."""
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return draft(path)
+
+
+def run(typed, folder):
+    """Run the command in a doubt; return its records."""
+    subprocess.run(typed.split("`")[1], shell=True, cwd=folder, check=True)
+    return list(map(json.loads, (folder / "NEW").read_text().splitlines()))
+
+
+def test_boxes_in_several_rows_become_one_record(tmp_path):
+    Image.new("RGB", (100, 100)).save(tmp_path / "i.png")
+    boxes = [[1, 2, 30, 40], [50, 50, 90, 90]]
+    rows = [{"image": "i.png", "question": "the cats", "bbox": box} for box in boxes]
+    doubts = drafted(tmp_path / "t.jsonl", rows).doubts
+    assert run(doubts["answer.field"], tmp_path) == [{**rows[0], "bbox": boxes}]
+
+
+def test_several_windows_have_a_command(tmp_path):
+    row = {"video": "a.mp4", "question": "It jumps.", "times": [[5, 10], [0, 10]]}
+    doubts = drafted(tmp_path / "t.jsonl", [row, row]).doubts
+    assert "segments" in doubts["answer.written"]
+    assert run(doubts["answer.form"], tmp_path)[0]["times"] == [5, 10]
+
+
+def test_a_table_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(DataError, match="absent"):
+        draft(tmp_path / "absent.jsonl")
 
 
 SIDES = 'xmin="20" ymin="10" xmax="80" ymax="60"'
