@@ -200,6 +200,8 @@ def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
     for name in (name for name in columns_of(records) if "point" in name.lower() and name != field):
         if any(map(are_points, values_of(records, name))):
             doubt = f"{name} alone are not scored: are boxes or masks around them, or their number?"
+            if re.search(r"-1(?:\.0*)?\W+-1\b", str(values_of(records, name))):
+                doubt += " Points of -1 and -1 stand for none, and do not count"
             if not field:
                 description.doubts["answer.form"] = doubt
             description.doubts.setdefault("answer.form", doubt)
