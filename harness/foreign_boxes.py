@@ -329,7 +329,7 @@ def _beside(plain: Mapping[str, Any], keys: Iterable[str], count: int) -> list[o
         DataError: the lists beside them have other numbers of members.
     """
     lists = {key: plain[key] for key in keys if isinstance(plain.get(key), list)}
-    fitting = next((value for value in lists.values() if len(value) == count), [])
+    fitting: list[object] = next((value for value in lists.values() if len(value) == count), [])
     if lists and not fitting:
         found = ", ".join(f"{len(value)} {key}" for key, value in lists.items())
         raise DataError("lists", expected=f"{count}, one for each box", found=found)
